@@ -1,0 +1,86 @@
+"""What an agent adapter is: it starts one turn of an agent and hands out its events.
+
+An adapter is a small file over shared parts (house plan, section 4). It declares what it can do; the supervisor
+degrades, it does not pretend.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_harness.agents.events import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a running agent of this kind lets us do."""
+
+    steer: bool = False  # a message reaches the running turn
+    interrupt: bool = False  # the turn can be ended without ending the conversation
+    resume: bool = False  # a later turn can go on in the same conversation
+    usage: bool = False  # token counts are reported
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """Everything one turn of an agent is given."""
+
+    prompt: str
+    cwd: Path
+    session: int
+    prompt_type: str  # initializer, coding, continuation, cleanup
+    feature_id: int | None = None
+    task_id: str | None = None
+    round: int = 0  # 0 is the first turn of the session, 1.. are fix rounds
+    model: str | None = None
+    conversation: str | None = None  # what an earlier turn of this session reported, for agents that resume
+    environment: Mapping[str, str] = field(default_factory=dict)  # added on top of the scrubbed environment
+    run_id: str | None = None  # tags the agent's processes (HARNESS_RUN_ID), so that orphans can be found
+
+
+class Turn(ABC):
+    """One running turn of an agent."""
+
+    conversation: str | None = None
+
+    @abstractmethod
+    def next_event(self, timeout_seconds: float) -> Event | None:
+        """The next event, or ``None`` when none came in time or the turn is over; the last event is ``Finished``."""
+
+    @property
+    @abstractmethod
+    def ended(self) -> bool:
+        """True once ``Finished`` was handed out."""
+
+    @abstractmethod
+    def stop(self, grace_seconds: float = 5.0) -> None:
+        """Ends the agent and every process it started; returns when they are gone. Safe to repeat."""
+
+    def steer(self, text: str) -> bool:
+        """Puts a message in front of the running agent; False when this agent cannot be steered."""
+        return False
+
+    def interrupt(self) -> bool:
+        """Asks the agent to end its turn; False when this agent cannot be interrupted."""
+        return False
+
+    @property
+    def process(self) -> Mapping[str, object] | None:
+        """Who runs it (pid, start time, boot id, run id), for the next harness after a crash; ``None`` in-process."""
+        return None
+
+
+class Agent(ABC):
+    """One kind of coding agent that we can drive."""
+
+    name: str
+    capabilities: Capabilities = Capabilities()
+
+    @abstractmethod
+    def start(self, brief: Brief) -> Turn:
+        """Starts one turn; raises ``ToolMissing`` when the program is not there."""
+
+    def problem(self) -> str | None:
+        """Why this agent cannot be started now, in one line, or ``None``. Starts nothing."""
+        return None

@@ -1,0 +1,155 @@
+"""The few events into which every agent client's stream is turned.
+
+Monitors, logs and protocols see these and never a client. Source: house plan, sections 4 and "The command agent".
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What the agent said: one line or one block, without its line end."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """The agent asked for a tool. ``name`` is the client's word; ``input`` is as the client gave it."""
+
+    name: str
+    input: Mapping[str, object] = field(default_factory=dict)
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What a tool answered; ``output`` may have been cut by the adapter."""
+
+    output: str = ""
+    id: str | None = None
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one model call, never a running total.
+
+    ``input_tokens`` are the uncached ones, ``cached_tokens`` those read from a cache; their sum with ``output_tokens``
+    is how much of the context window is filled, unless ``context_tokens`` says it outright.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost_usd: float | None = None
+    context_tokens: int | None = None
+
+    @property
+    def context(self) -> int:
+        """Tokens in the context window after this call."""
+        if self.context_tokens is not None:
+            return self.context_tokens
+        return self.input_tokens + self.cached_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimited:
+    """The provider refuses for now. Seconds to wait, or the ISO moment of the reset, where the client knows them."""
+
+    message: str = ""
+    retry_after_seconds: float | None = None
+    resets_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """The agent ended its turn; ``ok`` says that the turn ended well, nothing about the work."""
+
+    ok: bool = True
+    message: str = ""
+    exit_code: int | None = None
+
+
+Event = Text | ToolCall | ToolResult | Usage | RateLimited | Finished
+
+
+def event_from(record: Mapping[str, object]) -> Event | None:
+    """The event that a JSON object of the command seam names by its ``type``; ``None`` when it names none.
+
+    Wrong types never raise: a count that is not a whole number of tokens is 0, a text that is not a text is "".
+    """
+    make = _MAKERS.get(str(record.get("type", "")))
+    return make(record) if make else None
+
+
+def event_from_line(line: str) -> Event:
+    """One stdout line of the command seam: a JSON object with a known ``type`` is that event, all else is text."""
+    if line.startswith("{"):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            return Text(line)
+        if isinstance(record, dict):
+            return event_from(record) or Text(line)
+    return Text(line)
+
+
+def _count(value: object) -> int:
+    whole = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15
+    return int(value) if whole else 0  # type: ignore[call-overload]
+
+
+def _amount(value: object) -> float | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9
+    return float(value) if number else None  # type: ignore[arg-type]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _optional_text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _tool_call(record: Mapping[str, object]) -> ToolCall:
+    given = record.get("input")
+    return ToolCall(
+        name=_text(record.get("name")),
+        input=given if isinstance(given, dict) else {},
+        id=_optional_text(record.get("id")),
+    )
+
+
+def _usage(record: Mapping[str, object]) -> Usage:
+    context = record.get("context_tokens")
+    return Usage(
+        input_tokens=_count(record.get("input_tokens")),
+        output_tokens=_count(record.get("output_tokens")),
+        cached_tokens=_count(record.get("cached_tokens")),
+        cost_usd=_amount(record.get("cost_usd")),
+        context_tokens=None if context is None else _count(context),
+    )
+
+
+def _finished(record: Mapping[str, object]) -> Finished:
+    return Finished(ok=record.get("ok") is not False, message=_text(record.get("message")))
+
+
+_MAKERS = {
+    "text": lambda r: Text(_text(r.get("text"))),
+    "tool_call": _tool_call,
+    "tool_result": lambda r: ToolResult(
+        output=_text(r.get("output")), id=_optional_text(r.get("id")), is_error=r.get("is_error") is True
+    ),
+    "usage": _usage,
+    "rate_limited": lambda r: RateLimited(
+        message=_text(r.get("message")),
+        retry_after_seconds=_amount(r.get("retry_after_seconds")),
+        resets_at=_optional_text(r.get("resets_at")),
+    ),
+    "finished": _finished,
+}

@@ -1,0 +1,46 @@
+"""Time: aware UTC datetimes, their ISO text, and one factor on every wait."""
+
+import os
+import time
+from datetime import UTC, datetime
+
+
+def now() -> datetime:
+    """The present moment, aware, in UTC."""
+    return datetime.now(UTC)
+
+
+def timestamp(at: datetime | None = None, *, fraction: bool = False) -> str:
+    """ISO 8601 in UTC with a final ``Z``: ``2026-01-31T09:30:00Z``; milliseconds on request."""
+    text = (at or now()).astimezone(UTC).isoformat(timespec="milliseconds" if fraction else "seconds")
+    return text.replace("+00:00", "Z")
+
+
+def parse(text: object) -> datetime | None:
+    """The moment an ISO text names; offsets and fractions pass, naive values are UTC, anything else is ``None``."""
+    if not isinstance(text, str):
+        return None
+    try:
+        at = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+def time_scale() -> float:
+    """The factor of ``HARNESS_TIME_SCALE`` on every wait; 1.0 when it is absent or not a positive number."""
+    try:
+        scale = float(os.environ.get("HARNESS_TIME_SCALE", "1"))
+    except ValueError:
+        return 1.0
+    return scale if 0 < scale < float("inf") else 1.0
+
+
+def scaled(seconds: float) -> float:
+    """A wait of so many seconds, after ``HARNESS_TIME_SCALE``."""
+    return seconds * time_scale()
+
+
+def sleep(seconds: float) -> None:
+    """Waits for so many seconds, after ``HARNESS_TIME_SCALE``."""
+    time.sleep(max(0.0, scaled(seconds)))
