@@ -1,12 +1,32 @@
-"""No test sees the real home directory, the caller's git settings, or an agent's credentials."""
+"""No test sees the real home directory, the caller's git settings, an agent's credentials or the network."""
 
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-_DROPPED = ("HARNESS_", "GIT_", "ANTHROPIC_", "OPENAI_", "GEMINI_", "XDG_")
+_DROPPED = (
+    "HARNESS_",
+    "GIT_",
+    "ANTHROPIC_",
+    "OPENAI_",
+    "GEMINI_",
+    "CLAUDE",
+    "XDG_",
+    "PYTEST_ADDOPTS",
+    "PYTEST_PLUGINS",
+)
+_NOWHERE = "http://127.0.0.1:9"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before any test module is read: property tests have their size, and sockets reach only this machine."""
+    _set_property_profile()
+    _keep_to_loopback()
 
 
 @pytest.fixture(autouse=True)
@@ -20,4 +40,48 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
     monkeypatch.setenv("NO_COLOR", "1")
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, _NOWHERE)
+    monkeypatch.setenv("no_proxy", "localhost,127.0.0.1,::1")
     yield home
+
+
+def _set_property_profile() -> None:
+    """`small`, the same examples every time; `thorough`, fresh ones, as many as HARNESS_PROPERTY_EXAMPLES says."""
+    examples = int(os.environ.get("HARNESS_PROPERTY_EXAMPLES") or 0)
+    slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+    settings.register_profile("small", max_examples=25, derandomize=True, deadline=None, suppress_health_check=slow)
+    settings.register_profile(
+        "thorough", max_examples=examples or 1000, deadline=None, print_blob=True, suppress_health_check=slow
+    )
+    settings.load_profile("thorough" if examples else "small")
+
+
+def _keep_to_loopback() -> None:
+    """Sockets of this process connect to this machine only, and names of other machines are not looked up."""
+    connect, connect_ex, look_up = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
+
+    def checked(address: Any) -> None:
+        host = address[0] if isinstance(address, tuple) and address else None
+        if isinstance(host, str) and not _is_here(host):
+            raise RuntimeError(f"a test reached for the network: {address!r}")
+
+    def guarded_connect(self: socket.socket, address: Any) -> None:
+        checked(address)
+        return connect(self, address)
+
+    def guarded_connect_ex(self: socket.socket, address: Any) -> int:
+        checked(address)
+        return connect_ex(self, address)
+
+    def guarded_look_up(host: Any, *args: Any, **kwargs: Any) -> Any:
+        checked((host,))
+        return look_up(host, *args, **kwargs)
+
+    for name, guarded in (("connect", guarded_connect), ("connect_ex", guarded_connect_ex)):
+        setattr(socket.socket, name, guarded)
+    socket.getaddrinfo = guarded_look_up
+
+
+def _is_here(host: str) -> bool:
+    return host in {"", "localhost", "::1", "0.0.0.0", "::", socket.gethostname()} or host.startswith("127.")

@@ -1,0 +1,52 @@
+# Everything a person types in this project; `make` alone prints the list.
+# Settings: PYTHON=python3.12 (which interpreter), JOBS=4 (test processes), ARGS="..." (passed on to the program).
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-slow test-clients check bench docs requirements clean
+
+PYTHON ?= python3
+JOBS ?= logical
+ARGS ?=
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+setup: ## make .venv with everything in it; does nothing when it is up to date
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "agent-harness needs Python 3.11 or newer, and '$(PYTHON)' is $$(command -v $(PYTHON) >/dev/null && $(PYTHON) -V 2>&1 || echo 'not there'); name another one: make PYTHON=python3.12 setup" >&2; exit 1; }
+	@$(PYTHON) scripts/setup.py
+
+demo: setup ## watch a scripted agent build a small program, and the harness catch its lie (ARGS=--plain for logs)
+	@$(BIN)/harness demo $(ARGS)
+
+test: setup ## run the whole default suite
+	$(PYTEST) $(ARGS)
+
+test-slow: setup ## run the long tests: many random states, many kills
+	@sh scripts/marked.sh slow $(PYTEST) $(ARGS)
+
+test-clients: setup ## run the tests that drive real agent clients
+	@sh scripts/marked.sh client $(PYTEST) $(ARGS)
+
+check: setup ## lint, format, types, import direction, generated docs, and what must not be in the tree
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyrefly check
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/docs.py --check
+	$(BIN)/python scripts/tidy.py
+
+bench: setup ## measure the bars, as ratios within one run (ARGS="--only NAME")
+	$(BIN)/python bench/run.py $(ARGS)
+
+docs: setup ## write the generated pages of docs/ again
+	$(BIN)/python scripts/docs.py
+
+requirements: setup ## compile requirements/*.txt from pyproject.toml again (needs the package registry)
+	$(BIN)/python scripts/requirements.py
+
+clean: ## remove .venv, caches and build results
+	rm -rf .venv .make build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +
