@@ -1,0 +1,209 @@
+"""Who a process is, and whether it still lives: pid, start time, boot, host and user.
+
+A pid alone proves nothing, since pids are used again. Death is believed only on proof: the pid is gone, or it belongs
+to a process that started at another moment or in another boot. Source: ``tasklist.md`` 9.3.
+
+Linux is read from ``/proc``. Elsewhere psutil gives the start time as a wall-clock moment, which says the boot as well,
+so that the boot id may stay empty there.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+__all__ = ["Owner", "current", "exists", "of", "processes_tagged", "state"]
+
+_PROC = "/proc"
+_FIRST_PID_NAMESPACE = "pid:[4026531836]"  # a constant of the Linux kernel
+
+
+class Owner:
+    """One process, told apart from every other process of every boot and every host."""
+
+    __slots__ = ("boot_id", "host", "pid", "start_time", "uid")
+
+    def __init__(self, pid: int, start_time: str, boot_id: str, host: str, uid: int) -> None:
+        self.pid = pid
+        self.start_time = start_time
+        self.boot_id = boot_id
+        self.host = host
+        self.uid = uid
+
+    def as_record(self) -> dict[str, object]:
+        """The members of the JSON record, in a fixed order."""
+        return {
+            "pid": self.pid,
+            "start_time": self.start_time,
+            "boot_id": self.boot_id,
+            "host": self.host,
+            "uid": self.uid,
+        }
+
+    @classmethod
+    def from_record(cls, record: object) -> Owner | None:
+        """The owner that a record names; ``None`` when a member is missing or of the wrong kind. Extra ones pass."""
+        if not isinstance(record, dict):
+            return None
+        pid, uid = record.get("pid"), record.get("uid")
+        if type(pid) is not int or type(uid) is not int or not 0 < pid < 1 << 31 or not 0 <= uid < 1 << 32:
+            return None
+        texts = [record.get(name) for name in ("start_time", "boot_id", "host")]
+        start_time, boot_id, host = [text if isinstance(text, str) else None for text in texts]
+        if start_time is None or boot_id is None or host is None:
+            return None
+        return cls(pid, start_time, boot_id, host, uid)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Owner) and self.as_record() == other.as_record()
+
+    def __hash__(self) -> int:
+        return hash((self.pid, self.start_time, self.boot_id, self.host))
+
+    def __repr__(self) -> str:
+        return f"Owner(pid={self.pid}, start_time={self.start_time!r}, host={self.host!r})"
+
+
+def current() -> Owner:
+    """This process."""
+    own = of(os.getpid())
+    return own or Owner(os.getpid(), "", _boot_id(), _host(), os.getuid())
+
+
+def of(pid: int) -> Owner | None:
+    """The process that has this pid now; ``None`` when there is none, or only a zombie."""
+    if not exists(pid):
+        return None
+    start_time, uid = _look(pid)
+    return Owner(pid, start_time, _boot_id(), _host(), uid)
+
+
+def exists(pid: int) -> bool:
+    """Whether a process has this pid now. Another user's process counts (``EPERM``), a zombie does not."""
+    if not 0 < pid < 1 << 31:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return not _is_zombie(pid)
+
+
+def state(owner: Owner) -> Literal["alive", "dead", "unknown"]:
+    """``dead`` only on proof; ``unknown`` on another host, or when its pids cannot be seen from this container."""
+    if owner.host != _host():
+        return "unknown"
+    boot, _, space = owner.boot_id.partition("/")
+    here_boot, _, here_space = _boot_id().partition("/")
+    if boot and here_boot and boot != here_boot:
+        return "dead"
+    if space != here_space:
+        return "unknown"
+    if not exists(owner.pid):
+        return "dead"
+    started = _look(owner.pid)[0]
+    return "dead" if started and owner.start_time and started != owner.start_time else "alive"
+
+
+def processes_tagged(name: str, value: str) -> list[int]:
+    """Pids of this user's processes that were started with ``name=value`` in their environment, lowest first."""
+    wanted = os.fsencode(f"{name}={value}")
+    if not os.path.isdir(f"{_PROC}/self"):
+        return _tagged_elsewhere(name, value)
+    pids = (entry for entry in os.listdir(_PROC) if entry.isdecimal())
+    return sorted(int(pid) for pid in pids if wanted in _environment(pid).split(b"\0"))
+
+
+def _environment(pid: str) -> bytes:
+    try:
+        if os.stat(f"{_PROC}/{pid}").st_uid != os.geteuid():
+            return b""
+        return _read(f"{_PROC}/{pid}/environ")
+    except OSError:
+        return b""
+
+
+def _look(pid: int) -> tuple[str, int]:
+    """Start time and user of a process; an empty text and our own user when it hides them."""
+    fields = _stat_fields(pid)
+    if fields is None:
+        return _look_elsewhere(pid)
+    try:
+        return fields[19], os.stat(f"{_PROC}/{pid}").st_uid
+    except OSError:
+        return fields[19], os.getuid()
+
+
+def _is_zombie(pid: int) -> bool:
+    fields = _stat_fields(pid)
+    return fields[0] in ("Z", "X", "x") if fields else _is_zombie_elsewhere(pid)
+
+
+def _stat_fields(pid: int) -> list[str] | None:
+    """The fields of ``/proc/PID/stat`` after the command name, which may hold blanks and brackets itself."""
+    try:
+        text = _read(f"{_PROC}/{pid}/stat").decode("ascii", "replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return fields if len(fields) > 19 else None
+
+
+def _boot_id() -> str:
+    """The boot, plus ``/`` and the pid namespace inside a container; empty where the system has no boot id."""
+    try:
+        boot = _read(f"{_PROC}/sys/kernel/random/boot_id").decode("ascii", "replace").strip()
+        space = os.readlink(f"{_PROC}/self/ns/pid")
+    except OSError:
+        return ""
+    return boot if space == _FIRST_PID_NAMESPACE else f"{boot}/{space}"
+
+
+def _host() -> str:
+    return os.uname().nodename
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
+
+
+def _look_elsewhere(pid: int) -> tuple[str, int]:
+    if os.path.isdir(f"{_PROC}/self"):
+        return "", os.getuid()  # hidden from this user; psutil reads the same folder
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return repr(process.create_time()), process.uids().real
+    except psutil.Error:
+        return "", os.getuid()
+
+
+def _is_zombie_elsewhere(pid: int) -> bool:
+    if os.path.isdir(f"{_PROC}/self"):
+        return False
+    import psutil
+
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def _tagged_elsewhere(name: str, value: str) -> list[int]:
+    import psutil
+
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.uids().effective == os.geteuid() and process.environ().get(name) == value:
+                found.append(process.pid)
+        except (psutil.Error, OSError):
+            continue
+    return sorted(found)
