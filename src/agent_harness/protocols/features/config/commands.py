@@ -1,0 +1,168 @@
+"""The commands of a project that its settings leave open, and a file name put safely into a command.
+
+Derivation: ``features.md`` UAH-155..160, C17, C22. A command stays ``None`` where nothing can honestly be derived.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PLACEHOLDER = "{test_file}"
+
+_WORD = re.compile(r"[^\s;&|()<>]+")
+_OPERATORS = re.compile(r"[;&|()<>`]|\$\(")
+_TESTS_FOLDER = re.compile(r"(?:\./)?(?:[\w.-]+/)*tests?(?:/[\w./*:\[\]-]*)?")
+_TAKES_VALUE = frozenset(
+    {
+        "-k",
+        "-m",
+        "-c",
+        "-n",
+        "-p",
+        "-o",
+        "-W",
+        "-r",
+        "--rootdir",
+        "--confcutdir",
+        "--config-file",
+        "--basetemp",
+        "--junitxml",
+        "--cov",
+        "--cov-report",
+        "--dist",
+        "--maxfail",
+        "--tb",
+        "--ignore",
+        "--deselect",
+        "--timeout",
+        "--durations",
+        "--log-file",
+        "--override-ini",
+        "--import-mode",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a project and the machine offer."""
+
+    poetry: bool = False  # pyproject.toml has [tool.poetry] and poetry is on PATH
+    ruff_configured: bool = False
+    ruff_on_path: bool = False
+    src: bool = False  # there is a folder src/
+
+    @property
+    def runner(self) -> str:
+        """How pytest is called here."""
+        return "poetry run pytest" if self.poetry else "python3 -m pytest"
+
+    @property
+    def lint(self) -> str | None:
+        """How ruff is called here, or ``None`` when the project cannot run it."""
+        if not (self.ruff_configured or self.ruff_on_path):
+            return None
+        folder = "src/" if self.src else "."
+        if self.poetry and self.ruff_configured:
+            return f"poetry run ruff check {folder}"
+        return f"ruff check {folder}" if self.ruff_on_path else f"python3 -m ruff check {folder}"
+
+
+def facts(project: Path, environ: Mapping[str, str]) -> Facts:
+    """Looks at the project's own files and at PATH; runs nothing."""
+    tools = _tools(project / "pyproject.toml")
+    path = environ.get("PATH", os.defpath)
+    return Facts(
+        poetry="poetry" in tools and shutil.which("poetry", path=path) is not None,
+        ruff_configured="ruff" in tools or any((project / name).is_file() for name in ("ruff.toml", ".ruff.toml")),
+        ruff_on_path=shutil.which("ruff", path=path) is not None,
+        src=(project / "src").is_dir(),
+    )
+
+
+def _tools(pyproject: Path) -> frozenset[str]:
+    try:
+        tool = tomllib.loads(pyproject.read_text(encoding="utf-8")).get("tool")
+    except (OSError, ValueError, RecursionError):
+        return frozenset()
+    return frozenset(tool) if isinstance(tool, dict) else frozenset()
+
+
+def feature_command(full: str) -> str | None:
+    """The command that runs one test file, from the command that runs them all; ``None`` when that cannot be told.
+
+    The first word that names a tests folder gives way to ``{test_file}`` and further ones go; a pytest command without
+    one gets the placeholder right behind ``pytest``.
+    """
+    words = list(_WORD.finditer(full))
+    runner = next((w for w in words if re.fullmatch(r"(?:.*/)?(?:pytest|py\.test)", w.group())), None)
+    pairs = zip(words[1:], words, strict=False)
+    paths = [w for w, before in pairs if _is_tests_path(w.group(), before.group(), runner is not None)]
+    if paths:
+        return _replaced(full, paths)
+    if runner is None:
+        return None
+    return f"{full[: runner.end()]} {PLACEHOLDER}{full[runner.end() :]}"
+
+
+def _is_tests_path(word: str, before: str, pytest: bool) -> bool:
+    """``make test`` names a target, ``pytest test`` a folder; ``tests/`` is a folder anywhere."""
+    word = word.strip("\"'")
+    return before not in _TAKES_VALUE and _TESTS_FOLDER.fullmatch(word) is not None and (pytest or "/" in word)
+
+
+def _replaced(full: str, paths: list[re.Match[str]]) -> str:
+    kept: list[str] = []
+    at = 0
+    for number, path in enumerate(paths):
+        between = full[at : path.start()]
+        if number and _OPERATORS.search(between):
+            break
+        kept.append(between.rstrip() if number else between + PLACEHOLDER)
+        at = path.end()
+    return "".join(kept) + full[at:]
+
+
+def quoting_problem(template: str) -> str | None:
+    """Why a file name cannot be put safely where the template has ``{test_file}``, or ``None``.
+
+    The placeholder may stand alone or directly within a pair of quotes. Inside a longer quoted text a quoted name would
+    end those quotes, so that is refused.
+    """
+    if PLACEHOLDER not in template:
+        return f"must contain {PLACEHOLDER}"
+    bare = _PLACED.sub(" ", template)
+    if PLACEHOLDER in bare or any(_quote_open(template[: m.start()]) for m in _PLACED.finditer(template)):
+        return f"must have {PLACEHOLDER} outside of quotes"
+    return None
+
+
+_PLACED = re.compile(r"""(["']?)\{test_file\}\1""")
+
+
+def _quote_open(text: str) -> bool:
+    """True when a shell that has read so far is inside quotes."""
+    quote, escaped = "", False
+    for char in text:
+        if escaped:
+            escaped = False
+        elif char == "\\" and quote != "'":
+            escaped = True
+        elif quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'`":
+            quote = char
+    return bool(quote) or escaped
+
+
+def with_file(template: str, test_file: str) -> str:
+    """The template with the file in place, as one word of the shell and never as an option; may carry ``::node``."""
+    if "\0" in test_file or not test_file:
+        raise ValueError("a test file needs a name without NUL characters")
+    word = shlex.quote(f"./{test_file}" if test_file.startswith("-") else test_file)
+    return _PLACED.sub(lambda _: word, template)

@@ -1,0 +1,137 @@
+"""Reading ``.harness.yaml``: plain values with the line of every key, or one error that names the line."""
+
+import os
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_harness.errors import ConfigurationError
+
+Key = tuple[str, ...]
+
+_LIMIT_BYTES = 1_000_000
+_LIMIT_DEPTH = 40
+_LIMIT_VALUES = 20_000
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a settings file says: plain dicts, lists and scalars, and where each key stands (1-based lines)."""
+
+    path: Path
+    values: dict[str, object]
+    lines: Mapping[Key, int] = field(default_factory=dict)
+
+    def line(self, key: Key) -> int | None:
+        """The line of a key, or of the nearest section above it that the file has."""
+        return next((self.lines[key[:n]] for n in range(len(key), 0, -1) if key[:n] in self.lines), None)
+
+
+def read(path: Path) -> Document:
+    """The settings in a file; ``ConfigurationError`` when it is missing, unreadable or not a YAML mapping."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    text = _text(path)
+    try:
+        loaded = YAML(typ="rt", pure=True).load(text)
+    except MarkedYAMLError as problem:
+        mark = problem.problem_mark or problem.context_mark
+        raise _broken(path, _first_line(problem.problem or problem.context), mark.line + 1 if mark else None) from None
+    except (YAMLError, ValueError, RecursionError, ArithmeticError) as problem:
+        raise _broken(path, _first_line(problem)) from None
+    if loaded is None:
+        return Document(path, {})
+    if not isinstance(loaded, Mapping):
+        raise _broken(path, "the file must hold sections such as `project:`", 1)
+    plain = _Plain(path)
+    return Document(path, plain.mapping(loaded, ()), plain.lines)
+
+
+def scalar(text: str) -> object:
+    """The value that YAML reads in a text given outside of a file; the text itself where that is no YAML."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        return YAML(typ="safe", pure=True).load(text)
+    except (YAMLError, ValueError, RecursionError, ArithmeticError):
+        return text
+
+
+def _text(path: Path) -> str:
+    try:
+        kind = path.stat()
+        if not stat.S_ISREG(kind.st_mode):
+            raise _broken(path, "it is not a regular file")
+        if kind.st_size > _LIMIT_BYTES:
+            raise _broken(path, "it is too large for settings")
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"{path.name} is missing in {path.parent}",
+            hint=f"Bring it back with `git checkout -- {path.name}`, or write one that begins with `project:`.",
+            file=str(path),
+        ) from None
+    except UnicodeDecodeError as problem:
+        line = problem.object[: problem.start].count(b"\n") + 1
+        raise _broken(path, "it is not UTF-8 text", line) from None
+    except OSError as problem:
+        raise _broken(path, os.strerror(problem.errno) if problem.errno else "it cannot be read") from None
+
+
+def _broken(path: Path, why: str, line: int | None = None) -> ConfigurationError:
+    where = f"{path.name}:{line}" if line else path.name
+    hint = f"Mend line {line} of {path}." if line else f"Mend {path}."
+    return ConfigurationError(f"{where}: {why}", hint=hint, file=str(path), line=line)
+
+
+def _first_line(problem: object) -> str:
+    lines = str(problem).strip().splitlines()
+    return lines[0] if lines else "this is not YAML"
+
+
+class _Plain:
+    """Turns the parser's own types into plain ones; refuses what only an attack or an accident makes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lines: dict[Key, int] = {}
+        self.count = 0
+
+    def mapping(self, given: Mapping[object, object], at: Key) -> dict[str, object]:
+        answer: dict[str, object] = {}
+        for key, value in given.items():
+            here = (*at, str(key))
+            self._note(given, key, here)
+            answer[str(key)] = self.value(value, here)
+        return answer
+
+    def value(self, given: object, at: Key) -> object:
+        self.count += 1
+        if self.count > _LIMIT_VALUES or len(at) > _LIMIT_DEPTH:
+            raise _broken(self.path, "it holds too many values, or an alias that contains itself")
+        if isinstance(given, Mapping):
+            return self.mapping(given, at)
+        if isinstance(given, Collection) and not isinstance(given, str | bytes):
+            return [self.value(item, (*at, str(n))) for n, item in enumerate(given)]
+        if given is None or isinstance(given, bool):
+            return given
+        if isinstance(given, int):
+            return int(given)
+        return float(given) if isinstance(given, float) else str(given)
+
+    def _note(self, given: object, key: object, at: Key) -> None:
+        marks = getattr(getattr(given, "lc", None), "data", None) or {}
+        if key in marks:
+            self.lines[at] = marks[key][0] + 1
+
+
+def leaves(values: Mapping[str, object], at: Key = ()) -> Iterator[tuple[Key, object]]:
+    """Every key that holds something other than a section, with its value, in order."""
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, (*at, key))
+        else:
+            yield (*at, key), value

@@ -1,0 +1,389 @@
+"""Every key of ``.harness.yaml`` as one model: its type, its default, what it means.
+
+Unknown keys are kept (``extra="allow"``) and become warnings. Importing this module imports pydantic, so ``load`` does
+it on first use. A default of ``None`` on a command means "derived from the project, or none"
+(``commands.py``). Sources: ``features.md`` UAH-148..233, C04, C17, C18, C22, C26, C34, C51.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+_WORDS = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
+
+
+def _switch(value: object) -> object:
+    """YAML 1.2 reads ``no`` as text; people mean false."""
+    return _WORDS.get(value.lower(), value) if isinstance(value, str) else value
+
+
+def _command(value: str) -> str:
+    if not value.strip():
+        raise ValueError("must not be empty")
+    if "\0" in value:
+        raise ValueError("must not contain a NUL character")
+    return value
+
+
+def _blank_is_none(value: object) -> object:
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+def _title(value: str) -> str:
+    if not value.strip() or any(ord(c) < 32 for c in value):
+        raise ValueError("must be one line of text that is not empty")
+    return value
+
+
+def _inside(value: str) -> str:
+    parts = value.replace("\\", "/").split("/")
+    if not value.strip() or value.startswith("/") or ".." in parts or "\0" in value:
+        raise ValueError("must be a path inside the project")
+    return value.rstrip("/")
+
+
+def _folder(value: str) -> str:
+    if _inside(value) in {".", ".git"} or value.startswith(".git/"):
+        raise ValueError("must name a folder inside the project, and not .git")
+    return value.rstrip("/")
+
+
+Switch = Annotated[bool, BeforeValidator(_switch)]
+Title = Annotated[str, AfterValidator(_title)]
+Command = Annotated[str, AfterValidator(_command)]
+OptionalCommand = Annotated[Command | None, BeforeValidator(_blank_is_none)]
+Inside = Annotated[str, AfterValidator(_inside)]
+Folder = Annotated[str, AfterValidator(_folder)]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+CountOrNone = Annotated[int, Field(ge=0, le=1_000_000_000)]
+Dollars = Annotated[float, Field(ge=0, le=1_000_000_000, allow_inf_nan=False)]
+Minutes = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+Texts = Annotated[tuple[str, ...], Field(strict=False)]
+
+
+class Section(BaseModel):
+    """A part of the file. Frozen; an empty value (``key:``) counts as absent; unknown keys stay in ``model_extra``."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True, validate_default=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_absent(cls, given: object) -> object:
+        return {k: v for k, v in given.items() if v is not None} if isinstance(given, Mapping) else given
+
+
+class Project(Section):
+    name: Title = Field(description="Name of the project; required.")
+    github_repo: Title | None = Field(None, description="owner/name for the issue mirror; github.repo wins.")
+
+
+class Environment(Section):
+    init: Command = Field("./init.sh", description="Starts the development environment; exit 0 means started.")
+    reset: Command = Field("./reset.sh", description="Forces a clean state when init fails.")
+    health_check: OptionalCommand = Field(None, description="Exit 0 means that the environment is up.")
+    stop: OptionalCommand = Field(None, description="Ends what init started.")
+
+
+class Sanity(Section):
+    health: OptionalCommand = Field(None, description="Health command; falls back to environment.health_check.")
+    lint: OptionalCommand = Field(None, description="Lint before new work; falls back to quality.lint_command.")
+    type_check: OptionalCommand = Field(None, description="Type check before new work.")
+
+
+class Testing(Section):
+    sanity: Sanity = Field(default_factory=Sanity)
+    unit: OptionalCommand = Field(None, description="Fast tests; default: the runner of testing.full on tests/unit -x.")
+    e2e: OptionalCommand = Field(None, description="End-to-end tests; default: the same runner on tests/e2e -x.")
+    full: OptionalCommand = Field(None, description="The whole suite, for regressions; default: pytest tests/ -v.")
+    feature: OptionalCommand = Field(
+        None, description="One feature's tests; {test_file} is replaced. Default: testing.full on that file."
+    )
+
+
+class Costs(Section):
+    per_session_usd: Dollars = Field(10.0, description="Budget of one session.")
+    per_feature_usd: Dollars = Field(25.0, description="Budget of one feature over all its sessions.")
+    total_project_usd: Dollars = Field(200.0, description="Budget of the project.")
+
+
+class Models(Section):
+    default: Title = Field("claude-sonnet-4", description="Model of every prompt type that is not listed.")
+    initializer: Title = Field("claude-sonnet-4", description="Model of the initializer session.")
+    coding: Title = Field("claude-sonnet-4", description="Model of coding sessions.")
+    continuation: Title = Field("claude-sonnet-4", description="Model of continuation sessions.")
+    cleanup: Title = Field("claude-haiku-3", description="Model of cleanup sessions.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fall_back(cls, given: object) -> object:
+        """A prompt type that is not listed takes the file's ``default``, where the file has one (UAH-164)."""
+        if not isinstance(given, Mapping) or given.get("default") is None:
+            return given
+        listed = {k: v for k, v in given.items() if v is not None}
+        return dict.fromkeys(("initializer", "coding", "continuation", "cleanup"), given["default"]) | listed
+
+    def for_prompt(self, prompt_type: str) -> str:
+        """The model of ``initializer``, ``coding``, ``continuation`` or ``cleanup``; else the default (UAH-242)."""
+        own = {
+            "initializer": self.initializer,
+            "coding": self.coding,
+            "continuation": self.continuation,
+            "cleanup": self.cleanup,
+        }
+        return own.get(prompt_type, self.default)
+
+
+class OnLimit(Section):
+    auto_commit: Switch = Field(True, description="Commit unfinished work at the hard stop.")
+    commit_message_prefix: str = Field("WIP: Context limit - ", description="How that commit's subject begins.")
+    append_to_progress: Switch = Field(True, description="Say in the progress file that the session was ended.")
+
+
+class Context(Section):
+    window_tokens: Count = Field(200_000, description="Size of the model's context window (C17).")
+    warn_threshold: Share = Field(0.75, description="Share of the window at which the agent is warned.")
+    force_threshold: Share = Field(0.90, description="Share of the window at which the agent is told to wrap up.")
+    on_limit: OnLimit = Field(default_factory=OnLimit)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "Context":
+        if self.warn_threshold >= self.force_threshold:
+            raise ValueError("warn_threshold must be below force_threshold")
+        return self
+
+
+def _repeated_error(count: object) -> str:
+    return (
+        f"You've hit the same error {count} times. This approach isn't working. Try something fundamentally different."
+    )
+
+
+class Progress(Section):
+    check_interval_tokens: Count = Field(50_000, description="Tokens between two checks for progress.")
+    stuck_warning: str = Field(
+        "You appear stuck. Consider a different approach.", description="Said after the first check without progress."
+    )
+    force_stop_after_stuck_checks: Count = Field(2, description="Checks without progress that end the session.")
+    force_stop_message: str = Field(
+        "Still stuck. Documenting current state and stopping. "
+        "Please describe what's blocking you in claude-progress.txt.",
+        description="Said before a stuck session is ended (C18).",
+    )
+    max_repeated_errors: Count = Field(5, description="Repeats of one error that count as too many.")
+    repeated_error_message: str = Field(_repeated_error(5), description="Said then (C18).")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_the_count(cls, given: object) -> object:
+        """The default message names the number of repeats that is in force."""
+        if isinstance(given, Mapping) and given.get("repeated_error_message") is None:
+            return {**given, "repeated_error_message": _repeated_error(given.get("max_repeated_errors") or 5)}
+        return given
+
+
+class Quality(Section):
+    lint_command: OptionalCommand = Field(None, description="Linter; default: ruff when the project can run it.")
+    max_file_lines: Count = Field(500, description="A file with more lines is too large.")
+    cleanup_interval: Count = Field(10, description="Completed features between two cleanup sessions.")
+    warn_on_lint_errors: Switch = Field(True, description="Lint errors warn; false rejects the session.")
+
+
+class Verification(Section):
+    require_evidence: Switch = Field(True, description="The agent must show the test output.")
+    harness_verify: Switch = Field(True, description="The harness runs the tests itself.")
+    max_features_per_session: Count = Field(1, description="More claims than this reject the session.")
+    regression_check: Switch = Field(True, description="Run the whole suite before accepting.")
+    isolation: Literal["worktree", "in_place"] = Field(
+        "worktree", description="Judge a fresh checkout of the candidate commit, or the folder as it is."
+    )
+    links: Annotated[tuple[Folder, ...], Field(strict=False)] = Field(
+        (), description="Ignored folders lent to that checkout, for example .venv or node_modules."
+    )
+    timeout_minutes: Minutes = Field(30.0, description="Wall-clock limit of each verification command.")
+    fix_rounds: CountOrNone = Field(3, description="Times that the agent may mend a failed proof in one session (C03).")
+    report: Inside | None = Field(None, description="Where a runner that is not pytest writes its JUnit XML.")
+
+
+class Features(Section):
+    max_verification_steps: Count = Field(7, description="A feature with more steps is flagged.")
+    max_stuck_sessions: Count = Field(3, description="Sessions on one feature after which a person is asked.")
+    require_test_file: Switch = Field(True, description="Every feature names a test file.")
+
+
+class GitHub(Section):
+    repo: Title | None = Field(None, description="owner/name; falls back to project.github_repo.")
+    sync_mode: Literal["mirror", "none"] = Field("mirror", description="Mirror features as issues, or do nothing.")
+    sync_on_session_end: Switch = Field(True, description="Mirror at the end of a session.")
+    create_missing_issues: Switch = Field(True, description="Create an issue for a feature that has none.")
+    close_on_verify: Switch = Field(True, description="Close the issue of a verified feature.")
+    on_sync_failure: Literal["warn", "fail"] = Field("warn", description="What a failing mirror does to a session.")
+
+
+class GitSettings(Section):
+    push: Literal["auto", "never"] = Field("auto", description="Push accepted commits when an upstream exists (C04).")
+    on_dirty: Literal["stash", "abort"] = Field("stash", description="Uncommitted changes before a session (C26).")
+
+
+class Logging(Section):
+    level: Literal["critical", "important", "routine", "debug"] = Field("important", description="Lowest level kept.")
+    retention_days: Count = Field(90, description="Days that important events are kept.")
+    structured_agent_output: Switch = Field(True, description="Read [FILE:READ]-style prefixes.")
+    require_prefixes: Switch = Field(False, description="Reject sessions without prefixes.")
+    fallback_tracking: Switch = Field(True, description="Without prefixes, track by other signs.")
+    warn_on_missing_prefixes: Switch = Field(True, description="Log when prefixes are missing.")
+
+
+class Paths(Section):
+    features: Inside = Field("features.json", description="The feature list.")
+    progress: Inside = Field("claude-progress.txt", description="The progress log.")
+    state_dir: Folder = Field(".harness", description="Runtime state; never committed.")
+
+
+class FilesystemTool(Section):
+    enabled: Switch = Field(True, description="Offer file tools to agents that take ours.")
+    allowed_paths: Texts = Field((".",), description="Paths that file tools may touch.")
+    denied_paths: Texts = Field((".harness/", ".git/", "../"), description="Paths that they may not touch.")
+
+
+class ShellTool(Section):
+    enabled: Switch = Field(True, description="Offer a shell tool to agents that take ours.")
+    timeout_seconds: Count = Field(300, description="Limit of one shell command.")
+    denied_commands: Texts = Field(
+        ("rm -rf /", "sudo", "> /dev/"), description="Refused commands; a guard rail, not a sandbox (C32)."
+    )
+
+
+class McpServer(Section):
+    enabled: Switch = Field(False, description="Start this server for the agent.")
+    command: OptionalCommand = Field(None, description="Program of the server.")
+    args: Texts = Field((), description="Its arguments.")
+    config: dict[str, object] = Field(default_factory=dict, description="The server's own settings, kept as they are.")
+
+
+MCP_SERVERS: dict[str, dict[str, object]] = {
+    "puppeteer": {
+        "enabled": False,
+        "command": "npx",
+        "args": ["-y", "@anthropic/puppeteer-mcp"],
+        "config": {
+            "headless": True,
+            "viewport": {"width": 1280, "height": 720},
+            "screenshots_dir": ".harness/screenshots",
+        },
+    },
+    "postgres": {
+        "enabled": False,
+        "command": "npx",
+        "args": ["-y", "@anthropic/postgres-mcp"],
+        "config": {"connection_string": "${DATABASE_URL}", "read_only": True},
+    },
+}
+
+
+def _with_known_servers(given: object) -> object:
+    """The document's two servers, off, under what the file says about them (UAH-212..216)."""
+    if not isinstance(given, Mapping):
+        return given
+    merged: dict[str, object] = {name: dict(server) for name, server in MCP_SERVERS.items()}
+    for name, server in given.items():
+        known = MCP_SERVERS.get(str(name), {})
+        merged[name] = {**known, **server} if isinstance(server, Mapping) else ({} if server is None else server)
+    return merged
+
+
+class Tools(Section):
+    filesystem: FilesystemTool = Field(default_factory=FilesystemTool)
+    shell: ShellTool = Field(default_factory=ShellTool)
+    mcp_servers: Annotated[dict[str, McpServer], BeforeValidator(_with_known_servers), Field(validate_default=True)] = (
+        Field(default_factory=dict, description="MCP servers by name.")
+    )
+
+
+class OnTimeout(Section):
+    auto_commit: Switch = Field(True, description="Commit unfinished work at the time limit.")
+    message_prefix: str = Field("WIP: Session timeout - ", description="How that commit's subject begins.")
+
+
+class Session(Section):
+    timeout_minutes: Minutes = Field(60.0, description="Wall-clock limit of a session.")
+    timeout_warning_minutes: Minutes = Field(50.0, description="When the agent is warned of it.")
+    on_timeout: OnTimeout = Field(default_factory=OnTimeout)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _warning_before_limit(cls, given: object) -> object:
+        """A shorter limit moves the warning along, in the proportion of the defaults."""
+        if not isinstance(given, Mapping) or given.get("timeout_warning_minutes") is not None:
+            return given
+        limit = given.get("timeout_minutes")
+        if isinstance(limit, int | float) and 0 < limit <= 50:
+            return {**given, "timeout_warning_minutes": limit * 5 / 6}
+        return given
+
+
+class Checks(Section):
+    working_directory: Switch = Field(True, description="The working directory is the project.")
+    harness_files: Switch = Field(True, description="The harness files exist; the scripts are executable.")
+    git_state: Switch = Field(True, description="On a branch, with a clean tree.")
+    environment: Switch = Field(True, description="init succeeds and the health check passes.")
+    baseline_tests: Switch = Field(True, description="The tests of the baseline pass.")
+    budget: Switch = Field(True, description="Money is left.")
+
+
+class OnFailure(Section):
+    auto_reset: Switch = Field(True, description="Run reset when init fails.")
+    max_reset_attempts: CountOrNone = Field(2, description="Resets before giving up.")
+
+
+class Preflight(Section):
+    checks: Checks = Field(default_factory=Checks)
+    on_failure: OnFailure = Field(default_factory=OnFailure)
+
+
+class Compatibility(Section):
+    on_older_state: Literal["migrate", "abort"] = Field("migrate", description="What older state does.")
+    on_newer_state: Literal["abort", "warn"] = Field("abort", description="What newer state does.")
+    backup_before_migrate: Switch = Field(True, description="Copy the state before migrating.")
+
+
+class Checkpoints(Section):
+    max_age_days: Count = Field(7, description="Older checkpoints are removed, unless still needed (C34).")
+    keep_per_feature: Count = Field(5, description="Newest checkpoints of an unfinished feature, always kept (C34).")
+
+
+class Maintenance(Section):
+    interval_minutes: Minutes = Field(60.0, description="Minutes between two checks in maintenance mode (C51).")
+
+
+def _agent(value: object) -> object:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+class HarnessFile(Section):
+    """The whole of ``.harness.yaml``."""
+
+    project: Project
+    environment: Environment = Field(default_factory=Environment)
+    testing: Testing = Field(default_factory=Testing)
+    costs: Costs = Field(default_factory=Costs)
+    models: Models = Field(default_factory=lambda: Models.model_validate({}))
+    context: Context = Field(default_factory=Context)
+    progress: Progress = Field(default_factory=Progress)
+    quality: Quality = Field(default_factory=Quality)
+    verification: Verification = Field(default_factory=Verification)
+    features: Features = Field(default_factory=Features)
+    github: GitHub = Field(default_factory=GitHub)
+    git: GitSettings = Field(default_factory=GitSettings)
+    logging: Logging = Field(default_factory=Logging)
+    paths: Paths = Field(default_factory=Paths)
+    tools: Tools = Field(default_factory=lambda: Tools.model_validate({}))
+    session: Session = Field(default_factory=Session)
+    preflight: Preflight = Field(default_factory=Preflight)
+    compatibility: Compatibility = Field(default_factory=Compatibility)
+    checkpoints: Checkpoints = Field(default_factory=Checkpoints)
+    maintenance: Maintenance = Field(default_factory=Maintenance)
+    agent: Annotated[dict[str, object] | None, BeforeValidator(_agent)] = Field(
+        None, description="Which agent works here; --agent and HARNESS_AGENT win. Kept as it is."
+    )
