@@ -1,0 +1,91 @@
+"""What the documents tell people to type exists; links lead somewhere; examples run; generated pages are current."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_harness.agents.base import Brief
+from agent_harness.agents.events import Finished, Text
+
+ROOT = Path(__file__).resolve().parents[2]
+READ = ("README.md", "CONTRIBUTING.md", "AGENTS.md")
+PAGES = sorted([*(ROOT / name for name in (*READ, "CHANGELOG.md")), *(ROOT / "docs").rglob("*.md")])
+HARNESS = Path(sys.executable).with_name("harness")
+
+
+def tried(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+
+
+def consoles(name: str) -> list[str]:
+    """The command lines that a document shows."""
+    blocks = re.findall(r"```console\n(.*?)```", (ROOT / name).read_text(), re.DOTALL)
+    lines = [line.partition("#")[0] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+    return [command.strip() for line in lines for command in line[2:].split("&&")]
+
+
+def make_targets() -> dict[str, str]:
+    return dict(re.findall(r"^  make (\S+) +(.+)$", tried("make", "help").stdout, re.MULTILINE))
+
+
+def test_make_alone_prints_every_target_with_its_meaning() -> None:
+    targets = make_targets()
+    needed = "help setup demo test test-slow test-clients check bench docs requirements clean"
+    assert set(needed.split()) == set(targets)
+    assert tried("make").stdout == tried("make", "help").stdout
+
+
+@pytest.mark.parametrize("name", READ)
+def test_make_targets_in_a_document_exist(name: str) -> None:
+    shown = [
+        word for line in consoles(name) if line.startswith("make ") for word in line.split()[1:] if "=" not in word
+    ]
+    written = re.findall(r"`make (?:[A-Z]+=\S+ )?([a-z-]+)", (ROOT / name).read_text())
+    assert shown
+    assert {*shown, *written} <= set(make_targets())
+
+
+def test_harness_commands_in_the_readme_exist_with_their_options() -> None:
+    shown = [line.split() for line in consoles("README.md") if line.startswith("harness ")]
+    assert [words[1] for words in shown] == ["init", "run", "run", "status"]
+    for words in shown:
+        told = tried(str(HARNESS), words[1], "--help")
+        assert told.returncode == 0, told.stderr
+        for option in [word for word in words if word.startswith("--") and word != '--flag"']:
+            assert option in told.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)", page.read_text())
+    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert missing == []
+
+
+def test_the_index_lists_every_page() -> None:
+    text = (ROOT / "docs" / "index.md").read_text()
+    pages = [str(page.relative_to(ROOT / "docs")) for page in PAGES if page.is_relative_to(ROOT / "docs")]
+    assert [page for page in pages if f"({page})" not in text and "/" not in page and page != "index.md"] == []
+
+
+def test_generated_pages_are_current() -> None:
+    checked = tried(sys.executable, "scripts/docs.py", "--check")
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_the_agent_in_contributing_is_whole(tmp_path: Path) -> None:
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    names: dict[str, type] = {}
+    exec("\n".join(code), names)
+    turn = names["EchoAgent"]().start(Brief(prompt="hello", cwd=tmp_path, session=1, prompt_type="coding"))
+    events = [turn.next_event(0.0) for _ in range(3)]
+    assert events == [Text("hello"), Finished(ok=True), None]
+    assert turn.ended
+    turn.stop()
+
+
+def test_the_page_for_agents_fits_a_screen() -> None:
+    assert len((ROOT / "AGENTS.md").read_text().splitlines()) <= 60

@@ -1,0 +1,82 @@
+"""The package as people get it: one version, both commands, and every file that is not code in the wheel."""
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import agent_harness
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def tracked(*under: str) -> list[str]:
+    """Files below the given places that git has, or would take."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *under]
+    listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return sorted(name for name in set(listing.split("\0")) if name and (ROOT / name).is_file())
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The wheel, built from a copy of the tracked files by the pinned backend, with no network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    for name in tracked("src", "pyproject.toml", "README.md", "LICENSE"):
+        target = folder / "tree" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, target)
+    build = "import uv_build; print(uv_build.build_wheel('..'))"
+    made = subprocess.run(
+        [sys.executable, "-c", build],
+        cwd=folder / "tree",
+        env={**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    return zipfile.ZipFile(folder / made.stdout.split()[-1])
+
+
+def test_one_version_everywhere() -> None:
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    told = subprocess.run([str(BIN / "harness"), "--version"], capture_output=True, text=True, check=True).stdout
+    assert newest is not None
+    assert PROJECT["version"] == agent_harness.__version__ == newest.group(1)
+    assert importlib.metadata.version("agent-harness") == PROJECT["version"]
+    assert PROJECT["version"] in told
+
+
+@pytest.mark.parametrize("command", PROJECT["scripts"])
+def test_console_scripts_are_installed_and_answer(command: str) -> None:
+    told = subprocess.run([str(BIN / command), "--help"], capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr
+    assert command in told.stdout
+
+
+def test_the_wheel_holds_every_tracked_file_of_the_package(wheel: zipfile.ZipFile) -> None:
+    wanted = {name.removeprefix("src/") for name in tracked("src")}
+    assert "agent_harness/py.typed" in wanted
+    assert any(name.startswith("agent_harness/protocols/features/prompts/") for name in wanted)
+    assert any(name.startswith("agent_harness/demo/sample/") for name in wanted)
+    assert wanted - set(wheel.namelist()) == set()
+
+
+def test_the_wheel_holds_nothing_else(wheel: zipfile.ZipFile) -> None:
+    tops = {name.split("/")[0] for name in wheel.namelist()}
+    assert tops == {"agent_harness", f"agent_harness-{PROJECT['version']}.dist-info"}
+
+
+def test_nothing_outside_the_core_dependencies_is_needed(wheel: zipfile.ZipFile) -> None:
+    metadata = wheel.read(f"agent_harness-{PROJECT['version']}.dist-info/METADATA").decode()
+    required = re.findall(r"^Requires-Dist: ([\w.-]+)(?!.*extra ==)", metadata, re.MULTILINE)
+    assert sorted(required) == ["click", "psutil", "pydantic", "rich", "ruamel-yaml", "stamina"]
