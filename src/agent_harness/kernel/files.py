@@ -1,0 +1,263 @@
+"""State files that survive a crash: read whole, replaced whole, with the state before the last write kept beside them.
+
+A reader needs no lock: it sees the old file or the new one. A process that is killed leaves at most a temporary file,
+which ``sweep`` removes. Source: ``tasklist.md`` 8.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from agent_harness.errors import Refused, StateDamaged
+from agent_harness.kernel import clock, jsontext, owner
+from agent_harness.kernel.jsontext import dumps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    AnyPath = str | os.PathLike[str]
+
+__all__ = [
+    "MAX_BYTES",
+    "digest",
+    "dumps",
+    "open_regular",
+    "read_bytes",
+    "read_json",
+    "refusal",
+    "replace",
+    "restore",
+    "sweep",
+    "write_json",
+]
+
+MAX_BYTES = 64 << 20
+"""A state file larger than this is not read."""
+
+_NO_FOLDER_SYNC = (errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP)
+_HINTS = {
+    errno.EACCES: "check who owns it and what its mode allows",
+    errno.EDQUOT: "free some of your quota, then run the same command again",
+    errno.ELOOP: "it is a link where none may be; replace it by the file itself",
+    errno.ENOSPC: "free some space on that disk, then run the same command again",
+    errno.EPERM: "check who owns it and what its mode allows",
+    errno.EROFS: "the disk is read-only; mount it for writing or work in another folder",
+}
+
+
+def read_bytes(path: AnyPath) -> bytes:
+    """The whole content. ``FileNotFoundError`` when missing, ``StateDamaged`` when it is no file or far too large."""
+    try:
+        with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise refusal(path, "read", error) from None
+    if len(content) > MAX_BYTES:
+        raise _damaged(path, f"it is larger than {MAX_BYTES >> 20} MiB")
+    return content
+
+
+def read_json(path: AnyPath) -> dict[str, Any]:
+    """The JSON object in a file, numbers in their own spelling. ``FileNotFoundError``, ``StateDamaged`` as above."""
+    content = read_bytes(path)
+    try:
+        return _json_object(content)
+    except ValueError as error:
+        raise _damaged(path, str(error)) from None
+
+
+def replace(
+    path: AnyPath, content: str | bytes, *, mode: int | None = None, before: Callable[[], object] | None = None
+) -> None:
+    """Puts a new content in place of the old, whole or not at all, and durably.
+
+    A link keeps and its target is written. Mode and owner stay; ``mode`` sets another one. ``before`` is called right
+    before the change becomes visible; when it raises, the old content stays. ``Refused`` when the disk says no. No
+    temporary file is left behind.
+    """
+    target = os.path.realpath(path)
+    temporary = f"{target}.tmp.{os.getpid()}.{os.urandom(6).hex()}"
+    try:
+        _write_new(temporary, content.encode() if isinstance(content, str) else content, _permissions(target, mode))
+        if before:
+            before()
+        os.replace(temporary, target)
+        _sync_folder(os.path.dirname(target))
+    except BaseException as error:
+        _unlink(temporary)
+        if isinstance(error, OSError):
+            raise refusal(path, "written", error) from None
+        raise
+
+
+def write_json(
+    path: AnyPath, value: dict[str, Any], *, backup: bool = False, before: Callable[[], object] | None = None
+) -> None:
+    """Replaces a state file; with ``backup`` its present content goes to ``<path>.bak`` first, unless it is damaged."""
+    try:
+        content = dumps(value).encode()
+    except ValueError as error:
+        raise StateDamaged(f"{os.fspath(path)} was not written: {error}") from None
+    if backup:
+        _back_up(path)
+    replace(path, content, before=before)
+
+
+def restore(path: AnyPath) -> str | None:
+    """Puts the valid ``<path>.bak`` in place of a damaged file. ``StateDamaged``, and nothing done, when there is none.
+
+    The damaged file is kept; its new name is returned, or ``None`` when it was missing.
+    """
+    backup = f"{os.fspath(path)}.bak"
+    try:
+        content = read_bytes(backup)
+        _json_object(content)
+    except (FileNotFoundError, ValueError) as error:
+        why = "there is none" if isinstance(error, FileNotFoundError) else str(error)
+        raise StateDamaged(f"{os.fspath(path)} cannot be restored from {backup}: {why}") from None
+    kept = _put_aside(os.path.realpath(path))
+    replace(path, content)
+    return kept
+
+
+def sweep(path: AnyPath) -> int:
+    """Removes the temporary files that killed writers of this file left behind; how many. Call it under the lock."""
+    folder, name = os.path.split(os.path.realpath(path))
+    swept = 0
+    for entry in os.listdir(folder) if os.path.isdir(folder) else ():
+        pid = entry.removeprefix(f"{name}.tmp.").partition(".")[0] if entry.startswith(f"{name}.tmp.") else ""
+        if pid.isdecimal() and not owner.exists(int(pid)):
+            _unlink(os.path.join(folder, entry))
+            swept += 1
+    return swept
+
+
+def digest(path: AnyPath) -> str | None:
+    """SHA-256 of the content in hexadecimal; ``None`` when the file is missing."""
+    from hashlib import file_digest
+
+    try:
+        with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise refusal(path, "read", error) from None
+
+
+def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
+    """A descriptor of a regular file, never of a pipe or a folder (``StateDamaged``); other errors as ``os.open``."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise StateDamaged(f"{os.fspath(path)} is not a regular file", hint="move it away")
+    return descriptor
+
+
+def refusal(path: AnyPath, done: str, error: OSError) -> Refused:
+    """The error for a person when the disk says no; ``done`` is what cannot be done with the file (``written``)."""
+    reason = error.strerror or str(error)
+    return Refused(f"{os.fspath(path)} cannot be {done}: {reason}", hint=_HINTS.get(error.errno or 0))
+
+
+def _damaged(path: AnyPath, why: str) -> StateDamaged:
+    backup = f"{os.fspath(path)}.bak"
+    hint = f"the state before the last write is in {backup}" if os.path.exists(backup) else None
+    return StateDamaged(f"{os.fspath(path)} is damaged: {why}", hint=hint)
+
+
+def _json_object(content: bytes) -> dict[str, Any]:
+    value = jsontext.loads(content)
+    if not isinstance(value, dict):
+        raise ValueError("it holds no JSON object")
+    return value
+
+
+def _back_up(path: AnyPath) -> None:
+    try:
+        content = read_bytes(path)
+        _json_object(content)
+    except (FileNotFoundError, StateDamaged, ValueError):
+        return
+    replace(f"{os.fspath(path)}.bak", content, mode=stat.S_IMODE(os.stat(path).st_mode))
+
+
+def _put_aside(target: str) -> str | None:
+    """Gives a damaged file a second, free name beside it; ``None`` when there is no such file."""
+    if not os.path.lexists(target):
+        return None
+    stamp = clock.timestamp().replace("-", "").replace(":", "")
+    kept, count = f"{target}.corrupt.{stamp}", 1
+    while os.path.lexists(kept):
+        kept, count = f"{target}.corrupt.{stamp}.{count}", count + 1
+    try:
+        os.link(target, kept)
+    except OSError:
+        _rename(target, kept)  # a folder, or a file system without hard links
+    return kept
+
+
+def _rename(target: str, kept: str) -> None:
+    try:
+        os.rename(target, kept)
+    except OSError as error:
+        raise refusal(target, "renamed", error) from None
+
+
+def _permissions(target: str, mode: int | None) -> tuple[int | None, int, int]:
+    """Mode, user and group that the new file gets; -1 leaves a user or group as it comes."""
+    try:
+        old = os.stat(target)
+    except FileNotFoundError:
+        return mode, -1, -1
+    if stat.S_ISDIR(old.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    uid = -1 if old.st_uid == os.geteuid() else old.st_uid
+    gid = -1 if old.st_gid == os.getegid() else old.st_gid
+    return stat.S_IMODE(old.st_mode) if mode is None else mode, uid, gid
+
+
+def _write_new(temporary: str, content: bytes, permissions: tuple[int | None, int, int]) -> None:
+    mode, uid, gid = permissions
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(temporary, flags, 0o666 if mode is None else 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        if uid != -1 or gid != -1:
+            _give(file.fileno(), uid, gid)
+        if mode is not None:
+            os.fchmod(file.fileno(), mode)
+        os.fsync(file.fileno())
+
+
+def _give(descriptor: int, uid: int, gid: int) -> None:
+    try:
+        os.fchown(descriptor, uid, gid)
+    except PermissionError:  # only an administrator may; the content counts more than its owner
+        return
+
+
+def _sync_folder(folder: str) -> None:
+    """Makes a rename durable, where the file system can."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return

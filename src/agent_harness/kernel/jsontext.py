@@ -1,0 +1,227 @@
+"""JSON text that survives a read and a write unchanged: numbers keep their spelling, members their order.
+
+Reading is strict: what a write could not give back (a member named twice, ``NaN``, a lone surrogate, nesting without
+end) is an error, since the next write would lose it. The C scanner is used directly: importing ``json`` costs as much
+as the rest of a hook.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+__all__ = ["MAX_DEPTH", "Spelled", "dumps", "line", "loads"]
+
+MAX_DEPTH = 100
+"""How deep objects and arrays may nest, in both directions."""
+
+_BLANKS = " \t\r\n"
+
+
+class Spelled(float):
+    """A number that remembers how it was written, where Python writes it otherwise: ``1.10``, ``1e400``, ``-0``."""
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, text: str) -> Spelled:
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+    def __getnewargs__(self) -> tuple[str]:  # type: ignore[override]  # copies are made from the text
+        return (self.text,)
+
+
+def loads(text: str | bytes) -> Any:
+    """The value of a JSON text; ``ValueError`` with one clear line when it is damaged in any way."""
+    if isinstance(text, bytes):
+        text = _decoded(text)
+    text = text.removeprefix("\ufeff").rstrip(_BLANKS)
+    if not text:
+        raise ValueError("it is empty")
+    try:
+        value, end = _scanner()(text, len(text) - len(text.lstrip(_BLANKS)))
+    except StopIteration as at:
+        raise ValueError(f"no JSON value at {_place(text, at.value)}") from None
+    except RecursionError:
+        raise ValueError(f"it nests deeper than {MAX_DEPTH} levels") from None
+    if end != len(text):
+        end = len(text) - len(text[end:].lstrip(_BLANKS))
+        raise ValueError(f"more than one JSON value: the second at {_place(text, end)}")
+    if not _within_depth(value):
+        raise ValueError(f"it nests deeper than {MAX_DEPTH} levels")
+    if "\\ud" in text or "\\uD" in text:
+        _refuse_lone_surrogates(value)
+    return value
+
+
+def dumps(value: object) -> str:
+    """JSON for people and diffs: two blanks a level, text as it is, one final newline."""
+    parts: list[str] = []
+    _encode(value, "\n", "  ", parts.append, MAX_DEPTH)
+    parts.append("\n")
+    return "".join(parts)
+
+
+def line(value: object) -> str:
+    """The same in one line, without the newline."""
+    parts: list[str] = []
+    _encode(value, "", "", parts.append, MAX_DEPTH)
+    return "".join(parts)
+
+
+def _decoded(raw: bytes) -> str:
+    if b"\0" in raw:
+        raise ValueError(f"it holds a zero byte at byte {raw.index(0)}")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8 at byte {error.start}") from None
+
+
+def _place(text: str, at: int) -> str:
+    return f"line {text.count(chr(10), 0, at) + 1} column {at - text.rfind(chr(10), 0, at)}"
+
+
+def _within_depth(value: object) -> bool:
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for node in level
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, (dict, list))
+        ]
+        if not level:
+            return True
+    return False
+
+
+def _refuse_lone_surrogates(value: object) -> None:
+    try:
+        line(value).encode()
+    except UnicodeEncodeError:
+        raise ValueError("it holds half of a character (a lone surrogate)") from None
+
+
+# ---- reading: what the C scanner calls
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+        raise ValueError(f"the member {twice[:80]!r} stands twice in one object")
+    return found
+
+
+def _real(text: str) -> float:
+    number = float(text)
+    return number if repr(number) == text else Spelled(text)
+
+
+def _whole(text: str) -> float:
+    if text == "-0" or len(text) > 600:  # Python may refuse to convert longer ones
+        return Spelled(text)
+    return int(text)
+
+
+def _constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON number")
+
+
+class _Rules:
+    """The attributes that the C scanner asks for."""
+
+    strict: bool = True
+    object_hook: None = None
+    object_pairs_hook = staticmethod(_object)
+    array_hook: None = None
+    parse_float = staticmethod(_real)
+    parse_int = staticmethod(_whole)
+    parse_constant = staticmethod(_constant)
+
+
+def _scanner() -> Callable[[str, int], tuple[Any, int]]:
+    try:
+        from _json import make_scanner
+
+        return make_scanner(_Rules)  # type: ignore[arg-type]  # anything with these attributes will do
+    except (ImportError, AttributeError, TypeError):  # another interpreter, or a later one
+        from json import JSONDecoder
+
+        own = JSONDecoder(object_pairs_hook=_object, parse_float=_real, parse_int=_whole, parse_constant=_constant)
+        return own.scan_once  # type: ignore[missing-attribute]  # there since Python 2.6, not in the stubs
+
+
+def _quoter() -> Callable[[str], str]:
+    try:
+        from _json import encode_basestring
+
+        return encode_basestring
+    except ImportError:
+        from json.encoder import py_encode_basestring
+
+        return py_encode_basestring
+
+
+_quote = _quoter()
+
+# ---- writing
+
+
+def _encode(value: object, indent: str, step: str, put: Callable[[str], object], depth: int) -> None:
+    """Puts the parts of the text; ``indent`` starts a line of the level around, and is empty for a single line."""
+    if isinstance(value, dict):
+        opened, closed, colon = "{", "}", ": " if indent else ":"
+        members = ((_name(name) + colon, child) for name, child in value.items())
+    elif isinstance(value, (list, tuple)):
+        opened, closed = "[", "]"
+        members = (("", child) for child in value)
+    else:
+        put(_scalar(value))
+        return
+    if depth == 0:
+        raise ValueError(f"it nests deeper than {MAX_DEPTH} levels")
+    before, between = opened + indent + step, "," + indent + step
+    for name, child in members:
+        plain = _PLAIN.get(type(child))
+        if plain:
+            put(before + name + plain(child))
+        else:
+            put(before + name)
+            _encode(child, indent + step, step, put, depth - 1)
+        before = between
+    put(indent + closed if value else opened + closed)
+
+
+def _name(name: object) -> str:
+    return _quote(name) if isinstance(name, str) else _quote(_scalar(name))
+
+
+def _scalar(value: object) -> str:
+    """The text of one value, also of a subclass such as an enumeration's member."""
+    for kind in (type(value), str, int, float):
+        if isinstance(value, kind) and kind in _PLAIN:
+            return _PLAIN[kind](value)
+    raise ValueError(f"a {type(value).__name__} cannot be written as JSON")
+
+
+def _finite(number: float) -> str:
+    if float("-inf") < number < float("inf"):
+        return float.__repr__(number)
+    raise ValueError(f"{number} is no JSON number")
+
+
+_PLAIN: dict[type, Callable[[Any], str]] = {
+    str: _quote,
+    int: int.__repr__,
+    bool: lambda value: "true" if value else "false",
+    type(None): lambda value: "null",
+    Spelled: lambda value: value.text,
+    float: _finite,
+}
