@@ -259,7 +259,8 @@ def test_a_file_that_may_not_be_read_is_not_called_damaged(state: Path) -> None:
 
 
 def test_unknown_members_and_numbers_survive_a_change(state: Path) -> None:
-    text = '{\n  "price": 1.10,\n  "ours": 1,\n  "far": [\n    1e400,\n    -0.0,\n    -0\n  ],\n  "Ω": {\n    "": "\\u0000é"\n  }\n}\n'
+    numbers = '{\n  "price": 1.10,\n  "ours": 1,\n  "far": [\n    1e400,\n    -0.0,\n    -0\n  ],\n'
+    text = numbers + '  "Ω": {\n    "": "\\u0000é"\n  }\n}\n'
     state.write_text(text)
     value = files.read_json(state)
     value["ours"] += 1

@@ -1,0 +1,159 @@
+"""Histories that only grow: JSON records or text, one line and one write each.
+
+A line torn by a crash stays as it is, the next one starts on a line of its own, and readers pass over what is no
+record. Source: ``tasklist.md`` 10.4 and 13.1, ``longtask.md`` 15.
+"""
+
+from __future__ import annotations
+
+import os
+
+from agent_harness.kernel import jsontext
+from agent_harness.kernel.files import open_regular, refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any, TypeVar
+
+    from agent_harness.kernel.files import AnyPath
+
+    T = TypeVar("T")
+
+__all__ = ["append", "append_line", "read", "tail", "tail_lines"]
+
+MAX_LINE_BYTES = 16 << 20
+"""Longer lines were not written by us; readers pass over them."""
+
+_BLOCK_BYTES = 64 << 10
+_CUT = "…".encode()
+_CONTROLS = [*range(32), *range(127, 160), 0x2028, 0x2029]
+_ESCAPES = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in _CONTROLS}
+_ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
+
+
+def append(path: AnyPath, record: Mapping[str, Any]) -> None:
+    """Adds one record as one line; makes the folder when it is missing. ``Refused`` when the disk says no."""
+    _append(path, jsontext.line(dict(record)).encode("utf-8", "replace") + b"\n")
+
+
+def append_line(path: AnyPath, text: str, *, limit_bytes: int = 4096) -> None:
+    """Adds one line of text, line ends and control characters escaped, cut to so many bytes with its newline."""
+    line = text.translate(_ESCAPES).encode("utf-8", "replace")
+    if len(line) >= limit_bytes:
+        line = line[: limit_bytes - 1 - len(_CUT)].decode("utf-8", "ignore").encode() + _CUT
+    _append(path, line + b"\n")
+
+
+def read(path: AnyPath) -> Iterator[dict[str, Any]]:
+    """The records, oldest first, one at a time; a missing file has none."""
+    return _records(_lines(path))
+
+
+def tail(path: AnyPath, count: int) -> list[dict[str, Any]]:
+    """The last so many records, oldest first; costs the same however long the history is."""
+    return _last(_records(_lines_backwards(path)), count)
+
+
+def tail_lines(path: AnyPath, count: int) -> list[str]:
+    """The last so many lines that are not empty, oldest first."""
+    lines = (line.decode("utf-8", "replace") for line in _lines_backwards(path))
+    return _last((line for line in lines if line.strip()), count)
+
+
+def _append(path: AnyPath, line: bytes) -> None:
+    try:
+        descriptor = _open_to_append(path)
+        try:
+            end = os.fstat(descriptor).st_size
+            if not _ends_a_line(descriptor, end):
+                line = b"\n" + line
+            end = _write(descriptor, line)
+            if not line.startswith(b"\n") and not _ends_a_line(descriptor, end - len(line)):
+                _write(descriptor, b"\n" + line)  # another process died in the middle of its line just now
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise refusal(path, "added to", error) from None
+
+
+def _open_to_append(path: AnyPath) -> int:
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    try:
+        return open_regular(path, flags)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(os.fspath(path)), exist_ok=True)
+        return open_regular(path, flags)
+
+
+def _ends_a_line(descriptor: int, end: int) -> bool:
+    return end == 0 or os.pread(descriptor, 1, end - 1) == b"\n"
+
+
+def _write(descriptor: int, line: bytes) -> int:
+    """Writes the line and returns where it ended; more than one write only when the disk fills up in between."""
+    while line:
+        line = line[os.write(descriptor, line) :]
+    return os.lseek(descriptor, 0, os.SEEK_CUR)
+
+
+def _records(lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        if not line.lstrip().startswith(b"{"):
+            continue
+        try:
+            record = jsontext.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict):
+            yield record
+
+
+def _last(newest_first: Iterator[T], count: int) -> list[T]:
+    found = [item for _, item in zip(range(count), newest_first, strict=False)]
+    found.reverse()
+    return found
+
+
+def _lines(path: AnyPath) -> Iterator[bytes]:
+    descriptor = _open_to_read(path)
+    if descriptor is None:
+        return
+    with os.fdopen(descriptor, "rb") as file:
+        is_start = True
+        while piece := file.readline(MAX_LINE_BYTES):
+            is_end = piece.endswith(b"\n")
+            if is_start and (is_end or len(piece) < MAX_LINE_BYTES):
+                yield piece
+            is_start = is_end
+
+
+def _lines_backwards(path: AnyPath) -> Iterator[bytes]:
+    """The lines from the last to the first, without their ends."""
+    descriptor = _open_to_read(path)
+    if descriptor is None:
+        return
+    with os.fdopen(descriptor, "rb") as file:
+        later: list[bytes] = []  # what is known of the line that reaches into the block before, last part first
+        end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - _BLOCK_BYTES)
+            first, *lines = os.pread(file.fileno(), end - start, start).split(b"\n")
+            if lines:
+                yield b"".join([lines.pop(), *reversed(later)])
+                yield from reversed(lines)
+                later = []
+            if len(later) * _BLOCK_BYTES > MAX_LINE_BYTES:
+                later = []  # only its beginning is handed out, which is no record
+            later.append(first)
+            end = start
+        yield b"".join(reversed(later))
+
+
+def _open_to_read(path: AnyPath) -> int | None:
+    try:
+        return open_regular(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise refusal(path, "read", error) from None
