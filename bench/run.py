@@ -1,0 +1,77 @@
+"""Measures the bars of the project and prints a table; exit status 1 when one is missed.
+
+Every bar is a ratio of two things measured in turn within one run, or a bound on one process, so that it means the same
+on a fast and on a slow machine. `--only NAME` measures the rows whose name begins so.
+"""
+
+import argparse
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """One line of the table: what is measured, in which unit, and the most that it may be."""
+
+    name: str
+    most: float
+    unit: str
+    what: str
+
+
+BARS = (
+    Bar(name="version", most=2.5, unit="x", what="`harness --version`, of `python -c pass`"),
+    Bar(name="status", most=4.0, unit="x", what="`harness status`, of `python -c pass`"),
+    Bar(name="verification", most=1.25, unit="x", what="a whole verification, of one bare run of the suite"),
+    Bar(name="snapshot", most=6.0, unit="x", what="checkpoint and rollback of 20,000 files, of `git status`"),
+    Bar(name="idle-memory", most=80.0, unit="MB", what="the harness while its agent sleeps"),
+    Bar(name="idle-processor", most=1.0, unit="%", what="of one core, while its agent sleeps"),
+    Bar(name="flood-memory", most=80.0, unit="MB", what="the harness at its largest, while its agent prints 1 GB"),
+    Bar(name="flood-log", most=16.0, unit="MB", what="what that session left in the project's log folder"),
+)
+
+# What measures which bars, imported on first use: the figures of one function are taken in one run.
+SOURCES = {
+    "startup_bench:measure": ("version", "status"),
+    "verification_bench:measure": ("verification",),
+    "snapshot_bench:measure": ("snapshot",),
+    "live_bench:idle": ("idle-memory", "idle-processor"),
+    "live_bench:flood": ("flood-memory", "flood-log"),
+}
+
+
+def main(words: list[str]) -> int:
+    """0 when every bar that was asked for is held."""
+    parser = argparse.ArgumentParser(prog="make bench", description="measure the bars of the project")
+    parser.add_argument("--only", default="", metavar="NAME", help="only the rows whose name begins so")
+    only = parser.parse_args(words).only
+    wanted = [bar for bar in BARS if bar.name.startswith(only)]
+    if not wanted:
+        parser.error(f"no row begins with {only!r}: {', '.join(bar.name for bar in BARS)}")
+    found = measured({bar.name for bar in wanted})
+    print(f"{'name':<16}{'measured':>12}{'at most':>12}   {'':<6}")
+    for bar in wanted:
+        print(line(bar, found[bar.name]))
+    return 0 if all(found[bar.name] <= bar.most for bar in wanted) else 1
+
+
+def measured(names: set[str]) -> dict[str, float]:
+    """The figure of every name, from as few runs as needed."""
+    found: dict[str, float] = {}
+    for source, given in SOURCES.items():
+        if names & set(given):
+            print(f"measuring {', '.join(given)} ...", file=sys.stderr, flush=True)
+            module, _, function = source.partition(":")
+            found.update(getattr(import_module(module), function)())
+    return found
+
+
+def line(bar: Bar, value: float) -> str:
+    """One line of the table."""
+    word = "ok" if value <= bar.most else "MISSED"
+    return f"{bar.name:<16}{value:>10.2f} {bar.unit:<2}{bar.most:>9.2f} {bar.unit:<2} {word:<7}{bar.what}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
