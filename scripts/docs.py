@@ -53,7 +53,7 @@ def configuration() -> str:
         "src/agent_harness/protocols/features/config/schema.py",
         "# Configuration",
         "Every key of `.harness.yaml`. Only `project.name` is required; unknown keys are kept, with a warning. The "
-        "variable `HARNESS_SECTION__KEY` (two underscores between the levels) wins over the file, and a flag over both. "
+        "variable `HARNESS_SECTION__KEY` (two underscores between the levels) wins over the file, a flag over both. "
         "Editors can check the file against [harness.schema.json](harness.schema.json).",
         *blocks,
     )
