@@ -1,0 +1,112 @@
+"""The demo's child processes: real ``harness`` commands, each in a session of its own, so that ours to end and kill."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from agent_harness.demo.layout import Place
+from agent_harness.errors import ToolMissing
+
+_GRACE_SECONDS = 10.0
+
+
+def require_tools() -> None:
+    """``ToolMissing`` unless git, and a Python with pytest for the built program's tests, are there."""
+    if shutil.which("git") is None:
+        raise ToolMissing("git is not installed", hint="install git, then: harness demo")
+    probe = subprocess.run([_python(), "-c", "import pytest"], capture_output=True, env=environment(), check=False)
+    if probe.returncode != 0:
+        raise ToolMissing(
+            "The program that the demo builds is tested with pytest, which this Python does not have",
+            hint=f"{sys.executable} -m pip install pytest",
+        )
+
+
+def environment(place: Place | None = None) -> dict[str, str]:
+    """The variables of every child: ours without settings of the harness, our interpreter first on PATH."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HARNESS_", "GIT_", "PYTEST_"))}
+    kept["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
+    kept.update(NO_COLOR="1", PYTHONUNBUFFERED="1")
+    if place is not None:
+        kept["HARNESS_AGENT"] = f"scripted:{place.script}"
+    return kept
+
+
+def _python() -> str:
+    """The interpreter that the built project's settings name."""
+    return shutil.which("python3", path=environment()["PATH"]) or sys.executable
+
+
+class Child:
+    """One running ``harness`` command; its output, both streams together, is read line by line without blocking."""
+
+    def __init__(self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], log: Path) -> None:
+        self.arguments = tuple(arguments)
+        self._log = log
+        self._lines: SimpleQueue[str] = SimpleQueue()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "agent_harness.cli.main", *arguments],
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """``None`` while it runs; the negative number of the signal that ended it."""
+        return self._process.poll()
+
+    @property
+    def over(self) -> bool:
+        """It has ended and every line was handed out."""
+        return self.exit_code is not None and not self._reader.is_alive() and self._lines.empty()
+
+    def lines(self) -> list[str]:
+        """What it printed since the last call."""
+        found = []
+        while True:
+            try:
+                found.append(self._lines.get_nowait())
+            except Empty:
+                return found
+
+    def kill(self) -> None:
+        """SIGKILL to this one process, as the kernel or a person would; its children are not touched."""
+        os.kill(self.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def end(self) -> None:
+        """Ends it as Ctrl-C does, then harder; it is gone at return."""
+        for way, patience in ((signal.SIGINT, _GRACE_SECONDS), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0)):
+            if self.exit_code is not None:
+                return
+            self._process.send_signal(way)
+            try:
+                self._process.wait(patience)
+            except subprocess.TimeoutExpired:
+                continue
+
+    def _read(self) -> None:
+        stream = self._process.stdout
+        if stream is None:
+            return
+        with stream, self._log.open("ab") as log:
+            for line in stream:
+                log.write(line)
+                log.flush()
+                self._lines.put(line.decode("utf-8", "replace").rstrip())

@@ -1,0 +1,156 @@
+"""Did the demo end as promised? Read from the finished project itself: its git, its features, its journal."""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from agent_harness.demo import children
+from agent_harness.demo.layout import Place
+from agent_harness.demo.story import Session, Story, told
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import journal, owner
+from agent_harness.kernel.git import Git
+from agent_harness.protocols.features import records
+
+LIE, HALF_DONE, KILLED, REGRESSION = 2, 3, 4, 5
+"""The features on whose way the agent lies, stops half-way, loses its harness, and breaks an older feature."""
+
+_CODES = "src/shorty/codes.py"
+_LIMIT_SECONDS = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promise:
+    """One thing that the demo promises, whether it is so, and what was seen."""
+
+    name: str
+    kept: bool
+    seen: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """A finished project, and how the harness that was to be killed ended."""
+
+    place: Place
+    git: Git
+    story: Story
+    killed_exit_code: int | None
+
+
+def examine(place: Place, killed_exit_code: int | None) -> list[Promise]:
+    """Every promise, judged from the disk; a promise that cannot be judged is not kept."""
+    story = told(journal.read(place.state.log("events.jsonl")))
+    ending = Ending(place=place, git=Git(place.project), story=story, killed_exit_code=killed_exit_code)
+    return [_judged(name, look, ending) for name, look in _PROMISES]
+
+
+def _judged(name: str, look: "Callable[[Ending], tuple[bool, str]]", ending: Ending) -> Promise:
+    try:
+        kept, seen = look(ending)
+    except (HarnessError, OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
+        kept, seen = False, f"could not be looked at: {error}"
+    return Promise(name=name, kept=kept, seen=seen)
+
+
+def _all_proven(ending: Ending) -> tuple[bool, str]:
+    proven, total = records.counts(_document(ending))
+    return total > 0 and proven == total, f"{proven} of {total} pass in features.json at HEAD"
+
+
+def _tests_pass(ending: Ending) -> tuple[bool, str]:
+    command = ["python3", "-m", "pytest", "tests", "-q", "-p", "no:cacheprovider"]
+    env = {**children.environment(), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        command, cwd=ending.place.project, env=env, capture_output=True, text=True, timeout=_LIMIT_SECONDS, check=False
+    )
+    last = (done.stdout.strip().splitlines() or ["no output"])[-1]
+    count = re.search(r"\d+ passed", last)
+    return done.returncode == 0 and count is not None, f"pytest, run by the demo now: {last.strip('= ')}"
+
+
+def _lie_rejected(ending: Ending) -> tuple[bool, str]:
+    sessions = ending.story.of(LIE)
+    verdicts = [claim.verdict for session in sessions for claim in session.claims]
+    return verdicts == ["rejected", "verified"], f"Feature #{LIE}: claims were {', '.join(verdicts) or 'none'}"
+
+
+def _regression_rolled_back(ending: Ending) -> tuple[bool, str]:
+    first = ending.story.of(REGRESSION)[0]
+    if [claim.verdict for claim in first.claims] != ["regression"] or first.rescue_ref is None:
+        return False, f"Session {first.number} ended as {first.ending}, without a regression and a rescue ref"
+    now, rescued = ending.git.show("HEAD", _CODES), ending.git.show(first.rescue_ref, _CODES)
+    good = now is not None and rescued is not None and b"ascii_uppercase" in now and b"ascii_uppercase" not in rescued
+    return (
+        good,
+        f"Session {first.number} is kept in {first.rescue_ref}; {_CODES} at HEAD is {'right' if good else 'wrong'}",
+    )
+
+
+def _kill_survived(ending: Ending) -> tuple[bool, str]:
+    sessions = ending.story.of(KILLED)
+    if ending.killed_exit_code is None or not sessions:
+        return False, "the harness was not killed"
+    interrupted, proven = sessions[0].ending == "interrupted", _continued(sessions)
+    wip = [s for s in _subjects(ending) if s.startswith("WIP: Session interrupted")]
+    seen = f"exit {ending.killed_exit_code}; Session {sessions[0].number} {sessions[0].ending}; {len(wip)} WIP commit"
+    return ending.killed_exit_code == -9 and interrupted and proven and len(wip) == 1, seen
+
+
+def _half_continued(ending: Ending) -> tuple[bool, str]:
+    sessions = ending.story.of(HALF_DONE)
+    seen = ", then ".join(f"Session {s.number} ({s.prompt_type}) {s.ending}" for s in sessions)
+    good = bool(sessions) and sessions[0].ending == "partial" and not sessions[0].claims and _continued(sessions)
+    return good, seen or f"no session worked on Feature #{HALF_DONE}"
+
+
+def _in_order(ending: Ending) -> tuple[bool, str]:
+    order = [s.feature_id for s in ending.story.sessions if s.ending == "proven"]
+    needs = {f["id"]: set(records.dependencies(f)) for f in records.features_of(_document(ending))}
+    good = all(needs[i] <= set(order[:n]) for n, i in enumerate(order) if i is not None)
+    return good and len(order) == len(needs), "proven in the order " + ", ".join(f"#{i}" for i in order)
+
+
+def _clean_and_pushed(ending: Ending) -> tuple[bool, str]:
+    head, pushed = ending.git.head(), Git(ending.place.origin).text("rev-parse", "main").strip()
+    dirty = ending.git.text("status", "--porcelain").strip()
+    if dirty:
+        return False, f"the work tree is not clean: {dirty.splitlines()[0]}"
+    return head == pushed, f"HEAD is {str(head)[:7]}, origin/main is {pushed[:7]}, the work tree is clean"
+
+
+def _nothing_runs(ending: Ending) -> tuple[bool, str]:
+    left = owner.processes_tagged("HARNESS_PROJECT_DIR", str(ending.place.project))
+    return not left, f"processes of the project: {', '.join(map(str, left)) or 'none'}"
+
+
+def _continued(sessions: list[Session]) -> bool:
+    """The second session continued the first one's work and proved it."""
+    return [s.prompt_type for s in sessions[1:]] == ["continuation"] and sessions[1].ending == "proven"
+
+
+def _document(ending: Ending) -> dict[str, Any]:
+    found = ending.git.show("HEAD", "features.json")
+    if found is None:
+        raise LookupError("features.json is not in HEAD")
+    return json.loads(found)
+
+
+def _subjects(ending: Ending) -> list[str]:
+    return ending.git.text("log", "--format=%s", "HEAD").splitlines()
+
+
+_PROMISES: tuple[tuple[str, Callable[[Ending], tuple[bool, str]]], ...] = (
+    ("every feature is proven", _all_proven),
+    ("the tests of the program pass", _tests_pass),
+    ("the lie was rejected, then made true", _lie_rejected),
+    ("the regression was rolled back, nothing lost", _regression_rolled_back),
+    ("the killed harness went on where it was", _kill_survived),
+    ("the half-done feature was continued", _half_continued),
+    ("features came in the order of their needs", _in_order),
+    ("clean tree, and pushed", _clean_and_pushed),
+    ("no process is left", _nothing_runs),
+)

@@ -1,0 +1,146 @@
+"""What happened in a project, told from its events journal alone: sessions, claims, verdicts. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_harness.demo.follow import printable
+
+Record = Mapping[str, Any]
+
+
+@dataclass(kw_only=True)
+class Claim:
+    """The agent said that its feature is done; ``found`` is what the harness saw when it ran the tests itself."""
+
+    verdict: str = "open"  # open, verified, rejected, regression
+    found: str = ""
+
+
+@dataclass(kw_only=True)
+class Session:
+    """One session of the agent."""
+
+    number: int
+    prompt_type: str = ""
+    feature_id: int | None = None
+    claims: list[Claim] = field(default_factory=list)
+    ending: str = "running"  # running, proven, partial, failed, interrupted
+    seconds: float = 0.0
+    cost_usd: float | None = None
+    rescue_ref: str | None = None
+
+
+@dataclass
+class Story:
+    """Sessions in their order, and one word on each feature: at work, claimed, half done, rolled back, proven."""
+
+    sessions: list[Session] = field(default_factory=list)
+    features: dict[int, str] = field(default_factory=dict)
+    titles: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def now(self) -> Session | None:
+        """The session under way."""
+        last = self.sessions[-1] if self.sessions else None
+        return last if last and last.ending == "running" else None
+
+    def hear(self, event: Record) -> None:
+        """Takes in one event; unknown types and fields change nothing."""
+        step = _STEPS.get(str(event.get("type")))
+        number = event.get("session", event.get("session_id"))
+        if step and isinstance(number, int):
+            step(self, self._session(number), event)
+
+    def of(self, feature_id: int) -> list[Session]:
+        """The sessions that worked on one feature."""
+        return [s for s in self.sessions if s.feature_id == feature_id]
+
+    def _session(self, number: int) -> Session:
+        found = next((s for s in self.sessions if s.number == number), None)
+        if found is None:
+            found = Session(number=number)
+            self.sessions.append(found)
+        return found
+
+    def _mark(self, session: Session, word: str) -> None:
+        if session.feature_id is not None:
+            self.features[session.feature_id] = word
+
+
+def told(events: Iterable[Record]) -> Story:
+    """The story of these events."""
+    story = Story()
+    for event in events:
+        story.hear(event)
+    return story
+
+
+def _started(story: Story, session: Session, event: Record) -> None:
+    session.prompt_type = str(event.get("prompt_type") or session.prompt_type)
+    feature_id = event.get("feature_id")
+    session.feature_id = feature_id if isinstance(feature_id, int) else session.feature_id
+    story._mark(session, "at work")
+
+
+def _claimed(story: Story, session: Session, event: Record) -> None:
+    session.claims.append(Claim())
+    story._mark(session, "claimed")
+
+
+def _verified(story: Story, session: Session, event: Record) -> None:
+    _judge(session, "verified", event)
+
+
+def _rejected(story: Story, session: Session, event: Record) -> None:
+    _judge(session, "regression" if "regression" in str(event.get("code")) else "rejected", event)
+    story._mark(session, "rejected")
+
+
+def _judge(session: Session, verdict: str, event: Record) -> None:
+    if not session.claims:
+        session.claims.append(Claim())
+    claim = session.claims[-1]
+    if claim.verdict in ("open", "rejected"):
+        claim.verdict = verdict
+        claim.found = printable(event.get("message") or claim.found)
+
+
+def _rolled_back(story: Story, session: Session, event: Record) -> None:
+    ref = event.get("rescue_ref")
+    session.rescue_ref = printable(ref) if ref else None
+    session.ending = "failed"
+    story._mark(session, "rolled back")
+
+
+def _interrupted(story: Story, session: Session, event: Record) -> None:
+    session.ending = "interrupted"
+    story._mark(session, "half done")
+
+
+def _completed(story: Story, session: Session, event: Record) -> None:
+    session.ending = "proven"
+    story._mark(session, "proven")
+
+
+def _ended(story: Story, session: Session, event: Record) -> None:
+    seconds, cost = event.get("duration_seconds"), event.get("cost_usd")
+    session.seconds = float(seconds) if isinstance(seconds, int | float) else 0.0
+    session.cost_usd = float(cost) if isinstance(cost, int | float) else None
+    if event.get("feature_completed") is True:
+        _completed(story, session, event)
+    elif session.ending == "running":
+        session.ending = "partial"
+        story._mark(session, "half done")
+
+
+_STEPS: dict[str, Callable[[Story, Session, Record], None]] = {
+    "session_started": _started,
+    "feature_claimed": _claimed,
+    "verification_passed": _verified,
+    "verification_failed": _rejected,
+    "rollback_completed": _rolled_back,
+    "session_interrupted": _interrupted,
+    "feature_completed": _completed,
+    "session_ended": _ended,
+}

@@ -1,0 +1,187 @@
+"""The demo's story and its pictures, from a journal as the harness writes it."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from agent_harness.demo import report
+from agent_harness.demo.follow import Follow, printable, spoken
+from agent_harness.demo.layout import Place
+from agent_harness.demo.promises import Promise
+from agent_harness.demo.story import Story, told
+from agent_harness.demo.views import Picture, Plain
+
+
+def begun(session: int, feature_id: int, prompt_type: str = "coding") -> dict[str, Any]:
+    return {"type": "session_started", "session": session, "feature_id": feature_id, "prompt_type": prompt_type}
+
+
+def event(kind: str, session: int, **fields: Any) -> dict[str, Any]:
+    return {"type": kind, "session": session, **fields}
+
+
+def ended(session: int, *, completed: bool, cost: float = 0.05) -> dict[str, Any]:
+    return event("session_ended", session, feature_completed=completed, cost_usd=cost, duration_seconds=2.4)
+
+
+LIE = [
+    begun(2, 2),
+    event("feature_claimed", 2),
+    event("verification_failed", 2, code="feature_test_failed", message="Feature test failed when harness ran it."),
+    event("feature_claimed", 2),
+    event("verification_passed", 2),
+    event("feature_completed", 2),
+    ended(2, completed=True),
+]
+HALF = [begun(3, 3), event("handed_off", 3), ended(3, completed=False)]
+CONTINUED = [
+    begun(4, 3, "continuation"),
+    event("feature_claimed", 4),
+    event("verification_passed", 4),
+    ended(4, completed=True),
+]
+KILLED = [begun(5, 4), event("session_interrupted", 5), ended(5, completed=False)]
+BROKEN = [
+    begun(7, 5),
+    event("feature_claimed", 7),
+    event("verification_failed", 7, code="regression", message="Regression: tests/test_codes.py::test_x now failing"),
+    event("rollback_completed", 7, rescue_ref="refs/harness/rolled-back/7"),
+    ended(7, completed=False),
+]
+JOURNAL = LIE + HALF + CONTINUED + KILLED + BROKEN
+
+
+def test_a_lie_is_one_false_and_one_true_claim() -> None:
+    (session,) = told(LIE).sessions
+    assert [claim.verdict for claim in session.claims] == ["rejected", "verified"]
+    assert session.claims[0].found == "Feature test failed when harness ran it."
+    assert (session.ending, session.cost_usd) == ("proven", 0.05)
+
+
+def test_each_ending_has_its_word() -> None:
+    story = told(JOURNAL)
+    assert [s.ending for s in story.sessions] == ["proven", "partial", "proven", "interrupted", "failed"]
+    assert story.features == {2: "proven", 3: "proven", 4: "half done", 5: "rolled back"}
+    assert [claim.verdict for claim in story.of(5)[0].claims] == ["regression"]
+    assert story.of(5)[0].rescue_ref == "refs/harness/rolled-back/7"
+
+
+def test_only_a_session_without_an_end_is_under_way() -> None:
+    story = told(JOURNAL)
+    assert story.now is None
+    story.hear(begun(8, 5))
+    assert story.now is not None
+    assert story.now.number == 8
+
+
+@pytest.mark.parametrize(
+    "odd", [{}, {"type": 3}, {"type": "session_started"}, {"type": "feature_claimed", "session": "2"}, event("new", 1)]
+)
+def test_odd_events_change_nothing(odd: dict[str, Any]) -> None:
+    story = Story()
+    story.hear(odd)
+    assert story == Story()
+
+
+def test_follow_hands_out_whole_lines_once(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    follow = Follow(path)
+    assert follow.lines() == []
+    path.write_text('{"a": 1}\n{"b"')
+    assert follow.lines() == ['{"a": 1}']
+    with path.open("a") as file:
+        file.write(": 2}\nno json\n[3]\n")
+    assert follow.records() == [{"b": 2}]
+    assert follow.records() == []
+    path.write_text("new\n")
+    assert follow.lines() == ["new"]
+
+
+def test_what_others_wrote_cannot_steer_the_terminal() -> None:
+    assert printable("a\x1b[2J\tb\r\n c") == "a [2J b c"
+    assert printable("x" * 300, 10) == "x" * 9 + "…"
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("Feature 1, codes.", "Feature 1, codes."),
+        ("[FILE:WRITE] src/x.py", "writes src/x.py"),
+        ("[CMD:RUN] pytest -q", "$ pytest -q"),
+        ("$ pytest -q", None),
+        ("[CMD:EXIT] 1", "[CMD:EXIT] 1"),
+        ("[usage] input 3 cached 0 output 1", None),
+        ("   ", None),
+    ],
+)
+def test_the_transcript_is_shown_without_what_repeats(line: str, shown: str | None) -> None:
+    assert spoken(line) == shown
+
+
+def ending(tmp_path: Path) -> report.Ending:
+    kept = Promise(name="every feature is proven", kept=True, seen="7 of 7 pass")
+    broken = Promise(name="clean tree, and pushed", kept=False, seen="the work tree is not clean: ?? x")
+    return report.Ending(
+        place=Place(tmp_path), story=told(JOURNAL), promises=[kept, broken], seconds=31.4, cost_usd=0.25
+    )
+
+
+def test_the_end_sets_claims_against_verdicts(tmp_path: Path) -> None:
+    out = io.StringIO()
+    report.closing(Console(file=out, width=118, color_system=None), ending(tmp_path))
+    text = out.getvalue()
+    for wanted in (
+        "FALSE",
+        "sent back",
+        "BROKE OLDER TESTS",
+        "refs/harness/rolled-back/7",
+        "harness killed",
+        "nothing is spent",
+        "did not end as promised (1)",
+        "the work tree is not clean",
+        "harness init --spec",
+    ):
+        assert wanted in " ".join(text.split()), wanted
+
+
+def test_json_says_the_same(tmp_path: Path) -> None:
+    answer = json.loads(json.dumps(ending(tmp_path).as_json()))
+    assert answer["ok"] is False
+    assert answer["scripted"] is True
+    assert answer["rescue_refs"] == ["refs/harness/rolled-back/7"]
+    assert [s["number"] for s in answer["sessions"]] == [2, 3, 4, 5, 7]
+
+
+def test_plain_lines_say_who_and_survive_a_narrow_encoding() -> None:
+    raw = io.BytesIO()
+    view = Plain(io.TextIOWrapper(raw, encoding="ascii"))
+    view.note("$ harness run")
+    view.harness("Dependencies ✓")
+    view.agent("\x1b[31mred")
+    lines = raw.getvalue().decode("ascii").splitlines()
+    assert [line.split("s ", 1)[1].split("|")[0].strip() for line in lines] == ["demo", "harness", "agent"]
+    assert lines[1].endswith("Dependencies ?")
+    assert "\x1b" not in lines[2]
+
+
+@pytest.mark.parametrize("width", [40, 80, 160])
+def test_the_picture_fits_the_terminal(width: int) -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=width, height=40, force_terminal=True, color_system=None)
+    story = told(JOURNAL)
+    story.titles = {1: "Numbers become short codes and back", 2: "[red]no markup[/red] " + "long " * 30}
+    story.hear(begun(8, 5))
+    with Picture(console) as view:
+        view.agent("say [bold]something[/bold] " + "and more " * 40)
+        view.harness("Verifying: running tests/test_codes.py... PASSED")
+        view.note("kill")
+        view.tick(story)
+        console.print(view.render())
+    lines = [line.split("\r")[-1] for line in out.getvalue().splitlines()]
+    assert max(len(line.replace("\x1b[2K", "").replace("\x1b[1A", "")) for line in lines) <= width + 12
+    assert "[bold]something[/bold]"[: width - 20] in out.getvalue()
+    assert "Session 8: coding, Feature #5"[: width - 15] in out.getvalue()
