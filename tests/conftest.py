@@ -18,6 +18,7 @@ _DROPPED = (
     "CLAUDE",
     "XDG_",
     "PYTEST_ADDOPTS",
+    "MAKE",  # an outer make hands its flags to inner ones
     "PYTEST_PLUGINS",
 )
 _NOWHERE = "http://127.0.0.1:9"
