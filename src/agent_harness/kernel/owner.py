@@ -63,6 +63,9 @@ class Owner:
     def __hash__(self) -> int:
         return hash((self.pid, self.start_time, self.boot_id, self.host))
 
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
     def __repr__(self) -> str:
         return f"Owner(pid={self.pid}, start_time={self.start_time!r}, host={self.host!r})"
 
