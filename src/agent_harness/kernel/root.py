@@ -1,0 +1,104 @@
+"""Where the project is, and of which kind: the nearest folder, upwards, that holds the signs of one.
+
+Source: ``tasklist.md`` 2.
+"""
+
+from __future__ import annotations
+
+import os
+
+from agent_harness.errors import NotAProject
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Literal
+
+    Kind = Literal["tasklist", "features", "longtask"]
+
+__all__ = ["PIN", "Root", "find"]
+
+PIN = "HARNESS_STATE_ROOT"
+"""The environment variable that names the folder of a task list outright."""
+
+_SIGNS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
+    ("tasklist", ("harness-tasks.json",)),
+    ("features", (".harness.yaml",)),
+    ("features", ("features.json", ".harness/")),
+    ("longtask", ("task.json", "checkpoint.json")),
+)
+
+
+class Root:
+    """A project: its kind and its folder, links resolved."""
+
+    __slots__ = ("kind", "path")
+
+    def __init__(self, kind: Kind, path: str) -> None:
+        self.kind = kind
+        self.path = path
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Root) and (self.kind, self.path) == (other.kind, other.path)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.path))
+
+    def __repr__(self) -> str:
+        return f"Root({self.kind!r}, {self.path!r})"
+
+
+def find(*starts: object, kind: Kind | None = None) -> Root | None:
+    """The project at or above the first starting point that has one; the working directory when none is given.
+
+    ``None`` counts as not given; one of the wrong type, or that no longer exists, is passed over. ``kind`` looks for one kind only. The
+    folder in ``HARNESS_STATE_ROOT`` wins over all; ``NotAProject`` when no task list is there, since a wrong pin must
+    not let us act on another project.
+    """
+    pinned = os.environ.get(PIN)
+    if pinned and kind in (None, "tasklist"):
+        return _pinned(pinned)
+    for start in [given for given in starts if given is not None] or ["."]:
+        for folder in _upwards(start):
+            found = _kind_of(folder, kind)
+            if found:
+                return Root(found, folder)
+    return None
+
+
+def _pinned(folder: str) -> Root:
+    try:
+        path = os.path.realpath(folder)
+        if _kind_of(path, "tasklist"):
+            return Root("tasklist", path)
+    except (OSError, ValueError):
+        pass
+    raise NotAProject(
+        f"{PIN} names {folder!r}, where no harness-tasks.json is",
+        hint=f"correct {PIN}, or unset it to look from the working directory upwards",
+        reason="state_root_not_found",
+    )
+
+
+def _upwards(start: object) -> Iterator[str]:
+    """The folder and those above it, to the top; nothing when there is no such folder."""
+    if not isinstance(start, (str, os.PathLike)) or not start:
+        return
+    try:
+        folder = os.path.realpath(start, strict=True)
+    except (OSError, ValueError):
+        return
+    yield folder
+    while folder != (folder := os.path.dirname(folder)):
+        yield folder
+
+
+def _kind_of(folder: str, wanted: Kind | None) -> Kind | None:
+    for kind, names in _SIGNS:
+        if wanted in (None, kind) and all(_is_there(os.path.join(folder, name)) for name in names):
+            return kind
+    return None
+
+
+def _is_there(path: str) -> bool:
+    return os.path.isdir(path) if path.endswith("/") else os.path.isfile(path)
