@@ -1,0 +1,1 @@
+"""The command lines: parse, call one method of a front door, render. Nothing here decides."""

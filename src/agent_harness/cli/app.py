@@ -1,0 +1,95 @@
+"""The full command line of ``harness``: a lazy click group; each command is imported when it is used.
+
+The help text of every command stands in one table, so that ``--help`` imports none of them.
+"""
+
+import sys
+
+import click
+
+from agent_harness import __version__
+from agent_harness.cli import failure
+from agent_harness.errors import HarnessError, Interrupted, UsageError
+
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    # name: (panel, module:attribute, help line)
+    "init": ("Everyday", "agent_harness.cli.features:init", "Plan a new project from a specification."),
+    "run": ("Everyday", "agent_harness.cli.features:run", "Run the next session, or sessions until all is proven."),
+    "status": ("Everyday", "agent_harness.cli.features:status", "Say where the project stands."),
+    "verify": ("Everyday", "agent_harness.cli.features:verify", "Run one feature's tests on a clean checkout."),
+    "resume": ("People", "agent_harness.cli.features:resume", "Answer a stored question and go on."),
+    "demo": ("People", "agent_harness.cli.demo:demo", "Watch a whole project being built by a scripted agent."),
+}
+
+EXAMPLES = """\
+Examples:
+
+\b
+  harness demo                                    see it work, without a model
+  harness init --spec SPEC.md --agent 'command:my-agent'
+  harness run --dry-run                           what the next session would get
+  harness run --until-done                        sessions until every feature is proven
+  harness status --json
+"""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported on first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        import importlib
+
+        module, _, attribute = COMMANDS[cmd_name][1].partition(":")
+        return getattr(importlib.import_module(module), attribute)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for panel in dict.fromkeys(row[0] for row in COMMANDS.values()):
+            with formatter.section(panel):
+                formatter.write_dl([(name, row[2]) for name, row in COMMANDS.items() if row[0] == panel])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_paragraph()
+        formatter.write(EXAMPLES)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", message="harness %(version)s")
+def cli() -> None:
+    """Run coding agents unattended, and trust the result.
+
+    The harness plans, hands out one feature a session, runs the tests itself on a clean checkout of the agent's
+    commit, and keeps what is proven. What is not proven is handed back or rolled back, and never lost.
+    """
+
+
+def main(words: list[str]) -> int:
+    """Runs one command line; every ending is an exit code of the house plan's table."""
+    as_json = "--json" in words
+    try:
+        code = cli.main(args=words, prog_name="harness", standalone_mode=False)
+        sys.stdout.flush()
+    except HarnessError as error:
+        return failure.show(error, as_json=as_json)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 2
+    except click.ClickException as error:
+        return failure.show(UsageError(error.format_message(), hint=_help_for(error)), as_json=as_json)
+    except (click.Abort, KeyboardInterrupt):
+        return failure.show(Interrupted("Interrupted"), as_json=as_json)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except Exception as error:  # the last resort: a person never meets a traceback
+        return failure.unexpected(error, as_json=as_json)
+    return code if isinstance(code, int) else 0
+
+
+def _help_for(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    return f"{context.command_path} --help" if context else "harness --help"

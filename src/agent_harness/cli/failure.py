@@ -1,0 +1,34 @@
+"""How an error reaches the person: one line and the next command on stderr, or one JSON object on stdout."""
+
+import os
+import sys
+
+from agent_harness.errors import HarnessError
+
+
+def show(error: HarnessError, *, as_json: bool) -> int:
+    """Prints the error and gives its exit code."""
+    if as_json:
+        import json
+
+        print(json.dumps({"ok": False, "error": error.as_json()}, ensure_ascii=False, default=str))
+        return error.exit_code
+    print(f"harness: {_one_line(error.message)}", file=sys.stderr)
+    if error.hint:
+        print(f"next: {_one_line(error.hint)}", file=sys.stderr)
+    return error.exit_code
+
+
+def unexpected(error: BaseException, *, as_json: bool) -> int:
+    """A fault of ours in one line; ``HARNESS_DEBUG=1`` shows where it happened."""
+    if os.environ.get("HARNESS_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error, file=sys.stderr)
+    where = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    fault = HarnessError(f"Unexpected: {where}", hint="HARNESS_DEBUG=1 and the same command shows where")
+    return show(fault, as_json=as_json)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,27 @@
+"""The entry point of ``harness``: the everyday answers start in milliseconds, everything else loads click.
+
+This module imports ``sys`` alone. A word that the fast path does not know falls through to the full command line.
+"""
+
+import sys
+
+
+def main() -> int:
+    """Runs the command line in ``sys.argv``; the exit code of the house plan's table, never a traceback."""
+    words = sys.argv[1:]
+    if words in (["--version"], ["-V"]):
+        from agent_harness import __version__
+
+        print(f"harness {__version__}")
+        return 0
+    if words[:1] == ["status"] and set(words[1:]) <= {"--json"}:
+        from agent_harness.cli import status
+
+        return status.main("--json" in words)
+    from agent_harness.cli import app
+
+    return app.main(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""``harness status``: the answer from the state files, on the hot path."""
+
+from agent_harness.errors import HarnessError, NotAProject, StateDamaged
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent_harness.protocols.features.layout import Layout
+
+
+def main(as_json: bool) -> int:
+    """Prints where the project stands; exit 0 also when nothing is under way."""
+    from agent_harness.cli import failure
+
+    try:
+        return _answer(as_json)
+    except HarnessError as error:
+        return failure.show(error, as_json=as_json)
+    except OSError as error:
+        return failure.show(HarnessError(f"{error.filename or 'disk'}: {error.strerror}"), as_json=as_json)
+
+
+def _answer(as_json: bool) -> int:
+    from agent_harness.protocols.features import status
+
+    layout = find_layout()
+    try:
+        found = status.read(layout)
+    except (TypeError, AttributeError, KeyError) as error:  # a file of another shape: say so, never a traceback
+        raise StateDamaged(f"The state of {layout.root} has an unexpected shape ({error})") from None
+    if as_json:
+        import json
+
+        print(json.dumps({"ok": True, **found}, ensure_ascii=False))
+    else:
+        print("\n".join(status.lines(found)))
+    return 0
+
+
+def find_layout() -> "Layout":
+    """The feature project at or above the working directory."""
+    from agent_harness.kernel import root
+    from agent_harness.protocols.features.layout import Layout
+
+    found = root.find()
+    if found is None or found.kind != "features":
+        raise NotAProject(
+            "No project here or above: no features.json with .harness.yaml", hint="harness init --spec FILE"
+        )
+    return _with_paths(Layout(found.path))
+
+
+def _with_paths(layout: "Layout") -> "Layout":
+    """The layout under ``paths:`` of the settings, which almost no project has."""
+    try:
+        with open(layout.settings, "rb") as file:
+            moved = b"\npaths:" in b"\n" + file.read()
+    except OSError:
+        return layout
+    if not moved:
+        return layout
+    from agent_harness.protocols.features.config import load
+    from agent_harness.protocols.features.layout import Layout
+
+    paths = load(layout.root).paths
+    return Layout(layout.root, features=paths.features, progress=paths.progress, state_dir=paths.state_dir)

@@ -1,0 +1,54 @@
+"""The recovery point taken before a session: a git snapshot and copies of the state.
+
+The snapshot is a private ref, so that deleting ``.harness/checkpoints`` takes no way back away; its record also goes
+into the open session below ``.git``. Source: features.md UAH-463..467, C09, C31.
+"""
+
+import os
+import secrets
+from typing import Any
+
+from agent_harness.kernel import clock, files, snapshot
+from agent_harness.kernel.snapshot import Snapshot
+from agent_harness.protocols.features.project import Project
+
+Record = dict[str, Any]
+
+
+def create(project: Project, session: int, feature_id: int | None, reason: str = "pre_feature") -> Record:
+    """A recovery point of everything as it is now; the record that ``way_back`` understands."""
+    checkpoint_id = f"s{session}-{secrets.token_hex(4)}"
+    taken = snapshot.take(
+        project.git,
+        f"refs/harness/checkpoints/{checkpoint_id}",
+        exclude=project.excluded,
+        message=f"harness checkpoint {checkpoint_id}",
+    )
+    record: Record = {
+        "id": checkpoint_id,
+        "timestamp": clock.timestamp(),
+        "session": session,
+        "feature_id": feature_id,
+        "git_ref": taken.head,
+        "features_json_hash": files.digest(project.layout.features),
+        "progress_file_hash": files.digest(project.layout.progress),
+        "reason": reason,
+        "snapshot": taken.as_record(),
+    }
+    _copy_state(project, record)
+    project.store.event("checkpoint_created", checkpoint_id=checkpoint_id, git_ref=taken.head, reason=reason)
+    return record
+
+
+def way_back(record: Record) -> Snapshot:
+    """The snapshot in a checkpoint's record; ``StateDamaged`` when the record is not whole."""
+    return Snapshot.from_record(record["snapshot"])
+
+
+def _copy_state(project: Project, record: Record) -> None:
+    folder = os.path.join(project.layout.checkpoints, record["id"])
+    os.makedirs(folder, exist_ok=True)
+    for path in (project.layout.session_state, project.layout.baseline):
+        if os.path.isfile(path):
+            files.replace(os.path.join(folder, os.path.basename(path)), files.read_bytes(path))
+    files.write_json(os.path.join(folder, "checkpoint.json"), record)

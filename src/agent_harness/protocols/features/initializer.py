@@ -1,0 +1,331 @@
+"""Session 0: an agent turns a specification into features, stubs, scripts and one commit.
+
+The harness writes the settings and .gitignore first, checks what the agent wrote, gives it one turn to mend it, and
+makes the commit. Nothing counts as initialised before all of that stands. Source: features.md section L, C33, C48.
+"""
+
+import os
+
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agent_harness.agents import registry, usage
+from agent_harness.agents.base import Agent, Brief
+from agent_harness.errors import HarnessError, Refused, StateDamaged, UnsafeTree, UsageError, VerificationFailed
+from agent_harness.kernel import clock, files, process, snapshot
+from agent_harness.kernel.git import Git
+from agent_harness.protocols.features import costs, interruption, progress, prompts, quality, records, tree, turns
+from agent_harness.protocols.features.config import default_text, load
+from agent_harness.protocols.features.judge import Judge
+from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features.project import Project, Say
+from agent_harness.supervision.supervisor import Outcome, supervise
+
+Record = dict[str, Any]
+
+COMMIT_MESSAGE = "Initial project setup by initializer agent"
+SPEC_BYTES = 1_000_000
+
+_SCRIPT = "#!/bin/sh\n# {what}\nset -eu\nexit 0\n"
+_SCRIPTS = {
+    "init.sh": "Starts the development environment; exit status 0 means that it is up.",
+    "reset.sh": "Forces a clean state: stops what init.sh started, and nothing else.",
+}
+
+
+def initialise(root: Path, spec: Path, *, agent_spec: str | None, say: Say) -> Record:
+    """Plans the project in ``root``; refuses with the disk unchanged when it is not safe to start."""
+    text = _specification(spec)
+    _refuse_unsafe(root, spec)
+    agent = registry.resolve(agent_spec, configured=_configured_agent(root), environ=os.environ)
+    if problem := agent.problem():
+        raise UsageError(f"The agent cannot be started: {problem}", hint="harness init --spec FILE --agent SPEC")
+    project = _first_files(root, say)
+    with interruption.watched() as stop:
+        say("Running initializer agent...")
+        used = _plan(project, agent, text, stop)
+        _complete_files(project)
+        commit = _commit(project)
+        _state(project, commit, used)
+    return _tell(project, commit)
+
+
+# -- before the agent --------------------------------------------------------------------------------------------------
+
+
+def _specification(spec: Path) -> str:
+    try:
+        raw = spec.read_bytes()
+    except OSError as error:
+        raise UsageError(f"--spec {spec}: {error.strerror}", hint="harness init --spec FILE") from None
+    if len(raw) > SPEC_BYTES:
+        raise UsageError(f"--spec {spec} is larger than {SPEC_BYTES // 1_000_000} MB", hint="harness init --spec FILE")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise UsageError(f"--spec {spec} is not UTF-8 text", hint="harness init --spec FILE") from None
+    if not text.strip() or "\0" in text:
+        raise UsageError(f"--spec {spec} is empty or no text", hint="harness init --spec FILE")
+    return text
+
+
+def _refuse_unsafe(root: Path, spec: Path) -> None:
+    layout = Layout(root)
+    if os.path.exists(layout.session_state):
+        raise Refused("This project is initialised already", hint="harness run")
+    if not os.access(root, os.W_OK | os.X_OK):
+        raise Refused(f"{root} cannot be written", hint=f"ls -ld {root}")
+    git = Git(root)
+    if not git.is_repository:
+        others = [p.name for p in root.iterdir() if p.resolve() != spec.resolve() and p.name != ".harness.yaml"]
+        if others:
+            raise UnsafeTree(
+                f"This folder is no git repository and holds other files: {', '.join(sorted(others)[:3])}",
+                hint="git init && git add -A && git commit -m 'Start'",
+            )
+        return
+    if git.top().resolve() != root.resolve():
+        raise Refused(f"Run this at the top of the repository: {git.top()}", hint=f"cd {git.top()}")
+    if under_way := git.operation_under_way():
+        raise UnsafeTree(f"{under_way.capitalize()} is under way in this repository", hint="git status")
+    if git.head() is not None and git.branch() is None:
+        raise UnsafeTree("HEAD is detached", hint="git switch BRANCH")
+    ours = {_relative(root, spec), layout.relative(layout.settings)} | _left_by_an_earlier_try(layout)
+    dirty = [path for path in tree.dirty_paths(git) if path not in ours]
+    if dirty:
+        raise UnsafeTree(
+            f"These files are not committed and would end up in the first commit: {', '.join(dirty[:3])}",
+            hint="git add -A && git commit -m 'Start'",
+        )
+
+
+def _relative(root: Path, path: Path) -> str:
+    return os.path.relpath(path.resolve(), root.resolve())
+
+
+def _left_by_an_earlier_try(layout: Layout) -> set[str]:
+    """What an init that failed left uncommitted, named in a record below ``.git``."""
+    try:
+        found = files.read_json(os.path.join(layout.git_dir, "harness", "failed_init.json")).get("paths")
+    except (OSError, StateDamaged):
+        return set()
+    return {str(path) for path in found} if isinstance(found, list) else set()
+
+
+def _configured_agent(root: Path) -> Any:
+    return load(root).agent if os.path.exists(Layout(root).settings) else None
+
+
+def _first_files(root: Path, say: Say) -> Project:
+    git = Git(root)
+    if not git.is_repository:
+        tree.make_repository(root)
+    layout = Layout(root)
+    if not os.path.exists(layout.settings):
+        files.replace(layout.settings, _default_settings(root))
+    _ignore(root, [".harness/", ".harness.backup.*/"])
+    return Project.open(root, load(root), say)
+
+
+def _default_settings(root: Path) -> str:
+    name = root.resolve().name or "project"
+    return default_text(name, full="python3 -m pytest tests/ -v", feature="python3 -m pytest {test_file} -v", lint=None)
+
+
+def _ignore(root: Path, lines: list[str]) -> None:
+    path = root / ".gitignore"
+    before = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
+    missing = [line for line in lines if line not in before.splitlines()]
+    if missing:
+        gap = "" if not before or before.endswith("\n") else "\n"
+        files.replace(path, (before + gap + "\n".join(missing) + "\n").encode("utf-8", "surrogateescape"))
+
+
+# -- the agent ---------------------------------------------------------------------------------------------------------
+
+
+def _plan(project: Project, agent: Agent, specification: str, stop: interruption.Stop) -> usage.Totals:
+    """The initializer turn and, when its features.json is wrong, one repair turn."""
+    config = project.config
+    prompt = prompts.render(
+        "initializer",
+        {
+            "specification": specification.strip(),
+            "project": config.project.name,
+            "progress_file": project.progress_name,
+            "instructions": records.INSTRUCTIONS,
+            "max_steps": str(config.features.max_verification_steps),
+        },
+    )
+    watch = turns.watch_for(project, {}, None, config.models.initializer)
+    run_id = process.new_run_id()
+    outcome = _turn(project, agent, prompt, 0, watch, run_id, stop.requested)
+    used = outcome.usage
+    found = _problems(project)
+    if found:
+        project.say(f"features.json is not valid ({found[0]}); one repair turn.")
+        repair = prompts.render("repair", {"problems": "\n".join(f"- {line}" for line in found[:50])})
+        outcome = _turn(project, agent, repair, 1, watch, run_id, stop.requested)
+        used = usage.merge(used, outcome.usage)
+        found = _problems(project)
+    if found:
+        _remember_failed_try(project)
+        raise VerificationFailed(
+            f"The agent's features.json is not valid: {found[0]}"
+            + (f" (and {len(found) - 1} more)" if len(found) > 1 else ""),
+            hint="harness init --spec FILE (what the agent wrote is still here)",
+            problems=found,
+        )
+    return used
+
+
+def _turn(
+    project: Project,
+    agent: Agent,
+    prompt: str,
+    round_number: int,
+    watch: Any,
+    run_id: str,
+    stop_requested: Callable[[], str | None],
+) -> Outcome:
+    brief = Brief(
+        prompt=prompt,
+        cwd=project.root,
+        session=0,
+        prompt_type="initializer",
+        round=round_number,
+        model=project.config.models.initializer,
+        run_id=run_id,
+    )
+    log = turns.ActionLog(project, 0, brief.model)
+    outcome = supervise(
+        agent,
+        brief,
+        monitors=watch,
+        transcript=Path(project.layout.transcript(0)),
+        on_started=lambda process: project.store.event("agent_started", session=0, process=dict(process)),
+        stop_requested=stop_requested,
+        on_event=log.see,
+    )
+    if outcome.reason == "user_pause":
+        _remember_failed_try(project)
+        raise KeyboardInterrupt
+    if outcome.reason != "finished" or not outcome.ok:
+        _remember_failed_try(project)
+        raise HarnessError(
+            f"The initializer session did not end well ({outcome.reason}): {outcome.message}",
+            hint=f"less {project.layout.transcript(0)}",
+        )
+    return outcome
+
+
+def _problems(project: Project) -> list[str]:
+    try:
+        document = project.store.features()
+    except HarnessError as error:
+        return [error.message]
+    found = records.problems(document, require_test_file=project.config.features.require_test_file)
+    if not records.features_of(document):
+        found.append("features.json: there is no feature in it")
+    for feature in records.features_of(document):
+        name = f"Feature #{feature.get('id')}"
+        if records.passes(feature):
+            found.append(f"{name}: 'passes' is true before anything was built")
+        file = records.test_file(feature).split("::", 1)[0]
+        if file and not found and not (project.root / file).is_file():
+            found.append(f"{name}: its test file {file} does not exist")
+    return found
+
+
+def _remember_failed_try(project: Project) -> None:
+    path = os.path.join(project.layout.git_dir, "harness", "failed_init.json")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    files.write_json(path, {"paths": tree.dirty_paths(project.git), "at": clock.timestamp()})
+
+
+# -- after the agent ---------------------------------------------------------------------------------------------------
+
+
+def _complete_files(project: Project) -> None:
+    """The settings still load; the scripts can be run; Session 0 is told of."""
+    load(project.root)
+    for name, what in _SCRIPTS.items():
+        path = project.root / name
+        if not path.exists():
+            files.replace(path, _SCRIPT.format(what=what))
+        path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    at = project.layout.progress
+    if not os.path.exists(at):
+        document = project.store.features()
+        progress.append(at, progress.header(str(document.get("project") or project.config.project.name)))
+    if not progress.has_entry(at, 0):
+        progress.append(
+            at, progress.entry(0, [("WHAT I DID", ["set the project up"]), ("NEXT", ["the first feature"])])
+        )
+    _ignore(project.root, [".harness/", ".harness.backup.*/"])
+
+
+def _commit(project: Project) -> str:
+    """One commit of the set-up: what is left over, or the agent's own commit when nothing is."""
+    before = project.git.head()
+    commit = snapshot.candidate(
+        project.git, "refs/harness/candidates/0", exclude=project.excluded, message=COMMIT_MESSAGE, base=None
+    )
+    if commit != before:
+        branch = project.git.look().branch
+        snapshot.adopt(project.git, commit, branch=branch, expected_head=before)
+    return commit
+
+
+def _state(project: Project, commit: str, used: usage.Totals) -> None:
+    """The state of a project that is ready for its first session; written last, since it says "initialised"."""
+    at = project.layout
+    document = project.store.features()
+    facts = Judge(project).suite(commit)
+    if facts.problem:
+        project.say(f"Warning: the test command gave no report yet ({facts.problem})")
+    tests = [records.test_file(f) for f in records.features_of(document)]
+    spent = costs.Spent(
+        session=0,
+        started=clock.timestamp(),
+        feature_id=None,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cached_tokens=used.cached_tokens,
+        cost_usd=used.cost_usd,
+    )
+    project.store.write(
+        at.baseline,
+        {
+            **records.new_baseline(),
+            "timestamp": clock.timestamp(),
+            "passing_tests": sorted(facts.passing),
+            "total_passing": len(facts.passing),
+            "total_tests": facts.total,
+            "tree": project.git.tree_of(commit),
+        },
+    )
+    project.store.write(at.file_sizes, quality.file_sizes(project.git, commit, 0, {}, tests))
+    project.store.write(at.costs, costs.add_session({}, spent, project.budgets))
+    project.store.event("initialised", session=0, commit=commit, features=len(records.features_of(document)))
+    project.store.write(at.session_state, {**records.new_state(), "timestamp": clock.timestamp()})
+
+
+def _tell(project: Project, commit: str) -> Record:
+    document = project.store.features()
+    found = records.features_of(document)
+    say = project.say
+    say("Created: .harness.yaml (configuration)")
+    say(f"Created: {project.features_name} ({len(found)} features, all with test_file)")
+    say("Created: init.sh, reset.sh")
+    say(f"Created: {project.progress_name}")
+    say("Created: test stubs for each feature")
+    say("Added .harness/ to .gitignore")
+    say(f"Initial commit: {commit[:10]}")
+    flags = records.flags(document, max_steps=project.config.features.max_verification_steps)
+    for line in flags:
+        say(f"Warning: {line}")
+    say("Ready for: harness run")
+    return {"project": document.get("project"), "features": len(found), "commit": commit, "warnings": flags}

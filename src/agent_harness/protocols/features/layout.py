@@ -1,0 +1,104 @@
+"""Where every file of a feature project is; nobody else writes these names.
+
+    PROJECT/
+      .harness.yaml            settings, committed
+      features.json            the features, committed; authority on what is proven
+      claude-progress.txt      the story for people and agents, committed
+      init.sh  reset.sh        start the environment; force it clean, committed
+      .harness/                run-time state, ignored by git
+        session_state.json     how the last session ended and what comes next
+        test_baseline.json     the tests known to pass
+        costs.yaml             tokens and dollars, written in the JSON subset of YAML
+        file_sizes.json        lines a file, to notice growth
+        quality.json           the last lint result, for `status`
+        lock                   one harness at a time
+        checkpoints/ID/        copies of the state before a session
+        logs/                  events, decisions, agent_actions, sessions (.jsonl), init.log, session-N.log
+      .git/harness/
+        open_session.json      the session under way: where a crash left it
+
+Settings under ``paths:`` move the first three. Source: features.md UAH-078..093, C31.
+"""
+
+import os
+
+
+class Layout:
+    """The paths of one project; plain strings, since ``status`` starts in milliseconds."""
+
+    __slots__ = ("features", "progress", "root", "state_dir")
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        features: str = "features.json",
+        progress: str = "claude-progress.txt",
+        state_dir: str = ".harness",
+    ) -> None:
+        self.root = os.fspath(root)
+        self.features = os.path.join(self.root, features)
+        self.progress = os.path.join(self.root, progress)
+        self.state_dir = os.path.join(self.root, state_dir)
+
+    def relative(self, path: str) -> str:
+        """``path`` as git names it: below the project, with forward slashes."""
+        return os.path.relpath(path, self.root).replace(os.sep, "/")
+
+    @property
+    def settings(self) -> str:
+        return os.path.join(self.root, ".harness.yaml")
+
+    @property
+    def session_state(self) -> str:
+        return os.path.join(self.state_dir, "session_state.json")
+
+    @property
+    def baseline(self) -> str:
+        return os.path.join(self.state_dir, "test_baseline.json")
+
+    @property
+    def costs(self) -> str:
+        return os.path.join(self.state_dir, "costs.yaml")
+
+    @property
+    def file_sizes(self) -> str:
+        return os.path.join(self.state_dir, "file_sizes.json")
+
+    @property
+    def quality(self) -> str:
+        return os.path.join(self.state_dir, "quality.json")
+
+    @property
+    def lock(self) -> str:
+        return os.path.join(self.state_dir, "lock")
+
+    @property
+    def checkpoints(self) -> str:
+        return os.path.join(self.state_dir, "checkpoints")
+
+    @property
+    def logs(self) -> str:
+        return os.path.join(self.state_dir, "logs")
+
+    def log(self, name: str) -> str:
+        """The path of one log file, such as ``events.jsonl``."""
+        return os.path.join(self.logs, name)
+
+    def transcript(self, session: int) -> str:
+        """Where a session's agent output is kept, with its middle cut when it is long."""
+        return os.path.join(self.logs, f"session-{session}.log")
+
+    @property
+    def git_dir(self) -> str:
+        """The repository's own folder, also where ``.git`` is a file that points to it."""
+        dot_git = os.path.join(self.root, ".git")
+        if os.path.isfile(dot_git):
+            with open(dot_git, encoding="utf-8") as file:
+                target = file.read().removeprefix("gitdir:").strip()
+            return os.path.normpath(os.path.join(self.root, target))
+        return dot_git
+
+    @property
+    def open_session(self) -> str:
+        return os.path.join(self.git_dir, "harness", "open_session.json")

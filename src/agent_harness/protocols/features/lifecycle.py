@@ -1,0 +1,83 @@
+"""The legal states of a project between sessions, and how one session's ending moves it. Pure.
+
+    status      complete   the feature was accepted, or there was nothing to finish
+                partial    work is kept as a WIP commit; the next session continues it
+                failed     rolled back; the next session starts the feature afresh
+    next_prompt coding, continuation, cleanup
+
+Source: features.md section G, C03, C05, C07, C08, C35, C64.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Record = dict[str, Any]
+
+REASONS = ("complete", "context_limit", "timeout", "stuck", "user_pause", "error", "budget_exceeded")
+
+UNCOUNTED_REASONS = frozenset({"user_pause", "error"})
+"""Endings that are not the feature's fault and so never raise stuck_count (C35)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How one session ended, as far as the next session needs to know."""
+
+    session: int
+    feature_id: int | None
+    status: str  # complete, partial, failed
+    reason: str = "complete"
+    at: str
+    kept_work: bool = False  # a WIP commit of this feature exists
+    failure: str | None = None  # why it was rejected, for the next orientation
+    partial: Mapping[str, Any] | None = None  # what is done, left and under way
+    red_tests: tuple[str, ...] = ()  # baseline tests that the WIP leaves failing (C15)
+    checkpoint: Mapping[str, Any] | None = None  # the way back from before the feature's first session
+    summary: Mapping[str, Any] = field(default_factory=dict)  # completed, commits, status: for the next orientation
+
+
+def after_session(state: Mapping[str, Any], ending: Ending) -> Record:
+    """The session state that follows; unknown members of ``state`` are kept."""
+    partial = ending.status == "partial"
+    return {
+        **state,
+        "last_session": ending.session,
+        "status": ending.status,
+        "current_feature": ending.feature_id,
+        "termination_reason": None if ending.reason == "complete" else ending.reason,
+        "next_prompt": "continuation" if partial and ending.kept_work else "coding",
+        "stuck_count": _stuck_count(state, ending),
+        "timeout_count": int(state.get("timeout_count") or 0) + (ending.reason == "timeout"),
+        "timestamp": ending.at,
+        "feature_checkpoint": ending.checkpoint if partial and ending.kept_work else None,
+        "partial": dict(ending.partial) if partial and ending.partial else None,
+        "wip_red_tests": list(ending.red_tests) if partial else [],
+        "last_failure": ending.failure,
+        "last_session_summary": dict(ending.summary),
+    }
+
+
+def _stuck_count(state: Mapping[str, Any], ending: Ending) -> int:
+    if ending.status == "complete":
+        return 0
+    same = state.get("current_feature") == ending.feature_id
+    before = int(state.get("stuck_count") or 0) if same else 0
+    return before if ending.reason in UNCOUNTED_REASONS else before + 1
+
+
+def prompt_type(state: Mapping[str, Any]) -> tuple[str, str]:
+    """The next session's prompt type, and why in a few words."""
+    wanted = state.get("next_prompt")
+    if wanted == "continuation" and state.get("partial"):
+        return "continuation", f"Feature #{state.get('current_feature')} is partial"
+    last = int(state.get("last_session") or 0)
+    if not last:
+        return "coding", "first session"
+    words = {"complete": "completed", "failed": "failed and was rolled back", "partial": "ended without changes"}
+    return "coding", f"previous session {words.get(str(state.get('status')), 'ended')}"
+
+
+def is_stuck(state: Mapping[str, Any], max_stuck_sessions: int) -> bool:
+    """Whether a person has to decide before this feature is tried again (C35)."""
+    return int(state.get("stuck_count") or 0) >= max_stuck_sessions

@@ -1,0 +1,111 @@
+"""Is it safe to start a session? Seven checks before a token is spent; the first that fails stops the rest.
+
+    working directory   the folder is the project and can be written
+    harness files       .harness.yaml, features.json, progress file; init.sh and reset.sh executable
+    git state           on a branch, no operation under way, tree clean or made so
+    environment         init.sh, with reset.sh behind it, and the health check
+    baseline tests      every test known to pass still passes, at HEAD, in a worktree of our own
+    budget              session, feature and project
+
+Source: features.md section M, C23, C24, C25, C26.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_harness.errors import LimitReached, PreflightFailed, UnsafeTree
+from agent_harness.kernel.git import Git
+from agent_harness.protocols.features import costs as cost_rules
+from agent_harness.protocols.features import tree
+from agent_harness.protocols.features.config import Config
+from agent_harness.protocols.features.layout import Layout
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One check that passed, and what it found."""
+
+    name: str
+    note: str = ""
+
+
+def working_directory(layout: Layout) -> Check:
+    """The project folder exists and can be written."""
+    if not os.path.isdir(layout.root) or not os.access(layout.root, os.W_OK | os.X_OK):
+        raise PreflightFailed(
+            f"{layout.root} is not a folder that can be written", hint=f"ls -ld {layout.root}", check="working_directory"
+        )
+    return Check(name="working_directory")
+
+
+def harness_files(layout: Layout, scripts: Sequence[str]) -> Check:
+    """The contract's files are there, and the scripts can be run."""
+    wanted = [layout.settings, layout.features, layout.progress]
+    missing = [layout.relative(path) for path in wanted if not os.path.isfile(path)]
+    if missing:
+        raise PreflightFailed(
+            f"Missing: {', '.join(missing)}", hint="git log --stat -- " + " ".join(missing), check="harness_files"
+        )
+    for script in scripts:
+        path = Path(layout.root, script)
+        if not path.is_file():
+            raise PreflightFailed(f"{script} is missing", hint=f"git checkout -- {script}", check="harness_files")
+        if not os.access(path, os.X_OK):
+            raise PreflightFailed(f"{script} is not executable", hint=f"chmod +x {script}", check="harness_files")
+    return Check(name="harness_files")
+
+
+def script_files(config: Config) -> list[str]:
+    """The settings' scripts that are files of the project; a command line such as ``make up`` is not checked."""
+    found = [config.environment.init, config.environment.reset]
+    return [s for s in found if s and s.startswith("./") and " " not in s]
+
+
+def git_state(git: Git, *, on_dirty: str, session: int, free_paths: Sequence[str], say: Callable[[str], None]) -> Check:
+    """On a branch, nothing under way, and a clean tree; ``free_paths`` may differ (the harness writes them itself).
+
+    A dirty tree is stashed under a name, untracked files included, or refused, as ``git.on_dirty`` says. A stash is
+    never popped for the person; how to get it back is printed.
+    """
+    if git.head() is None:
+        raise UnsafeTree("The repository has no commit yet", hint="harness init --spec FILE", check="git_state")
+    if under_way := git.operation_under_way():
+        raise UnsafeTree(f"{under_way.capitalize()} is under way in this repository", hint="git status", check="git_state")
+    if git.branch() is None:
+        _leave_detached_head(git, say)
+    dirty = [p for p in tree.dirty_paths(git) if p not in free_paths]
+    if not dirty:
+        return Check(name="git_state")
+    shown = ", ".join(dirty[:3]) + (f" and {len(dirty) - 3} more" if len(dirty) > 3 else "")
+    if on_dirty != "stash":
+        raise UnsafeTree(f"The work tree is not clean: {shown}", hint="git stash -u", check="git_state")
+    tree.set_aside(git, f"harness session {session}", dirty)
+    say(f"The work tree was not clean ({shown}); stashed as 'harness session {session}'. Get it back: git stash pop")
+    return Check(name="git_state", note="stashed")
+
+
+def _leave_detached_head(git: Git, say: Callable[[str], None]) -> None:
+    """Switches to the default branch where that strands nothing (C25)."""
+    branch = git.default_branch()
+    hint = f"git switch {branch or 'BRANCH'}"
+    head = git.head()
+    if branch is None or head is None or tree.dirty_paths(git) or not git.ancestor(head, f"refs/heads/{branch}"):
+        raise UnsafeTree("HEAD is detached, and leaving it could strand work", hint=hint, check="git_state")
+    tree.switch(git, branch)
+    say(f"HEAD was detached; switched to {branch}.")
+
+
+def budget(costs: dict[str, object], budgets: cost_rules.Budgets, feature_id: int | None) -> Check:
+    """Money is left for a session; both amounts are in the note."""
+    left = cost_rules.available(costs, budgets, feature_id)
+    spent = cost_rules.counted(costs)
+    note = f"${left:.2f} for this session, ${max(0.0, budgets.total - spent):.2f} left of the project's ${budgets.total:.2f}"
+    if left <= 0:
+        raise LimitReached(
+            f"No budget is left for a session: ${spent:.2f} of ${budgets.total:.2f} spent",
+            hint="raise costs: in .harness.yaml",
+            check="budget",
+        )
+    return Check(name="budget", note=note)

@@ -1,0 +1,103 @@
+"""The progress file: the story of the project for people and agents, append-only for the harness.
+
+Entries are separated by ruled headings ``SESSION N - YYYY-MM-DD HH:MM``; parts are upper-case labels.
+Source: features.md section I (UAH-140..143), UAH-248, UAH-341.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_harness.kernel import clock, files
+
+RULE = "=" * 80
+LINE = "-" * 80
+
+_HEADING = re.compile(r"^SESSION (\d+) - ", re.MULTILINE)
+_TAIL_BYTES = 65536
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One session's entry as written, by the agent or by the harness."""
+
+    session: int
+    text: str
+
+    def part(self, label: str) -> list[str]:
+        """The lines below ``LABEL:`` without their bullets; also text on the label's own line."""
+        lines: list[str] = []
+        inside = False
+        for line in self.text.splitlines():
+            if line.startswith(f"{label}:"):
+                inside = True
+                rest = line.removeprefix(f"{label}:").strip()
+                lines += [rest] if rest else []
+            elif inside and re.match(r"^[A-Z][A-Z' ]+:", line):
+                break
+            elif inside and line.strip() and not line.startswith("---"):
+                lines.append(line.strip().removeprefix("- ").strip())
+        return lines
+
+
+def header(project: str) -> str:
+    """The head of a new progress file."""
+    return (
+        f"{RULE}\nCLAUDE PROGRESS LOG - {project}\n{RULE}\n\n"
+        "This file tells what was done, session by session. The harness sums up the recent\n"
+        "entries at the start of every session; nobody needs to read the whole file.\n"
+    )
+
+
+def recent_entries(path: str) -> list[Entry]:
+    """The entries in the last 64 KiB of the file, oldest first; none when the file is missing.
+
+    The cost does not grow with the number of sessions.
+    """
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return []
+    found = list(_HEADING.finditer(text))
+    ends = [m.start() for m in found[1:]] + [len(text)]
+    return [
+        Entry(session=int(m.group(1)), text=text[m.start() : end].rstrip().rstrip("-").rstrip())
+        for m, end in zip(found, ends, strict=True)
+    ]
+
+
+def recent_decisions(path: str, sessions: int = 3) -> list[tuple[int, str]]:
+    """(session, decision) of the last entries that record decisions, newest first (UAH-248)."""
+    found: list[tuple[int, str]] = []
+    for entry in reversed(recent_entries(path)[-sessions:]):
+        found += [(entry.session, line) for line in entry.part("DECISIONS") if line.lower() not in ("none", "-")]
+    return found
+
+
+def has_entry(path: str, session: int) -> bool:
+    """Whether the file already tells of this session."""
+    return any(entry.session == session for entry in recent_entries(path))
+
+
+def entry(session: int, parts: Sequence[tuple[str, Sequence[str] | str]]) -> str:
+    """An entry in the file's form."""
+    heading = f"\n{LINE}\nSESSION {session} - {clock.now():%Y-%m-%d %H:%M}\n{LINE}\n"
+    body = []
+    for label, lines in parts:
+        body.append(f"{label}: {lines}" if isinstance(lines, str) else "\n".join([f"{label}:", *[f"- {x}" for x in lines]]))
+    return heading + "\n" + "\n\n".join(body) + "\n"
+
+
+def append(path: str, text: str) -> None:
+    """Adds text at the end, atomically, with a line end before it when one is missing."""
+    try:
+        before = files.read_bytes(path)
+    except FileNotFoundError:
+        before = b""
+    if before and not before.endswith(b"\n"):
+        before += b"\n"
+    files.replace(path, before + text.encode())

@@ -1,0 +1,67 @@
+"""One opened project: its paths, settings, state and git, for every step of a session."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_harness.errors import NotAProject
+from agent_harness.kernel.git import Git
+from agent_harness.protocols.features import costs as cost_rules
+from agent_harness.protocols.features.config import Config
+from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features.store import FeatureStore
+
+Say = Callable[[str], None]
+
+
+def silent(_line: str) -> None:
+    """Says nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """What a step needs to work on one project."""
+
+    root: Path
+    layout: Layout
+    config: Config
+    store: FeatureStore
+    git: Git
+    say: Say = field(default=silent)
+
+    @classmethod
+    def open(cls, root: Path, config: Config, say: Say = silent) -> "Project":
+        """The project in ``root`` under these settings."""
+        layout = Layout(
+            root,
+            features=config.paths.features,
+            progress=config.paths.progress,
+            state_dir=config.paths.state_dir,
+        )
+        store = FeatureStore(layout, log_level=config.logging.level)
+        return cls(root=root, layout=layout, config=config, store=store, git=Git(root), say=say)
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """Top-level names that are never part of a snapshot, a candidate or a rescue."""
+        return (self.layout.relative(self.layout.state_dir),)
+
+    @property
+    def progress_name(self) -> str:
+        return self.layout.relative(self.layout.progress)
+
+    @property
+    def features_name(self) -> str:
+        return self.layout.relative(self.layout.features)
+
+    @property
+    def budgets(self) -> cost_rules.Budgets:
+        costs = self.config.costs
+        return cost_rules.Budgets(
+            per_session=costs.per_session_usd, per_feature=costs.per_feature_usd, total=costs.total_project_usd
+        )
+
+    def require_initialised(self) -> None:
+        """``NotAProject`` unless ``harness init`` was completed here."""
+        if not self.store.initialised():
+            raise NotAProject(f"{self.root} is not an initialised project", hint="harness init --spec FILE")

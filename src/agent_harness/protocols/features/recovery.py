@@ -1,0 +1,50 @@
+"""What to do with a session that a dead harness left open: one table, by the phase that was reached.
+
+Source: features.md C56, UAH-003; house plan, section 2 ("recovery is the way back, as a literal table").
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """One row: what the interrupted phase left behind, and the step that makes it whole."""
+
+    phase: str
+    left_behind: str
+    step: str  # forget, hand_off, settle
+    promise: str
+
+
+RECOVERY: tuple[Action, ...] = (
+    Action(
+        phase="preparing",
+        left_behind="no agent was started; at most a private ref and a checkpoint folder",
+        step="forget",
+        promise="no session number is used up, nothing is committed",
+    ),
+    Action(
+        phase="running",
+        left_behind="an agent may have written, committed, or claimed",
+        step="hand_off",
+        promise="its processes are ended, unverified claims are taken back, the work is a WIP commit to continue",
+    ),
+    Action(
+        phase="judging",
+        left_behind="the agent had ended; the verdict was not yet known",
+        step="hand_off",
+        promise="as for running: an unproven claim never survives a crash",
+    ),
+    Action(
+        phase="settling",
+        left_behind="the verdict was written down before the first change; some of its steps may be done",
+        step="settle",
+        promise="every step is repeated and none has a second effect",
+    ),
+)
+
+
+def action_for(phase: str) -> Action:
+    """The row for a phase; an unknown phase is treated like a running agent, the most careful row."""
+    rows = {row.phase: row for row in RECOVERY}
+    return rows.get(phase, rows["running"])

@@ -1,0 +1,39 @@
+"""The judge's answer on one candidate commit, in the words of the protocol."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """What was established about an accepted candidate."""
+
+    passing: tuple[str, ...]
+    total: int
+    lint_errors: int | None = None
+    file_sizes: Record | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ruling:
+    """Accepted with its proof; or not, with the reason and what the harness saw."""
+
+    accepted: bool
+    final: bool = False  # rolled back at once; otherwise the agent may mend it (C03)
+    code: str = ""
+    failure: str = ""
+    output: str = ""
+    commit: str = ""
+    proof: Proof | None = None
+    broken_features: tuple[int, ...] = ()
+
+    @classmethod
+    def unproven(cls, failure: str, *, code: str, output: str = "") -> "Ruling":
+        """A claim that the agent may mend."""
+        return cls(accepted=False, code=code, failure=failure, output=output)
+
+    def of(self, commit: str) -> "Ruling":
+        """The same ruling for another commit of the very same tree."""
+        return replace(self, commit=commit)

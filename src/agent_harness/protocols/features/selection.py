@@ -1,0 +1,77 @@
+"""Which feature comes next, and why none does. Pure, and light enough for `status`.
+
+Source: features.md UAH-452..456, C13, C53.
+"""
+
+from agent_harness.protocols.features import records
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    Record = dict[str, Any]
+
+
+class Choice:
+    """What to work on. ``feature`` is ``None`` when nothing is eligible; then ``waiting`` says what for."""
+
+    __slots__ = ("all_proven", "feature", "waiting")
+
+    def __init__(self, feature: "Record | None", *, all_proven: bool = False, waiting: tuple[str, ...] = ()) -> None:
+        self.feature = feature
+        self.all_proven = all_proven
+        self.waiting = waiting
+
+
+def next_feature(document: "Mapping[str, Any]", state: "Mapping[str, Any] | None" = None) -> Choice:
+    """The partial feature of ``state`` first (UAH-462); else the eligible one of lowest priority value, then id.
+
+    Eligible: not proven, not skipped by a person, not waiting for one, every dependency proven.
+    """
+    found = records.features_of(document)
+    if state and state.get("next_prompt") == "continuation":
+        partial = records.feature_by_id(document, records.number(state.get("current_feature"), -1))
+        if partial is not None and _is_open(partial):
+            return Choice(partial)
+    done = proven(document)
+    eligible = [f for f in found if _is_open(f) and _ready(f, done)]
+    if eligible:
+        return Choice(min(eligible, key=_rank))
+    remaining = [f for f in found if not records.passes(f) and not records.skipped(f)]
+    return Choice(None, all_proven=bool(found) and not remaining, waiting=_waiting(found, done))
+
+
+def proven(document: "Mapping[str, Any]") -> set[object]:
+    """Ids of the features that pass."""
+    return {f.get("id") for f in records.features_of(document) if records.passes(f)}
+
+
+def _is_open(feature: "Record") -> bool:
+    return not (records.passes(feature) or records.skipped(feature) or feature.get("awaiting_manual"))
+
+
+def _ready(feature: "Record", done: set[object]) -> bool:
+    return all(i in done for i in records.dependencies(feature))
+
+
+def _rank(feature: "Record") -> "tuple[float, int]":
+    priority = feature.get("priority")
+    usable = isinstance(priority, int | float) and not isinstance(priority, bool)
+    return (float(priority) if usable else float("inf"), records.number(feature.get("id")))
+
+
+def _waiting(found: "list[Record]", done: set[object]) -> tuple[str, ...]:
+    lines = []
+    for feature in found:
+        if records.passes(feature):
+            continue
+        name = f"Feature #{feature.get('id')} ({records.description(feature)})"
+        missing = [i for i in records.dependencies(feature) if i not in done]
+        if records.skipped(feature):
+            lines.append(f"{name} was skipped")
+        elif feature.get("awaiting_manual"):
+            lines.append(f"{name} awaits a person's verification")
+        elif missing:
+            lines.append(f"{name} waits for " + ", ".join(f"#{i}" for i in missing))
+    return tuple(lines)

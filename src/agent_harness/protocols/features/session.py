@@ -1,0 +1,373 @@
+"""One session, from preflight to close: the main road of a feature project.
+
+    preflight → select → checkpoint → brief → supervise → judge → settle
+
+A claim is judged as a commit; a failed proof is fed back a few times; everything ends as one settlement (endings.py).
+Source: house plan, section 4; features.md sections M, N, O, C03, C14, C20.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent_harness.agents import usage
+from agent_harness.agents.base import Agent
+from agent_harness.errors import StateDamaged
+from agent_harness.kernel import clock
+from agent_harness.protocols.features import checkpoints, claims, endings, records, settle, turns
+from agent_harness.protocols.features.judge import Judge
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.ruling import Ruling
+from agent_harness.protocols.features.settle import Settled, Settlement
+from agent_harness.protocols.features.underway import UnderWay
+from agent_harness.supervision.monitors import Watch
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """How one session ended, for the person and for ``--json``."""
+
+    session: int
+    feature_id: int | None
+    status: str  # complete, partial, failed
+    reason: str
+    message: str
+    accepted: bool = False
+    commit: str | None = None
+    rescue_ref: str | None = None
+    cost_usd: float | None = None
+    exit_code: int = 0
+
+    def as_json(self) -> Record:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass
+class _Turns:
+    """What the agent's turns of this session add up to."""
+
+    watch: Watch
+    began: float  # of the monotonic clock
+    used: usage.Totals
+    evidence_shown: bool = False
+    asked_for_evidence: bool = False
+    conversation: str | None = None
+    fix_rounds: int = 0
+    failure: str | None = None  # of the latest claim that was judged
+    output: str = ""
+
+
+class SessionRoad:
+    """Walks one session down the road; the session is already checkpointed and recorded as under way."""
+
+    def __init__(
+        self,
+        project: Project,
+        agent: Agent,
+        judge: Judge,
+        under_way: UnderWay,
+        orientation: str,
+        stop_requested: Callable[[], str | None],
+    ) -> None:
+        self._project = project
+        self._agent = agent
+        self._judge = judge
+        self._under_way = under_way
+        self._orientation = orientation
+        self._stop_requested = stop_requested
+        model = project.config.models.for_prompt(under_way.prompt_type)
+        self._sum = _Turns(
+            watch=turns.watch_for(project, under_way.costs, under_way.feature_id, model),
+            began=time.monotonic(),
+            used=usage.Totals(),
+        )
+        self._accepted_tree: tuple[str, Ruling] | None = None
+
+    def walk(self) -> Result:
+        """The session's end; the open session is closed when this returns."""
+        prompt = turns.opening_prompt(self._project, self._under_way, self._orientation)
+        while True:
+            if reason := self._turn(prompt):
+                return self._hand_off(reason)
+            step = self._after_turn()
+            if isinstance(step, Result):
+                return step
+            prompt = step
+
+    def _after_turn(self) -> Result | str:
+        """The session's end, or the prompt of its next turn."""
+        if tampered := self._tampering():
+            return self._reject(tampered, "harness_state_tampered")
+        changes = self._changes()
+        if wrong := self._illegal(changes):
+            return self._reject(wrong, "features_json_tampered" if changes.violations else "multiple_claims")
+        if not changes.claims:
+            return self._without_claim()
+        ruling = self._ruling(changes.claims[0])
+        if ruling.final:
+            return self._reject(ruling.failure, ruling.code, ruling)
+        if ruling.accepted and (self._sum.evidence_shown or not self._project.config.verification.require_evidence):
+            return self._accept(ruling)
+        endings.put_back_features(self._project, self._under_way)
+        return self._ask_for_evidence() if ruling.accepted else self._ask_for_fix(ruling)
+
+    def _without_claim(self) -> Result | str:
+        if self._sum.asked_for_evidence:
+            return self._no_evidence()
+        if not self._sum.fix_rounds:
+            return self._hand_off("complete")
+        return self._ask_for_fix(Ruling.unproven("The agent did not claim the feature again.", code="no_claim"))
+
+    def _ask_for_fix(self, ruling: Ruling) -> Result | str:
+        """The failure goes back into the conversation, a limited number of times (C03 a)."""
+        self._sum.fix_rounds += 1
+        if self._sum.fix_rounds > self._project.config.verification.fix_rounds:
+            return self._reject(self._sum.failure or ruling.failure, ruling.code, ruling)
+        if ruling.code != "no_claim":
+            self._sum.failure, self._sum.output = ruling.failure, ruling.output
+        self._project.say(f"Fix round {self._sum.fix_rounds}: the failure goes back to the agent.")
+        return turns.fix_prompt(
+            self._project,
+            self._under_way,
+            failure=self._sum.failure or ruling.failure,
+            output=self._sum.output,
+            fix_round=self._sum.fix_rounds,
+        )
+
+    def _ask_for_evidence(self) -> Result | str:
+        if self._sum.asked_for_evidence:
+            return self._no_evidence()
+        self._sum.asked_for_evidence = True
+        self._project.say("No evidence was shown; asking the agent for it once.")
+        return turns.evidence_prompt(self._project, self._under_way)
+
+    # -- one turn --------------------------------------------------------------------------------------------------
+
+    def _turn(self, prompt: str) -> str | None:
+        """Runs the agent once; the reason to stop the session, or ``None`` when the turn ended by itself."""
+        self._project.store.hold()
+        outcome, self._under_way = turns.run(
+            self._project,
+            self._agent,
+            self._under_way,
+            prompt,
+            round_number=self._sum.fix_rounds + self._sum.asked_for_evidence,
+            conversation=self._sum.conversation,
+            watch=self._sum.watch,
+            began=self._sum.began,
+            stop_requested=self._stop_requested,
+        )
+        self._sum.used = usage.merge(self._sum.used, outcome.usage)
+        self._sum.conversation = outcome.conversation
+        self._sum.evidence_shown = self._sum.evidence_shown or outcome.evidence_shown
+        turns.announce_stop(self._project, outcome)
+        if outcome.reason == "finished":
+            if not outcome.ok:
+                self._project.say(f"The agent ended with an error: {outcome.message}")
+                self._project.store.event(
+                    "agent_error", "important", session=self._under_way.session, message=outcome.message
+                )
+                return None if self._changes().claims else "error"
+            return None
+        return "error" if outcome.reason == "rate_limited" else outcome.reason
+
+    def _changes(self) -> claims.Changes:
+        try:
+            found: Record | None = self._project.store.features()
+        except StateDamaged:
+            found = None
+        return claims.compare(self._under_way.features, found)
+
+    def _tampering(self) -> str | None:
+        changed = self._project.store.tampered()
+        way_back = checkpoints.way_back(self._under_way.checkpoint)
+        settings = self._project.layout.relative(self._project.layout.settings)
+        expected = self._project.git.show(way_back.commit, settings)
+        try:
+            with open(self._project.layout.settings, "rb") as file:
+                found = file.read()
+        except OSError:
+            found = None
+        if expected is not None and found != expected:
+            changed.append(settings)
+        if not changed:
+            return None
+        return "The agent changed files of the harness: " + ", ".join(changed)
+
+    def _illegal(self, changes: claims.Changes) -> str | None:
+        if changes.violations:
+            return "features.json was tampered with: " + "; ".join(changes.violations[:5])
+        most = self._project.config.verification.max_features_per_session
+        if len(changes.claims) > most:
+            return f"Agent claimed multiple features. Max is {most}."
+        return None
+
+    # -- the verdict -----------------------------------------------------------------------------------------------
+
+    def _ruling(self, claimed: int) -> Ruling:
+        project, under_way = self._project, self._under_way
+        project.say(f"Agent claims Feature #{claimed} complete.")
+        project.store.event("feature_claimed", session=under_way.session, feature_id=claimed)
+        if claimed != under_way.feature_id:
+            return Ruling.unproven(
+                f"Agent claimed Feature #{claimed}, but this session's feature is #{under_way.feature_id}.",
+                code="wrong_feature",
+            )
+        self._under_way = under_way.at(project, "judging")
+        self._tell_story()
+        message = f"Implement {endings.feature_name(under_way.feature)}: {records.description(under_way.feature)}"
+        candidate = endings.candidate(project, self._under_way, message)
+        tree = project.git.tree_of(candidate)
+        if self._accepted_tree and self._accepted_tree[0] == tree:
+            return self._accepted_tree[1].of(candidate)
+        ruling = self._judge.rule(self._under_way, candidate)
+        if ruling.accepted:
+            self._accepted_tree = (tree, ruling)
+        else:
+            project.store.event(
+                "verification_failed",
+                "critical",
+                session=under_way.session,
+                feature_id=under_way.feature_id,
+                code=ruling.code,
+                message=ruling.failure,
+            )
+        return ruling
+
+    def _tell_story(self) -> None:
+        """The agent's own progress entry, or else one by the harness, is part of the candidate."""
+        feature = self._under_way.feature
+        endings.ensure_progress_entry(
+            self._project,
+            self._under_way,
+            [
+                ("FEATURE", f"#{feature['id']} ({records.description(feature)})"),
+                ("WHAT I DID", ["not told by the agent; see the commits of this session"]),
+                ("VERIFICATION", ["by the harness, on the commit that holds this entry"]),
+            ],
+        )
+
+    # -- the three endings -----------------------------------------------------------------------------------------
+
+    def _accept(self, ruling: Ruling) -> Result:
+        project, under_way = self._project, self._under_way
+        project.store.event(
+            "verification_passed", session=under_way.session, feature_id=under_way.feature_id, commit=ruling.commit
+        )
+        commits = self._commits(ruling.commit)
+        turns.log_fallback_actions(project, under_way, ruling.commit)
+        settlement = endings.accepted(project, under_way, ruling.commit, ruling.proof, self._sum.used, commits)
+        settled = self._settle(settlement)
+        if settled.push_problem:
+            project.say(f"Push failed: {settled.push_problem}")
+        project.say(f"Session complete. Feature #{under_way.feature_id} verified.")
+        return self._result("complete", "complete", f"Feature #{under_way.feature_id} verified.", settlement, settled)
+
+    def _hand_off(self, reason: str, *, failure: str | None = None, exit_code: int | None = None) -> Result:
+        project = self._project
+        self._under_way = self._under_way.at(project, "judging")
+        if project.store.tampered():
+            project.store.event("harness_state_tampered", "critical", session=self._under_way.session)
+        red = None if reason in ("user_pause", "error") else self._judge.red_tests(self._under_way)
+        settlement = endings.handed_off(
+            project, self._under_way, reason, self._sum.used, red_tests=red, failure=failure
+        )
+        settled = self._settle(settlement)
+        kept = "its work is kept in a WIP commit" if settlement.kind == "hand_off" else "nothing was changed"
+        name = endings.feature_name(self._under_way.feature)
+        message = failure or f"{name} is not finished ({reason.replace('_', ' ')}); {kept}."
+        project.say(f"Session handed off. {message}")
+        code = _HAND_OFF_EXIT.get(reason, 0) if exit_code is None else exit_code
+        return self._result("partial", reason, message, settlement, settled, exit_code=code)
+
+    def _no_evidence(self) -> Result:
+        name = endings.feature_name(self._under_way.feature)
+        failure = f"{name} was claimed without evidence: the agent showed no run of its test file."
+        self._project.store.event(
+            "verification_failed",
+            "critical",
+            session=self._under_way.session,
+            feature_id=self._under_way.feature_id,
+            code="no_evidence",
+            message=failure,
+        )
+        return self._hand_off("complete", failure=failure, exit_code=1)
+
+    def _reject(self, failure: str, code: str, ruling: Ruling | None = None) -> Result:
+        project, under_way = self._project, self._under_way
+        project.say(failure)
+        if ruling is None:
+            project.store.event(
+                code, "critical", session=under_way.session, feature_id=under_way.feature_id, message=failure
+            )
+        self._say_what_is_blocked(ruling)
+        settlement = endings.rolled_back(project, under_way, failure, self._sum.used)
+        settled = self._settle(settlement)
+        project.say(f"Session rejected and rolled back. What was taken away is kept: git show {settled.rescue_ref}")
+        return self._result("failed", "complete", failure, settlement, settled, exit_code=1)
+
+    def _say_what_is_blocked(self, ruling: Ruling | None) -> None:
+        if ruling is None or not ruling.broken_features:
+            return
+        blocked = endings.blocked_features(self._under_way.features, ruling.broken_features)
+        if blocked:
+            self._project.say("This blocks: " + ", ".join(f"Feature {i}" for i in blocked))
+
+    def _settle(self, settlement: Settlement) -> Settled:
+        return settle.settle(self._project, self._under_way.as_record(), settlement)
+
+    def _commits(self, commit: str) -> Sequence[str]:
+        way_back = checkpoints.way_back(self._under_way.checkpoint)
+        return [sha for sha, _, _ in self._project.git.commits_between(way_back.head, commit)]
+
+    def _result(
+        self,
+        status: str,
+        reason: str,
+        message: str,
+        settlement: Settlement,
+        settled: Settled,
+        *,
+        exit_code: int = 0,
+    ) -> Result:
+        return Result(
+            session=self._under_way.session,
+            feature_id=self._under_way.feature_id,
+            status=status,
+            reason=reason,
+            message=message,
+            accepted=settlement.kind == "accept",
+            commit=settlement.commit,
+            rescue_ref=settled.rescue_ref,
+            cost_usd=self._sum.used.cost_usd,
+            exit_code=exit_code,
+        )
+
+
+_HAND_OFF_EXIT = {"user_pause": 130, "error": 1, "budget_exceeded": 9, "stuck": 0, "timeout": 0}
+
+
+def begin(
+    project: Project, feature: Record, prompt_type: str, run_id: str, state: Record, number: int
+) -> UnderWay:
+    """The checkpoint is taken and the session is recorded as under way; from here a crash is recovered."""
+    checkpoint = checkpoints.create(project, number, feature["id"])
+    continues = prompt_type == "continuation" and state.get("feature_checkpoint")
+    under_way = UnderWay(
+        session=number,
+        feature_id=feature["id"],
+        prompt_type=prompt_type,
+        started_at=clock.timestamp(),
+        checkpoint=checkpoint,
+        base=state["feature_checkpoint"] if continues else checkpoint,
+        features=project.store.features(),
+        state=state,
+        baseline=project.store.baseline(),
+        costs=project.store.costs(),
+        run_id=run_id,
+        git_config=project.git.record_config(),
+    )
+    return under_way.at(project, "preparing")

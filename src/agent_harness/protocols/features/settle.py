@@ -1,0 +1,173 @@
+"""The last steps of a session, written down before the first of them is done, so that a crash repeats them.
+
+A settlement says in data what the session comes to: which commit the branch gets, or which snapshot comes back, and
+the new contents of every state file. Each step can be repeated without a second effect (features.md UAH-003, C08, C56).
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import snapshot
+from agent_harness.kernel.redact import redact
+from agent_harness.protocols.features import checkpoints, progress
+from agent_harness.protocols.features.project import Project
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settlement:
+    """What a session comes to. JSON values only."""
+
+    kind: str  # accept, hand_off, rollback, nothing
+    session: int
+    state: Record
+    costs: Record
+    session_record: Record
+    commit: str | None = None  # the branch's new head, for accept and hand_off
+    branch: str | None = None
+    expected_head: str | None = None
+    checkpoint: Record | None = None  # the way back, for rollback
+    baseline: Record | None = None
+    file_sizes: Record | None = None
+    quality: Record | None = None
+    progress_entry: str | None = None  # for rollback: what the harness tells the next reader
+    events: list[Record] = field(default_factory=list)
+    push: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settled:
+    """What the settlement did to the repository."""
+
+    rescue_ref: str | None = None
+    rolled_back_commits: tuple[str, ...] = ()
+    pushed: bool = False
+    push_problem: str | None = None
+
+
+def settle(project: Project, open_session: Record, settlement: Settlement) -> Settled:
+    """Writes the settlement down, then carries it out."""
+    record = {**open_session, "phase": "settling", "settlement": asdict(settlement)}
+    project.store.write_open_session(record)
+    return carry_out(project, record)
+
+
+def carry_out(project: Project, open_session: Record) -> Settled:
+    """Does every step of a settlement that was written down; safe to repeat after a crash at any point."""
+    settlement = Settlement(**open_session["settlement"])
+    rescue = _tree(project, open_session, settlement)
+    _files(project, settlement)
+    _logs(project, settlement, rescue)
+    pushed, problem = _push(project, settlement, open_session.get("git_config"))
+    project.store.close_session()
+    return Settled(
+        rescue_ref=rescue.get("ref"),
+        rolled_back_commits=tuple(rescue.get("commits") or ()),
+        pushed=pushed,
+        push_problem=problem,
+    )
+
+
+def _tree(project: Project, open_session: Record, settlement: Settlement) -> Record:
+    if settlement.kind == "rollback":
+        return _roll_back(project, open_session, settlement)
+    if settlement.commit and settlement.branch and project.git.head() != settlement.commit:
+        snapshot.adopt(
+            project.git, settlement.commit, branch=settlement.branch, expected_head=settlement.expected_head
+        )
+    return {}
+
+
+def _roll_back(project: Project, open_session: Record, settlement: Settlement) -> Record:
+    done = open_session.get("rescue")
+    if done is not None:
+        return done
+    checkpoint = settlement.checkpoint or open_session["checkpoint"]
+    ref = _free_ref(project, f"refs/harness/rolled-back/{settlement.session}")
+    rescued = snapshot.restore(
+        project.git,
+        checkpoints.way_back(checkpoint),
+        ref,
+        exclude=project.excluded,
+        rescue_files=project.root / project.excluded[0] / "rescue-files" / str(settlement.session),
+    )
+    rescue = {
+        "ref": rescued.ref,
+        "commits": [sha for sha, _ in rescued.rolled_back_commits],
+        "left_in_place": list(rescued.left_in_place),
+    }
+    project.store.write_open_session({**open_session, "rescue": rescue})
+    return rescue
+
+
+def _free_ref(project: Project, wanted: str) -> str:
+    taken = 1
+    ref = wanted
+    while project.git.ok("rev-parse", "-q", "--verify", ref):
+        taken += 1
+        ref = f"{wanted}-{taken}"
+    return ref
+
+
+def _files(project: Project, settlement: Settlement) -> None:
+    at = project.layout
+    if settlement.progress_entry and not progress.has_entry(at.progress, settlement.session):
+        progress.append(at.progress, settlement.progress_entry)
+    for path, value in (
+        (at.baseline, settlement.baseline),
+        (at.file_sizes, settlement.file_sizes),
+        (at.quality, settlement.quality),
+        (at.costs, settlement.costs),
+        (at.session_state, settlement.state),
+    ):
+        if value is not None:
+            project.store.write(path, value)
+
+
+def _logs(project: Project, settlement: Settlement, rescue: Record) -> None:
+    if settlement.session in project.store.recorded_sessions():
+        return
+    if settlement.kind == "rollback":
+        checkpoint = settlement.checkpoint or {}
+        project.store.event(
+            "rollback_completed",
+            session=settlement.session,
+            checkpoint_id=checkpoint.get("id"),
+            rolled_back_commits=rescue.get("commits") or [],
+            restored_to_session=checkpoint.get("session"),
+            rescue_ref=rescue.get("ref"),
+            left_in_place=rescue.get("left_in_place") or [],
+        )
+    for event in settlement.events:
+        project.store.event(**event)
+    project.store.event("session_ended", session=settlement.session, **settlement.session_record)
+    project.store.log("sessions.jsonl", settlement.session_record)
+
+
+def _push(project: Project, settlement: Settlement, git_config: Mapping[str, list[str]] | None) -> tuple[bool, str | None]:
+    if not settlement.push or project.config.git.push != "auto":
+        return False, None
+    upstream = project.git.upstream(settlement.branch)
+    if upstream is None:
+        return False, None
+    try:
+        pushed = project.git.push(upstream.remote, f"{settlement.commit}:{upstream.branch}", recorded=git_config)
+        problem = None if pushed.ok else pushed.message
+    except HarnessError as error:
+        problem = error.message
+    if problem is not None:
+        message = redact(problem).strip()[-500:]
+        project.store.event("push_failed", "important", session=settlement.session, message=message)
+        return False, message
+    project.store.event("pushed", "routine", session=settlement.session, commit=settlement.commit)
+    return True, None
+
+
+def forget(project: Project) -> None:
+    """Closes a session that had not started anything."""
+    if os.path.exists(project.layout.open_session):
+        project.store.close_session()

@@ -1,0 +1,122 @@
+"""From "nothing runs" to "an agent may start": preflight, then the orientation. Nothing is spent in here.
+
+Source: features.md section M, C23, C24, UAH-279, UAH-280.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from agent_harness.errors import PreflightFailed
+from agent_harness.protocols.features import lifecycle, orient, preflight, records, selection
+from agent_harness.protocols.features.environment import DevelopmentEnvironment
+from agent_harness.protocols.features.judge import Judge
+from agent_harness.protocols.features.project import Project
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """A session that may begin."""
+
+    number: int
+    feature: Record
+    prompt_type: str
+    orientation: str
+    state: Record
+
+
+def prepare(
+    project: Project,
+    judge: Judge,
+    environment: DevelopmentEnvironment,
+    feature: Record,
+    verified_tree: str | None,
+) -> Start:
+    """Every check passed and the environment is up, or the first failing check is raised.
+
+    ``verified_tree`` is a tree whose suite this process has just seen pass; it is not run again.
+    """
+    state = project.store.state()
+    number = records.number(state.get("last_session")) + 1
+    project.say(f"Session {number} starting...")
+    red = _checks(project, judge, environment, feature, state, number, verified_tree)
+    if red is not None:
+        state = {**state, "wip_red_tests": sorted(red)}
+        project.store.write(project.layout.session_state, state)
+    prompt_type, reason = lifecycle.prompt_type(state)
+    project.say("Generating orientation summary...")
+    text = orient.orientation(project, state, selection.Choice(feature), number)
+    project.say(f"Prompt type: {prompt_type} ({reason})")
+    return Start(number=number, feature=feature, prompt_type=prompt_type, orientation=text, state=state)
+
+
+def _checks(
+    project: Project,
+    judge: Judge,
+    environment: DevelopmentEnvironment,
+    feature: Record,
+    state: Record,
+    number: int,
+    verified_tree: str | None,
+) -> set[str] | None:
+    wanted = project.config.preflight.checks
+    passed: list[preflight.Check] = []
+    if wanted.working_directory:
+        passed.append(preflight.working_directory(project.layout))
+    if wanted.harness_files:
+        passed.append(preflight.harness_files(project.layout, preflight.script_files(project.config)))
+    if wanted.git_state:
+        passed.append(
+            preflight.git_state(
+                project.git,
+                on_dirty=project.config.git.on_dirty,
+                session=number,
+                free_paths=(project.progress_name,),
+                say=project.say,
+            )
+        )
+    if wanted.budget:
+        passed.append(preflight.budget(project.store.costs(), project.budgets, feature["id"]))
+    if wanted.environment:
+        on_failure = project.config.preflight.on_failure
+        environment.up(auto_reset=on_failure.auto_reset, max_reset_attempts=on_failure.max_reset_attempts)
+        environment.healthy()
+        passed.append(preflight.Check(name="environment"))
+    red = _baseline(project, judge, state, verified_tree) if wanted.baseline_tests else None
+    notes = [f"{check.name}{f' ({check.note})' if check.note else ''}" for check in passed]
+    project.store.event("preflight_passed", "routine", session=number, checks=notes)
+    return red
+
+
+def _baseline(project: Project, judge: Judge, state: Record, verified_tree: str | None) -> set[str] | None:
+    """Every baseline test passes at HEAD, but for those that the unfinished work is known to break (C15, C23).
+
+    The red tests of an interrupted session, which nobody has counted yet, come back as a set.
+    """
+    baseline = project.store.baseline()
+    known = {str(i) for i in baseline.get("passing_tests") or []}
+    head = project.git.head() or "HEAD"
+    if not known or project.git.tree_of(head) == verified_tree:
+        return None
+    facts = judge.suite(head)
+    if facts.problem:
+        raise PreflightFailed(
+            f"Environment is broken. The test suite did not report: {facts.problem}",
+            hint=str(project.config.testing.full),
+            check="baseline_tests",
+        )
+    red = known - facts.passing
+    counted = state.get("wip_red_tests")
+    if counted is None and state.get("partial") and red < known:
+        return red
+    unexpected = red - {str(i) for i in counted or []}
+    still = judge.still_failing(head, unexpected) if unexpected else set()
+    if still:
+        raise PreflightFailed(
+            f"Environment is broken. Baseline tests failing: {', '.join(sorted(still)[:5])}",
+            hint=str(project.config.testing.full),
+            check="baseline_tests",
+            failing=sorted(still),
+        )
+    return None

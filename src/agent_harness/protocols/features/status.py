@@ -1,0 +1,124 @@
+"""What `harness status` says: read from the state files alone, without a lock, in milliseconds.
+
+Source: features.md UAH-053, UAH-054, UAH-438..442, C52. Imports stay on the hot path.
+"""
+
+from agent_harness.protocols.features import records, selection
+from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features.store import FeatureStore
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    Record = dict[str, Any]
+
+
+def read(layout: Layout) -> "Record":
+    """Everything that status shows, as one JSON object."""
+    store = FeatureStore(layout)
+    document, state = store.features(), store.state()
+    passing, total = records.counts(document)
+    costs = store.costs()
+    feature = selection.next_feature(document, state).feature
+    return {
+        "project": str(document.get("project") or ""),
+        "root": layout.root,
+        "initialised": store.initialised(),
+        "session": records.number(state.get("last_session")),
+        "status": state.get("status"),
+        "features": {"passing": passing, "total": total, "percent": records.percent(passing, total)},
+        "feature": feature and {"id": feature.get("id"), "description": records.description(feature)},
+        "next_prompt": state.get("next_prompt"),
+        "termination_reason": state.get("termination_reason"),
+        "stuck_count": records.number(state.get("stuck_count")),
+        "costs": {"total_usd": _dollars(costs, "cumulative", "total_cost_usd"), "last_session_usd": _last(costs)},
+        "health": {"score": round(_score(store, passing, total), 3), "word": health_word(_score(store, passing, total))},
+        "skipped": [f.get("id") for f in records.features_of(document) if records.skipped(f)],
+        "escalation": state.get("pending_escalation"),
+        "paused": state.get("paused"),
+        "last_failure": state.get("last_failure"),
+        "open_session": _open(store),
+    }
+
+
+def lines(found: "Mapping[str, Any]") -> list[str]:
+    """The text form."""
+    features, costs = found["features"], found["costs"]
+    feature = found["feature"]
+    rows = [
+        f"Project: {found['project']}",
+        f"Session: {found['session']} ({found['status']})",
+        f"Features: {features['passing']}/{features['total']} passing ({features['percent']}%)",
+        "Current: " + _current(found, feature),
+        f"Last session: {found['status'] if found['session'] else 'none yet'}"
+        + (f" ({found['termination_reason']})" if found["termination_reason"] else ""),
+        f"Next prompt: {found['next_prompt']}",
+        f"Stuck count: {found['stuck_count']}",
+        f"Costs: ${costs['total_usd']:.2f} total, ${costs['last_session_usd']:.2f} last session",
+        f"Health: {found['health']['word']}",
+    ]
+    if found["open_session"]:
+        rows.append(_open_line(found["open_session"]))
+    if found["last_failure"]:
+        rows.append("Last failure: " + " ".join(str(found["last_failure"]).split())[:300])
+    if found["escalation"]:
+        rows.append(f"Waits for a person: {found['escalation'].get('message')}")
+        rows.append("Answer with: harness resume --choose WORD")
+    return rows
+
+
+def health_word(score: float) -> str:
+    """GOOD above 0.8, FAIR above 0.6, else POOR (UAH-442)."""
+    return "GOOD" if score > 0.8 else "FAIR" if score > 0.6 else "POOR"
+
+
+def _score(store: FeatureStore, passing: int, total: int) -> float:
+    """The weighted health figure; an empty denominator counts as 1, for features as 0 (C52)."""
+    baseline, quality = store.baseline(), store.quality()
+    tests_passing, tests = records.number(baseline.get("total_passing")), records.number(baseline.get("total_tests"))
+    sizes = store.file_sizes().get("files")
+    rows = list(sizes.values()) if isinstance(sizes, dict) else []
+    large = sum(1 for row in rows if records.number(row.get("lines")) > records.number(quality.get("max_lines"), 500))
+    all_lines = sum(records.number(row.get("lines")) for row in rows)
+    return (
+        0.4 * (passing / total if total else 0.0)
+        + 0.3 * (tests_passing / tests if tests else 1.0)
+        + 0.2 * (1 - records.number(quality.get("lint_errors")) / max(all_lines, 1))
+        + 0.1 * (1 - large / max(len(rows), 1))
+    )
+
+
+def _current(found: "Mapping[str, Any]", feature: "Record | None") -> str:
+    if found["features"]["total"] and found["features"]["passing"] == found["features"]["total"]:
+        return "all features are passing"
+    if feature is None:
+        return "no feature can be worked on now"
+    return f"Ready for Feature #{feature['id']} ({feature['description']})"
+
+
+def _open(store: FeatureStore) -> "Record | None":
+    found = store.open_session()
+    if found is None:
+        return None
+    from agent_harness.kernel import owner
+
+    who = owner.Owner.from_record(found.get("harness") or {})
+    alive = who is not None and owner.state(who) == "alive"
+    return {"session": found.get("session"), "feature_id": found.get("feature_id"), "running": alive}
+
+
+def _open_line(found: "Mapping[str, Any]") -> str:
+    name = f"Session {found['session']} on Feature #{found['feature_id']}"
+    return f"Now: {name} is running" if found["running"] else f"Now: {name} was interrupted; `harness run` recovers it"
+
+
+def _dollars(costs: "Record", section: str, name: str) -> float:
+    found = costs.get(section)
+    value = found.get(name) if isinstance(found, dict) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+
+
+def _last(costs: "Record") -> float:
+    return _dollars(costs, "current_session", "cost_usd")

@@ -1,0 +1,175 @@
+"""Reads and writes the state of a feature project: atomic files below one lock, append-only logs.
+
+The waterline of the protocol: it knows files, not git, agents or verification. Source: features.md sections F-H, C31.
+"""
+
+import json
+import os
+
+from agent_harness.errors import StateDamaged
+from agent_harness.kernel import clock, files, journal
+from agent_harness.protocols.features import records
+from agent_harness.protocols.features.layout import Layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    Record = dict[str, Any]
+
+LEVELS = ("critical", "important", "routine", "debug")
+
+
+class FeatureStore:
+    """The state files of one project."""
+
+    def __init__(self, layout: Layout, *, log_level: str = "important") -> None:
+        self.layout = layout
+        self._floor = LEVELS.index(log_level) if log_level in LEVELS else 1
+        self._written: dict[str, bytes] = {}
+
+    # -- features.json -------------------------------------------------------------------------------------------
+
+    def features(self) -> "Record":
+        """features.json; ``StateDamaged`` when it is missing or does not parse."""
+        try:
+            return files.read_json(self.layout.features)
+        except FileNotFoundError:
+            name = self.layout.relative(self.layout.features)
+            raise StateDamaged(f"{name} is missing", hint="harness init --spec FILE") from None
+
+    # -- session state -------------------------------------------------------------------------------------------
+
+    def initialised(self) -> bool:
+        """Whether ``init`` was completed here."""
+        return os.path.isfile(self.layout.session_state)
+
+    def state(self) -> "Record":
+        """session_state.json over the defaults of a new project."""
+        return {**records.new_state(), **self._read(self.layout.session_state)}
+
+    def baseline(self) -> "Record":
+        """test_baseline.json over an empty one."""
+        return {**records.new_baseline(), **self._read(self.layout.baseline)}
+
+    def file_sizes(self) -> "Record":
+        """file_sizes.json, or an empty object."""
+        return self._read(self.layout.file_sizes)
+
+    def quality(self) -> "Record":
+        """quality.json, or an empty object."""
+        return self._read(self.layout.quality)
+
+    def costs(self) -> "Record":
+        """costs.yaml as an object; the JSON subset of YAML is read without a YAML library, anything else with one."""
+        try:
+            return files.read_json(self.layout.costs)
+        except FileNotFoundError:
+            return {}
+        except StateDamaged:
+            return _yaml_object(self.layout.costs)
+
+    def write(self, path: str, value: "Mapping[str, Any]") -> None:
+        """Replaces one state file whole, atomically, and remembers what it now holds."""
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        files.write_json(path, value)
+        self._written[path] = files.read_bytes(path)
+
+    def _read(self, path: str) -> "Record":
+        try:
+            return files.read_json(path)
+        except FileNotFoundError:
+            return {}
+
+    # -- guarding the state against the agent (C31) --------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Remembers the state files as they are now; ``tampered`` compares with this."""
+        held = {}
+        for path in self._guarded():
+            try:
+                held[path] = files.read_bytes(path)
+            except FileNotFoundError:
+                continue
+        self._written = held
+
+    def tampered(self) -> list[str]:
+        """State files that differ from what the harness wrote, put back as they were; their names."""
+        changed = []
+        for path in self._guarded():
+            expected = self._written.get(path)
+            try:
+                found = files.read_bytes(path)
+            except OSError:
+                found = None
+            if found == expected:
+                continue
+            changed.append(self.layout.relative(path))
+            if expected is None:
+                os.unlink(path)
+            else:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                files.replace(path, expected)
+        return changed
+
+    def _guarded(self) -> tuple[str, ...]:
+        at = self.layout
+        return (at.session_state, at.baseline, at.costs, at.file_sizes, at.quality)
+
+    # -- the session under way -----------------------------------------------------------------------------------
+
+    def open_session(self) -> "Record | None":
+        """The session that is, or was, under way; ``None`` when the last one was closed."""
+        try:
+            return files.read_json(self.layout.open_session)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write_open_session(self, record: "Mapping[str, Any]") -> None:
+        """Records the session under way; durable before this returns."""
+        os.makedirs(os.path.dirname(self.layout.open_session), exist_ok=True)
+        files.write_json(self.layout.open_session, record)
+
+    def close_session(self) -> None:
+        """Forgets the session under way: all of its effects are on disk."""
+        try:
+            os.unlink(self.layout.open_session)
+        except FileNotFoundError:
+            return
+
+    # -- logs ----------------------------------------------------------------------------------------------------
+
+    def event(self, event_type: str, level: str = "important", **fields: object) -> None:
+        """One line in events.jsonl, unless its level lies below the configured floor (C44)."""
+        if LEVELS.index(level) <= self._floor:
+            self.log("events.jsonl", {"type": event_type, "level": level.upper(), **fields})
+
+    def log(self, name: str, fields: "Mapping[str, object]") -> None:
+        """One JSON line with a time stamp in a log of the project."""
+        os.makedirs(self.layout.logs, exist_ok=True)
+        journal.append(self.layout.log(name), {"ts": clock.timestamp(fraction=True), **fields})
+
+    def recent(self, name: str, count: int) -> "list[Record]":
+        """The last rows of a log; the cost does not grow with the log."""
+        return journal.tail(self.layout.log(name), count)
+
+    def recorded_sessions(self) -> set[int]:
+        """Numbers of the sessions whose record is already in sessions.jsonl (the last few are enough)."""
+        return {
+            records.number(row.get("session_id"), -1) for row in journal.tail(self.layout.log("sessions.jsonl"), 5)
+        }
+
+
+def _yaml_object(path: str) -> "Record":
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = YAML(typ="safe", pure=True).load(file)
+    except (OSError, UnicodeDecodeError, YAMLError) as error:
+        raise StateDamaged(f"{path} does not parse: {str(error).splitlines()[0]}") from None
+    if not isinstance(found, dict):
+        raise StateDamaged(f"{path} holds no mapping")
+    return json.loads(json.dumps(found, default=str))

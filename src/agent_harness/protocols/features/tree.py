@@ -1,0 +1,59 @@
+"""The few things that the harness does to a work tree outside of a session, each through git's own commands.
+
+Source: features.md C25, C26, C48, C65.
+"""
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent_harness.errors import ToolMissing, UnsafeTree
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.process import scrubbed_environment
+
+
+def dirty_paths(git: Git) -> list[str]:
+    """Every path that is not as in HEAD, ignored files aside."""
+    return [change.path for change in git.status()]
+
+
+def make_repository(root: Path) -> None:
+    """``git init`` in a folder that is in no repository."""
+    try:
+        done = subprocess.run(
+            ["git", "init", "--quiet"], cwd=root, env=scrubbed_environment(), capture_output=True, check=False
+        )
+    except FileNotFoundError:
+        raise ToolMissing("git is not installed", hint="install git and try again") from None
+    if done.returncode:
+        raise UnsafeTree(f"git init failed: {done.stderr.decode(errors='replace').strip()}", hint="git init")
+
+
+def set_aside(git: Git, name: str, paths: Sequence[str]) -> None:
+    """Stashes exactly these changes under a name, untracked files included; they leave the work tree."""
+    given = "\0".join(paths).encode("utf-8", "surrogateescape") + b"\0"
+    words = ("stash", "push", "--quiet", "--include-untracked", "--message", name)
+    git.run(*words, "--pathspec-from-file=-", "--pathspec-file-nul", input=given, env=git.identity_variables())
+
+
+def switch(git: Git, branch: str) -> None:
+    """Checks a branch out; git refuses where that would overwrite anything."""
+    git.run("switch", "--quiet", branch)
+
+
+def commit_file(git: Git, path: str, message: str) -> None:
+    """One commit of one file; whatever else is staged or changed stays as it is."""
+    git.run("commit", "--quiet", "--no-verify", "--only", "--message", message, "--", path)
+
+
+def line_counts(git: Git, commit: str, suffixes: Sequence[str]) -> dict[str, int]:
+    """Lines of every text file of a commit with one of these suffixes, by one git process."""
+    globs = [f":(glob)**/*{suffix}" for suffix in suffixes]
+    text = os.fsdecode(git.run("grep", "-I", "-z", "-c", "-e", "", commit, "--", *globs, check=False))
+    counts: dict[str, int] = {}
+    for line in text.split("\n"):
+        name, _, count = line.partition("\0")
+        if count.isdigit():
+            counts[name.removeprefix(f"{commit}:")] = int(count)
+    return counts

@@ -1,0 +1,246 @@
+"""One turn of the agent inside a session: its brief and prompt, its monitors, and the log of what it did.
+
+Source: features.md sections K, N, Q, R, V, W.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_harness.agents import markers, usage
+from agent_harness.agents.base import Agent, Brief
+from agent_harness.agents.events import Event, Usage
+from agent_harness.kernel.redact import redact
+from agent_harness.protocols.features import checkpoints, costs, prompts, records, tree
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.underway import UnderWay
+from agent_harness.supervision.monitors import Budget, Context, Facts, Limit, RepeatedError, Stall, WallClock, Watch
+from agent_harness.supervision.supervisor import Outcome, supervise
+
+Record = dict[str, Any]
+
+FEEDBACK_CHARACTERS = 6000
+TRANSCRIPT_BYTES = 8_000_000
+
+
+def run(
+    project: Project,
+    agent: Agent,
+    under_way: UnderWay,
+    prompt: str,
+    *,
+    round_number: int,
+    conversation: str | None,
+    watch: Watch,
+    began: float,
+    stop_requested: Callable[[], str | None],
+) -> tuple[Outcome, UnderWay]:
+    """Runs the agent once on the session's feature; its processes are gone when this returns.
+
+    The process record is on disk before anything that the agent says is read, so that a later harness can end it.
+    """
+    brief = Brief(
+        prompt=prompt,
+        cwd=project.root,
+        session=under_way.session,
+        prompt_type=under_way.prompt_type,
+        feature_id=under_way.feature_id,
+        round=round_number,
+        model=project.config.models.for_prompt(under_way.prompt_type),
+        conversation=conversation,
+        run_id=under_way.run_id,
+    )
+    moved = under_way
+
+    def started(process: Mapping[str, object]) -> None:
+        nonlocal moved
+        moved = under_way.at(project, "running", agent=dict(process))
+        project.store.event("agent_started", session=under_way.session, feature_id=under_way.feature_id)
+
+    log = ActionLog(project, under_way.session, brief.model)
+    outcome = supervise(
+        agent,
+        brief,
+        monitors=watch,
+        transcript=Path(project.layout.transcript(under_way.session)),
+        transcript_limit_bytes=TRANSCRIPT_BYTES,
+        on_started=started,
+        stop_requested=stop_requested,
+        facts=lambda: changed_files(project, under_way),
+        on_event=log.see,
+        test_file=records.test_file(under_way.feature),
+        session_began=began,
+    )
+    log.close()
+    for text in outcome.steered:
+        project.store.event("agent_steered", session=under_way.session, message=text)
+    return outcome, moved
+
+
+def watch_for(project: Project, costs_before: Record, feature_id: int | None, model: str | None) -> Watch:
+    """The monitors of one session, over all of its turns."""
+    config = project.config
+    budgets = project.budgets
+    limits = [
+        Limit(name="Session", limit_usd=budgets.per_session),
+        Limit(name="Project", limit_usd=budgets.total, spent_usd=costs.counted(costs_before)),
+    ]
+    if feature_id is not None:
+        spent = costs.of_feature(costs_before, feature_id)
+        limits.append(Limit(name="Feature", limit_usd=budgets.per_feature, spent_usd=spent))
+    return Watch(
+        (
+            WallClock(
+                timeout_seconds=config.session.timeout_minutes * 60,
+                warning_seconds=config.session.timeout_warning_minutes * 60,
+            ),
+            Context(
+                window_tokens=config.context.window_tokens,
+                warn_threshold=config.context.warn_threshold,
+                force_threshold=config.context.force_threshold,
+            ),
+            Stall(
+                check_interval_tokens=config.progress.check_interval_tokens,
+                window_tokens=config.context.window_tokens,
+                force_stop_after=config.progress.force_stop_after_stuck_checks,
+                warning_message=config.progress.stuck_warning,
+                force_stop_message=config.progress.force_stop_message,
+            ),
+            RepeatedError(
+                max_repeated=config.progress.max_repeated_errors, message=config.progress.repeated_error_message
+            ),
+            Budget(limits=tuple(limits), model=model),
+        )
+    )
+
+
+def changed_files(project: Project, under_way: UnderWay) -> Facts:
+    """Every path that differs from the checkpoint, with a stamp that moves when its content may have (C43)."""
+    way_back = checkpoints.way_back(under_way.checkpoint)
+    head = project.git.head()
+    paths = set(tree.dirty_paths(project.git))
+    if head and head != way_back.head:
+        paths |= {path for _, path in project.git.changed_paths(way_back.head, head)}
+    return Facts({path: _stamp(project.root / path) for path in sorted(paths)})
+
+
+def _stamp(path: Path) -> object:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+class ActionLog:
+    """Writes what the agent reports to agent_actions.jsonl, decisions.jsonl and usage.jsonl as it happens."""
+
+    def __init__(self, project: Project, session: int, model: str | None) -> None:
+        self._project = project
+        self._session = session
+        self._model = model
+        self._actions = markers.Actions()
+        self._structured = project.config.logging.structured_agent_output
+
+    def see(self, event: Event) -> None:
+        """Notes one event."""
+        if isinstance(event, Usage):
+            self._note_usage(event)
+        if not self._structured:
+            return
+        self._actions, rows = self._actions.after(event)
+        for row in rows:
+            safe = {k: redact(v) if isinstance(v, str) else v for k, v in row.items()}
+            self._project.store.log("agent_actions.jsonl", {"session": self._session, **safe})
+            if row.get("type") == "decision":
+                self._project.store.log("decisions.jsonl", {"session": self._session, "text": safe.get("text")})
+
+    def close(self) -> None:
+        """Says once that the prefixes were missing."""
+        if self._structured and not self._actions.structured and self._project.config.logging.warn_on_missing_prefixes:
+            self._project.store.event(
+                "unstructured_output",
+                session=self._session,
+                message="Agent output not fully structured, using fallback",
+            )
+
+    def _note_usage(self, event: Usage) -> None:
+        row = {name: getattr(event, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
+        cost = usage.price(self._model, event)
+        self._project.store.log(
+            "usage.jsonl", {"session": self._session, **row, "cost_usd": cost, "model": self._model}
+        )
+
+
+def log_fallback_actions(project: Project, under_way: UnderWay, commit: str) -> None:
+    """Without prefixes, the files that the session wrote are read from git instead (UAH-428, C43)."""
+    if not project.config.logging.fallback_tracking:
+        return
+    told = {
+        row.get("path")
+        for row in project.store.recent("agent_actions.jsonl", 500)
+        if row.get("session") == under_way.session and row.get("type") == "file_write"
+    }
+    way_back = checkpoints.way_back(under_way.checkpoint)
+    for _, path in project.git.changed_paths(way_back.commit, commit):
+        if path not in told:
+            row = {"session": under_way.session, "type": "file_write", "path": path, "source": "git"}
+            project.store.log("agent_actions.jsonl", row)
+
+
+# -- prompts -----------------------------------------------------------------------------------------------------------
+
+
+def opening_prompt(project: Project, under_way: UnderWay, orientation: str) -> str:
+    """The coding or continuation prompt with the orientation in it."""
+    values = _places(project, under_way)
+    return prompts.render(
+        under_way.prompt_type,
+        {
+            **values,
+            "orientation": orientation,
+            "rules": prompts.render("rules", {}),
+            "suite_command": str(project.config.testing.full),
+            "lint": project.config.testing.sanity.lint or "no linter is configured",
+            "progress_file": project.progress_name,
+            "feature_name": f"Feature #{under_way.feature_id}",
+            "session": str(under_way.session),
+        },
+    )
+
+
+def fix_prompt(project: Project, under_way: UnderWay, *, failure: str, output: str, fix_round: int) -> str:
+    """What the harness saw, for the next fix round (C03 a)."""
+    return prompts.render(
+        "fix",
+        {
+            **_places(project, under_way),
+            "round": str(fix_round),
+            "rounds": str(project.config.verification.fix_rounds),
+            "reason": failure,
+            "output": redact(output)[-FEEDBACK_CHARACTERS:].replace("```", "'''"),
+        },
+    )
+
+
+def evidence_prompt(project: Project, under_way: UnderWay) -> str:
+    """Asks once for the output that a claim needs (C20)."""
+    values = _places(project, under_way)
+    return prompts.render("evidence", {**values, "test_file": records.test_file(under_way.feature)})
+
+
+def _places(project: Project, under_way: UnderWay) -> dict[str, str]:
+    return {
+        "feature": str(under_way.feature_id),
+        "description": records.description(under_way.feature),
+        "test_command": project.config.test_command(records.test_file(under_way.feature)),
+        "features_file": project.features_name,
+    }
+
+
+def announce_stop(project: Project, outcome: Outcome) -> None:
+    """Says why the harness ended the agent, when it did."""
+    if outcome.reason not in ("finished", "user_pause"):
+        project.say(outcome.message if outcome.reason != "rate_limited" else f"Rate limited: {outcome.message}")
+

@@ -1,0 +1,89 @@
+"""How one session's ending moves the state, row by row."""
+
+from typing import Any
+
+import pytest
+
+from agent_harness.protocols.features import lifecycle, records, recovery
+from agent_harness.protocols.features.lifecycle import Ending, after_session
+
+AT = "2026-01-01T00:00:00Z"
+
+
+def ending(**fields: Any) -> Ending:
+    return Ending(**{"session": 4, "feature_id": 2, "status": "partial", "at": AT, **fields})
+
+
+def test_an_accepted_session_resets_the_stuck_count_and_asks_for_coding() -> None:
+    state = {**records.new_state(), "current_feature": 2, "stuck_count": 2, "future": "kept"}
+    now = after_session(state, ending(status="complete", kept_work=True))
+    assert (now["status"], now["stuck_count"], now["next_prompt"], now["last_session"]) == ("complete", 0, "coding", 4)
+    assert now["termination_reason"] is None
+    assert now["partial"] is None
+    assert now["feature_checkpoint"] is None
+    assert now["future"] == "kept"
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "kept", "stuck", "prompt"),
+    [
+        ("partial", "complete", True, 1, "continuation"),
+        ("partial", "complete", False, 1, "coding"),
+        ("partial", "context_limit", True, 1, "continuation"),
+        ("partial", "timeout", True, 1, "continuation"),
+        ("partial", "stuck", True, 1, "continuation"),
+        ("partial", "budget_exceeded", True, 1, "continuation"),
+        ("partial", "user_pause", True, 0, "continuation"),
+        ("partial", "error", True, 0, "continuation"),
+        ("failed", "complete", False, 1, "coding"),
+    ],
+)
+def test_every_other_ending(status: str, reason: str, kept: bool, stuck: int, prompt: str) -> None:
+    state = {**records.new_state(), "current_feature": 2}
+    partial = {"feature_id": 2}
+    now = after_session(state, ending(status=status, reason=reason, kept_work=kept, partial=partial))
+    assert now["stuck_count"] == stuck
+    assert now["next_prompt"] == prompt
+    assert now["termination_reason"] == (None if reason == "complete" else reason)
+    assert now["timeout_count"] == (1 if reason == "timeout" else 0)
+
+
+def test_three_failures_in_a_row_are_stuck_and_another_feature_starts_at_one() -> None:
+    state = records.new_state()
+    for n in (1, 2, 3):
+        state = after_session(state, ending(session=n, status="failed"))
+        assert state["stuck_count"] == n
+    assert lifecycle.is_stuck(state, 3)
+    state = after_session(state, ending(session=4, feature_id=3, status="failed"))
+    assert state["stuck_count"] == 1
+    assert not lifecycle.is_stuck(state, 3)
+
+
+def test_an_interrupted_session_keeps_the_count_of_its_feature() -> None:
+    state = {**records.new_state(), "current_feature": 2, "stuck_count": 2}
+    assert after_session(state, ending(reason="error"))["stuck_count"] == 2
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ({}, ("coding", "first session")),
+        ({"last_session": 1, "status": "complete"}, ("coding", "previous session completed")),
+        ({"last_session": 1, "status": "failed"}, ("coding", "previous session failed and was rolled back")),
+        ({"last_session": 1, "status": "partial"}, ("coding", "previous session ended without changes")),
+        (
+            {"last_session": 1, "next_prompt": "continuation", "partial": {"x": 1}, "current_feature": 7},
+            ("continuation", "Feature #7 is partial"),
+        ),
+        ({"last_session": 1, "next_prompt": "continuation", "partial": None}, ("coding", "previous session ended")),
+    ],
+)
+def test_prompt_types(state: dict[str, Any], expected: tuple[str, str]) -> None:
+    assert lifecycle.prompt_type(state) == expected
+
+
+def test_every_phase_has_one_recovery_row_and_the_unknown_phase_the_most_careful_one() -> None:
+    phases = [row.phase for row in recovery.RECOVERY]
+    assert phases == ["preparing", "running", "judging", "settling"]
+    assert {recovery.action_for(p).step for p in phases} == {"forget", "hand_off", "settle"}
+    assert recovery.action_for("from the future").step == "hand_off"

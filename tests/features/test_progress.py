@@ -1,0 +1,69 @@
+"""The progress file: entries by agents and by the harness, read from the end (UAH-140..143)."""
+
+from pathlib import Path
+
+from agent_harness.protocols.features import progress
+
+AGENT_ENTRY = """
+--------------------------------------------------------------------------------
+SESSION 7 - 2026-01-16 14:30
+--------------------------------------------------------------------------------
+
+FEATURE: #12 (User can update profile)
+
+WHAT I DID:
+- Added PATCH /api/profile
+- Added a test
+
+VERIFICATION:
+$ pytest tests/e2e/test_profile.py -v
+==================== 3 passed in 1.23s ====================
+
+DECISIONS:
+- Used PATCH instead of PUT
+- Names have at least 2 characters
+
+CURRENT STATE:
+- Feature #12 complete
+
+NEXT: Feature #13 (User can upload a picture)
+"""
+
+
+def test_an_entry_by_an_agent_is_read_part_by_part(tmp_path: Path) -> None:
+    path = tmp_path / "claude-progress.txt"
+    path.write_text(progress.header("my-api") + AGENT_ENTRY)
+    (entry,) = progress.recent_entries(str(path))
+    assert entry.session == 7
+    assert entry.part("FEATURE") == ["#12 (User can update profile)"]
+    assert entry.part("WHAT I DID") == ["Added PATCH /api/profile", "Added a test"]
+    assert entry.part("NEXT") == ["Feature #13 (User can upload a picture)"]
+    assert entry.part("NOTHING") == []
+
+
+def test_decisions_come_newest_session_first_and_from_three_sessions_at_most(tmp_path: Path) -> None:
+    path = tmp_path / "p.txt"
+    for session in range(1, 6):
+        progress.append(str(path), progress.entry(session, [("DECISIONS", [f"decision {session}"])]))
+    assert progress.recent_decisions(str(path)) == [(5, "decision 5"), (4, "decision 4"), (3, "decision 3")]
+
+
+def test_append_keeps_what_is_there_and_starts_on_a_line_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "p.txt"
+    path.write_bytes(b"caf\xe9 without a line end")
+    progress.append(str(path), "SESSION TERMINATED: x\n")
+    assert path.read_bytes() == b"caf\xe9 without a line end\nSESSION TERMINATED: x\n"
+
+
+def test_only_the_end_of_a_long_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "p.txt"
+    path.write_text("".join(progress.entry(n, [("WHAT I DID", ["x" * 500])]) for n in range(2000)))
+    entries = progress.recent_entries(str(path))
+    assert entries[-1].session == 1999
+    assert len(entries) < 200
+    assert progress.has_entry(str(path), 1999)
+
+
+def test_a_missing_file_has_no_entries(tmp_path: Path) -> None:
+    assert progress.recent_entries(str(tmp_path / "none")) == []
+    assert not progress.has_entry(str(tmp_path / "none"), 1)

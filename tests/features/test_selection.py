@@ -1,0 +1,57 @@
+"""Which feature comes next (UAH-452..456)."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_harness.protocols.features import selection
+
+
+def feature(feature_id: int, **fields: Any) -> dict[str, Any]:
+    return {"id": feature_id, "description": f"f{feature_id}", "test_file": "t.py", "passes": False, **fields}
+
+
+def pick(*features: dict[str, Any], state: dict[str, Any] | None = None) -> int | None:
+    chosen = selection.next_feature({"features": list(features)}, state).feature
+    return chosen and chosen["id"]
+
+
+def test_the_lowest_id_whose_dependencies_pass() -> None:
+    assert pick(feature(1, passes=True), feature(2, passes=True), feature(4), feature(3, depends_on=[1, 2])) == 3
+
+
+def test_priority_comes_before_the_id() -> None:
+    assert pick(feature(1), feature(2, priority=1), feature(3, priority=0)) == 3
+
+
+def test_a_partial_feature_is_continued_before_any_selection() -> None:
+    state = {"next_prompt": "continuation", "current_feature": 2}
+    assert pick(feature(1), feature(2), state=state) == 2
+    assert pick(feature(1), feature(2, passes=True), state=state) == 1
+
+
+def test_skipped_and_awaiting_features_are_passed_over_and_block_their_dependents() -> None:
+    features = [feature(1, skipped={"reason": "x"}), feature(2, awaiting_manual=True), feature(3, depends_on=[1])]
+    choice = selection.next_feature({"features": features})
+    assert choice.feature is None
+    assert not choice.all_proven
+    assert choice.waiting == (
+        "Feature #1 (f1) was skipped",
+        "Feature #2 (f2) awaits a person's verification",
+        "Feature #3 (f3) waits for #1",
+    )
+
+
+def test_all_proven_counts_skipped_features_out_but_not_an_empty_list() -> None:
+    assert selection.next_feature({"features": [feature(1, passes=True), feature(2, skipped={})]}).all_proven
+    assert not selection.next_feature({"features": []}).all_proven
+
+
+@given(st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 9), max_size=3)), max_size=10))
+def test_whatever_is_chosen_is_open_and_ready(rows: list[tuple[bool, list[int]]]) -> None:
+    features = [feature(n, passes=done, depends_on=needs) for n, (done, needs) in enumerate(rows)]
+    chosen = selection.next_feature({"features": features}).feature
+    proven = {f["id"] for f in features if f["passes"]}
+    eligible = [f["id"] for f in features if not f["passes"] and set(f["depends_on"]) <= proven]
+    assert (chosen["id"] if chosen else None) == (min(eligible) if eligible else None)
