@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
+from agent_harness.demo.follow import printable
 from agent_harness.demo.layout import Place
-from agent_harness.errors import ToolMissing
+from agent_harness.errors import HarnessError, ToolMissing
 
 _GRACE_SECONDS = 10.0
 
@@ -41,6 +42,17 @@ def environment(place: Place | None = None) -> dict[str, str]:
 def _python() -> str:
     """The interpreter that the built project's settings name."""
     return shutil.which("python3", path=environment()["PATH"]) or sys.executable
+
+
+def git(folder: Path, *words: str) -> str:
+    """What plain ``git`` prints in ``folder``; ``HarnessError`` when it fails."""
+    done = subprocess.run(
+        ["git", *words], cwd=folder, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    if done.returncode != 0:
+        said = printable(done.stderr.decode("utf-8", "replace"))
+        raise HarnessError(f"git {words[0]} failed in {folder}: {said}")
+    return done.stdout.decode("utf-8", "replace")
 
 
 class Child:

@@ -3,9 +3,9 @@
 import tempfile
 from pathlib import Path
 
+from agent_harness.demo.children import git
 from agent_harness.demo.layout import Place, bundled_script, sample
 from agent_harness.errors import UsageError
-from agent_harness.kernel.git import Git
 
 _IDENTITY = (("user.name", "Scripted Agent"), ("user.email", "agent@localhost"), ("commit.gpgsign", "false"))
 
@@ -34,12 +34,11 @@ def _folder(path: Path | None) -> Path:
 
 
 def _repository(place: Place) -> None:
-    Git(place.root).run("init", "--quiet", "--bare", "--initial-branch=main", str(place.origin))
-    git = Git(place.project)
-    git.run("init", "--quiet", "--initial-branch=main")
+    git(place.root, "init", "--quiet", "--bare", "--initial-branch=main", place.origin.name)
+    git(place.project, "init", "--quiet", "--initial-branch=main")
     for name, value in _IDENTITY:
-        git.run("config", name, value)
-    git.run("remote", "add", "origin", str(place.origin))
-    git.run("add", place.spec.name)
-    git.run("commit", "--quiet", "--message", "Specification")
-    git.run("push", "--quiet", "--set-upstream", "origin", "main")
+        git(place.project, "config", name, value)
+    git(place.project, "remote", "add", "origin", str(place.origin))
+    git(place.project, "add", place.spec.name)
+    git(place.project, "commit", "--quiet", "--message", "Specification")
+    git(place.project, "push", "--quiet", "--set-upstream", "origin", "main")

@@ -12,7 +12,6 @@ from agent_harness.demo.layout import Place
 from agent_harness.demo.story import Session, Story, told
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import journal, owner
-from agent_harness.kernel.git import Git
 from agent_harness.protocols.features import records
 
 LIE, HALF_DONE, KILLED, REGRESSION = 2, 3, 4, 5
@@ -36,7 +35,6 @@ class Ending:
     """A finished project, and how the harness that was to be killed ended."""
 
     place: Place
-    git: Git
     story: Story
     killed_exit_code: int | None
 
@@ -44,7 +42,7 @@ class Ending:
 def examine(place: Place, killed_exit_code: int | None) -> list[Promise]:
     """Every promise, judged from the disk; a promise that cannot be judged is not kept."""
     story = told(journal.read(place.state.log("events.jsonl")))
-    ending = Ending(place=place, git=Git(place.project), story=story, killed_exit_code=killed_exit_code)
+    ending = Ending(place=place, story=story, killed_exit_code=killed_exit_code)
     return [_judged(name, look, ending) for name, look in _PROMISES]
 
 
@@ -82,8 +80,8 @@ def _regression_rolled_back(ending: Ending) -> tuple[bool, str]:
     first = ending.story.of(REGRESSION)[0]
     if [claim.verdict for claim in first.claims] != ["regression"] or first.rescue_ref is None:
         return False, f"Session {first.number} ended as {first.ending}, without a regression and a rescue ref"
-    now, rescued = ending.git.show("HEAD", _CODES), ending.git.show(first.rescue_ref, _CODES)
-    good = now is not None and rescued is not None and b"ascii_uppercase" in now and b"ascii_uppercase" not in rescued
+    now, rescued = _content(ending, "HEAD", _CODES), _content(ending, first.rescue_ref, _CODES)
+    good = "ascii_uppercase" in now and "ascii_uppercase" not in rescued
     return (
         good,
         f"Session {first.number} is kept in {first.rescue_ref}; {_CODES} at HEAD is {'right' if good else 'wrong'}",
@@ -115,11 +113,12 @@ def _in_order(ending: Ending) -> tuple[bool, str]:
 
 
 def _clean_and_pushed(ending: Ending) -> tuple[bool, str]:
-    head, pushed = ending.git.head(), Git(ending.place.origin).text("rev-parse", "main").strip()
-    dirty = ending.git.text("status", "--porcelain").strip()
+    head = children.git(ending.place.project, "rev-parse", "HEAD").strip()
+    pushed = children.git(ending.place.origin, "rev-parse", "main").strip()
+    dirty = children.git(ending.place.project, "status", "--porcelain").strip()
     if dirty:
         return False, f"the work tree is not clean: {dirty.splitlines()[0]}"
-    return head == pushed, f"HEAD is {str(head)[:7]}, origin/main is {pushed[:7]}, the work tree is clean"
+    return head == pushed, f"HEAD is {head[:7]}, origin/main is {pushed[:7]}, the work tree is clean"
 
 
 def _nothing_runs(ending: Ending) -> tuple[bool, str]:
@@ -133,14 +132,15 @@ def _continued(sessions: list[Session]) -> bool:
 
 
 def _document(ending: Ending) -> dict[str, Any]:
-    found = ending.git.show("HEAD", "features.json")
-    if found is None:
-        raise LookupError("features.json is not in HEAD")
-    return json.loads(found)
+    return json.loads(_content(ending, "HEAD", "features.json"))
+
+
+def _content(ending: Ending, commit: str, path: str) -> str:
+    return children.git(ending.place.project, "show", f"{commit}:{path}")
 
 
 def _subjects(ending: Ending) -> list[str]:
-    return ending.git.text("log", "--format=%s", "HEAD").splitlines()
+    return children.git(ending.place.project, "log", "--format=%s", "HEAD").splitlines()
 
 
 _PROMISES: tuple[tuple[str, Callable[[Ending], tuple[bool, str]]], ...] = (

@@ -141,13 +141,13 @@ class Picture(View):
         return _one_line(f"harness demo {seconds // 60:02}:{seconds % 60:02}{told}", "bold")
 
     def _features(self) -> RenderableType:
-        table = Table.grid(padding=(0, 2))
-        table.add_column(no_wrap=True)
-        table.add_column(no_wrap=True, overflow="ellipsis")
-        table.add_column(no_wrap=True, min_width=11)
+        table = Table.grid(padding=(0, 2), expand=True)
+        table.add_column(no_wrap=True, width=3)
+        table.add_column(no_wrap=True, width=max(map(len, STYLES)))
+        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
         for feature_id, title in self._story.titles.items():
             word = self._story.features.get(feature_id, "open")
-            table.add_row(Text(f"#{feature_id}", style="dim"), Text(title), Text(word, style=STYLES.get(word, "")))
+            table.add_row(Text(f"#{feature_id}", style="dim"), Text(word, style=STYLES.get(word, "")), Text(title))
         content = table if self._story.titles else Text("being planned from SPEC.md", style="dim")
         return Panel(content, title="Features", title_align="left", border_style="dim")
 
