@@ -51,9 +51,9 @@ class Root:
 def find(*starts: object, kind: Kind | None = None) -> Root | None:
     """The project at or above the first starting point that has one; the working directory when none is given.
 
-    ``None`` counts as not given; one of the wrong type, or that no longer exists, is passed over. ``kind`` looks for one kind only. The
-    folder in ``HARNESS_STATE_ROOT`` wins over all; ``NotAProject`` when no task list is there, since a wrong pin must
-    not let us act on another project.
+    ``None`` counts as not given; a starting point of the wrong type, or that no longer exists, is passed over. ``kind``
+    looks for one kind only. The folder in ``HARNESS_STATE_ROOT`` wins over all; ``NotAProject`` when no task list is
+    there, since a wrong pin must not let us act on another project.
     """
     pinned = os.environ.get(PIN)
     if pinned and kind in (None, "tasklist"):

@@ -1,0 +1,161 @@
+"""Work and what it needs: what is ready, blocked, missing, in a circle, and in which order it can be done.
+
+``work`` maps an item to the items it depends on. Everything is linear in items and dependencies (``cycles`` also in the
+length of its answer) and nothing recurses, so that 100,000 items in one chain are no problem. A dependency that is no
+item of ``work`` counts as unknown. Source: ``tasklist.md`` 7.1.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
+    from typing import TypeVar
+
+    K = TypeVar("K", bound=Hashable)
+
+__all__ = ["blocked", "cycles", "dependents", "missing", "order", "ready"]
+
+
+def ready(work: Mapping[K, Iterable[K]], done: Container[K]) -> list[K]:
+    """Items that are not done and whose dependencies all are, in the order given."""
+    return [item for item, needs in work.items() if item not in done and all(need in done for need in needs)]
+
+
+def missing(work: Mapping[K, Iterable[K]]) -> list[tuple[K, K]]:
+    """Each item with a dependency that is no item."""
+    return [(item, need) for item, needs in work.items() for need in needs if need not in work]
+
+
+def blocked(work: Mapping[K, Iterable[K]], failed: Container[K]) -> dict[K, K]:
+    """Items that cannot be done since something they need, however indirectly, failed: item -> the nearest such id.
+
+    What is done needs nothing any more: leave it out of ``work``.
+    """
+    users = _users(work)
+    front = [item for item in users if item in failed]
+    reason = {item: item for item in front}
+    for item in front:
+        for user in users[item]:
+            if user not in reason:
+                reason[user] = reason[item]
+                front.append(user)
+    return {item: reason[item] for item in work if item in reason and item not in failed}
+
+
+def dependents(work: Mapping[K, Iterable[K]], of: K) -> list[K]:
+    """Items that need this one, however indirectly, in the order given; never itself."""
+    users = _users(work)
+    front, seen = [of], {of}
+    for item in front:
+        new = [user for user in users.get(item, ()) if user not in seen]
+        seen.update(new)
+        front.extend(new)
+    return [item for item in work if item in seen and item != of]
+
+
+def order(work: Mapping[K, Iterable[K]]) -> list[K]:
+    """The items, each after everything it needs, else in the order given. A circle is cut where it is closed."""
+    placed: list[K] = []
+    seen: set[K] = set()
+    for start in work:
+        if start in seen:
+            continue
+        seen.add(start)
+        path = [(start, iter(work[start]))]
+        while path:
+            item, needs = path[-1]
+            deeper = next((need for need in needs if need in work and need not in seen), None)
+            if deeper is None:
+                placed.append(item)
+                path.pop()
+            else:
+                seen.add(deeper)
+                path.append((deeper, iter(work[deeper])))
+    return placed
+
+
+def cycles(work: Mapping[K, Iterable[K]]) -> list[list[K]]:
+    """Paths along dependencies that start and end at the same item; every item of any circle is on one of them.
+
+    They come in the order given, and no path visits an item twice.
+    """
+    users = _users(work)
+    paths = []
+    for knot in _knots(work, users):
+        members = set(knot)
+        root = knot[0]
+        to_root = _tree(root, users, members)
+        from_root = _tree(root, work, members)
+        covered: set[K] = set()
+        for item in knot:
+            if item not in covered:
+                path = _through_root(root, work, to_root) if item == root else _through(item, to_root, from_root)
+                covered.update(path)
+                paths.append(path)
+    return paths
+
+
+def _users(work: Mapping[K, Iterable[K]]) -> dict[K, list[K]]:
+    """Who needs an item, also an unknown one."""
+    users: dict[K, list[K]] = {item: [] for item in work}
+    for item, needs in work.items():
+        for need in needs:
+            users.setdefault(need, []).append(item)
+    return users
+
+
+def _knots(work: Mapping[K, Iterable[K]], users: Mapping[K, Iterable[K]]) -> Iterator[list[K]]:
+    """Sets of items that all need one another (Kosaraju's algorithm); knots and their items in the order given."""
+    knot_of: dict[K, K] = {}
+    for first in reversed(order(work)):
+        if first in knot_of:
+            continue
+        knot_of[first] = first
+        front = [first]
+        for item in front:
+            for user in users[item]:
+                if user not in knot_of:
+                    knot_of[user] = first
+                    front.append(user)
+    knots: dict[K, list[K]] = {}
+    for item in work:
+        knots.setdefault(knot_of[item], []).append(item)
+    return (knot for knot in knots.values() if len(knot) > 1 or knot[0] in work[knot[0]])
+
+
+def _tree(root: K, links: Mapping[K, Iterable[K]], members: set[K]) -> dict[K, K]:
+    """For each member but the root, the one before it on a shortest path along the links from the root."""
+    before: dict[K, K] = {}
+    front = [root]
+    for item in front:
+        for other in links[item]:
+            if other in members and other != root and other not in before:
+                before[other] = item
+                front.append(other)
+    return before
+
+
+def _through_root(root: K, work: Mapping[K, Iterable[K]], to_root: Mapping[K, K]) -> list[K]:
+    path = [root, next(need for need in work[root] if need == root or need in to_root)]
+    while path[-1] != root:
+        path.append(to_root[path[-1]])
+    return path
+
+
+def _through(item: K, to_root: Mapping[K, K], from_root: Mapping[K, K]) -> list[K]:
+    """Walks from the item towards the root, and in turns back along a path from the root, until the two ways meet."""
+    ahead, behind = {item: None}, {item: None}
+    here = there = item
+    while True:
+        here = to_root.get(here, here)
+        ahead.setdefault(here)
+        if here != item and here in behind:
+            break
+        there = from_root.get(there, there)
+        behind.setdefault(there)
+        if there != item and there in ahead:
+            here = there
+            break
+    start, end = list(ahead), list(behind)
+    return [*start[: start.index(here) + 1], *reversed(end[: end.index(here)])]
