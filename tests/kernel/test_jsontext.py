@@ -4,6 +4,9 @@ import copy
 import json
 import math
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -141,3 +144,17 @@ def test_a_byte_order_mark_is_passed_over() -> None:
 
 def test_members_keep_their_order_and_any_plain_name() -> None:
     assert jsontext.line({"b": 1, "a": 2, 3: 4, None: 5, True: 6}) == '{"b":1,"a":2,"3":4,"null":5,"true":6}'
+
+
+def test_damage_is_told_also_where_nothing_else_has_loaded_json() -> None:
+    program = (
+        "from agent_harness.kernel import jsontext\n"
+        "import sys\n"
+        "for text in ('{', '[1,', '{\"a\" 1}', '\"x'):\n"
+        "    try: jsontext.loads(text)\n"
+        "    except ValueError as error: print(error)\n"
+    )
+    source = str(Path(jsontext.__file__).parents[2])
+    command = [sys.executable, "-S", "-E", "-c", f"import sys; sys.path.insert(0, {source!r})\n{program}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert len(done.stdout.splitlines()) == 4

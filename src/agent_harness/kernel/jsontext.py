@@ -43,7 +43,7 @@ def loads(text: str | bytes) -> Any:
     if not text:
         raise ValueError("it is empty")
     try:
-        value, end = _scanner()(text, len(text) - len(text.lstrip(_BLANKS)))
+        value, end = _scanned(text, len(text) - len(text.lstrip(_BLANKS)))
     except StopIteration as at:
         raise ValueError(f"no JSON value at {_place(text, at.value)}") from None
     except RecursionError:
@@ -156,6 +156,16 @@ def _scanner() -> Callable[[str, int], tuple[Any, int]]:
 
         own = JSONDecoder(object_pairs_hook=_object, parse_float=_real, parse_int=_whole, parse_constant=_constant)
         return own.scan_once  # type: ignore[missing-attribute]  # there since Python 2.6, not in the stubs
+
+
+def _scanned(text: str, start: int) -> tuple[Any, int]:
+    """The value at ``start`` and where it ends. The C scanner finds the class of its errors only once it is loaded."""
+    try:
+        return _scanner()(text, start)
+    except SystemError:
+        import json.decoder  # noqa: F401
+
+        return _scanner()(text, start)
 
 
 def _quoter() -> Callable[[str], str]:
