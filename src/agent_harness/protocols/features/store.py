@@ -3,7 +3,6 @@
 The waterline of the protocol: it knows files, not git, agents or verification. Source: features.md sections F-H, C31.
 """
 
-import json
 import os
 
 from agent_harness.errors import StateDamaged
@@ -162,6 +161,8 @@ class FeatureStore:
 
 
 def _yaml_object(path: str) -> "Record":
+    import json
+
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 

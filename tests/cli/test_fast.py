@@ -1,0 +1,109 @@
+"""The everyday answers: right, and without loading what they do not need."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FEATURES = {
+    "project": "calc",
+    "features": [
+        {"id": 1, "description": "add", "test_file": "t.py", "passes": True},
+        {"id": 2, "description": "sub", "test_file": "t.py", "passes": False},
+    ],
+}
+
+
+def harness(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "agent_harness.cli.main", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / ".harness").mkdir()
+    (tmp_path / ".harness.yaml").write_text("project:\n  name: calc\n")
+    (tmp_path / "features.json").write_text(json.dumps(FEATURES))
+    return tmp_path
+
+
+def test_status_says_where_the_project_stands_from_any_folder_in_it(project: Path) -> None:
+    inside = project / "src"
+    inside.mkdir()
+    done = harness(inside, "status")
+    assert done.returncode == 0
+    assert "Features: 1/2 passing (50%)" in done.stdout
+    assert "Current: Ready for Feature #2 (sub)" in done.stdout
+
+
+def test_status_as_json_is_one_object(project: Path) -> None:
+    answer: dict[str, Any] = json.loads(harness(project, "status", "--json").stdout)
+    assert answer["ok"] is True
+    assert answer["features"] == {"passing": 1, "total": 2, "percent": 50}
+
+
+def test_status_outside_of_a_project_is_one_line_and_the_next_command(tmp_path: Path) -> None:
+    done = harness(tmp_path, "status")
+    assert done.returncode == 4
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 2
+    assert done.stderr.splitlines()[1].startswith("next: harness init")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "\xff", '{"features": {"x": 1}}', '{"features": [[]], "project": []}'])
+def test_status_on_damaged_files_never_shows_a_traceback(project: Path, text: str) -> None:
+    (project / "features.json").write_bytes(text.encode("latin-1"))
+    done = harness(project, "status")
+    assert "Traceback" not in done.stderr
+    assert done.returncode in (0, 6)
+    answer = json.loads(harness(project, "status", "--json").stdout)
+    assert answer["ok"] is (done.returncode == 0)
+
+
+@pytest.mark.parametrize(
+    "state",
+    ['{"stuck_count": "x", "last_session": null}', '{"pending_escalation": {"message": "m"}}', "[1]", '{"status": 7}'],
+)
+def test_status_on_odd_state_never_shows_a_traceback(project: Path, state: str) -> None:
+    (project / ".harness" / "session_state.json").write_text(state)
+    done = harness(project, "status")
+    assert "Traceback" not in done.stderr
+    assert done.returncode in (0, 6)
+
+
+@pytest.mark.parametrize("words", [["status"], ["--version"]])
+def test_the_fast_path_loads_no_library(project: Path, words: list[str]) -> None:
+    program = (
+        "import sys; sys.argv = ['harness', *sys.argv[1:]]\n"
+        "from agent_harness.cli.main import main\n"
+        "code = main()\n"
+        "heavy = {'click', 'pydantic', 'rich', 'ruamel', 'asyncio', 'subprocess', 'dataclasses', 'typing', 'inspect'}\n"
+        "print('LOADED', sorted(heavy & set(sys.modules)), code)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": ""},
+    )
+    assert done.stdout.splitlines()[-1] == "LOADED [] 0"
+
+
+def test_an_unknown_command_is_a_usage_error(tmp_path: Path) -> None:
+    done = harness(tmp_path, "bogus")
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == ["harness: No such command 'bogus'.", "next: harness --help"]
+    answer = json.loads(harness(tmp_path, "bogus", "--json").stdout)
+    assert answer["error"]["code"] == "usage"
+
+
+def test_lth_answers_its_version_and_refuses_what_it_does_not_have(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "agent_harness.cli.lth"]
+    assert subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout.startswith("lth ")
+    assert subprocess.run([*command, "run"], capture_output=True, text=True, check=False).returncode == 2

@@ -1,0 +1,84 @@
+"""init.sh and reset.sh with real processes: limits, fallbacks, and servers that live as long as the session."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from agent_harness.errors import PreflightFailed
+from agent_harness.protocols.features.environment import DevelopmentEnvironment
+
+
+def script(folder: Path, name: str, text: str) -> None:
+    path = folder / name
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+
+
+def environment(folder: Path, **given: str | None) -> DevelopmentEnvironment:
+    fields: dict[str, str | None] = {"init": "./init.sh", "reset": "./reset.sh", "health_check": None, "stop": None}
+    said: list[str] = []
+    return DevelopmentEnvironment(folder, **{**fields, **given}, log=folder / "log" / "init.log", say=said.append)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] != "Z" if Path("/proc").is_dir() else True
+
+
+def test_reset_repairs_what_init_could_not(tmp_path: Path) -> None:
+    script(tmp_path, "init.sh", "echo init >>order; test -f clean")
+    script(tmp_path, "reset.sh", "echo reset >>order; touch clean")
+    up = environment(tmp_path)
+    up.up(auto_reset=True, max_reset_attempts=2)
+    up.down()
+    assert (tmp_path / "order").read_text().split() == ["init", "reset", "init"]
+
+
+def test_without_auto_reset_reset_never_runs(tmp_path: Path) -> None:
+    script(tmp_path, "init.sh", "echo port in use >&2; exit 3")
+    script(tmp_path, "reset.sh", "touch ran")
+    with pytest.raises(PreflightFailed, match=r"init\.sh failed.*port in use"):
+        environment(tmp_path).up(auto_reset=False, max_reset_attempts=2)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_reset_that_never_helps_is_tried_twice_and_asks_for_a_person(tmp_path: Path) -> None:
+    script(tmp_path, "init.sh", "exit 1")
+    script(tmp_path, "reset.sh", "echo x >>resets; exit 1")
+    with pytest.raises(PreflightFailed, match="Could not recover clean state. Manual intervention needed."):
+        environment(tmp_path).up(auto_reset=True, max_reset_attempts=2)
+    assert len((tmp_path / "resets").read_text().split()) == 2
+
+
+def test_a_server_that_init_leaves_lives_until_the_session_ends(tmp_path: Path) -> None:
+    script(tmp_path, "init.sh", "sleep 600 & echo $! >server.pid")
+    up = environment(tmp_path, health_check="test -f server.pid")
+    up.up(auto_reset=False, max_reset_attempts=0)
+    up.healthy()
+    pid = int((tmp_path / "server.pid").read_text())
+    assert alive(pid)
+    up.down()
+    for _ in range(100):
+        if not alive(pid):
+            break
+        time.sleep(0.05)
+    try:
+        assert not alive(pid)
+    finally:
+        if alive(pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_failing_health_check_is_named(tmp_path: Path) -> None:
+    script(tmp_path, "init.sh", "exit 0")
+    up = environment(tmp_path, health_check="test -f never")
+    up.up(auto_reset=False, max_reset_attempts=0)
+    with pytest.raises(PreflightFailed, match="test -f never"):
+        up.healthy()
+    up.down()

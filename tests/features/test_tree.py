@@ -1,0 +1,57 @@
+"""What the harness does to a work tree outside of sessions; real repositories."""
+
+import subprocess
+from pathlib import Path
+
+from agent_harness.kernel.git import Git
+from agent_harness.protocols.features import tree
+
+
+def sh(folder: Path, *words: str) -> str:
+    return subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def repository(folder: Path) -> Git:
+    tree.make_repository(folder)
+    (folder / "kept.py").write_text("a = 1\n")
+    sh(folder, "add", "-A")
+    sh(folder, "commit", "-qm", "start")
+    return Git(folder)
+
+
+def test_changes_set_aside_are_in_one_named_stash_and_come_back_whole(tmp_path: Path) -> None:
+    git = repository(tmp_path)
+    (tmp_path / "kept.py").write_text("a = 2\n")
+    (tmp_path / "new ü\n.txt").write_text("mine\n")
+    (tmp_path / "story.txt").write_text("stays\n")
+    tree.set_aside(git, "harness session 4", ["kept.py", "new ü\n.txt"])
+    assert tree.dirty_paths(git) == ["story.txt"]
+    assert (tmp_path / "kept.py").read_text() == "a = 1\n"
+    assert "harness session 4" in sh(tmp_path, "stash", "list")
+    sh(tmp_path, "stash", "pop")
+    assert (tmp_path / "kept.py").read_text() == "a = 2\n"
+    assert (tmp_path / "new ü\n.txt").read_text() == "mine\n"
+
+
+def test_one_file_is_committed_and_the_rest_stays_staged_as_it_was(tmp_path: Path) -> None:
+    git = repository(tmp_path)
+    (tmp_path / "features.json").write_text("{}")
+    (tmp_path / "other.py").write_text("b = 1\n")
+    sh(tmp_path, "add", "other.py", "features.json")
+    tree.commit_file(git, "features.json", "harness: Feature #1 skipped")
+    assert sh(tmp_path, "show", "--stat", "--format=%s", "HEAD").startswith("harness: Feature #1 skipped")
+    assert sh(tmp_path, "diff", "--cached", "--name-only").split() == ["other.py"]
+
+
+def test_lines_are_counted_from_the_commit_and_not_from_the_folder(tmp_path: Path) -> None:
+    git = repository(tmp_path)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "odd name.py").write_text("1\n2\n3\n")
+    (tmp_path / "data.bin.py").write_bytes(b"\0\1\2\n")
+    (tmp_path / "notes.md").write_text("x\n")
+    sh(tmp_path, "add", "-A")
+    sh(tmp_path, "commit", "-qm", "more")
+    (tmp_path / "kept.py").write_text("changed\n" * 50)
+    head = git.head()
+    assert head
+    assert tree.line_counts(git, head, (".py",)) == {"kept.py": 1, "src/odd name.py": 3}
