@@ -1,0 +1,221 @@
+"""Text without secrets: what looks like one, and what our own environment knows to be one, becomes ``***``.
+
+Masking too much is cheap, masking too little is not; only what is plainly code or prose is left alone. Every pattern is
+possessive or bounded, so that the time is linear in the text whatever an agent printed. Masking twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import lru_cache
+from itertools import pairwise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["MASK", "is_secret_name", "redact", "secret_names"]
+
+MASK = "***"
+_SHORTEST_OWN_VALUE = 8
+
+# ---- names
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SECRET_ENDINGS = ("password", "passwd", "passphrase", "passcode", "secret", "secrets", "token", "apikey", "accesskey")
+_SECRET_ENDINGS += (
+    "secretkey",
+    "privatekey",
+    "credential",
+    "credentials",
+    "authorization",
+    "cookie",
+    "cookies",
+    "jwt",
+    "dsn",
+)
+_SECRET_AFTER_ANOTHER_WORD = {"auth", "key", "keys", "pat", "pwd"}
+_HARMLESS_KEYS = {"cache", "foreign", "hash", "hot", "partition", "primary", "public", "row", "short", "sort"}
+_HARMLESS_LAST = {"budget", "count", "dir", "expires", "expiry", "file", "folder", "format", "hint", "length", "limit"}
+_HARMLESS_LAST |= {"name", "path", "sock", "type", "uri", "url", "usage", "version"}
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable, member or option of this name holds a secret: ``API_KEY``, ``dbPassword``, ``--token``."""
+    return len(name) <= 200 and _is_secret_name(name)
+
+
+@lru_cache(maxsize=4096)
+def _is_secret_name(name: str) -> bool:
+    words = [word.lower() for word in _WORD.findall(name)]
+    if not words or words[-1] in _HARMLESS_LAST:
+        return False
+    if any(word.endswith(_SECRET_ENDINGS) for word in words):
+        return True
+    pairs = pairwise(words)
+    return any(word in _SECRET_AFTER_ANOTHER_WORD and before not in _HARMLESS_KEYS for before, word in pairs)
+
+
+def secret_names(env: Mapping[str, str]) -> list[str]:
+    """The names of an environment's variables that hold secrets."""
+    return [name for name in env if is_secret_name(name)]
+
+
+# ---- text
+
+
+def redact(text: str) -> str:
+    """The same text, its secrets masked."""
+    for _ in range(8):  # what one mask uncovers, the next pass finds; almost always there is nothing
+        masked = text
+        for step in _STEPS:
+            masked = step(masked)
+        if masked == text:
+            break
+        text = masked
+    return text
+
+
+_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+
+
+def _private_keys(text: str) -> str:
+    """Key blocks, to the end of the text where a block was cut off."""
+    parts: list[str] = []
+    at = 0
+    while begin := _KEY_BEGINS.search(text, at):
+        end = _KEY_ENDS.search(text, begin.end())
+        parts += [text[at : begin.start()], MASK]
+        at = end.end() if end else len(text)
+    return "".join([*parts, text[at:]])
+
+
+def _own_values(text: str) -> str:
+    """What our environment holds under secret names."""
+    values = {os.environ[name] for name in secret_names(os.environ)}
+    for value in sorted(values, key=len, reverse=True):
+        if len(value) >= _SHORTEST_OWN_VALUE:
+            text = text.replace(value, MASK)
+    return text
+
+
+_SHAPES = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"sk-[\w-]{16,}+"  # Anthropic, OpenAI
+    r"|(?:sk|rk|pk)_(?:live|test)_\w{16,}+|whsec_\w{16,}+"  # Stripe
+    r"|gh[pousr]_\w{20,}+|github_pat_\w{20,}+|glpat-[\w-]{16,}+"  # GitHub, GitLab
+    r"|(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Za-z])"  # AWS
+    r"|AIza[\w-]{30,}+|ya29\.[\w-]{20,}+"  # Google
+    r"|xox[a-z]-[\w-]{10,}+|xapp-[\w-]{10,}+"  # Slack
+    r"|hf_\w{20,}+|npm_\w{30,}+|pypi-[\w-]{30,}+|dop_v1_\w{30,}+|SG\.[\w-]{16,}+\.[\w-]{16,}+"
+    r"|eyJ[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]*+)?"  # JSON web tokens
+    r")"
+)
+
+
+def _known_shapes(text: str) -> str:
+    """Tokens that providers made recognisable; words in which no digit stands are left alone."""
+    return _SHAPES.sub(lambda found: MASK if _has_digit(found[0]) or found[0].startswith("eyJ") else found[0], text)
+
+
+_BEARER = re.compile(r"\b(bearer|basic)([ \t]{1,4}+)([\w.~+/=-]{8,}+)", re.IGNORECASE)
+
+
+def _credentials(text: str) -> str:
+    """``Bearer`` and ``Basic`` with what follows, unless that is a plain word."""
+
+    def mask(found: re.Match[str]) -> str:
+        given = found[3]
+        return found[1] + found[2] + MASK if _has_digit(given) or len(given) >= 20 else found[0]
+
+    return _BEARER.sub(mask, text)
+
+
+_NAMED = re.compile(r"(?<![\w.-])([\w.-]{1,100}+)(\\*+[\"']?[ \t]{0,8}+(?:=>|:=|=(?!=)|:)[ \t]{0,8}+)(\\*+[\"'])?")
+_TO_LINE_END = re.compile(r"[^\r\n\"']++")
+_BARE = re.compile(r"[^\s\"'`&<>]++")
+_INSIDE = {  # by the quote that opened
+    '"': re.compile(r"(?:[^\"\\\r\n]|\\.)*+", re.DOTALL),
+    "'": re.compile(r"(?:[^'\\\r\n]|\\.)*+", re.DOTALL),
+    '\\"': re.compile(r"(?:[^\"\\\r\n]|\\(?!\"))*+"),
+    "\\'": re.compile(r"(?:[^'\\\r\n]|\\(?!'))*+"),
+}
+_NO_VALUES = {"", "none", "null", "true", "false"}
+
+
+def _named_values(text: str) -> str:
+    """``NAME=value``, ``name: value``, ``"name": "value"`` where the name says secret."""
+    parts: list[str] = []
+    at = 0
+    while found := _NAMED.search(text, at):
+        parts.append(text[at : found.end()])
+        at = found.end()
+        if is_secret_name(found[1]):
+            end = _end_of_value(text, found)
+            if end > at:
+                parts.append(MASK)
+            at = end
+    return "".join([*parts, text[at:]])
+
+
+def _end_of_value(text: str, found: re.Match[str]) -> int:
+    """Where the value after a secret name ends; where it starts, when it is none."""
+    start, quote = found.end(), found[3]
+    if quote:
+        inside = _INSIDE[quote[-2:]].match(text, start)
+        return inside.end() if inside else start
+    if found[1].lower().endswith(("authorization", "cookie")):
+        rest = _TO_LINE_END.match(text, start)
+        return rest.end() if rest else start
+    bare = _BARE.match(text, start)
+    value = bare[0].rstrip(",;)]}\\") if bare else ""
+    return start + len(value) if _is_value(value, tight=found[2] == "=") else start
+
+
+def _is_value(value: str, *, tight: bool) -> bool:
+    """Whether it is a value, and not code, a placeholder or prose; ``NAME=value`` without blanks is taken as one."""
+    if value.lower() in _NO_VALUES or value.startswith(("(", "[", "{", "$(", "${")):
+        return False
+    if value[0] == "$" and value[1:].isidentifier() and value.isupper():
+        return False
+    return tight or (len(value) >= 6 and _has_digit(value)) or len(value) >= 20
+
+
+_OPTION = re.compile(
+    r"(?<![\w-])(--?[A-Za-z][\w-]{1,60}+)([ \t]{1,4}+)([^\s\"'`-][^\s\"'`]*+|\"[^\"\r\n]++|'[^'\r\n]++)"
+)
+
+
+def _options(text: str) -> str:
+    """``--password value`` of a command line."""
+
+    def mask(found: re.Match[str]) -> str:
+        quote = found[3][0] if found[3][0] in "\"'" else ""
+        return found[1] + found[2] + quote + MASK if is_secret_name(found[1]) else found[0]
+
+    return _OPTION.sub(mask, text)
+
+
+_LOGIN = re.compile(r"(://[^\s/@:\"'<>]*+:)[^\s/\"'<>]+@")
+
+
+def _logins(text: str) -> str:
+    """The password of ``scheme://user:password@host``."""
+    return _LOGIN.sub(rf"\1{MASK}@", text)
+
+
+def _has_digit(text: str) -> bool:
+    return any(letter.isdigit() for letter in text)
+
+
+_STEPS: tuple[Callable[[str], str], ...] = (
+    _private_keys,
+    _own_values,
+    _known_shapes,
+    _credentials,
+    _named_values,
+    _options,
+    _logins,
+)
