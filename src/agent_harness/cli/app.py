@@ -9,7 +9,7 @@ import click
 
 from agent_harness import __version__
 from agent_harness.cli import failure
-from agent_harness.errors import HarnessError, Interrupted, UsageError
+from agent_harness.errors import Interrupted, UsageError
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
     # name: (panel, module:attribute, help line)
@@ -73,21 +73,24 @@ def main(words: list[str]) -> int:
     try:
         code = cli.main(args=words, prog_name="harness", standalone_mode=False)
         sys.stdout.flush()
-    except HarnessError as error:
-        return failure.show(error, as_json=as_json)
+        return code if isinstance(code, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return 2
-    except click.ClickException as error:
-        return failure.show(UsageError(error.format_message(), hint=_help_for(error)), as_json=as_json)
-    except (click.Abort, KeyboardInterrupt):
-        return failure.show(Interrupted("Interrupted"), as_json=as_json)
     except BrokenPipeError:
         sys.stderr.close()
         return 0
-    except Exception as error:  # the last resort: a person never meets a traceback
-        return failure.unexpected(error, as_json=as_json)
-    return code if isinstance(code, int) else 0
+    except Exception as error:  # a person never meets a traceback
+        return failure.show_any(_as_ours(error), as_json=as_json)
+    except KeyboardInterrupt:
+        return failure.show(Interrupted("Interrupted"), as_json=as_json)
+
+
+def _as_ours(error: Exception) -> Exception:
+    """The command line's own complaints as errors of ours."""
+    if isinstance(error, click.ClickException):
+        return UsageError(error.format_message(), hint=_help_for(error))
+    return Interrupted("Interrupted") if isinstance(error, click.Abort) else error
 
 
 def _help_for(error: click.ClickException) -> str:

@@ -19,8 +19,10 @@ def show(error: HarnessError, *, as_json: bool) -> int:
     return error.exit_code
 
 
-def unexpected(error: BaseException, *, as_json: bool) -> int:
-    """A fault of ours in one line; ``HARNESS_DEBUG=1`` shows where it happened."""
+def show_any(error: Exception, *, as_json: bool) -> int:
+    """The same for any error: a fault of ours is one line too; ``HARNESS_DEBUG=1`` shows where it happened."""
+    if isinstance(error, HarnessError):
+        return show(error, as_json=as_json)
     if os.environ.get("HARNESS_DEBUG"):
         import traceback
 

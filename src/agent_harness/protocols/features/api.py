@@ -5,7 +5,6 @@ start an agent. Source: features.md section D; house plan, section 4.
 """
 
 import os
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,6 @@ from agent_harness.agents import registry
 from agent_harness.agents.base import Agent
 from agent_harness.errors import Busy, ConfigurationError, Escalated, HarnessError, NothingEligible, UsageError
 from agent_harness.kernel.lock import Lock
-from agent_harness.kernel.process import new_run_id
 from agent_harness.protocols.features import (
     escalations,
     interruption,
@@ -99,9 +97,7 @@ class FeatureProject:
 
     def _walk(self, start: Start, agent: Agent, judge: Judge, stop: interruption.Stop) -> Result:
         project = self._project
-        under_way = session.begin(
-            project, start.feature, start.prompt_type, new_run_id(), start.state, start.number
-        )
+        under_way = session.begin(project, start)
         project.store.event(
             "session_started",
             session=start.number,
@@ -111,7 +107,7 @@ class FeatureProject:
             message=f"Session {start.number}: {start.prompt_type}, Feature #{start.feature['id']}",
         )
         project.say(f"Agent working on Feature #{start.feature['id']}: {records.description(start.feature)}")
-        road = session.SessionRoad(project, agent, judge, under_way, start.orientation, stop.requested)
+        road = session.SessionRoad(project, agent, judge, under_way, orientation=start.orientation, stop=stop)
         try:
             return road.walk()
         except KeyboardInterrupt:
@@ -285,5 +281,3 @@ def _environment(project: Project) -> Iterator[DevelopmentEnvironment]:
         yield environment
     finally:
         environment.down()
-
-

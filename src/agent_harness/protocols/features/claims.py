@@ -36,10 +36,10 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> Chang
         violations.append("features.json: an entry is no object, has no id, or repeats one")
     elif [i for i in new if i in old] != [i for i in old if i in new]:
         violations.append("features.json: the order of the features was changed")
-    claims = []
+    claims: list[int] = []
     for feature_id in (i for i in old if i in new):
         if records.passes(new[feature_id]) and not records.passes(old[feature_id]):
-            claims.append(feature_id)
+            claims.append(old[feature_id]["id"])
         violations += _fields(feature_id, old[feature_id], new[feature_id])
     return Changes(claims=tuple(claims), violations=tuple(violations))
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from agent_harness.agents import usage
 from agent_harness.kernel import clock, files, graph, snapshot
+from agent_harness.kernel.git import DETACHED
 from agent_harness.protocols.features import checkpoints, costs, lifecycle, progress, records
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.ruling import Proof
+from agent_harness.protocols.features.ruling import Ruling
 from agent_harness.protocols.features.settle import Settlement
 from agent_harness.protocols.features.underway import UnderWay, seconds_since
 
@@ -41,43 +42,51 @@ def put_back_features(project: Project, under_way: UnderWay) -> None:
 
 
 def candidate(project: Project, under_way: UnderWay, message: str) -> str:
-    """The commit of everything the agent left, on a private ref; the branch is not touched."""
-    return snapshot.candidate(
-        project.git,
-        f"{CANDIDATE_REF}/{under_way.session}",
-        exclude=project.excluded,
-        message=message,
-        base=checkpoints.way_back(under_way.checkpoint),
-    )
+    """The commit of everything the agent left, on a private ref; the branch is not touched.
+
+    It always descends from the commit before the session: where the agent rewrote that history, its own commits stay
+    under ``refs/harness/rewritten/N`` and the candidate is one commit on top of the true history.
+    """
+    way_back = checkpoints.way_back(under_way.checkpoint)
+    ref = f"{CANDIDATE_REF}/{under_way.session}"
+    commit = snapshot.candidate(project.git, ref, exclude=project.excluded, message=message, base=way_back)
+    if way_back.head is None or project.git.ancestor(way_back.head, commit):
+        return commit
+    kept = f"refs/harness/rewritten/{under_way.session}"
+    project.git.update_ref(kept, commit)
+    project.store.event("history_rewritten", "critical", session=under_way.session, ref=kept, base=way_back.head)
+    rebuilt = project.git.commit_tree(project.git.tree_of(commit), [way_back.head], message)
+    project.git.update_ref(ref, rebuilt)
+    return rebuilt
 
 
-def ensure_progress_entry(project: Project, under_way: UnderWay, parts: Sequence[tuple[str, Sequence[str] | str]]) -> None:
+def ensure_progress_entry(project: Project, under_way: UnderWay, parts: Sequence[progress.Part]) -> None:
     """The session is told of in the progress file, by the agent or else by the harness (UAH-368)."""
     if not progress.has_entry(project.layout.progress, under_way.session):
         progress.append(project.layout.progress, progress.entry(under_way.session, parts))
 
 
-def accepted(
-    project: Project, under_way: UnderWay, commit: str, proof: Proof, used: usage.Totals, commits: Sequence[str]
-) -> Settlement:
+def accepted(project: Project, under_way: UnderWay, ruling: Ruling, used: usage.Totals) -> Settlement:
     """The candidate becomes the branch's head; baseline, sizes and state follow; it is pushed."""
     feature = under_way.feature
     at = clock.timestamp()
+    commit, proof = ruling.commit, ruling.proof
+    way_back = checkpoints.way_back(under_way.checkpoint)
+    commits = [found.sha for found in project.git.commits_between(way_back.head, commit)]
     completed = f"{feature_name(feature)} ({records.description(feature)})"
     ending = lifecycle.Ending(
         session=under_way.session,
         feature_id=under_way.feature_id,
         status="complete",
         at=at,
-        summary={"completed": completed, "commits": list(commits), "status": "complete"},
+        summary={"completed": completed, "commits": commits, "status": "complete"},
     )
-    way_back = checkpoints.way_back(under_way.checkpoint)
     return Settlement(
         kind="accept",
         session=under_way.session,
         commit=commit,
         branch=way_back.branch,
-        expected_head=project.git.head(),
+        expected_head=_tip(project, way_back.branch),
         state=lifecycle.after_session(under_way.state, ending),
         costs=_costs(project, under_way, used),
         session_record=_record(under_way, used, "complete", completed=True),
@@ -130,8 +139,10 @@ def handed_off(
     _tell_termination(project, under_way, reason)
     subject, body = _wip_message(project, reason, feature)
     commit = candidate(project, under_way, f"{subject}\n\n{body}")
-    changed = [path for _, path in project.git.changed_paths(way_back.commit, commit)]
+    changed = [path for _, path in project.git.changed_paths(way_back.head, commit)]
     work = [path for path in changed if path != project.progress_name]
+    commits = [found.sha for found in project.git.commits_between(way_back.head, commit)]
+    moved = project.git.head() != way_back.head
     earlier = under_way.state.get("partial") if under_way.prompt_type == "continuation" else None
     kept = bool(work) or earlier is not None
     ending = lifecycle.Ending(
@@ -147,19 +158,20 @@ def handed_off(
         checkpoint=under_way.base,
         summary={
             "completed": "nothing",
-            "commits": [sha for sha, _, _ in project.git.commits_between(way_back.head, commit)],
+            "commits": commits if work or moved else [],
             "status": f"partial ({reason.replace('_', ' ')})",
         },
     )
+    kind = "hand_off" if work or moved or reason != "complete" else "nothing"
     state = lifecycle.after_session(under_way.state, ending)
     if red_tests is None:
         state["wip_red_tests"] = None
     return Settlement(
-        kind="hand_off" if changed or commit != way_back.head else "nothing",
+        kind=kind,
         session=under_way.session,
-        commit=commit,
+        commit=commit if kind == "hand_off" else None,
         branch=way_back.branch,
-        expected_head=project.git.head(),
+        expected_head=_tip(project, way_back.branch),
         state=state,
         costs=_costs(project, under_way, used),
         session_record=_record(under_way, used, reason, completed=False),
@@ -170,7 +182,7 @@ def handed_off(
                 "session": under_way.session,
                 "feature_id": under_way.feature_id,
                 "reason": reason,
-                "commit": commit if changed else None,
+                "commit": commit if kind == "hand_off" else None,
                 "message": message or f"{feature_name(feature)} handed off: {reason.replace('_', ' ')}",
             }
         ],
@@ -224,6 +236,11 @@ def blocked_features(document: Record, feature_ids: Sequence[int]) -> list[int]:
     return [f["id"] for f in records.features_of(document) if f["id"] in waiting and not records.passes(f)]
 
 
+def _tip(project: Project, branch: str) -> str | None:
+    """Where the session's branch is now; the agent may have left it, or be on a detached HEAD."""
+    return project.git.head() if branch == DETACHED else project.git.commit_of(branch)
+
+
 def _wip_message(project: Project, reason: str, feature: Record) -> tuple[str, str]:
     start, body, _ = _WIP.get(reason, _WIP["error"])
     if reason == "context_limit":
@@ -251,9 +268,7 @@ def _tell_termination(project: Project, under_way: UnderWay, reason: str) -> Non
     progress.append(project.layout.progress, f"\n{line}\n")
 
 
-def _partial(
-    project: Project, under_way: UnderWay, reason: str, work: Sequence[str], earlier: Record | None
-) -> Record:
+def _partial(project: Project, under_way: UnderWay, reason: str, work: Sequence[str], earlier: Record | None) -> Record:
     entries = [e for e in progress.recent_entries(project.layout.progress) if e.session == under_way.session]
     told = entries[-1] if entries else None
     done = told.part("WHAT I DID") if told else []

@@ -5,9 +5,7 @@ makes the commit. Nothing counts as initialised before all of that stands. Sourc
 """
 
 import os
-
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from agent_harness.protocols.features.config import default_text, load
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.layout import Layout
 from agent_harness.protocols.features.project import Project, Say
-from agent_harness.supervision.supervisor import Outcome, supervise
+from agent_harness.supervision.supervisor import supervise
 
 Record = dict[str, Any]
 
@@ -159,16 +157,12 @@ def _plan(project: Project, agent: Agent, specification: str, stop: interruption
             "max_steps": str(config.features.max_verification_steps),
         },
     )
-    watch = turns.watch_for(project, {}, None, config.models.initializer)
-    run_id = process.new_run_id()
-    outcome = _turn(project, agent, prompt, 0, watch, run_id, stop.requested)
-    used = outcome.usage
+    planner = _Planner(project, agent, stop)
+    planner.turn(prompt)
     found = _problems(project)
     if found:
         project.say(f"features.json is not valid ({found[0]}); one repair turn.")
-        repair = prompts.render("repair", {"problems": "\n".join(f"- {line}" for line in found[:50])})
-        outcome = _turn(project, agent, repair, 1, watch, run_id, stop.requested)
-        used = usage.merge(used, outcome.usage)
+        planner.turn(prompts.render("repair", {"problems": "\n".join(f"- {line}" for line in found[:50])}))
         found = _problems(project)
     if found:
         _remember_failed_try(project)
@@ -178,47 +172,55 @@ def _plan(project: Project, agent: Agent, specification: str, stop: interruption
             hint="harness init --spec FILE (what the agent wrote is still here)",
             problems=found,
         )
-    return used
+    return planner.used
 
 
-def _turn(
-    project: Project,
-    agent: Agent,
-    prompt: str,
-    round_number: int,
-    watch: Any,
-    run_id: str,
-    stop_requested: Callable[[], str | None],
-) -> Outcome:
-    brief = Brief(
-        prompt=prompt,
-        cwd=project.root,
-        session=0,
-        prompt_type="initializer",
-        round=round_number,
-        model=project.config.models.initializer,
-        run_id=run_id,
-    )
-    log = turns.ActionLog(project, 0, brief.model)
-    outcome = supervise(
-        agent,
-        brief,
-        monitors=watch,
-        transcript=Path(project.layout.transcript(0)),
-        on_started=lambda process: project.store.event("agent_started", session=0, process=dict(process)),
-        stop_requested=stop_requested,
-        on_event=log.see,
-    )
-    if outcome.reason == "user_pause":
+class _Planner:
+    """Runs the agent for session 0, turn by turn under one watch."""
+
+    def __init__(self, project: Project, agent: Agent, stop: interruption.Stop) -> None:
+        self._project = project
+        self._agent = agent
+        self._stop = stop
+        self._watch = turns.watch_for(project, {}, None, project.config.models.initializer)
+        self._run_id = process.new_run_id()
+        self._rounds = 0
+        self.used = usage.Totals()
+
+    def turn(self, prompt: str) -> None:
+        """One turn to its end; ``HarnessError`` when the agent did not end it well."""
+        project = self._project
+        model = project.config.models.initializer
+        brief = Brief(
+            prompt=prompt,
+            cwd=project.root,
+            session=0,
+            prompt_type="initializer",
+            round=self._rounds,
+            model=model,
+            run_id=self._run_id,
+        )
+        self._rounds += 1
+        with self._stop.listening():
+            outcome = supervise(
+                self._agent,
+                brief,
+                monitors=self._watch,
+                transcript=Path(project.layout.transcript(0)),
+                on_started=lambda record: project.store.event("agent_started", session=0, process=dict(record)),
+                stop_requested=self._stop.requested,
+                on_event=turns.ActionLog(project, 0, model).see,
+            )
+        self.used = usage.merge(self.used, outcome.usage)
+        if outcome.reason == "finished" and outcome.ok:
+            return
         _remember_failed_try(project)
-        raise KeyboardInterrupt
-    if outcome.reason != "finished" or not outcome.ok:
-        _remember_failed_try(project)
+        if outcome.reason == "user_pause":
+            raise KeyboardInterrupt
         raise HarnessError(
             f"The initializer session did not end well ({outcome.reason}): {outcome.message}",
             hint=f"less {project.layout.transcript(0)}",
         )
-    return outcome
 
 
 def _problems(project: Project) -> list[str]:

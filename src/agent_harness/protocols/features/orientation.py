@@ -44,6 +44,7 @@ def tokens(text: str) -> int:
 
 def summary(facts: Facts) -> str:
     """The orientation summary, always under ``TOKEN_LIMIT`` tokens."""
+    text = ""
     for candidate in _ever_shorter(facts):
         text = _render(candidate)
         if tokens(text) < TOKEN_LIMIT:

@@ -35,7 +35,9 @@ def working_directory(layout: Layout) -> Check:
     """The project folder exists and can be written."""
     if not os.path.isdir(layout.root) or not os.access(layout.root, os.W_OK | os.X_OK):
         raise PreflightFailed(
-            f"{layout.root} is not a folder that can be written", hint=f"ls -ld {layout.root}", check="working_directory"
+            f"{layout.root} is not a folder that can be written",
+            hint=f"ls -ld {layout.root}",
+            check="working_directory",
         )
     return Check(name="working_directory")
 
@@ -72,7 +74,9 @@ def git_state(git: Git, *, on_dirty: str, session: int, free_paths: Sequence[str
     if git.head() is None:
         raise UnsafeTree("The repository has no commit yet", hint="harness init --spec FILE", check="git_state")
     if under_way := git.operation_under_way():
-        raise UnsafeTree(f"{under_way.capitalize()} is under way in this repository", hint="git status", check="git_state")
+        raise UnsafeTree(
+            f"{under_way.capitalize()} is under way in this repository", hint="git status", check="git_state"
+        )
     if git.branch() is None:
         _leave_detached_head(git, say)
     dirty = [p for p in tree.dirty_paths(git) if p not in free_paths]
@@ -101,7 +105,8 @@ def budget(costs: dict[str, object], budgets: cost_rules.Budgets, feature_id: in
     """Money is left for a session; both amounts are in the note."""
     left = cost_rules.available(costs, budgets, feature_id)
     spent = cost_rules.counted(costs)
-    note = f"${left:.2f} for this session, ${max(0.0, budgets.total - spent):.2f} left of the project's ${budgets.total:.2f}"
+    rest = max(0.0, budgets.total - spent)
+    note = f"${left:.2f} for this session, ${rest:.2f} left of the project's ${budgets.total:.2f}"
     if left <= 0:
         raise LimitReached(
             f"No budget is left for a session: ${spent:.2f} of ${budgets.total:.2f} spent",

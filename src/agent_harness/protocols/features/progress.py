@@ -14,6 +14,8 @@ from agent_harness.kernel import clock, files
 RULE = "=" * 80
 LINE = "-" * 80
 
+Part = tuple[str, Sequence[str] | str]
+
 _HEADING = re.compile(r"^SESSION (\d+) - ", re.MULTILINE)
 _TAIL_BYTES = 65536
 
@@ -63,7 +65,7 @@ def recent_entries(path: str) -> list[Entry]:
     except OSError:
         return []
     found = list(_HEADING.finditer(text))
-    ends = [m.start() for m in found[1:]] + [len(text)]
+    ends = [m.start() for m in found[1:]] + [len(text)] * bool(found)
     return [
         Entry(session=int(m.group(1)), text=text[m.start() : end].rstrip().rstrip("-").rstrip())
         for m, end in zip(found, ends, strict=True)
@@ -83,12 +85,13 @@ def has_entry(path: str, session: int) -> bool:
     return any(entry.session == session for entry in recent_entries(path))
 
 
-def entry(session: int, parts: Sequence[tuple[str, Sequence[str] | str]]) -> str:
+def entry(session: int, parts: Sequence[Part]) -> str:
     """An entry in the file's form."""
     heading = f"\n{LINE}\nSESSION {session} - {clock.now():%Y-%m-%d %H:%M}\n{LINE}\n"
     body = []
     for label, lines in parts:
-        body.append(f"{label}: {lines}" if isinstance(lines, str) else "\n".join([f"{label}:", *[f"- {x}" for x in lines]]))
+        listed = [lines] if isinstance(lines, str) else ["", *[f"- {line}" for line in lines]]
+        body.append(f"{label}: {listed[0]}".rstrip() + "".join(f"\n{line}" for line in listed[1:]))
     return heading + "\n" + "\n\n".join(body) + "\n"
 
 

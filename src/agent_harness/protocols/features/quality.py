@@ -16,7 +16,8 @@ SOURCE_SUFFIXES = (".py", ".js", ".ts", ".tsx", ".jsx", ".go", ".rs", ".java", "
 
 def file_sizes(git: Git, commit: str, session: int, before: Mapping[str, Any], test_files: Iterable[str]) -> Record:
     """Lines of every source file of a commit, with the session that added it (UAH-132)."""
-    known = before.get("files") if isinstance(before.get("files"), dict) else {}
+    found = before.get("files")
+    known: Record = found if isinstance(found, dict) else {}
     tests = {t.split("::", 1)[0] for t in test_files}
     rows: Record = {}
     for path, lines in tree.line_counts(git, commit, SOURCE_SUFFIXES).items():
@@ -43,4 +44,3 @@ def warnings(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int
         if grown > 50:
             lines.append(f"{path} growing rapidly ({grown} lines in 1 session).")
     return lines
-

@@ -82,5 +82,3 @@ def _restore_state(project: Project, under_way: UnderWay) -> None:
     ):
         if value:
             project.store.write(path, value)
-
-

@@ -1,6 +1,6 @@
 """The judge's answer on one candidate commit, in the words of the protocol."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Record = dict[str, Any]
@@ -10,8 +10,8 @@ Record = dict[str, Any]
 class Proof:
     """What was established about an accepted candidate."""
 
-    passing: tuple[str, ...]
-    total: int
+    passing: tuple[str, ...] = ()
+    total: int = 0
     lint_errors: int | None = None
     file_sizes: Record | None = None
 
@@ -26,7 +26,7 @@ class Ruling:
     failure: str = ""
     output: str = ""
     commit: str = ""
-    proof: Proof | None = None
+    proof: Proof = field(default_factory=Proof)
     broken_features: tuple[int, ...] = ()
 
     @classmethod

@@ -7,7 +7,6 @@ Source: house plan, section 4; features.md sections M, N, O, C03, C14, C20.
 """
 
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +14,14 @@ from agent_harness.agents import usage
 from agent_harness.agents.base import Agent
 from agent_harness.errors import StateDamaged
 from agent_harness.kernel import clock
+from agent_harness.kernel.process import new_run_id
 from agent_harness.protocols.features import checkpoints, claims, endings, records, settle, turns
+from agent_harness.protocols.features.interruption import Stop
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.ruling import Ruling
 from agent_harness.protocols.features.settle import Settled, Settlement
+from agent_harness.protocols.features.start import Start
 from agent_harness.protocols.features.underway import UnderWay
 from agent_harness.supervision.monitors import Watch
 
@@ -69,15 +71,16 @@ class SessionRoad:
         agent: Agent,
         judge: Judge,
         under_way: UnderWay,
+        *,
         orientation: str,
-        stop_requested: Callable[[], str | None],
+        stop: Stop,
     ) -> None:
         self._project = project
         self._agent = agent
         self._judge = judge
         self._under_way = under_way
         self._orientation = orientation
-        self._stop_requested = stop_requested
+        self._stop = stop
         model = project.config.models.for_prompt(under_way.prompt_type)
         self._sum = _Turns(
             watch=turns.watch_for(project, under_way.costs, under_way.feature_id, model),
@@ -149,17 +152,18 @@ class SessionRoad:
     def _turn(self, prompt: str) -> str | None:
         """Runs the agent once; the reason to stop the session, or ``None`` when the turn ended by itself."""
         self._project.store.hold()
-        outcome, self._under_way = turns.run(
-            self._project,
-            self._agent,
-            self._under_way,
-            prompt,
-            round_number=self._sum.fix_rounds + self._sum.asked_for_evidence,
-            conversation=self._sum.conversation,
-            watch=self._sum.watch,
-            began=self._sum.began,
-            stop_requested=self._stop_requested,
-        )
+        with self._stop.listening():
+            outcome, self._under_way = turns.run(
+                self._project,
+                self._agent,
+                self._under_way,
+                prompt,
+                round_number=self._sum.fix_rounds + self._sum.asked_for_evidence,
+                conversation=self._sum.conversation,
+                watch=self._sum.watch,
+                began=self._sum.began,
+                stop_requested=self._stop.requested,
+            )
         self._sum.used = usage.merge(self._sum.used, outcome.usage)
         self._sum.conversation = outcome.conversation
         self._sum.evidence_shown = self._sum.evidence_shown or outcome.evidence_shown
@@ -257,9 +261,8 @@ class SessionRoad:
         project.store.event(
             "verification_passed", session=under_way.session, feature_id=under_way.feature_id, commit=ruling.commit
         )
-        commits = self._commits(ruling.commit)
         turns.log_fallback_actions(project, under_way, ruling.commit)
-        settlement = endings.accepted(project, under_way, ruling.commit, ruling.proof, self._sum.used, commits)
+        settlement = endings.accepted(project, under_way, ruling, self._sum.used)
         settled = self._settle(settlement)
         if settled.push_problem:
             project.say(f"Push failed: {settled.push_problem}")
@@ -317,11 +320,8 @@ class SessionRoad:
             self._project.say("This blocks: " + ", ".join(f"Feature {i}" for i in blocked))
 
     def _settle(self, settlement: Settlement) -> Settled:
-        return settle.settle(self._project, self._under_way.as_record(), settlement)
-
-    def _commits(self, commit: str) -> Sequence[str]:
-        way_back = checkpoints.way_back(self._under_way.checkpoint)
-        return [sha for sha, _, _ in self._project.git.commits_between(way_back.head, commit)]
+        with self._stop.held():
+            return settle.settle(self._project, self._under_way.as_record(), settlement)
 
     def _result(
         self,
@@ -350,16 +350,15 @@ class SessionRoad:
 _HAND_OFF_EXIT = {"user_pause": 130, "error": 1, "budget_exceeded": 9, "stuck": 0, "timeout": 0}
 
 
-def begin(
-    project: Project, feature: Record, prompt_type: str, run_id: str, state: Record, number: int
-) -> UnderWay:
+def begin(project: Project, start: Start) -> UnderWay:
     """The checkpoint is taken and the session is recorded as under way; from here a crash is recovered."""
-    checkpoint = checkpoints.create(project, number, feature["id"])
-    continues = prompt_type == "continuation" and state.get("feature_checkpoint")
+    state = start.state
+    checkpoint = checkpoints.create(project, start.number, start.feature["id"])
+    continues = start.prompt_type == "continuation" and state.get("feature_checkpoint")
     under_way = UnderWay(
-        session=number,
-        feature_id=feature["id"],
-        prompt_type=prompt_type,
+        session=start.number,
+        feature_id=start.feature["id"],
+        prompt_type=start.prompt_type,
         started_at=clock.timestamp(),
         checkpoint=checkpoint,
         base=state["feature_checkpoint"] if continues else checkpoint,
@@ -367,7 +366,7 @@ def begin(
         state=state,
         baseline=project.store.baseline(),
         costs=project.store.costs(),
-        run_id=run_id,
+        run_id=new_run_id(),
         git_config=project.git.record_config(),
     )
     return under_way.at(project, "preparing")

@@ -5,7 +5,6 @@ the new contents of every state file. Each step can be repeated without a second
 """
 
 import os
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -75,9 +74,13 @@ def carry_out(project: Project, open_session: Record) -> Settled:
 def _tree(project: Project, open_session: Record, settlement: Settlement) -> Record:
     if settlement.kind == "rollback":
         return _roll_back(project, open_session, settlement)
-    if settlement.commit and settlement.branch and project.git.head() != settlement.commit:
+    if settlement.commit and settlement.branch:
         snapshot.adopt(
-            project.git, settlement.commit, branch=settlement.branch, expected_head=settlement.expected_head
+            project.git,
+            settlement.commit,
+            branch=settlement.branch,
+            expected_head=settlement.expected_head,
+            base=checkpoints.way_back(open_session["checkpoint"]),
         )
     return {}
 
@@ -148,14 +151,14 @@ def _logs(project: Project, settlement: Settlement, rescue: Record) -> None:
     project.store.log("sessions.jsonl", settlement.session_record)
 
 
-def _push(project: Project, settlement: Settlement, git_config: Mapping[str, list[str]] | None) -> tuple[bool, str | None]:
+def _push(project: Project, settlement: Settlement, recorded: Record | None) -> tuple[bool, str | None]:
     if not settlement.push or project.config.git.push != "auto":
         return False, None
     upstream = project.git.upstream(settlement.branch)
     if upstream is None:
         return False, None
     try:
-        pushed = project.git.push(upstream.remote, f"{settlement.commit}:{upstream.branch}", recorded=git_config)
+        pushed = project.git.push(upstream.remote, f"{settlement.commit}:{upstream.branch}", recorded=recorded)
         problem = None if pushed.ok else pushed.message
     except HarnessError as error:
         problem = error.message

@@ -40,7 +40,7 @@ def prepare(
     state = project.store.state()
     number = records.number(state.get("last_session")) + 1
     project.say(f"Session {number} starting...")
-    red = _checks(project, judge, environment, feature, state, number, verified_tree)
+    red = _checks(project, judge, environment, feature=feature, state=state, number=number, verified_tree=verified_tree)
     if red is not None:
         state = {**state, "wip_red_tests": sorted(red)}
         project.store.write(project.layout.session_state, state)
@@ -55,6 +55,7 @@ def _checks(
     project: Project,
     judge: Judge,
     environment: DevelopmentEnvironment,
+    *,
     feature: Record,
     state: Record,
     number: int,

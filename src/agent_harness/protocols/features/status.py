@@ -34,7 +34,10 @@ def read(layout: Layout) -> "Record":
         "termination_reason": state.get("termination_reason"),
         "stuck_count": records.number(state.get("stuck_count")),
         "costs": {"total_usd": _dollars(costs, "cumulative", "total_cost_usd"), "last_session_usd": _last(costs)},
-        "health": {"score": round(_score(store, passing, total), 3), "word": health_word(_score(store, passing, total))},
+        "health": {
+            "score": round(_score(store, passing, total), 3),
+            "word": health_word(_score(store, passing, total)),
+        },
         "skipped": [f.get("id") for f in records.features_of(document) if records.skipped(f)],
         "escalation": state.get("pending_escalation"),
         "paused": state.get("paused"),

@@ -72,7 +72,7 @@ class FeatureStore:
     def write(self, path: str, value: "Mapping[str, Any]") -> None:
         """Replaces one state file whole, atomically, and remembers what it now holds."""
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        files.write_json(path, value)
+        files.write_json(path, dict(value))
         self._written[path] = files.read_bytes(path)
 
     def _read(self, path: str) -> "Record":
@@ -128,7 +128,7 @@ class FeatureStore:
     def write_open_session(self, record: "Mapping[str, Any]") -> None:
         """Records the session under way; durable before this returns."""
         os.makedirs(os.path.dirname(self.layout.open_session), exist_ok=True)
-        files.write_json(self.layout.open_session, record)
+        files.write_json(self.layout.open_session, dict(record))
 
     def close_session(self) -> None:
         """Forgets the session under way: all of its effects are on disk."""
@@ -155,9 +155,7 @@ class FeatureStore:
 
     def recorded_sessions(self) -> set[int]:
         """Numbers of the sessions whose record is already in sessions.jsonl (the last few are enough)."""
-        return {
-            records.number(row.get("session_id"), -1) for row in journal.tail(self.layout.log("sessions.jsonl"), 5)
-        }
+        return {records.number(row.get("session_id"), -1) for row in journal.tail(self.layout.log("sessions.jsonl"), 5)}
 
 
 def _yaml_object(path: str) -> "Record":

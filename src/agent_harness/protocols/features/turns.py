@@ -183,7 +183,7 @@ def log_fallback_actions(project: Project, under_way: UnderWay, commit: str) -> 
         if row.get("session") == under_way.session and row.get("type") == "file_write"
     }
     way_back = checkpoints.way_back(under_way.checkpoint)
-    for _, path in project.git.changed_paths(way_back.commit, commit):
+    for _, path in project.git.changed_paths(way_back.head, commit):
         if path not in told:
             row = {"session": under_way.session, "type": "file_write", "path": path, "source": "git"}
             project.store.log("agent_actions.jsonl", row)
@@ -243,4 +243,3 @@ def announce_stop(project: Project, outcome: Outcome) -> None:
     """Says why the harness ended the agent, when it did."""
     if outcome.reason not in ("finished", "user_pause"):
         project.say(outcome.message if outcome.reason != "rate_limited" else f"Rate limited: {outcome.message}")
-

@@ -11,7 +11,7 @@ NAMES = ("initializer", "repair", "coding", "continuation", "rules", "fix", "evi
 
 def render(name: str, values: Mapping[str, str]) -> str:
     """The text of one prompt with its places filled; an unknown place is a ``KeyError``."""
-    text = files(__package__).joinpath(f"{name}.md").read_text(encoding="utf-8")
+    text = files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8")
     parts = text.split("{{")
     filled = [parts[0]]
     for part in parts[1:]:
