@@ -1,0 +1,201 @@
+"""Every failure has a name and a next step: the categories, and the words by which a text gives one away.
+
+A failure is a recorded value, not an exception. Sources: ``tasklist.md`` 12.1, ``features.md`` S, ``longtask.md`` 11.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+__all__ = ["CATEGORIES", "Category", "category", "classify"]
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """One kind of failure: whether trying again can help, what is done about it, and by whom."""
+
+    name: str
+    retryable: bool
+    response: str
+    who: Literal["harness", "agent", "person"]
+
+
+CATEGORIES: tuple[Category, ...] = (
+    Category("ENV_SETUP", True, "set the environment up again; stop when that fails twice", "harness"),
+    Category("CONFIG", False, "stop; correct the file and the field that are named", "person"),
+    Category("TASK_EXEC", True, "roll back and try again", "harness"),
+    Category("TEST_FAIL", True, "read the output of the tests and try another way", "agent"),
+    Category("TIMEOUT", True, "end every process of it, clean up, roll back and try again", "harness"),
+    Category("DEPENDENCY", False, "skip it, and whatever needs it", "harness"),
+    Category("SESSION_TIMEOUT", True, "look at what the session left and go on from there", "harness"),
+    Category("RATE_LIMIT", True, "wait as long as the provider says", "harness"),
+    Category("OVERLOADED", True, "wait 30 s, three times; then pause", "harness"),
+    Category("AUTH", False, "stop; log in again or correct the key", "person"),
+    Category("NETWORK", True, "try three times; then go on without it or pause", "harness"),
+    Category("BUDGET", False, "stop; decide whether to spend more", "person"),
+    Category("CONTEXT_LIMIT", True, "commit what is there and go on in a fresh session", "harness"),
+    Category("MISSING_CONTEXT", False, "supply what is missing", "person"),
+    Category("GIT", False, "bring the branch into order; nothing is forced", "person"),
+    Category("DISK_FULL", False, "free some space", "person"),
+    Category("UNKNOWN", False, "read the output and decide", "person"),
+)
+
+# A status code counts only where one is expected: "line 401" and "429 tests passed" say nothing.
+_STATUS = r"\b(?:https?|status|code|error|response)(?:[ _-]?(?:status|code|error)){0,2}[\"']?[ /:=(]{1,3}(?:1\.1 |2 )?"
+
+PATTERNS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("DISK_FULL", (r"\bno space left on device\b", r"\bENOSPC\b", r"\bdisk quota exceeded\b")),
+    (
+        "OVERLOADED",
+        (
+            rf"{_STATUS}529\b",
+            r"\boverloaded[ _]?error\b",
+            r"\b(?:model|server|api)(?: is)?(?: currently)? overloaded\b",
+        ),
+    ),
+    (
+        "RATE_LIMIT",
+        (
+            rf"{_STATUS}429\b",
+            r"\btoo many requests\b",
+            r"\brate[ _-]?limit[ _-]?(?:exceeded|error|reached|hit)\b",
+            r"\busage[ _]limit(?:[ _]has been)?[ _]reached\b",
+            r"\bhit your (?:usage|session|weekly|daily|rate) limit\b",
+            r"\binsufficient_quota\b",
+            r"\bquota exceeded\b",
+            r"\bexceeded your (?:current )?quota\b",
+            r"\bretry-after[\"']?[:=] ?\"?\w",
+        ),
+    ),
+    (
+        "CONTEXT_LIMIT",
+        (
+            r"\bcontext[ _]length[ _]exceeded\b",
+            r"\bcontext window (?:is )?(?:full|exceeded)\b",
+            r"\bmaximum context length\b",
+            r"\bprompt is too long\b",
+        ),
+    ),
+    (
+        "BUDGET",
+        (r"\b(?:budget|spending limit|cost limit) (?:was |is |has been )?(?:exceeded|reached|used up|exhausted)\b",),
+    ),
+    (
+        "TEST_FAIL",
+        (
+            r"\btests? failed\b",
+            r"\b(?:failing|failed) tests?\b",
+            r"\b[1-9]\d{0,8} failed(?:,| in) ",
+            r"\b[1-9]\d{0,8} failed\b.{0,60}\b\d{1,9} passed\b",
+            r"\b\d{1,9} passed\b.{0,60}\b[1-9]\d{0,8} failed\b",
+            r"\bFAILED \((?:failures|errors)=",
+            r"^--- FAIL:",
+            r"\btest result: FAILED\b",
+            r"\bfailures: [1-9]",
+            r"\bAssertionError\b",
+            r"\bERR_ASSERTION\b",
+            r"\bnpm ERR!",
+            r"\bjest\b.{0,200}\bexpected\b.{0,200}\breceived\b",
+            r"\bassert\w{0,20}\b.{0,200}\bexpected\b.{0,200}\b(?:actual|received)\b",
+            r"\bexpected\b.{0,200}\breceived\b.{0,200}\b(?:tests?|spec|assert|fail)",
+        ),
+    ),
+    (
+        "AUTH",
+        (
+            rf"{_STATUS}40[13]\b",
+            r"\bunauthorized\b",
+            r"\bforbidden\b",
+            r"\bpermission denied\b",
+            r"\bauthentication[ _](?:has )?(?:failed|required|error|invalid|expired)\b",
+            r"\bauth(?:orization)? error\b",
+            r"\b(?:invalid|missing|incorrect|expired)[ _](?:x-)?api[ _-]?keys?\b",
+            r"\bapi[ _-]?keys? (?:is |was |has )?(?:invalid|missing|incorrect|expired)\b",
+            r"\bnot logged in\b",
+            r"\bplease run\b.{0,40}\blogin\b",
+            r"\btoken (?:has |is )?expired\b",
+        ),
+    ),
+    (
+        "GIT",
+        (
+            r"^CONFLICT \(",
+            r"\bmerge conflict\b",
+            r"\bnon-fast-forward\b",
+            r"\bupdates were rejected\b",
+            r"! \[rejected\]",
+        ),
+    ),
+    ("RATE_LIMIT", (r"\brate[ _-]?limit(?:ed|ing|s)?\b", r"\btry again later\b", r"\bretry[ -]after\b")),
+    (
+        "NETWORK",
+        (
+            r"\b(?:ECONNREFUSED|ECONNRESET|ECONNABORTED|ETIMEDOUT|ENOTFOUND|EAI_AGAIN)\b",
+            r"\bconnection (?:refused|reset|timed out)\b",
+            r"\bcould not resolve host\b",
+            r"\bname resolution\b",
+            r"\bnetwork is unreachable\b",
+        ),
+    ),
+    (
+        "TIMEOUT",
+        (
+            r"\btimed out\b",
+            r"\bTimeoutE(?:rror|xpired)\b",
+            r"\btimeout (?:after|of|exceeded)\b",
+            r"\bdeadline exceeded\b",
+        ),
+    ),
+    (
+        "ENV_SETUP",
+        (
+            r"\bcommand not found\b",
+            r"\bNo module named\b",
+            r"\bModuleNotFoundError\b",
+            r"\bcannot find module\b",
+            r"\bmodule not found\b",
+            r"\baddress already in use\b",
+            r"\bEADDRINUSE\b",
+            r"\bcannot connect to the docker daemon\b",
+        ),
+    ),
+    (
+        "MISSING_CONTEXT",
+        (
+            r"\b(?:missing|not enough|need more) context\b",
+            r"\b(?:cannot|could not|can't) find\b",
+            r"\bfile not found\b",
+            r"\bENOENT\b",
+            r"\bno such file\b",
+        ),
+    ),
+)
+"""The first row with a match decides: a failing test that only mentions a refusal is a failing test."""
+
+_LONGEST = 65_536
+
+
+def category(name: str) -> Category:
+    """The category of this name; ``UNKNOWN`` when there is none."""
+    return _by_name().get(name, CATEGORIES[-1])
+
+
+def classify(text: str, *, otherwise: str = "UNKNOWN") -> Category:
+    """The category that the last 64 KiB of a text give away, else the one named."""
+    end = text[-_LONGEST:]
+    found = (name for name, pattern in _compiled() if pattern.search(end))
+    return category(next(found, otherwise))
+
+
+@cache
+def _by_name() -> dict[str, Category]:
+    return {each.name: each for each in CATEGORIES}
+
+
+@cache
+def _compiled() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    flags = re.IGNORECASE | re.DOTALL | re.MULTILINE
+    return tuple((name, re.compile("|".join(patterns), flags)) for name, patterns in PATTERNS)
