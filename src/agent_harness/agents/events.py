@@ -79,15 +79,17 @@ Event = Text | ToolCall | ToolResult | Usage | RateLimited | Finished
 def event_from(record: Mapping[str, object]) -> Event | None:
     """The event that a JSON object of the command seam names by its ``type``; ``None`` when it names none.
 
-    Wrong types never raise: a count that is not a whole number of tokens is 0, a text that is not a text is "".
+    Wrong types never raise: a count that is not a number of tokens is 0, a text that is not a text is "". What comes
+    out can always be written as UTF-8 and as JSON: lone surrogates are replaced, deep nesting is cut.
     """
-    make = _MAKERS.get(str(record.get("type", "")))
+    kind = record.get("type")
+    make = _MAKERS.get(kind) if isinstance(kind, str) else None
     return make(record) if make else None
 
 
 def event_from_line(line: str) -> Event:
     """One stdout line of the command seam: a JSON object with a known ``type`` is that event, all else is text."""
-    if line.startswith("{"):
+    if line.lstrip(" \t").startswith("{"):
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
@@ -107,19 +109,34 @@ def _amount(value: object) -> float | None:
     return float(value) if number else None  # type: ignore[arg-type]
 
 
+def _writable(text: str) -> str:
+    """The text without lone surrogates, which JSON escapes may carry and UTF-8 may not."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    return _writable(value) if isinstance(value, str) else ""
 
 
 def _optional_text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
+    return _text(value) or None
+
+
+def _plain(value: object, depth: int = 12) -> object:
+    if isinstance(value, str):
+        return _writable(value)
+    if isinstance(value, dict):
+        return {_text(k): _plain(v, depth - 1) for k, v in value.items()} if depth else "..."
+    if isinstance(value, list):
+        return [_plain(v, depth - 1) for v in value] if depth else "..."
+    return value
 
 
 def _tool_call(record: Mapping[str, object]) -> ToolCall:
     given = record.get("input")
     return ToolCall(
         name=_text(record.get("name")),
-        input=given if isinstance(given, dict) else {},
+        input={_text(k): _plain(v) for k, v in given.items()} if isinstance(given, dict) else {},
         id=_optional_text(record.get("id")),
     )
 

@@ -1,0 +1,154 @@
+"""What the agent did, read from its own stream: the ``[CMD:RUN]`` prefixes and, where they are missing, tool calls.
+
+Rows have a ``type`` and its payload, as ``agent_actions.jsonl`` keeps them; the writer adds ``ts``. They say what the
+agent reports, never what is true. Source: features.md UAH-139, UAH-422..431.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from agent_harness.agents.events import Event, Text, ToolCall, ToolResult
+
+Row = dict[str, object]
+
+LIMIT = 2000  # characters of one value that a row keeps
+
+_LINE = re.compile(
+    r"[\s>*`-]{0,12}\[(?P<kind>FILE:READ|FILE:WRITE|CMD:RUN|CMD:OUTPUT|CMD:EXIT"
+    r"|VERIFY:START|VERIFY:PASS|VERIFY:FAIL|DECISION|VISUAL:SCREENSHOT|VISUAL:VERIFY)\]`?[ \t]*(?P<rest>.*)"
+)
+_FEATURE = re.compile(r"(?:Feature\s*)?#?\s*(\d{1,9})\b", re.IGNORECASE)
+_NUMBER = re.compile(r"-?\d{1,9}\b")
+_SUMMARY = re.compile(
+    r"=*[ \t]?(?:\d{1,9} (?:passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?|reruns?"
+    r"|subtests passed)(?:, )?){1,9}"
+    r" in \d{1,9}(?:\.\d{1,9})?s(?: \([\d:]{1,20}\))?[ \t]?=*"
+)
+_SHELLS = frozenset(("bash", "shell", "sh", "run", "exec", "exec_command", "execute", "terminal", "run_command"))
+_WRITERS = ("write", "edit", "multiedit", "write_file", "edit_file", "apply_patch", "create", "str_replace", "insert")
+_READERS = ("read", "read_file", "view", "open")
+_FILE_TOOLS = dict.fromkeys(_WRITERS, "file_write") | dict.fromkeys(_READERS, "file_read")
+_PATH_KEYS = ("path", "file_path", "filename", "file")
+
+
+def row_of_line(line: str) -> Row | None:
+    """The row that one line's prefix stands for, or ``None`` when the line has none or its payload is unusable."""
+    if "[" not in line:
+        return None
+    match = _LINE.match(line)
+    return _MAKERS[match["kind"]](match["rest"].strip()[:LIMIT]) if match else None
+
+
+def is_pytest_result(line: str) -> bool:
+    """True for a pytest result line such as ``== 4 passed in 0.12s ==``, with or without the rules around it."""
+    return pytest_result(line) is not None
+
+
+def pytest_result(line: str) -> str | None:
+    """The pytest result that a line states, without the rules and quote marks around it; ``None`` for other lines."""
+    if " in " not in line:
+        return None
+    line = line.strip(" \t>|`*\u2502")[:400]
+    return line.strip("= \t") if _SUMMARY.fullmatch(line) else None
+
+
+def shell_command(call: ToolCall) -> str | None:
+    """The command line that a shell tool was asked to run, "" where it is not told; ``None`` for any other tool."""
+    shell = call.name.lower() in _SHELLS
+    if not shell and _path(call) is not None:  # an editor whose verbs are called commands
+        return None
+    for key in ("command", "cmd"):
+        value = call.input.get(key)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+            return " ".join(str(word) for word in value)
+    return "" if shell else None
+
+
+def row_of_call(call: ToolCall) -> Row | None:
+    """The row that a tool call stands for: a command, a file read or a file written (the fallback of UAH-428..429)."""
+    command = shell_command(call)
+    if command is not None:
+        return {"type": "cmd_run", "cmd": command[:LIMIT]}
+    path = _path(call)
+    kind = _FILE_TOOLS.get(call.name.lower()) or _FILE_TOOLS.get(str(call.input.get("command")).lower())
+    return {"type": kind, "path": path[:LIMIT]} if path is not None and kind else None
+
+
+def _path(call: ToolCall) -> str | None:
+    return next((str(call.input[key]) for key in _PATH_KEYS if isinstance(call.input.get(key), str)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """Which prefixes were seen so far, so that a tool call is no second row for what a prefix has told already."""
+
+    prefixed: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def structured(self) -> bool:
+        """True once any prefix was seen; False means "Agent output not fully structured, using fallback"."""
+        return bool(self.prefixed)
+
+    def after(self, event: Event) -> tuple["Actions", tuple[Row, ...]]:
+        """What is known after the event, and the rows it gives, each with the ``source`` it was read from."""
+        if isinstance(event, Text):
+            return self._after_text(event.text)
+        row = row_of_call(event) if isinstance(event, ToolCall) else None
+        if row is not None and row["type"] not in self.prefixed:
+            return self, ({**row, "source": "tool"},)
+        if isinstance(event, ToolResult):
+            return self, tuple(_test_runs(event.output))
+        return self, ()
+
+    def _after_text(self, text: str) -> tuple["Actions", tuple[Row, ...]]:
+        if "[" not in text and " in " not in text:
+            return self, ()
+        rows: list[Row] = []
+        for line in text.split("\n"):
+            row = row_of_line(line)
+            if row is not None:
+                rows.append({**row, "source": "prefix"})
+        seen = self.prefixed.union(str(row["type"]) for row in rows)
+        return (replace(self, prefixed=seen) if rows else self), (*rows, *_test_runs(text))
+
+
+def _test_runs(output: str) -> Iterator[Row]:
+    if " in " not in output:
+        return
+    for result in filter(None, map(pytest_result, output.split("\n"))):
+        yield {"type": "test_run", "result": result, "source": "output"}
+
+
+def _value(kind: str, key: str) -> Callable[[str], Row | None]:
+    return lambda rest: {"type": kind, key: rest.strip("`")} if rest.strip("`") else None
+
+
+def _feature(kind: str) -> Callable[[str], Row | None]:
+    def make(rest: str) -> Row | None:
+        match = _FEATURE.match(rest)
+        return {"type": kind, "feature": int(match[1])} if match else None
+
+    return make
+
+
+def _exit(rest: str) -> Row | None:
+    match = _NUMBER.match(rest)
+    return {"type": "cmd_exit", "code": int(match[0])} if match else None
+
+
+_MAKERS: Mapping[str, Callable[[str], Row | None]] = {
+    "FILE:READ": _value("file_read", "path"),
+    "FILE:WRITE": _value("file_write", "path"),
+    "CMD:RUN": _value("cmd_run", "cmd"),
+    "CMD:OUTPUT": lambda rest: {"type": "cmd_output", "text": rest},
+    "CMD:EXIT": _exit,
+    "VERIFY:START": _feature("verify_start"),
+    "VERIFY:PASS": _feature("verify_pass"),
+    "VERIFY:FAIL": _feature("verify_fail"),
+    "DECISION": _value("decision", "text"),
+    "VISUAL:SCREENSHOT": _value("visual_screenshot", "path"),
+    "VISUAL:VERIFY": _value("visual_verify", "text"),
+}

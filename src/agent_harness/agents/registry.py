@@ -1,0 +1,104 @@
+"""Which agent runs: a table from kind to class, imported on first use, and the order in which a choice is looked for.
+
+Order: the command line, ``HARNESS_AGENT``, ``agent:`` of the settings, the first client found on PATH. Source: house
+plan, section 4.
+"""
+
+import shlex
+import shutil
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from agent_harness.agents.base import Agent
+from agent_harness.errors import ConfigurationError, HarnessError, ToolMissing, UsageError
+
+KINDS: Mapping[str, str] = {
+    "command": "agent_harness.agents.command:CommandAgent",
+    "scripted": "agent_harness.agents.scripted:ScriptedAgent",
+}
+"""Kind → class. Each class has ``from_words(text)`` for ``KIND:TEXT`` and ``from_mapping(settings, root)``."""
+
+LATER = ("claude-code", "codex", "acp", "api", "replay")
+"""Kinds that have a name already and no adapter in this version."""
+
+CLIENTS = ("claude", "codex")
+"""Programs that are looked for on PATH when nothing was chosen, in this order."""
+
+HINT = "Try `harness demo`, or name a program as the agent: --agent 'command:python3 agent.py'"
+
+
+def resolve(
+    spec: str | None,
+    *,
+    configured: Mapping[str, Any] | str | None,
+    environ: Mapping[str, str],
+    root: Path | None = None,
+) -> Agent:
+    """The agent to run; ``spec`` is the command line's choice, ``configured`` the settings' ``agent:``.
+
+    A file named by the settings is relative to ``root``; one named by ``spec`` or the environment, to the current
+    folder. Raises ``UsageError``, ``ConfigurationError`` or ``ToolMissing`` with the next step; starts nothing.
+    """
+    if spec is not None:
+        return from_spec(spec, source="--agent")
+    if environ.get("HARNESS_AGENT"):
+        return from_spec(environ["HARNESS_AGENT"], source="HARNESS_AGENT")
+    if isinstance(configured, str):
+        return from_spec(configured, source="`agent:` in the settings")
+    if configured:
+        return from_mapping(configured, root=root)
+    raise _nothing_chosen(environ)
+
+
+def from_spec(spec: str, *, source: str = "--agent") -> Agent:
+    """The agent that ``KIND`` or ``KIND:TEXT`` names."""
+    kind, colon, text = spec.strip().partition(":")
+    agent_class = _class_of(kind, source, UsageError)
+    if not text.strip():
+        wanted = "WORDS" if kind == "command" else "FILE"
+        missing = f"{source} {spec!r}: a {kind} agent needs {kind}:{wanted}"
+        raise UsageError(missing if not colon else f"{missing}; nothing follows the colon", hint=HINT)
+    return agent_class.from_words(text.strip())
+
+
+def from_mapping(configured: Mapping[str, Any], *, root: Path | None = None) -> Agent:
+    """The agent that the ``agent:`` section of the settings describes."""
+    kind = configured.get("kind")
+    if not isinstance(kind, str):
+        raise ConfigurationError("agent.kind is missing", hint=f"agent: {{kind: one of {', '.join(KINDS)}, ...}}")
+    settings = {name: value for name, value in configured.items() if name != "kind"}
+    return _class_of(kind, "agent.kind", ConfigurationError).from_mapping(settings, root)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a command line, split as a shell would; raises ``UsageError`` for an open quote."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"the agent's command {text!r} cannot be split into words: {error}", hint=HINT) from error
+    if not words or not words[0]:
+        raise UsageError(f"the agent's command {text!r} names no program", hint=HINT)
+    return words
+
+
+def _class_of(kind: str, source: str, unknown: type[HarnessError]) -> Any:
+    if kind in LATER:
+        raise ToolMissing(f"{source}: this version has no {kind} agent; {_known()}", hint=HINT)
+    if kind not in KINDS:
+        raise unknown(f"{source}: unknown kind of agent {kind!r}; {_known()}", hint=HINT)
+    module, _, name = KINDS[kind].partition(":")
+    return getattr(import_module(module), name)
+
+
+def _nothing_chosen(environ: Mapping[str, str]) -> HarnessError:
+    found = next((name for name in CLIENTS if shutil.which(name, path=environ.get("PATH", ""))), None)
+    if found:
+        cannot = f"no agent was chosen; {found} is on PATH, but this version cannot drive it: {_known()}"
+        return ToolMissing(cannot, hint=HINT)
+    return UsageError(f"no agent was chosen, and neither {' nor '.join(CLIENTS)} is on PATH; {_known()}", hint=HINT)
+
+
+def _known() -> str:
+    return f"it has the kinds {' and '.join(KINDS)}"

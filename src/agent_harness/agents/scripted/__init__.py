@@ -1,0 +1,63 @@
+"""The scripted agent: plays a script file in a process of its own, through the command seam.
+
+``python -m agent_harness.agents.scripted FILE`` is the program; ``ScriptedAgent`` starts it. It serves tests, the demo
+and everybody who wants to see what a harness does with a certain agent. Format: ``docs/scripted-agent.md``.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_harness.agents.base import Brief, Turn
+from agent_harness.agents.command import CommandAgent
+from agent_harness.errors import ConfigurationError, HarnessError
+
+__all__ = ["ScriptedAgent"]
+
+
+class ScriptedAgent(CommandAgent):
+    """Plays ``script``; the entry is chosen anew for each turn."""
+
+    name = "scripted"
+
+    def __init__(self, script: Path) -> None:
+        self.script = script.absolute()
+        # -P: a file of the project must not take the place of a module of ours
+        super().__init__([sys.executable, "-P", "-m", "agent_harness.agents.scripted", str(self.script)])
+
+    @classmethod
+    def from_words(cls, text: str) -> "ScriptedAgent":
+        """The agent of ``scripted:FILE``."""
+        return cls(Path(text).expanduser())
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "ScriptedAgent":
+        """The agent of ``agent: {kind: scripted, script: FILE}``; the file is relative to the project."""
+        unknown = sorted(set(settings) - {"script"})
+        if unknown:
+            raise ConfigurationError(f"agent.{unknown[0]}: a scripted agent has no such setting; it has `script`")
+        script = settings.get("script")
+        if not isinstance(script, str) or not script:
+            raise ConfigurationError(
+                "agent.script must name the script file", hint="agent: {kind: scripted, script: FILE}"
+            )
+        return cls((root or Path()) / Path(script).expanduser())
+
+    def problem(self) -> str | None:
+        """The first thing that is wrong with the script, or ``None``."""
+        try:
+            self._check()
+        except HarnessError as error:
+            return error.message
+        return None
+
+    def start(self, brief: Brief) -> Turn:
+        """Starts the player; raises ``ScriptError`` before anything runs when the script is wrong."""
+        self._check()
+        return super().start(brief)
+
+    def _check(self) -> None:
+        from agent_harness.agents.scripted.script import load
+
+        load(self.script)

@@ -1,0 +1,253 @@
+"""A script for the scripted agent: its shape, its errors, and which entry an occasion selects. Pure but for ``load``.
+
+The format is described in ``docs/scripted-agent.md``.
+"""
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent_harness.agents.scripted.shapes import VERBS, Step, normal_step, one_line
+from agent_harness.errors import ConfigurationError
+
+_OPTIONS: Mapping[str, type] = {
+    "prefixes": bool,
+    "tool_events": bool,
+    "pace_seconds": float,
+    "test_command": str,
+    "features": str,
+    "progress": str,
+}
+_WHEN: Mapping[str, type] = {
+    "prompt_type": str,
+    "feature": int,
+    "task": str,
+    "session": int,
+    "round": int,
+    "attempt": int,
+    "prompt_contains": str,
+}
+_ENTRY = ("name", "when", "times", "do")
+
+
+class ScriptError(ConfigurationError):
+    """The script cannot be played; the message names file, entry and key, ``problems`` has all of them."""
+
+    code = "script"
+
+    def __init__(self, path: Path, problems: Iterable[str]) -> None:
+        self.problems = [f"{path}: {problem}" for problem in problems]
+        more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
+        hint = f"python -m agent_harness.agents.scripted --check {path}"
+        super().__init__(self.problems[0] + more, hint=hint)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``agent:`` of a script."""
+
+    prefixes: bool = False  # print [CMD:RUN] and its like
+    tool_events: bool = True  # emit tool_call and tool_result events
+    pace_seconds: float = 0.0  # wait after each step, for people who watch
+    test_command: str | None = None  # for ``evidence``; ``{test_file}`` is replaced
+    features: str = "features.json"
+    progress: str = "claude-progress.txt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One item of ``turns:``: when it applies, how often at most, what it does."""
+
+    key: str  # its name, else its index: what the memory counts under
+    when: Mapping[str, tuple[Any, ...]]
+    times: int | None
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A whole script, valid."""
+
+    path: Path
+    options: Options
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occasion:
+    """What a turn of the agent is asked for; ``attempt`` is 1 in the first session on a feature."""
+
+    prompt_type: str = "coding"
+    feature: int | None = None
+    task: str | None = None
+    session: int = 1
+    round: int = 0
+    attempt: int = 1
+    prompt: str = field(default="", repr=False)
+
+    def fits(self, when: Mapping[str, tuple[Any, ...]]) -> bool:
+        """True when every condition names this occasion."""
+        return all(
+            any(text in self.prompt for text in wanted) if key == "prompt_contains" else getattr(self, key) in wanted
+            for key, wanted in when.items()
+        )
+
+    def __str__(self) -> str:
+        named = (f"{key}={getattr(self, key)}" for key in _WHEN if key != "prompt_contains")
+        return " ".join(pair for pair in named if not pair.endswith("=None"))
+
+
+def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> Entry | None:
+    """The first entry that fits the occasion and is not used up."""
+    for entry in script.entries:
+        if (entry.times is None or uses.get(entry.key, 0) < entry.times) and occasion.fits(entry.when):
+            return entry
+    return None
+
+
+def load(path: Path) -> Script:
+    """The script of a YAML or JSON file; raises ``ScriptError``."""
+    found = _parsed(path)
+    problems = list(_problems(found))
+    if problems:
+        raise ScriptError(path, problems)
+    entries = tuple(_entry(index, item) for index, item in enumerate(found["turns"]))
+    return Script(path=path, options=Options(**(found.get("agent") or {})), entries=entries)
+
+
+def _parsed(path: Path) -> Any:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ScriptError(path, [f"cannot be read: {error.strerror}"]) from error
+    except UnicodeDecodeError as error:
+        raise ScriptError(path, [f"is not UTF-8: byte {error.start}"]) from error
+    if path.suffix == ".json":
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ScriptError(path, [f"is not JSON: {one_line(error)}"]) from error
+    return _parsed_yaml(path, text)
+
+
+def _parsed_yaml(path: Path, text: str) -> Any:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        return YAML(typ="safe", pure=True).load(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise ScriptError(path, [f"{place}{one_line(error.problem or error.context or 'is not YAML')}"]) from error
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise ScriptError(path, [f"is not YAML: {one_line(error)}"]) from error
+
+
+def _entry(index: int, item: Mapping[str, Any]) -> Entry:
+    wanted = (item.get("when") or {}).items()
+    when = {key: tuple(value) if isinstance(value, list) else (value,) for key, value in wanted}
+    steps = tuple(normal_step(step) for step in item.get("do") or ())
+    return Entry(key=item.get("name") or f"#{index}", when=when, times=item.get("times"), steps=steps)
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+
+def _problems(found: Any) -> Iterator[str]:
+    if not isinstance(found, dict):
+        yield "a script is a mapping with `turns`"
+        return
+    yield from _unknown("", found, ("agent", "turns"))
+    yield from _options(found.get("agent"))
+    turns = found.get("turns")
+    if not isinstance(turns, list) or not turns:
+        yield "turns: a list with at least one entry is missing"
+        return
+    names: set[str] = set()
+    for index, item in enumerate(turns):
+        yield from _entry_problems(f"turns[{index}]", item, names)
+
+
+def _options(options: Any) -> Iterator[str]:
+    if options is None:
+        return
+    if not isinstance(options, dict):
+        yield "agent: must be a mapping"
+        return
+    yield from _unknown("agent", options, _OPTIONS)
+    for key, value in options.items():
+        if key in _OPTIONS and not _is(value, _OPTIONS[key]):
+            yield f"agent.{key}: must be {_called(_OPTIONS[key])}, not {value!r}"
+
+
+def _entry_problems(place: str, item: Any, names: set[str]) -> Iterator[str]:
+    if not isinstance(item, dict):
+        yield f"{place}: must be a mapping with `do`"
+        return
+    yield from _unknown(place, item, _ENTRY)
+    yield from _when_problems(f"{place}.when", item.get("when"))
+    times, name = item.get("times"), item.get("name")
+    if times is not None and (not _is(times, int) or times < 1):
+        yield f"{place}.times: must be a whole number of at least 1, not {times!r}"
+    if name is not None and (not isinstance(name, str) or name in names):
+        yield f"{place}.name: must be a text that no other entry has, not {name!r}"
+    names.add(str(name))
+    steps = item.get("do")
+    if not isinstance(steps, list):
+        yield f"{place}.do: a list of steps is missing"
+        return
+    for index, step in enumerate(steps):
+        yield from (f"{place}.do[{index}]{problem}" for problem in _step_problems(step))
+
+
+def _when_problems(place: str, when: Any) -> Iterator[str]:
+    if when is None:
+        return
+    if not isinstance(when, dict):
+        yield f"{place}: must be a mapping"
+        return
+    yield from _unknown(place, when, _WHEN)
+    for key, value in when.items():
+        values = value if isinstance(value, list) else [value]
+        if key in _WHEN and (not values or not all(_is(one, _WHEN[key]) for one in values)):
+            yield f"{place}.{key}: must be {_called(_WHEN[key])} or a list of them, not {value!r}"
+
+
+def _step_problems(step: Any) -> Iterator[str]:
+    if isinstance(step, str):
+        name, value = step, None
+    elif isinstance(step, dict) and len(step) == 1:
+        name, value = next(iter(step.items()))
+    else:
+        yield f": must be one verb with its value, not {one_line(step)}"
+        return
+    verb = VERBS.get(name) if isinstance(name, str) else None
+    if verb is None:
+        yield f": unknown verb {name!r}{_meant(name, VERBS)}"
+        return
+    yield from (f".{name}{problem}" for problem in verb.problems(value))
+
+
+def _unknown(place: str, found: Mapping[Any, Any], known: Iterable[str]) -> Iterator[str]:
+    for key in found:
+        if key not in known:
+            yield f"{place}{': ' if place else ''}unknown key {key!r}{_meant(key, known)}"
+
+
+def _meant(word: object, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(str(word), list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(known)})"
+
+
+def _is(value: object, kind: type) -> bool:
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+
+
+def _called(kind: type) -> str:
+    return {bool: "true or false", int: "a whole number", float: "a number of at least 0", str: "a text"}[kind]

@@ -1,0 +1,335 @@
+"""One turn of an agent under watch: events → monitors → steer, wrap up or stop → Outcome.
+
+The supervisor degrades, it does not pretend. An agent that cannot be steered is told nothing: what it should have been
+told is in ``Outcome.not_delivered``, and it is stopped at the hard limits only (context 100 %, timeout, budget, the
+second stuck check). Source: house plan, section 4; features.md UAH-328..356, C18, C27.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from agent_harness.agents import usage
+from agent_harness.agents.base import Agent, Brief, Turn
+from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, ToolResult, Usage
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import clock
+from agent_harness.kernel.redact import redact
+from agent_harness.supervision.evidence import Evidence
+from agent_harness.supervision.monitors import NO_FACTS, Facts, Intervention, Monitor, Watch
+from agent_harness.supervision.transcript import KeyMask, Tail, Transcript
+
+PAUSE = "user_pause"  # the one request that lets the operation at hand end first
+POLL_SECONDS = 1.0  # how long a request to stop may go unseen
+TAIL_CHARACTERS = 8192
+_DRAINED_EVENTS = 20_000  # read after a stop at most: more than the buffers of a dead agent hold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How one turn ended and what it used. Nothing here says whether the work is good.
+
+    ``reason``: ``finished`` (by itself, well or badly: see ``ok``), ``rate_limited``, ``context_limit``, ``timeout``,
+    ``stuck``, ``budget_exceeded``, ``user_pause``, ``error`` (the adapter gave up).
+    """
+
+    reason: str
+    ok: bool  # finished by itself, and well
+    exit_code: int | None
+    message: str
+    usage: usage.Totals
+    steered: tuple[str, ...]  # what the agent was told
+    not_delivered: tuple[str, ...]  # what it should have been told, and could not be
+    text_tail: str  # the last text, redacted
+    evidence: Evidence | None
+    rate_limit: RateLimited | None  # the last refusal, with the moment of the reset where it is known
+    conversation: str | None
+    seconds: float  # real ones
+    problems: tuple[str, ...]  # what could not be written or found out on the way
+
+    @property
+    def evidence_shown(self) -> bool:
+        """True when the stream named the test file and showed a pytest result line."""
+        return self.evidence is not None and self.evidence.shown
+
+
+def supervise(
+    agent: Agent,
+    brief: Brief,
+    *,
+    monitors: Sequence[Monitor[Any]] | Watch,
+    transcript: Path,
+    on_started: Callable[[Mapping[str, object]], None],
+    stop_requested: Callable[[], str | None] = lambda: None,
+    facts: Callable[[], Facts] = lambda: NO_FACTS,
+    on_event: Callable[[Event], None] | None = None,
+    test_file: str | None = None,
+    transcript_limit_bytes: int = 8_000_000,
+    wrap_up_seconds: float = 120.0,
+    grace_seconds: float = 5.0,
+    session_began: float | None = None,
+) -> Outcome:
+    """Runs one turn to its end; the agent and all its processes are gone when this returns or raises.
+
+    ``on_started`` gets the process record before any event is read. ``stop_requested`` is asked about once a second:
+    a text ends the turn with reason ``user_pause``, and the text ``user_pause`` lets a tool call that is open end
+    first, for ``wrap_up_seconds`` at most. ``facts`` is asked only when a monitor needs it. Hand in one ``Watch`` and
+    ``session_began`` (of ``time.monotonic``) for all turns of a session. ``HARNESS_TIME_SCALE`` applies to the clock
+    that monitors see. Raises what ``agent.start`` raises.
+    """
+    watch = monitors if isinstance(monitors, Watch) else Watch(monitors)
+    turn = agent.start(brief)
+    try:
+        on_started(turn.process or {})
+        record = Transcript(transcript, transcript_limit_bytes)
+        listening = _Listening(
+            turn=turn,
+            steerable=agent.capabilities.steer,
+            interruptible=agent.capabilities.interrupt,
+            model=brief.model,
+            watch=watch,
+            transcript=record,
+            evidence=Evidence(test_file) if test_file else None,
+            on_event=on_event,
+            facts=facts,
+            stop_requested=stop_requested,
+            wrap_up_seconds=clock.scaled(wrap_up_seconds),
+            grace_seconds=grace_seconds,
+            began=session_began,
+        )
+        try:
+            return listening.to_the_end()
+        finally:
+            record.close()
+    finally:
+        turn.stop(grace_seconds)
+
+
+class _Listening:
+    """The state of one turn while it runs."""
+
+    def __init__(
+        self,
+        *,
+        turn: Turn,
+        steerable: bool,
+        interruptible: bool,
+        model: str | None,
+        watch: Watch,
+        transcript: Transcript,
+        evidence: Evidence | None,
+        on_event: Callable[[Event], None] | None,
+        facts: Callable[[], Facts],
+        stop_requested: Callable[[], str | None],
+        wrap_up_seconds: float,
+        grace_seconds: float,
+        began: float | None,
+    ) -> None:
+        self._turn = turn
+        self._steerable = steerable
+        self._interruptible = interruptible
+        self._model = model
+        self._watch = watch
+        self._transcript = transcript
+        self._evidence = evidence
+        self._on_event = on_event
+        self._gather_facts = facts
+        self._stop_requested = stop_requested
+        self._wrap_up_seconds = wrap_up_seconds
+        self._grace_seconds = grace_seconds
+        self._started = time.monotonic()
+        self._began = self._started if began is None else began
+        self._facts = NO_FACTS
+        self._totals = usage.Totals()
+        self._tail = Tail(TAIL_CHARACTERS)
+        self._tail_mask = KeyMask()
+        self._steered: list[str] = []
+        self._not_delivered: list[str] = []
+        self._problems: list[str] = []
+        self._open_calls = 0
+        self._refused: RateLimited | None = None
+        self._said_since = self._worked_since = False  # since the refusal
+        self._finished: Finished | None = None
+        self._ending: tuple[str, str] | None = None  # reason and message, once somebody wants the end
+        self._must_end_at: float | None = None  # of the monotonic clock, once the end is near
+        self._next_poll = self._started
+
+    def to_the_end(self) -> Outcome:
+        """Listens until the turn is over, by itself or by us."""
+        try:
+            self._listen()
+        except HarnessError as error:
+            self._ending = ("error", error.message)
+            self._problems.append(error.message)
+        if self._finished is None:
+            self._end_it()
+        return self._outcome()
+
+    # -- listening -------------------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        while not self._over():
+            event = self._turn.next_event(self._wait())
+            if event is not None:
+                self._see(event)
+            if self._finished is None:
+                self._consider(event)
+
+    def _over(self) -> bool:
+        if self._finished is not None or self._turn.ended:
+            return True
+        return self._must_end_at is not None and time.monotonic() >= self._must_end_at
+
+    def _consider(self, event: Event | None) -> None:
+        if self._watch.wants_facts(event):
+            self._facts = self._fresh_facts()
+        for intervention in self._watch.step(event, self._at(), self._facts):
+            self._answer(intervention)
+        self._poll()
+
+    def _at(self) -> float:
+        return (time.monotonic() - self._began) / clock.time_scale()
+
+    def _wait(self) -> float:
+        now = time.monotonic()
+        ends = [POLL_SECONDS, self._next_poll - now if self._next_poll > now else POLL_SECONDS]
+        deadline = self._watch.deadline()
+        if deadline is not None:
+            ends.append((deadline - self._at()) * clock.time_scale() + 0.001)
+        if self._must_end_at is not None:
+            ends.append(self._must_end_at - now)
+        return max(0.0, min(ends))
+
+    def _fresh_facts(self) -> Facts:
+        try:
+            return self._gather_facts()
+        except HarnessError as error:
+            self._problems.append(f"what changed is not known: {error.message}")
+            return self._facts
+
+    def _see(self, event: Event) -> None:
+        self._transcript.event(event)
+        if self._evidence is not None:
+            self._evidence = self._evidence.after(event)
+        if isinstance(event, Text):
+            self._said_since = True
+            self._tail.add(self._tail_mask.mask(event.text))
+        elif isinstance(event, Usage):
+            self._totals = usage.add(self._totals, event, self._model)
+        elif isinstance(event, ToolCall):
+            self._worked_since = True
+            self._open_calls += 1
+        elif isinstance(event, ToolResult):
+            self._worked_since = True
+            self._open_calls = max(0, self._open_calls - 1)
+            self._pause_now_if_free()
+        elif isinstance(event, RateLimited):
+            self._refused = _with_reset(event)
+            self._said_since = self._worked_since = False
+        else:
+            self._finished = event
+        if self._on_event is not None:
+            self._on_event(event)
+
+    # -- answering -------------------------------------------------------------------------------------------------
+
+    def _answer(self, asked: Intervention) -> None:
+        if asked.kind == "stop":
+            self._stop(asked.reason, asked.message)
+            return
+        delivered = self._tell(asked.message)
+        if asked.final:
+            self._ending = (asked.reason, asked.message)
+            self._must_end_at = time.monotonic() + (self._wrap_up_seconds if delivered else 0.0)
+
+    def _tell(self, message: str) -> bool:
+        delivered = self._steerable and self._turn.steer(message)
+        (self._steered if delivered else self._not_delivered).append(message)
+        self._transcript.note(f"{'to the agent' if delivered else 'not delivered'}: {message}")
+        return delivered
+
+    def _stop(self, reason: str, message: str) -> None:
+        self._ending = (reason, message)
+        self._must_end_at = time.monotonic()
+
+    def _poll(self) -> None:
+        now = time.monotonic()
+        if now < self._next_poll or (self._ending and self._ending[0] == PAUSE):
+            return
+        self._next_poll = now + POLL_SECONDS
+        request = self._stop_requested()
+        if request is None:
+            return
+        self._stop(PAUSE, request)
+        if request == PAUSE and self._open_calls:
+            self._must_end_at = now + self._wrap_up_seconds
+
+    def _pause_now_if_free(self) -> None:
+        if not self._open_calls and self._ending and self._ending[0] == PAUSE:
+            self._must_end_at = time.monotonic()
+
+    # -- ending ----------------------------------------------------------------------------------------------------
+
+    def _end_it(self) -> None:
+        """Ends a turn that did not end by itself, and reads what it left behind."""
+        self._transcript.note("stopping the agent" + (f": {self._ending[1]}" if self._ending else ""))
+        if self._interruptible and not self._turn.ended and self._turn.interrupt():
+            self._listen_on(time.monotonic() + self._grace_seconds)
+        with suppress(HarnessError):
+            self._turn.stop(self._grace_seconds)
+            for _ in range(_DRAINED_EVENTS):
+                event = None if self._finished else self._turn.next_event(0.0)
+                if event is None:
+                    break
+                self._see(event)
+
+    def _listen_on(self, until: float) -> None:
+        with suppress(HarnessError):
+            while self._finished is None and not self._turn.ended and time.monotonic() < until:
+                event = self._turn.next_event(max(0.0, until - time.monotonic()))
+                if event is not None:
+                    self._see(event)
+
+    def _outcome(self) -> Outcome:
+        finished = self._finished
+        tail = self._tail.text()
+        reason, message = self._ending or self._own_ending(tail)
+        problems = [*self._problems, *([self._transcript.problem] if self._transcript.problem else [])]
+        return Outcome(
+            reason=reason,
+            ok=reason == "finished" and finished is not None and finished.ok,
+            exit_code=finished.exit_code if finished else None,
+            message=redact(message),
+            usage=self._totals,
+            steered=tuple(self._steered),
+            not_delivered=tuple(self._not_delivered),
+            text_tail=tail,
+            evidence=self._evidence,
+            rate_limit=self._refused,
+            conversation=self._turn.conversation,
+            seconds=time.monotonic() - self._started,
+            problems=tuple(dict.fromkeys(problems)),
+        )
+
+    def _own_ending(self, tail: str) -> tuple[str, str]:
+        finished = self._finished
+        if finished is None:
+            return "error", "the agent went away without ending its turn"
+        went_on = self._worked_since or (finished.ok and self._said_since)
+        if self._refused is not None and not went_on:
+            return "rate_limited", self._refused.message or finished.message or "the provider refuses for now"
+        if finished.ok:
+            return "finished", finished.message
+        return "finished", finished.message or tail.strip().rsplit("\n", 1)[-1][:500] or "the agent gave no reason"
+
+
+def _with_reset(refused: RateLimited) -> RateLimited:
+    """The refusal with the moment of its reset, where the agent told how long to wait instead."""
+    if clock.parse(refused.resets_at) or refused.retry_after_seconds is None:
+        return refused
+    seconds = min(refused.retry_after_seconds, 366 * 86_400.0)
+    return replace(refused, resets_at=clock.timestamp(clock.now() + timedelta(seconds=seconds)))

@@ -1,0 +1,116 @@
+"""Which agent was chosen, in which order, and what is said when that is impossible."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_harness.agents.command import CommandAgent
+from agent_harness.agents.registry import KINDS, LATER, resolve
+from agent_harness.agents.scripted import ScriptedAgent
+from agent_harness.errors import ConfigurationError, HarnessError, ToolMissing, UsageError
+
+NOWHERE = {"PATH": "/nowhere"}
+
+
+def choose(
+    spec: str | None = None, configured: Any = None, environ: dict[str, str] | None = None, root: Path | None = None
+) -> Any:
+    return resolve(spec, configured=configured, environ=NOWHERE | (environ or {}), root=root)
+
+
+def test_the_command_line_wins_then_the_environment_then_the_settings() -> None:
+    settings = {"kind": "command", "command": ["three"]}
+    environ = {"HARNESS_AGENT": "command:two"}
+    assert choose("command:one", settings, environ).words == ("one",)
+    assert choose(None, settings, environ).words == ("two",)
+    assert choose(None, settings).words == ("three",)
+
+
+def test_words_are_split_as_a_shell_would() -> None:
+    agent = choose("command:python3 'my agent.py' --say \"a b\"")
+    assert isinstance(agent, CommandAgent)
+    assert agent.words == ("python3", "my agent.py", "--say", "a b")
+
+
+def test_the_settings_may_be_a_text_or_a_mapping() -> None:
+    assert choose(None, "command:one two").words == ("one", "two")
+    assert choose(None, {"kind": "command", "command": "one two"}).words == ("one", "two")
+    assert choose(None, {"kind": "command", "command": ["one two"]}).words == ("one two",)
+
+
+def test_a_script_of_the_settings_is_relative_to_the_project(tmp_path: Path) -> None:
+    agent = choose(None, {"kind": "scripted", "script": "play.yaml"}, root=tmp_path)
+    assert isinstance(agent, ScriptedAgent)
+    assert agent.script == tmp_path / "play.yaml"
+
+
+def test_a_script_of_the_command_line_is_relative_to_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert choose("scripted:play.yaml").script == tmp_path / "play.yaml"
+
+
+@pytest.mark.parametrize("kind", LATER)
+def test_a_kind_of_a_later_version_says_what_this_version_has(kind: str) -> None:
+    for source, ask in (
+        ("--agent", lambda: choose(f"{kind}:x")),
+        ("--agent", lambda: choose(kind)),
+        ("HARNESS_AGENT", lambda: choose(environ={"HARNESS_AGENT": kind})),
+        ("agent.kind", lambda: choose(None, {"kind": kind})),
+    ):
+        with pytest.raises(ToolMissing) as caught:
+            ask()
+        assert source in caught.value.message
+        says_the_way_out(caught.value)
+
+
+@pytest.mark.parametrize("client", ["claude", "codex"])
+def test_a_client_on_path_is_not_faked(client: str, tmp_path: Path) -> None:
+    program = tmp_path / client
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    with pytest.raises(ToolMissing, match=client) as caught:
+        choose(environ={"PATH": str(tmp_path)})
+    says_the_way_out(caught.value)
+
+
+def test_nothing_chosen_and_nothing_found() -> None:
+    with pytest.raises(UsageError) as caught:
+        choose()
+    says_the_way_out(caught.value)
+
+
+WRONG: list[tuple[Any, Any, type[HarnessError], str]] = [
+    ("gemini:x", None, UsageError, "unknown kind of agent 'gemini'"),
+    ("", None, UsageError, "unknown kind"),
+    ("command", None, UsageError, "command:WORDS"),
+    ("command:", None, UsageError, "command:WORDS"),
+    ("command:''", None, UsageError, "names no program"),
+    ("command:a 'b", None, UsageError, "cannot be split"),
+    ("scripted", None, UsageError, "scripted:FILE"),
+    (None, {"command": ["x"]}, ConfigurationError, "agent.kind is missing"),
+    (None, {"kind": 3}, ConfigurationError, "agent.kind is missing"),
+    (None, {"kind": "nope"}, ConfigurationError, "unknown kind of agent 'nope'"),
+    (None, {"kind": "command"}, ConfigurationError, "agent.command must be a list"),
+    (None, {"kind": "command", "command": []}, ConfigurationError, "agent.command must be a list"),
+    (None, {"kind": "command", "command": ["x", 3]}, ConfigurationError, "agent.command must be a list"),
+    (None, {"kind": "command", "command": ["x"], "shell": True}, ConfigurationError, "agent.shell"),
+    (None, {"kind": "scripted"}, ConfigurationError, "agent.script"),
+    (None, {"kind": "scripted", "script": "x", "command": []}, ConfigurationError, "agent.command"),
+]
+
+
+@pytest.mark.parametrize(("spec", "configured", "error", "text"), WRONG)
+def test_a_wrong_choice_is_one_clear_line(spec: Any, configured: Any, error: type[HarnessError], text: str) -> None:
+    with pytest.raises(error) as caught:
+        choose(spec, configured)
+    assert text in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+def says_the_way_out(error: HarnessError) -> None:
+    assert all(kind in error.message for kind in KINDS)
+    assert "harness demo" in (error.hint or "")
+    assert "--agent 'command:" in (error.hint or "")

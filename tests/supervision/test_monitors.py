@@ -1,0 +1,330 @@
+"""The monitors, row by row: what comes in, what is asked for."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from agent_harness.agents.events import Event, Finished, Text, ToolCall, ToolResult, Usage
+from agent_harness.supervision.monitors import (
+    NO_FACTS,
+    Budget,
+    Context,
+    Facts,
+    Intervention,
+    Limit,
+    Monitor,
+    RepeatedError,
+    Stall,
+    WallClock,
+)
+from agent_harness.supervision.monitors.repeated_error import error_of
+from agent_harness.supervision.monitors.stall import is_test_command
+
+Step = Event | float | Facts | None
+
+
+def fed(monitor: Monitor[Any], steps: Iterable[Step], facts: Facts = NO_FACTS) -> list[Intervention]:
+    """What the monitor asks for; a number moves the clock, facts replace what is known."""
+    state, at = monitor.begin(), 0.0
+    asked: list[Intervention] = []
+    for step in steps:
+        if isinstance(step, Facts):
+            facts = step
+            continue
+        at, event = (step, None) if isinstance(step, float) else (at, step)
+        state, more = monitor.step(state, event, facts, at)
+        asked.extend(more)
+    return asked
+
+
+def told(monitor: Monitor[Any], steps: Iterable[Step]) -> list[tuple[str, str]]:
+    return [(one.kind, one.message) for one in fed(monitor, steps)]
+
+
+def kinds(monitor: Monitor[Any], steps: Iterable[Step]) -> list[str]:
+    return [f"{one.kind}/{one.reason}{'!' if one.final else ''}" for one in fed(monitor, steps)]
+
+
+# -- wall clock --------------------------------------------------------------------------------------------------------
+
+STOP = ("stop", "TIMEOUT: Session exceeded time limit. Stopping now.")
+HOUR = WallClock(timeout_seconds=3600, warning_seconds=3000)
+CLOCK: list[tuple[WallClock, list[Step], list[tuple[str, str]]]] = [
+    (HOUR, [0.0, 2999.0], []),
+    (HOUR, [3000.0], [("steer", "WARNING: 10 minutes remaining.")]),
+    (HOUR, [3000.0, 3001.0, 3500.0], [("steer", "WARNING: 10 minutes remaining.")]),
+    (HOUR, [3059.0], [("steer", "WARNING: 10 minutes remaining.")]),
+    (HOUR, [3060.0], [("steer", "WARNING: 9 minutes remaining.")]),
+    (HOUR, [3600.0, 3700.0], [STOP]),
+    (HOUR, [3000.0, 3600.0], [("steer", "WARNING: 10 minutes remaining."),
+                              STOP]),
+    (WallClock(timeout_seconds=10), [9.9], []),
+    (WallClock(timeout_seconds=10, warning_seconds=20), [15.0], [STOP]),
+    (WallClock(timeout_seconds=30, warning_seconds=20), [20.0], [("steer", "WARNING: 0 minutes remaining.")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("monitor", "steps", "asked"), CLOCK)
+def test_the_clock(monitor: WallClock, steps: list[Step], asked: list[tuple[str, str]]) -> None:
+    assert told(monitor, steps) == asked
+
+
+def test_the_clock_says_when_it_wants_to_be_asked() -> None:
+    assert [HOUR.deadline(state) for state in (0, 1, 2)] == [3000, 3600, None]
+    assert WallClock(timeout_seconds=10).deadline(0) == 10
+
+
+# -- context -----------------------------------------------------------------------------------------------------------
+
+
+def used(tokens: int) -> Usage:
+    return Usage(input_tokens=tokens)
+
+
+WINDOW = Context(window_tokens=10_000)
+CONTEXT: list[tuple[list[Step], list[str]]] = [
+    ([used(7_499)], []),
+    ([used(7_500)], ["steer/context_limit"]),
+    ([used(7_600), used(7_700), used(8_999)], ["steer/context_limit"]),
+    ([used(7_600), used(9_100), used(10_000)], ["steer/context_limit", "wrap_up/context_limit", "stop/context_limit"]),
+    ([used(9_000)], ["wrap_up/context_limit"]),
+    ([used(50_000)], ["stop/context_limit"]),
+    ([used(7_600), used(100), used(7_600)], ["steer/context_limit"]),
+    ([used(9_000), used(8_000)], ["wrap_up/context_limit"]),
+    ([Usage(context_tokens=7_600)], ["steer/context_limit"]),
+    ([Usage(input_tokens=1_000, cached_tokens=6_000, output_tokens=600)], ["steer/context_limit"]),
+    ([Text("x" * 100_000), ToolResult(output="x"), 5.0], []),
+]
+
+
+@pytest.mark.parametrize(("steps", "asked"), CONTEXT)
+def test_the_window(steps: list[Step], asked: list[str]) -> None:
+    assert kinds(WINDOW, steps) == asked
+
+
+def test_the_words_of_the_window() -> None:
+    warning, wrap_up, stop = fed(WINDOW, [used(7_600), used(9_100), used(10_000)])
+    assert warning.message.startswith("Note: You've used 75% of available context. Start planning to wrap up.")
+    assert warning.message.endswith("document your progress clearly so the next session can continue.")
+    assert (
+        "IMPORTANT: Context is nearly full. You must now:\n1. Stop implementation work immediately" in wrap_up.message
+    )
+    assert wrap_up.message.count("\n") == 7
+    assert "Do NOT try to rush to completion." in wrap_up.message
+    assert stop.message == "Context limit reached mid-implementation"
+    early = Context(window_tokens=100, warn_threshold=0.5, force_threshold=0.6)
+    assert "You've used 50% of" in fed(early, [used(50)])[0].message
+
+
+# -- stall -------------------------------------------------------------------------------------------------------------
+
+FIFTH = Stall(check_interval_tokens=2_000)
+WITH_WINDOW = Stall(check_interval_tokens=50_000, window_tokens=10_000)
+SPENT = Usage(input_tokens=1_700, output_tokens=300, context_tokens=10)
+LS = ToolCall(name="shell", input={"command": "ls"})
+PYTEST = ToolCall(name="shell", input={"command": "poetry run pytest tests/ -v"})
+WARN, WRAP = "steer/stuck", "wrap_up/stuck!"
+CHANGED, CHANGED_AGAIN = Facts({"a.py": 1}), Facts({"a.py": 2})
+STALL: list[tuple[Stall, Sequence[Step], list[str]]] = [
+    (FIFTH, [SPENT], [WARN]),
+    (FIFTH, [SPENT, SPENT], [WARN, WRAP]),
+    (FIFTH, [Usage(input_tokens=1_999)], []),
+    (FIFTH, [Usage(input_tokens=1_000), Usage(output_tokens=1_000)], [WARN]),
+    (FIFTH, [Usage(cached_tokens=90_000)], []),
+    (FIFTH, [Text("I think"), SPENT, Text("about it"), SPENT], [WARN, WRAP]),
+    # progress of each kind prevents it
+    (FIFTH, [CHANGED, SPENT], []),
+    (FIFTH, [CHANGED, SPENT, SPENT], [WARN]),
+    (FIFTH, [CHANGED, SPENT, CHANGED_AGAIN, SPENT], []),
+    (FIFTH, [LS, LS, LS, SPENT], []),
+    (FIFTH, [LS, LS, SPENT], [WARN]),
+    (FIFTH, [PYTEST, SPENT], []),
+    (FIFTH, [ToolResult(output="== 1 failed in 0.1s =="), SPENT], []),
+    (FIFTH, [Text("4 passed in 0.12s"), SPENT], []),
+    (FIFTH, [Text("[CMD:RUN] a\n[CMD:RUN] b\n[CMD:RUN] c"), SPENT], []),
+    # a prefix and the tool call it stands for are one command
+    (FIFTH, [Text("[CMD:RUN] ls"), LS, Text("[CMD:RUN] ls"), LS, SPENT], [WARN]),
+    (FIFTH, [ToolCall(name="Read", input={"file_path": "a"})] * 9 + [SPENT], [WARN]),
+    # progress ends the row; then it may be warned again
+    (FIFTH, [SPENT, CHANGED, SPENT, SPENT], [WARN, WARN]),
+    (FIFTH, [SPENT, LS, LS, LS, SPENT, SPENT, SPENT], [WARN, WARN, WRAP]),
+    # once at half of the window
+    (WITH_WINDOW, [used(5_000)], [WARN]),
+    (WITH_WINDOW, [used(5_000), used(6_000)], [WARN]),
+    (WITH_WINDOW, [used(4_999)], []),
+    (WITH_WINDOW, [LS, LS, LS, used(5_000)], []),
+    (WITH_WINDOW, [CHANGED, used(5_000)], []),
+    (WITH_WINDOW, [PYTEST, used(5_000)], []),
+    (Stall(check_interval_tokens=2_000, window_tokens=10_000), [used(2_000), used(5_000)], [WARN, WRAP]),
+    (Stall(check_interval_tokens=6_000, window_tokens=10_000), [used(5_000), used(5_100)], [WARN, WARN]),
+    (Stall(check_interval_tokens=2_000, force_stop_after=3), [SPENT, SPENT, SPENT], [WARN, WRAP]),
+]
+
+
+@pytest.mark.parametrize(("monitor", "steps", "asked"), STALL)
+def test_the_stall(monitor: Stall, steps: Sequence[Step], asked: list[str]) -> None:
+    assert kinds(monitor, steps) == asked
+
+
+def test_the_words_of_the_stall() -> None:
+    warning, wrap_up = (text for _, text in told(FIFTH, [SPENT, SPENT]))
+    assert warning == "You appear stuck. Consider a different approach."
+    assert wrap_up == (
+        "Still stuck. Documenting current state and stopping."
+        " Please describe what's blocking you in claude-progress.txt."
+    )
+
+
+def test_facts_are_wanted_at_a_check_only() -> None:
+    state = FIFTH.begin()
+    wanted = [FIFTH.wants_facts(state, event) for event in (Text("x"), LS, used(1_999), used(2_000))]
+    assert wanted == [False, False, False, True]
+    assert WITH_WINDOW.wants_facts(WITH_WINDOW.begin(), used(5_000))
+
+
+COMMANDS = [
+    ("pytest", True),
+    ("python -m pytest tests/ -v", True),
+    ("poetry run pytest x.py", True),
+    ("cd src && /venv/bin/pytest -q", True),
+    ("PYTHONPATH=src uv run python3 -m pytest", True),
+    ("ls; py.test", False),
+    ("grep pytest setup.cfg", False),
+    ("pip install pytest", False),
+    ("echo pytest", False),
+    ("ls", False),
+    ("", False),
+    ("&& | ;", False),
+]
+
+
+@pytest.mark.parametrize(("command", "tests"), COMMANDS)
+def test_a_test_run_is_a_command_whose_program_is_pytest(command: str, tests: bool) -> None:
+    assert is_test_command(command) == tests
+
+
+# -- repeated error ----------------------------------------------------------------------------------------------------
+
+FIVE = RepeatedError(max_repeated=5)
+BROKEN = "ModuleNotFoundError: No module named 'calc'"
+
+
+def failed(output: str = BROKEN) -> ToolResult:
+    return ToolResult(output=f"Traceback\n{output}\n", is_error=True)
+
+
+def in_text(times: int, *, between: Event) -> list[Step]:
+    return [event for _ in range(times) for event in (between, Text(f"it says\n{BROKEN}"))]
+
+
+ERRORS: list[tuple[Sequence[Step], int]] = [
+    ([failed()] * 4, 0),
+    ([failed()] * 5, 1),
+    ([failed()] * 7, 1),
+    ([failed()] * 50, 1),
+    ([failed(f"{BROKEN}\n" * 9)], 0),  # one command
+    ([failed(f"FAILED tests/a.py::test_{n}") for n in range(9)], 0),
+    ([failed("exit status 3")] * 5, 1),  # no word of an error, but the command failed
+    ([ToolResult(output="all fine")] * 9, 0),
+    ([ToolResult(output="", is_error=True)] * 9, 0),
+    ([failed(f"OSError: took {n}.5s at 0x{n:x} on line {n}") for n in range(5)], 1),
+    (in_text(5, between=LS), 1),
+    (in_text(5, between=Text("$ python calc.py")), 1),
+    (in_text(5, between=Text("[CMD:RUN] python calc.py")), 1),
+    (in_text(5, between=Usage(input_tokens=1)), 1),
+    ([Text(BROKEN)] * 9, 0),  # no command in between: one output
+    # text and result of the same command
+    ([event for _ in range(4) for event in (LS, Text(BROKEN), failed())], 0),
+    ([event for _ in range(5) for event in (LS, Text(BROKEN), failed())], 1),
+    # a second error of its own is spoken of again
+    ([failed()] * 5 + [failed("KeyError: 'x'")] * 5, 2),
+    ([Text("I fixed the error."), LS] * 9, 0),
+]
+
+
+@pytest.mark.parametrize(("steps", "times"), ERRORS)
+def test_the_same_error_again(steps: Sequence[Step], times: int) -> None:
+    asked = fed(FIVE, steps)
+    assert [one.kind for one in asked] == ["steer"] * times
+    assert all(
+        one.message.startswith("You've hit the same error 5 times. This approach isn't working.") for one in asked
+    )
+
+
+LINES = [
+    ("ValueError: no", "ValueError: no"),
+    ("E   AssertionError: assert 1 == 2", "E AssertionError: assert 1 == 2"),
+    ("error: unknown option", "error: unknown option"),
+    ("error[E0382]: use of moved value", "error[E0382]: use of moved value"),
+    ("fatal: not a git repository", "fatal: not a git repository"),
+    ("FAILED tests/a.py::test_x - boom", "FAILED tests/a.py::test_x - boom"),
+    ("sh: 1: foo: command not found", "sh: 1: foo: command not found"),
+    ("cat: x: No such file or directory", "cat: x: No such file or directory"),
+    ("I will look at the error now", None),
+    ("0 errors", None),
+    ("def test_error():", None),
+    ("Errors: none of them", None),
+    ("", None),
+]
+
+
+@pytest.mark.parametrize(("line", "error"), LINES)
+def test_the_error_of_a_line(line: str, error: str | None) -> None:
+    assert error_of(line) == error
+
+
+def test_a_flood_of_different_errors_stays_small() -> None:
+    state = FIVE.begin()
+    for number in range(3_000):
+        state, _ = FIVE.step(state, failed(f"ValueError: {number} apples"), NO_FACTS, 0.0)
+        state, _ = FIVE.step(state, Text(f"$ x\nValueError: {number} pears"), NO_FACTS, 0.0)
+    assert len(state.returned) <= 128
+    assert len(state.told) <= 128
+
+
+def test_it_does_not_speak_for_ever() -> None:
+    asked = fed(FIVE, [failed(f"ValueError: {n // 5} apples") for n in range(500)])
+    assert len(asked) == 16
+
+
+# -- budget ------------------------------------------------------------------------------------------------------------
+
+TEN = Budget(limits=(Limit(name="Session", limit_usd=10.0),), model="claude-sonnet-4")
+DOLLARS = Usage(output_tokens=1_000_000)  # 15 of them
+
+
+def test_the_budget_is_exceeded_by_the_sum() -> None:
+    half = Usage(cost_usd=5.0)
+    assert told(TEN, [half, half]) == []
+    assert told(TEN, [half, half, Usage(cost_usd=0.01)]) == [("stop", "Session cost $10.01 exceeds budget $10.00.")]
+
+
+def test_the_sample_of_the_scenario() -> None:
+    assert told(TEN, [DOLLARS]) == [("stop", "Session cost $15.00 exceeds budget $10.00.")]
+
+
+def test_the_first_limit_exceeded_is_named() -> None:
+    limits = (
+        Limit(name="Session", limit_usd=10.0),
+        Limit(name="Feature", limit_usd=25.0, spent_usd=24.0),
+        Limit(name="Project", limit_usd=200.0, spent_usd=100.0),
+    )
+    asked = told(Budget(limits=limits), [Usage(cost_usd=2.0)])
+    assert asked == [("stop", "Feature cost $26.00 exceeds budget $25.00.")]
+
+
+def test_an_unknown_price_counts_at_the_stated_one() -> None:
+    ((kind, text),) = told(Budget(limits=TEN.limits, model="who-knows"), [DOLLARS])
+    assert kind == "stop"
+    assert text.startswith("Session cost $15.00 exceeds budget $10.00. No price is known for 1 calls")
+    assert "$3/M in and $15/M out" in text
+
+
+def test_ten_cents_a_hundred_times_are_ten_dollars() -> None:
+    assert told(TEN, [Usage(cost_usd=0.1)] * 100) == []
+
+
+@pytest.mark.parametrize("event", [Text("x"), LS, failed(), Finished(), None])
+def test_other_events_cost_nothing(event: Event | None) -> None:
+    assert told(Budget(limits=(Limit(name="Session", limit_usd=0.0),)), [event]) == []
