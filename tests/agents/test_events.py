@@ -79,6 +79,20 @@ def test_lone_surrogates_never_come_through() -> None:
     json.dumps([call.name, dict(call.input), text.text], ensure_ascii=False).encode("utf-8")
 
 
+@pytest.mark.parametrize(
+    ("escaped", "text"),
+    [
+        (r"\u001b[32m== 4 passed in 0.1s ==\u001b[0m", "== 4 passed in 0.1s =="),
+        (r"a\u0000b\u0007", "ab"),
+        (r"one\r\ntwo\rthree\tfour", "one\ntwo\nthree\tfour"),
+        (r"\u001b]0;a title\u0007text", "text"),
+    ],
+)
+def test_what_only_a_terminal_understands_is_left_out(escaped: str, text: str) -> None:
+    assert event_from_line(f'{{"type": "text", "text": "{escaped}"}}') == Text(text)
+    assert event_from_line(f'{{"type": "tool_result", "output": "{escaped}"}}') == ToolResult(output=text)
+
+
 def test_a_number_with_too_many_digits_is_text() -> None:
     assert isinstance(event_from_line('{"type": "usage", "input_tokens": ' + "9" * 5000 + "}"), Text)
 

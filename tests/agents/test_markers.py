@@ -124,3 +124,14 @@ def test_without_prefixes_tool_calls_and_results_tell() -> None:
         Usage(input_tokens=1),
     ]
     assert rows_of(quiet) == (["file_write/tool", "cmd_run/tool", "test_run/output"], False)
+
+
+def test_rows_come_to_an_end() -> None:
+    flood = [Text("\n".join(["[CMD:RUN] ls"] * 700)) for _ in range(20)]
+    actions = Actions()
+    found: list[object] = []
+    for event in flood:
+        actions, more = actions.after(event)
+        found += [row["type"] for row in more]
+    assert found == ["cmd_run"] * 5000 + ["rows_left_out"]
+    assert actions.structured

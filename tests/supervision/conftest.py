@@ -24,7 +24,7 @@ for line in sys.stdin:
         print("interrupted")
         sys.exit(0)
     print("told:", word)
-    if word.startswith("Still stuck"):
+    if word.startswith(("Still stuck", "IMPORTANT", "You've hit")):
         sys.exit(0)
 """
 
@@ -67,7 +67,7 @@ class SteeredTurn(Turn):
 
 
 class SteeredAgent(Agent):
-    """Gives some events, then listens for messages until it is told to end."""
+    """Gives some events, then listens for messages until it is interrupted or told something that matters."""
 
     name = "steered"
     capabilities = Capabilities(steer=True, interrupt=True, usage=True)

@@ -4,7 +4,6 @@ The seam is described in ``docs/command-agent.md``. Source: house plan, section 
 """
 
 import os
-import re
 import shutil
 import time
 from collections import deque
@@ -14,7 +13,7 @@ from typing import Any
 
 from agent_harness.agents import limits
 from agent_harness.agents.base import Agent, Brief, Capabilities, Turn
-from agent_harness.agents.events import Event, Finished, Text, event_from_line
+from agent_harness.agents.events import Event, Finished, Text, event_from_line, plain
 from agent_harness.agents.registry import words_of
 from agent_harness.errors import ConfigurationError, ToolMissing
 from agent_harness.kernel import process
@@ -23,16 +22,10 @@ LINGER_SECONDS = 10.0  # how long a program may live on after its ``finished`` e
 BLOCK_CHARACTERS = 32_768  # lines that are there already are handed out together, up to about this much
 ERROR_LINES = 8  # of the end of a failed program's output, searched for a rate limit
 
-_TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[@-Z\\-_])")
-_CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127))
-
 
 def line_of(data: bytes) -> str:
-    """A line of output as text: UTF-8 with what is not replaced, without terminal codes and control characters."""
-    text = data.decode("utf-8", "replace").strip("\r\n")
-    if "\x1b" in text:
-        text = _TERMINAL.sub("", text)
-    return text if text.isprintable() else text.translate(_CONTROLS).replace("\r", "\n")
+    """A line of output as plain text; bytes that are not UTF-8 are replaced."""
+    return plain(data.decode("utf-8", "replace").strip("\r\n"))
 
 
 def environment_of(brief: Brief) -> dict[str, str]:

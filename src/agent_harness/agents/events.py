@@ -4,8 +4,12 @@ Monitors, logs and protocols see these and never a client. Source: house plan, s
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+_TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[@-Z\\-_])")
+_CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ def event_from(record: Mapping[str, object]) -> Event | None:
     """The event that a JSON object of the command seam names by its ``type``; ``None`` when it names none.
 
     Wrong types never raise: a count that is not a number of tokens is 0, a text that is not a text is "". What comes
-    out can always be written as UTF-8 and as JSON: lone surrogates are replaced, deep nesting is cut.
+    out can always be shown, and written as UTF-8 and as JSON: texts are ``plain``, deep nesting is cut.
     """
     kind = record.get("type")
     make = _MAKERS.get(kind) if isinstance(kind, str) else None
@@ -109,13 +113,21 @@ def _amount(value: object) -> float | None:
     return float(value) if number else None  # type: ignore[arg-type]
 
 
-def _writable(text: str) -> str:
-    """The text without lone surrogates, which JSON escapes may carry and UTF-8 may not."""
+def plain(text: str) -> str:
+    """The text without terminal codes, control characters and lone surrogates, which JSON may carry and UTF-8 may not.
+
+    A carriage return inside it ends a line.
+    """
+    if "\x1b" in text:
+        text = _TERMINAL.sub("", text)
+    if text.isprintable():
+        return text
+    text = text.translate(_CONTROLS).replace("\r\n", "\n").replace("\r", "\n")
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _text(value: object) -> str:
-    return _writable(value) if isinstance(value, str) else ""
+    return plain(value) if isinstance(value, str) else ""
 
 
 def _optional_text(value: object) -> str | None:
@@ -124,7 +136,7 @@ def _optional_text(value: object) -> str | None:
 
 def _plain(value: object, depth: int = 12) -> object:
     if isinstance(value, str):
-        return _writable(value)
+        return plain(value)
     if isinstance(value, dict):
         return {_text(k): _plain(v, depth - 1) for k, v in value.items()} if depth else "..."
     if isinstance(value, list):

@@ -13,6 +13,7 @@ from agent_harness.agents.events import Event, Text, ToolCall, ToolResult
 Row = dict[str, object]
 
 LIMIT = 2000  # characters of one value that a row keeps
+MOST_ROWS = 5000  # of one session; an agent may print prefixes without end
 
 _LINE = re.compile(
     r"[\s>*`-]{0,12}\[(?P<kind>FILE:READ|FILE:WRITE|CMD:RUN|CMD:OUTPUT|CMD:EXIT"
@@ -86,6 +87,7 @@ class Actions:
     """Which prefixes were seen so far, so that a tool call is no second row for what a prefix has told already."""
 
     prefixed: frozenset[str] = field(default_factory=frozenset)
+    given: int = 0  # rows so far
 
     @property
     def structured(self) -> bool:
@@ -93,7 +95,20 @@ class Actions:
         return bool(self.prefixed)
 
     def after(self, event: Event) -> tuple["Actions", tuple[Row, ...]]:
-        """What is known after the event, and the rows it gives, each with the ``source`` it was read from."""
+        """What is known after the event, and the rows it gives, each with the ``source`` it was read from.
+
+        After ``MOST_ROWS`` one last row of type ``rows_left_out`` says so, and no more come.
+        """
+        known, rows = self._rows(event)
+        if not rows:
+            return known, ()
+        room = MOST_ROWS - self.given
+        if len(rows) > room:
+            last: Row = {"type": "rows_left_out", "source": "harness"}
+            rows = (*rows[:room], last) if room >= 0 else ()
+        return replace(known, given=min(self.given + len(rows), MOST_ROWS + 1)), rows
+
+    def _rows(self, event: Event) -> tuple["Actions", tuple[Row, ...]]:
         if isinstance(event, Text):
             return self._after_text(event.text)
         row = row_of_call(event) if isinstance(event, ToolCall) else None

@@ -196,7 +196,7 @@ class _Listening:
 
     def _wait(self) -> float:
         now = time.monotonic()
-        ends = [POLL_SECONDS, self._next_poll - now if self._next_poll > now else POLL_SECONDS]
+        ends = [self._next_poll - now]
         deadline = self._watch.deadline()
         if deadline is not None:
             ends.append((deadline - self._at()) * clock.time_scale() + 0.001)
@@ -258,11 +258,11 @@ class _Listening:
 
     def _poll(self) -> None:
         now = time.monotonic()
-        if now < self._next_poll or (self._ending and self._ending[0] == PAUSE):
+        if now < self._next_poll:
             return
         self._next_poll = now + POLL_SECONDS
         request = self._stop_requested()
-        if request is None:
+        if request is None or (PAUSE, request) == self._ending:
             return
         self._stop(PAUSE, request)
         if request == PAUSE and self._open_calls:
