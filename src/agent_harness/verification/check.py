@@ -1,0 +1,179 @@
+"""The commands that a project is checked with: how they are read, and how a test run is made to report.
+
+Plain pytest commands (``pytest``, ``python -m pytest``, ``poetry run pytest``, ``coverage run -m pytest``) get our
+options; everything that needs a shell gets the same options through ``PYTEST_ADDOPTS``; other runners write JUnit XML
+to the place that ``{report}`` stands for.
+"""
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+WITNESS = "agent_harness_witness"
+LAUNCHERS = frozenset({"poetry", "uv", "pdm", "hatch", "pipenv", "rye", "pixi"})
+_WRAPPERS = frozenset({"timeout", "nice", "stdbuf", "env", "xvfb-run", "coverage"})
+_PYTEST = frozenset({"pytest", "py.test"})
+_PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
+_VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_REPORT, _TEST_FILE = "{report}", "{test_file}"
+_VALUED = "-c --config-file -o -p -k -m -W --rootdir --confcutdir --ignore --deselect --basetemp"
+_TAKES_VALUE = frozenset(_VALUED.split())
+_KEEP_GOING = ("--maxfail=0", "--continue-on-collection-errors")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command line as far as the harness understands it."""
+
+    text: str
+    variables: tuple[tuple[str, str], ...] = ()  # NAME=value written in front
+    words: tuple[str, ...] = ()  # empty when only a shell can read it
+    program: int = 0  # the word that names the interpreter or the runner
+    arguments: int = 1  # where the runner's own arguments begin
+    pytest: bool = False  # our options can be added to the words
+
+    @property
+    def reports_itself(self) -> bool:
+        """The command names the place of its report and may be any runner."""
+        return _REPORT in self.text
+
+    @property
+    def launched(self) -> bool:
+        """A launcher such as ``poetry run`` stands in front of the program."""
+        return self.program > 0 and _name(self.words[0]) in LAUNCHERS
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        """The words up to and including the program: what is resolved before the agent starts."""
+        return self.words[: self.program + 1]
+
+
+def parse(text: str) -> Command:
+    """The command in ``text``; anything with shell syntax keeps its text and has no words."""
+    if _needs_shell(text):
+        return Command(text=text)
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return Command(text=text)
+    variables: list[tuple[str, str]] = []
+    while words and (match := _VARIABLE.fullmatch(words[0])):
+        variables.append((match[1], match[2]))
+        words.pop(0)
+    start = _program_start(words)
+    program, arguments = _runner_at(words, start) or (0, 0)
+    if not arguments and start and _name(words[0]) in LAUNCHERS and not words[start].startswith("-"):
+        program = start
+    return Command(
+        text=text,
+        variables=tuple(variables),
+        words=tuple(words),
+        program=program,
+        arguments=arguments or program + 1,
+        pytest=arguments > 0,
+    )
+
+
+def _program_start(words: Sequence[str]) -> int:
+    """The first word that can name the program: behind ``poetry run``, ``timeout`` and their like."""
+    first = _name(words[0]) if words else ""
+    if first in LAUNCHERS and "run" in words[:-1]:
+        return words.index("run") + 1
+    return 1 if first in _WRAPPERS and len(words) > 1 else 0
+
+
+def _runner_at(words: Sequence[str], start: int) -> tuple[int, int] | None:
+    """Where the program word of pytest stands, and where pytest's own arguments begin; ``None`` for other commands."""
+    if start == 0 and words and _name(words[0]) not in _PYTEST and not _PYTHON.match(_name(words[0])):
+        return None
+    for at in range(start, len(words)):
+        if _name(words[at]) in _PYTEST and (start or at == 0):
+            return at, at + 1
+        if tuple(words[at : at + 2]) == ("-m", "pytest"):
+            programs = [i for i in range(at) if _PYTHON.match(_name(words[i])) or _name(words[i]) == "coverage"]
+            return (programs[-1], at + 2) if programs else None
+    return None
+
+
+def _name(word: str) -> str:
+    return PurePath(word).name
+
+
+def _needs_shell(text: str) -> bool:
+    """True when a character outside quotes means something to ``sh``; braces and brackets do not, as in test ids."""
+    quote, skip = "", False
+    for at, character in enumerate(text):
+        if skip:
+            skip = False
+        elif quote == "'":
+            quote = "" if character == "'" else quote
+        elif character == "\\":
+            skip = True
+        elif quote == '"':
+            if character in "$`":
+                return True
+            quote = "" if character == '"' else quote
+        elif character in "'\"":
+            quote = character
+        elif character in "|&;<>()$`*?\n" or (character in "~#" and (at == 0 or text[at - 1].isspace())):
+            return True
+    return bool(quote)
+
+
+def report_options(report: str, cache: str, *, keep_going: bool) -> list[str]:
+    """The pytest options that make a run report: JUnit XML with files, our witness, no state of earlier runs.
+
+    ``keep_going`` is for a suite: a stub that fails, or a test module that cannot be imported yet, stops nobody else.
+    """
+    options = [f"--junitxml={report}", "-o", "junit_family=xunit1", "-o", "junit_logging=no"]
+    options += ["-o", f"cache_dir={cache}", "-p", WITNESS]
+    return options + (list(_KEEP_GOING) if keep_going else [])
+
+
+def with_report(
+    command: Command, words: Sequence[str], report: str, options: Sequence[str]
+) -> tuple[str | list[str], dict[str, str]]:
+    """What to start, and the variables to add, so that the run writes its report to ``report``.
+
+    ``words`` are the command's words with the program already resolved; they are ignored when a shell is needed.
+    """
+    variables = dict(command.variables)
+    if command.pytest:
+        words = [word.replace(_REPORT, report) for word in words]
+        end = words.index("--") if "--" in words else len(words)
+        return [*words[:end], *options, *words[end:]], variables
+    if command.reports_itself:
+        return (
+            [word.replace(_REPORT, report) for word in words]
+            if words
+            else command.text.replace(_REPORT, shlex.quote(report))
+        ), variables
+    return list(words) or command.text, {**variables, "PYTEST_ADDOPTS": shlex.join(options)}
+
+
+def feature_command(template: str | None, full: str, test_files: str | Iterable[str]) -> str:
+    """The command that runs one feature's own tests (C22).
+
+    ``{test_file}`` of the template, else the full command with its test paths replaced. A full command that is not a
+    plain pytest command cannot be narrowed; ``ValueError`` says so.
+    """
+    files = [test_files] if isinstance(test_files, str) else list(test_files)
+    named = shlex.join(files)
+    if template:
+        return template.replace(_TEST_FILE, named) if _TEST_FILE in template else template
+    command = parse(full)
+    if not command.pytest:
+        raise ValueError("the feature command cannot be derived; set testing.feature with {test_file}")
+    own, rest = command.words[: command.arguments], command.words[command.arguments :]
+    kept = [word for before, word in zip(("", *rest), rest, strict=False) if not _is_test_path(before, word)]
+    variables = [f"{name}={shlex.quote(value)}" for name, value in command.variables]
+    return " ".join([*variables, shlex.join([*own, *kept, *files])])
+
+
+def _is_test_path(before: str, word: str) -> bool:
+    """True for a path that the command tests; the value of an option is none."""
+    if word.startswith("-") or before in _TAKES_VALUE:
+        return False
+    return "/" in word or "::" in word or word.endswith(".py") or word in {"tests", "test", "."}

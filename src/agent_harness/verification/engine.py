@@ -1,0 +1,295 @@
+"""Judges a candidate commit: did the work really pass, and did nothing that passed before stop passing?
+
+The order answers the common failure first: rules, the feature's own tests, the whole suite, the same tests on the code
+before, lint. In the suite the tests of the way back judge the candidate's code; in the red proof the candidate's tests
+judge the code of the way back. Source: features.md section O, C54, C55, C61, C62.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from agent_harness.errors import Interrupted
+from agent_harness.kernel.git import Git
+from agent_harness.verification.changes import Changes, between
+from agent_harness.verification.duty import duty_of
+from agent_harness.verification.environment import IN_PLACE, Environment, resolve
+from agent_harness.verification.guard import Duty, Survey, is_read, survey
+from agent_harness.verification.running import NOT_FOUND, Stop, execute, execute_plain, place_for, run_tests
+from agent_harness.verification.verdict import CRITICAL, IMPORTANT, WARN, Finding, TestRun, Verdict, passed
+from agent_harness.verification.workspace import Overlay
+
+__all__ = ["Environment", "Finding", "Options", "TestRun", "Verdict", "judge", "passed", "resolve", "run_tests"]
+
+Step = Callable[[str, str], object]
+_NAMED = 5  # ids written out in a message; all of them are in the data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How strict a judgement is."""
+
+    requires_red: bool = True  # the feature's own tests must not pass on the code before
+    lint_rejects: bool = False
+    timeout_seconds: float = 1800.0  # of each command
+
+
+def judge(
+    git: Git,
+    *,
+    base: str,
+    candidate: str,
+    environment: Environment,
+    proof: str | None = None,
+    suite: str | None = None,
+    lint: str | None = None,
+    test_files: Collection[str] = (),
+    protected: Collection[str] = (),
+    baseline: Collection[str] = (),
+    red_base: str | None = None,
+    options: Options | None = None,
+    on_step: Step | None = None,
+    stop: Stop | None = None,
+) -> Verdict:
+    """The verdict on ``candidate``; ``base`` is the last commit that the harness accepted.
+
+    ``git.root`` is the project. ``proof`` runs the assigned feature's own tests, which are ``test_files`` (files,
+    folders or node ids); ``protected`` are those of features that pass already; ``baseline`` are the ids known to pass.
+    ``red_base`` is the code before the feature was begun, when that is not ``base``. A command of ``None`` is left out.
+    ``on_step`` hears (step, "started" | "passed" | "failed"). Raises ``Interrupted`` when ``stop`` says so.
+    """
+    changes = between(git, base, candidate, wanted=is_read)
+    duty = duty_of(
+        git,
+        base,
+        changes,
+        commands=[command for command in (proof, suite) if command],
+        test_files=test_files,
+        protected=protected,
+        import_roots=["" if root == "." else root for root in environment.mapped().roots],
+    )
+    case = _Case(
+        git=git,
+        base=base,
+        candidate=candidate,
+        environment=environment,
+        options=options or Options(),
+        on_step=on_step or (lambda *_: None),
+        stop=stop,
+        duty=duty,
+    )
+    steps = (
+        lambda: case.rules(changes),
+        lambda: case.green(proof),
+        lambda: case.whole(suite, baseline),
+        lambda: case.before(proof, red_base or base),
+        lambda: case.style(lint),
+    )
+    for step in steps:
+        step()
+        if case.rejected:
+            break
+    return case.verdict()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Case:
+    """One judgement while it is made."""
+
+    git: Git
+    base: str
+    candidate: str
+    environment: Environment
+    options: Options
+    on_step: Step
+    stop: Stop | None
+    duty: Duty
+    survey: Survey = field(default_factory=Survey)
+    findings: list[Finding] = field(default_factory=list)
+    runs: dict[str, TestRun] = field(default_factory=dict)
+    regressions: tuple[str, ...] = ()
+    flaky: tuple[str, ...] = ()
+
+    @property
+    def rejected(self) -> bool:
+        return any(finding.severity == CRITICAL for finding in self.findings)
+
+    def find(self, code: str, severity: str, message: str, **facts: object) -> None:
+        self.findings.append(Finding(code, severity, message, facts))
+
+    # ---- steps -------------------------------------------------------------------------------------------------
+
+    def rules(self, changes: Changes) -> None:
+        """What the candidate changes around its tests, and what changed around the interpreter."""
+        self.on_step("guard", "started")
+        self.survey = survey(changes, self.duty)
+        self.findings += [*self.environment.changes(), *self.survey.findings]
+        if self.environment.isolation == IN_PLACE:
+            self.find("not_isolated", WARN, "The tests ran in the project's folder, not on the commit alone.")
+        elif changes.submodules:
+            where = sorted(changes.submodules)
+            self.find(
+                "submodules_empty", WARN, f"Submodules were empty folders in the checkout: {where[0]}.", paths=where
+            )
+        self._ended("guard")
+
+    def green(self, command: str | None) -> None:
+        """The feature's own tests pass on the candidate."""
+        if command is None:
+            return
+        run = self._run("proof", command)
+        for note in run.notes:
+            self.find("link_refused", WARN, f"{note}.")
+        if not passed(run):
+            failing = sorted(run.report.failing) if run.report else []
+            why = run.problem or ("" if failing else "no test passed")
+            message = "Feature test failed when harness ran it." + (f" The reason: {why}." if why else "")
+            self.find("proof_failed", CRITICAL, message, failing=failing, problem=run.problem, exit_code=run.exit_code)
+        self._ended("proof")
+
+    def whole(self, command: str | None, baseline: Collection[str]) -> None:
+        """The whole suite, once: nothing of the baseline stopped passing."""
+        if command is None:
+            return
+        overlays = [Overlay(self.base, self.survey.kept)]
+        self._suite("suite", command, overlays, baseline)
+        if self.survey.reaches_out and not self.rejected and self.environment.isolation != IN_PLACE:
+            self._suite("cross-check", command, [Overlay(self.base, self.survey.test_side)], baseline)
+
+    def before(self, command: str | None, red_base: str) -> None:
+        """The candidate's tests do not pass on the code before."""
+        if command is None or not self.options.requires_red:
+            return
+        if self.environment.isolation == IN_PLACE:
+            self.find("red_proof_skipped", WARN, "In place, the tests cannot be run on the code before.")
+            return
+        side = self.survey.test_side
+        if red_base != self.base:
+            side = survey(between(self.git, red_base, self.candidate, wanted=lambda _: False), self.duty).test_side
+        run = self._run("red", command, commit=red_base, overlays=[Overlay(self.candidate, side)])
+        proof = self.runs["proof"].report
+        proven = proof.passing if proof else frozenset()
+        if run.report is not None and proven <= run.report.passing:
+            message = "The feature's tests also pass on the code before the session; they prove nothing."
+            self.find("proof_not_red", CRITICAL, message, tests=sorted(proven))
+        self._ended("red")
+
+    def style(self, command: str | None) -> None:
+        """The linter's exit status; a linter that is not there is named and rejects nothing (C55)."""
+        if command is None:
+            return
+        self.on_step("lint", "started")
+        with place_for(self.git, self.candidate, environment=self.environment) as space:
+            limit = self.options.timeout_seconds
+            run = execute_plain(space, command, environment=self.environment, timeout_seconds=limit, stop=self.stop)
+        self._interrupted()
+        self.runs["lint"] = run
+        if run.exit_code in (None, 126, NOT_FOUND) or "No module named" in run.output[-400:]:
+            self.find("lint_unavailable", WARN, f"lint unavailable: {command}", problem=run.problem)
+        elif run.exit_code:
+            severity = CRITICAL if self.options.lint_rejects else WARN
+            self.find("lint", severity, "Lint errors introduced. Agent should fix.", exit_code=run.exit_code)
+        self._ended("lint")
+
+    # ---- parts -------------------------------------------------------------------------------------------------
+
+    def _run(
+        self,
+        name: str,
+        command: str,
+        *,
+        commit: str | None = None,
+        overlays: Sequence[Overlay] = (),
+        keep_going: bool = False,
+        select: Collection[str] = (),
+    ) -> TestRun:
+        self.on_step(name, "started")
+        with place_for(self.git, commit or self.candidate, environment=self.environment, overlays=overlays) as space:
+            run = execute(
+                space,
+                command,
+                environment=self.environment,
+                timeout_seconds=self.options.timeout_seconds,
+                keep_going=keep_going,
+                select=select,
+                stop=self.stop,
+            )
+        self._interrupted()
+        self.runs[name] = run
+        return run
+
+    def _suite(self, name: str, command: str, overlays: Sequence[Overlay], baseline: Collection[str]) -> None:
+        run = self._run(name, command, overlays=overlays, keep_going=True)
+        if run.report is None or not run.report.cases:
+            why = run.problem or "it ran no test"
+            self.find("suite_failed", CRITICAL, f"The whole suite could not be judged: {why}.", problem=run.problem)
+        else:
+            counted = {node for node in baseline if not self._is_own(node)}
+            self._compare(name, command, overlays, counted - run.report.passing)
+        self._ended(name)
+
+    def _compare(self, name: str, command: str, overlays: Sequence[Overlay], failing: Collection[str]) -> None:
+        """Newly failing tests get one more try before they count (C62)."""
+        if not failing:
+            return
+        again = self._run(f"{name} again", command, overlays=overlays, keep_going=True, select=failing)
+        recovered = again.report.passing & set(failing) if again.report else frozenset()
+        self.flaky = tuple(sorted({*self.flaky, *recovered}))
+        if recovered:
+            self.find("flaky_test", IMPORTANT, f"Flaky: {_listed(recovered)} passed when run again.", tests=self.flaky)
+        self.regressions = tuple(sorted(set(failing) - recovered))
+        if self.regressions:
+            message = f"Regression: {_listed(self.regressions)} tests now failing"
+            self.find("regression", CRITICAL, message, tests=self.regressions, check=name)
+
+    def _is_own(self, node: str) -> bool:
+        """A test of the assigned feature is judged by the proof, unless a verified feature shares it (C23)."""
+        own = any(_holds(file, node) for file in self.duty.test_files)
+        return own and not any(_holds(file, node) for file in self.duty.protected)
+
+    def _ended(self, step: str) -> None:
+        self.on_step(step, "failed" if self.rejected else "passed")
+
+    def _interrupted(self) -> None:
+        if self.stop is not None and self.stop():
+            raise Interrupted("verification was stopped")
+
+    # ---- answer ------------------------------------------------------------------------------------------------
+
+    def verdict(self) -> Verdict:
+        proof, suite = self.runs.get("proof"), self.runs.get("suite")
+        outcomes: dict[str, bool] = {}
+        for run in (proof, suite):
+            if run and run.report:
+                outcomes.update({node: outcome == "passed" for node, outcome in run.report.cases.items()})
+        proven = proof.report.passing if proof and proof.report else frozenset()
+        if self.survey.kept:  # the suite ran with older versions, under which new tests may not find what they need
+            outcomes.update(dict.fromkeys(proven, True))
+        elif lost := sorted(node for node in proven if not outcomes[node]):
+            self.find("fails_in_suite", IMPORTANT, f"{_listed(lost)} passed alone and failed in the suite.", tests=lost)
+        outcomes.update(dict.fromkeys(self.flaky, True))
+        return Verdict(
+            accepted=not self.rejected,
+            findings=tuple(self.findings),
+            base=self.base,
+            candidate=self.candidate,
+            proof=proof,
+            suite=suite,
+            red=self.runs.get("red"),
+            lint=self.runs.get("lint"),
+            regressions=self.regressions,
+            flaky=self.flaky,
+            passing=frozenset(node for node, good in outcomes.items() if good),
+            total=len(outcomes),
+        )
+
+
+def _holds(file: str, node: str) -> bool:
+    """True when a node id lies in this file, folder or node."""
+    place = file.rstrip("/")
+    return node == place or node.startswith((f"{place}::", f"{place}/", f"{place}["))
+
+
+def _listed(nodes: Collection[str]) -> str:
+    named = sorted(nodes)
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return ", ".join(named[:_NAMED]) + more

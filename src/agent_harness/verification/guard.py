@@ -1,0 +1,249 @@
+"""Rules on what a candidate changes around its tests, before anything of it is run.
+
+Values in, findings out; ``survey`` is the front door. A ``CRITICAL`` finding rejects. Paths are relative to the
+project.
+Source: features.md C54, features-scenarios.md S08.
+"""
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from agent_harness.verification import reach, sources
+from agent_harness.verification.changes import Change, Changes
+from agent_harness.verification.runner_config import harm, is_conftest, is_runner_config, is_test_file
+from agent_harness.verification.shadowing import shadows
+from agent_harness.verification.verdict import CRITICAL, IMPORTANT, WARN, Finding
+
+_TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs"})
+_KNOWS_TESTS = re.compile(
+    rb"PYTEST_CURRENT_TEST|PYTEST_VERSION|AGENT_HARNESS_WITNESS|\b_pytest\b|['\"]pytest['\"] in sys\.modules|os\._exit"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duty:
+    """What the session was given to do, and what it must leave alone."""
+
+    test_files: Collection[str] = ()  # of the assigned feature: files, folders or node ids
+    protected: Collection[str] = ()  # of features that pass already: files, folders or node ids
+    import_roots: Collection[str] = ("",)  # folders from which the interpreter imports
+    runner_files: Collection[str] = ()  # files that the test commands themselves name
+    plugins: Collection[str] = ()  # module names that the base loads into its test runner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What the rules say, and which files belong to the test side."""
+
+    findings: tuple[Finding, ...] = ()
+    test_side: tuple[str, ...] = ()  # changed paths of tests and what they stand on
+    kept: tuple[str, ...] = ()  # changed paths of which the suite uses the version from the way back
+    reaches_out: bool = field(default=False)  # test code does things beyond itself
+
+    @property
+    def rejects(self) -> bool:
+        return any(finding.severity == CRITICAL for finding in self.findings)
+
+
+def is_read(path: str) -> bool:
+    """True for paths whose content the rules look at."""
+    pure = PurePosixPath(path)
+    return pure.suffix in {".py", ".pth"} or pure.name == "entry_points.txt" or is_runner_config(path)
+
+
+def file_of(node: str) -> str:
+    """The file of a node id (``tests/test_a.py::test_x``)."""
+    return node.partition("::")[0].rstrip("/")
+
+
+def belongs(path: str, nodes: Collection[str]) -> bool:
+    """True when ``path`` is one of the files of these nodes, or lies in one of their folders."""
+    return any(path == file or path.startswith(file + "/") for file in map(file_of, nodes))
+
+
+def survey(changes: Changes, duty: Duty) -> Survey:
+    """The findings on a candidate, and the classification of its changed files."""
+    sides = {change.path: _Kind(change.path, changes, duty) for change in changes.files}
+    findings = [finding for change in changes.files for finding in _judge(change, sides[change.path], changes, duty)]
+    findings += _own_tests(changes, duty)
+    out = [(c.path, reason) for c in changes.files if sides[c.path].test_side for reason in _reaching(c)]
+    if out:
+        where = sorted({path for path, _ in out})
+        message = f"{where[0]} does things beyond its own tests: {out[0][1]}"
+        findings.append(Finding("test_reaches_out", IMPORTANT, message, {"files": where, "reasons": out[:20]}))
+    return Survey(
+        findings=tuple(findings),
+        test_side=tuple(path for path, kind in sides.items() if kind.test_side),
+        kept=tuple(path for path, kind in sides.items() if kind.kept),
+        reaches_out=bool(out),
+    )
+
+
+class _Kind:
+    """To which side a changed path belongs."""
+
+    def __init__(self, path: str, changes: Changes, duty: Duty) -> None:
+        self.own = belongs(path, duty.test_files)
+        self.shared = self.own and belongs(path, duty.protected)
+        self.conftest = is_conftest(path) or _module_names(path) & set(duty.plugins) != set()
+        self.config = is_runner_config(path)
+        self.runner = path in duty.runner_files
+        self.test = is_test_file(path) or self.own or belongs(path, duty.protected)
+        folders = set(PurePosixPath(path).parts[:-1])
+        self.support = not (self.test or self.conftest or self.config) and bool(folders & _TEST_FOLDERS)
+        self.was_there = path in changes.before
+        self.test_side = self.test or self.conftest or self.support
+        self.kept = self.conftest or self.shared or (self.support and self.was_there) or self.runner
+
+
+def _module_names(path: str) -> set[str]:
+    """The dotted names by which a Python file can be imported, from any folder above it."""
+    parts = PurePosixPath(path).with_suffix("").parts if path.endswith(".py") else ()
+    parts = parts[:-1] if parts[-1:] == ("__init__",) else parts
+    return {".".join(parts[at:]) for at in range(len(parts))}
+
+
+def _judge(change: Change, kind: _Kind, changes: Changes, duty: Duty) -> Iterator[Finding]:
+    """The findings on one changed path."""
+    if why := shadows(change, changes, duty.import_roots):
+        message = f"{change.path} is not accepted: {why}; another name avoids this."
+        yield Finding("shadowing_file", CRITICAL, message, {"path": change.path, "reason": why})
+    if kind.runner:
+        yield _config(change, "a test command runs it")
+    elif kind.conftest:
+        yield from _conftest(change)
+    elif kind.config:
+        yield from _configuration(change)
+    elif kind.shared:
+        yield from _shared_test(change, duty)
+    elif kind.test and kind.was_there and not kind.own:
+        yield from _older_test(change)
+    elif kind.support and kind.was_there:
+        yield from _support(change)
+    elif not kind.test_side:
+        yield from _product(change)
+
+
+def _older_test(change: Change) -> Iterator[Finding]:
+    if change.status == "M" and not change.link and sources.same(change.before, change.after):
+        return
+    word = "deletes" if change.status == "D" else "changes"
+    yield _protected(change, f"The session {word} {change.path}, a test that does not belong to its feature.")
+
+
+def _protected(change: Change, message: str, reasons: Collection[str] = ()) -> Finding:
+    return Finding("protected_test_changed", CRITICAL, message, {"path": change.path, "reasons": list(reasons)})
+
+
+def _shared_test(change: Change, duty: Duty) -> Iterator[Finding]:
+    """A file that also holds tests of features that pass already: only additions and the own tests may differ."""
+    if change.status == "A":
+        return
+    before, after = sources.parse(change.before), sources.parse(change.after)
+    if change.link or before is None or after is None:
+        yield _protected(change, f"{change.path} also holds tests of verified features and can no longer be read.")
+        return
+    own = {node.partition("::")[2].split("[")[0] for node in duty.test_files if file_of(node) == change.path}
+    reasons = sources.changed(before, after, free=own - {""})
+    if reasons:
+        message = f"{change.path} also holds tests of verified features, and {', '.join(reasons[:5])} changed."
+        yield _protected(change, message, reasons)
+
+
+def _support(change: Change) -> Iterator[Finding]:
+    """What older tests stand on: Python may only be added to; other files are kept as they were and named."""
+    if PurePosixPath(change.path).suffix != ".py":
+        message = f"{change.path} changed; older tests were run with the version before."
+        yield Finding("test_support_changed", IMPORTANT, message, {"path": change.path})
+        return
+    before, after = sources.parse(change.before), sources.parse(change.after)
+    if change.link or before is None or after is None:
+        yield _protected(change, f"{change.path} stands under older tests and can no longer be read.")
+    elif reasons := sources.changed(before, after):
+        message = f"{change.path} stands under older tests, and {', '.join(reasons[:5])} changed."
+        yield _protected(change, message, reasons)
+
+
+def _config(change: Change, why: str) -> Finding:
+    message = f"{change.path} steers the test runner and may not change in a session: {why}."
+    return Finding("runner_config_changed", CRITICAL, message, {"path": change.path, "reason": why})
+
+
+def _conftest(change: Change) -> Iterator[Finding]:
+    if change.status == "D":
+        yield _config(change, "it was deleted")
+        return
+    after = sources.parse(change.after)
+    before = sources.parse(change.before) if change.status == "M" else None
+    if change.link or after is None or (change.status == "M" and before is None):
+        yield _config(change, "it cannot be read")
+        return
+    older = before.body if before else []
+    reasons = sources.changed(before, after) if before else []
+    reasons += reach.harm_in_conftest(sources.added(older, after.body))
+    if reasons:
+        yield _config(change, "; ".join(reasons[:3]))
+
+
+def _configuration(change: Change) -> Iterator[Finding]:
+    if change.link:
+        yield _config(change, "it is a link")
+        return
+    why = harm(change.path, change.before, change.after)
+    if why:
+        yield _config(change, why)
+
+
+def _product(change: Change) -> Iterator[Finding]:
+    """Product code that can tell whether it is being tested is worth a person's look."""
+    if PurePosixPath(change.path).suffix == ".pyc":
+        yield Finding("compiled_file", WARN, f"{change.path} is compiled code; it was left out.", {"path": change.path})
+    if change.after is None or not change.path.endswith(".py"):
+        return
+    new = {m.decode() for m in _KNOWS_TESTS.findall(change.after)} - {
+        m.decode() for m in _KNOWS_TESTS.findall(change.before or b"")
+    }
+    if new:
+        message = f"{change.path} knows about the test runner or ends the process by itself: {', '.join(sorted(new))}."
+        yield Finding("product_knows_tests", IMPORTANT, message, {"path": change.path, "names": sorted(new)})
+
+
+def _reaching(change: Change) -> list[str]:
+    after = sources.parse(change.after) if change.path.endswith(".py") else None
+    if after is None:
+        return []
+    before = sources.parse(change.before)
+    known = set(_without_lines(reach.reaches_out(before))) if before else set()
+    return [reason for reason in reach.reaches_out(after) if _without_line(reason) not in known]
+
+
+def _without_lines(reasons: list[str]) -> list[str]:
+    return [_without_line(reason) for reason in reasons]
+
+
+def _without_line(reason: str) -> str:
+    return re.sub(r"^line \d+ ", "", reason)
+
+
+def _own_tests(changes: Changes, duty: Duty) -> Iterator[Finding]:
+    """What the assigned feature's own tests look like, as far as this session wrote them."""
+    touched = {change.path: change for change in changes.files if change.status != "D"}
+    trees = {path: sources.parse(c.after) for path, c in touched.items() if path.endswith(".py")}
+    yield from _loading_plugins(trees, duty)
+    for node in sorted(set(duty.test_files)):
+        tree = trees.get(file_of(node))
+        if tree is not None and sources.asserts_nothing(tree, node.partition("::")[2] or None):
+            message = f"{node} asserts nothing that could fail."
+            yield Finding("trivial_test", IMPORTANT, message, {"test_file": node})
+
+
+def _loading_plugins(trees: Mapping[str, ast.Module | None], duty: Duty) -> Iterator[Finding]:
+    for path, tree in trees.items():
+        if tree is None or is_conftest(path) or not (is_test_file(path) or belongs(path, duty.test_files)):
+            continue
+        if sources.plugins_named(tree):
+            message = f"{path} loads plugins into the test runner (pytest_plugins)."
+            yield Finding("runner_config_changed", CRITICAL, message, {"path": path, "reason": "pytest_plugins"})

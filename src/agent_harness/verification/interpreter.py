@@ -1,0 +1,119 @@
+"""The interpreter behind a command: found before the agent starts, so that the agent cannot choose another one."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import process
+from agent_harness.verification.check import Command
+
+_MARK = "agent-harness-interpreter:"
+_PROBE = (
+    "import json, os, site, sys, sysconfig\n"
+    "paths = sysconfig.get_paths()\n"
+    "sites = [*getattr(site, 'getsitepackages', list)(), paths['purelib'], paths['platlib']]\n"
+    "sites += [site.getusersitepackages()] if hasattr(site, 'getusersitepackages') else []\n"
+    "print('"
+    + _MARK
+    + "' + json.dumps({'executable': sys.executable, 'prefix': sys.prefix, 'scripts': paths['scripts'],"
+    " 'sites': [p for p in dict.fromkeys(sites) if os.path.isdir(p)],"
+    " 'library': [paths['stdlib'], paths['platstdlib']]}))"
+)
+_LIMIT_SECONDS = 60.0
+_PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpreter:
+    """A Python installation or virtual environment."""
+
+    executable: str
+    prefix: str
+    scripts: str  # where its console scripts are
+    sites: tuple[str, ...]  # where its packages are
+    library: tuple[str, ...]  # where its standard library is
+
+
+def behind(command: Command, *, root: Path, variables: Mapping[str, str]) -> Interpreter | None:
+    """The interpreter that ``command`` would start in ``root``; ``None`` when it starts none that can be asked."""
+    for words in _ways_to_ask(command, root, variables):
+        found = _ask(words, root, variables)
+        if found:
+            return found
+    return None
+
+
+def program_path(word: str, *, root: Path, path: str) -> str | None:
+    """The absolute path of a program word as a shell in ``root`` would find it; links are kept."""
+    if "/" in word:
+        absolute = os.path.join(root, word)  # noqa: PTH118  (keeps an absolute word, and links)
+        return absolute if os.access(absolute, os.X_OK) else None
+    return shutil.which(word, path=path)
+
+
+def _ways_to_ask(command: Command, root: Path, variables: Mapping[str, str]) -> list[list[str]]:
+    probe = ["-I", "-c", _PROBE]
+    path = variables.get("PATH", os.defpath)
+    if command.launched:
+        return [[*command.words[: command.program], "python", *probe]]
+    found = program_path(command.words[command.program], root=root, path=path) if command.words else None
+    if found and _PYTHON.match(Path(found).name):
+        return [[found, *probe]]
+    behind_script = _script_interpreter(found) if found else None
+    if behind_script:
+        return [[behind_script, *probe]]
+    return [[name, *probe] for name in ("python", "python3") if shutil.which(name, path=path)]
+
+
+def _script_interpreter(path: str) -> str | None:
+    """The Python that a console script names in its first lines."""
+    try:
+        with Path(path).open("rb") as file:
+            lines = file.read(2048).decode(errors="replace").splitlines()
+    except OSError:
+        return None
+    if not lines or not lines[0].startswith("#!"):
+        return None
+    candidates = [lines[0][2:].strip()]
+    if len(lines) > 1 and "exec" in lines[1]:  # '''exec' "/long path/python" "$0" "$@"
+        candidates += re.findall(r"exec'? ['\"]?([^'\"]+)['\"]? ['\"]?\$0", lines[1])
+    for candidate in reversed(candidates):
+        if _PYTHON.search(Path(candidate).name) and os.access(candidate, os.X_OK):
+            return candidate
+    return None
+
+
+def _ask(words: Sequence[str], root: Path, variables: Mapping[str, str]) -> Interpreter | None:
+    try:
+        told = process.run(list(words), cwd=root, env=variables, timeout_seconds=_LIMIT_SECONDS)
+    except HarnessError:
+        return None
+    for line in told.output.decode(errors="replace").splitlines():
+        if line.startswith(_MARK):
+            return _read(line.removeprefix(_MARK))
+    return None
+
+
+def _read(text: str) -> Interpreter | None:
+    try:
+        facts = json.loads(text)
+        return Interpreter(
+            executable=facts["executable"],
+            prefix=facts["prefix"],
+            scripts=facts["scripts"],
+            sites=tuple(facts["sites"]),
+            library=tuple(facts["library"]),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def told(command: Command) -> str:
+    """The command's first words, for messages."""
+    return shlex.join(command.head) if command.words else command.text

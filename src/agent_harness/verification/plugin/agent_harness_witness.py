@@ -1,0 +1,201 @@
+"""A pytest plugin that says what ran while it runs; the harness loads it with ``-p`` into a project's own pytest.
+
+Standard library and pytest only, Python 3.7 and later; this folder holds nothing else, so that putting it on the path
+makes nothing of the harness importable. One JSON array a line goes to a named pipe that the harness drains, so what
+was said cannot be unsaid: ``[pid, kind, ...]`` with the kinds start, collected, test, result, finish.
+
+It closes the careless ways to fake a run (ending the process early, patching pytest, writing a report by hand). Code
+in the same process that is written against this very file can still lie; ``docs/verification.md`` says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import sys
+import unittest
+
+import pytest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_SETTINGS: dict[str, Any] = json.loads(os.environ.get("AGENT_HARNESS_WITNESS", "{}"))
+_ADDRESS = _SETTINGS.pop("address", None)
+_PID = os.getpid()
+_JUDGING = (
+    *("pytest_runtest_makereport", "pytest_runtest_logreport", "pytest_runtest_protocol", "pytest_runtest_call"),
+    *("pytest_pyfunc_call", "pytest_report_teststatus", "pytest_collection_modifyitems", "pytest_sessionfinish"),
+)
+_DECIDING = ("assert", "fail", "_fail", "run", "_call", "skip", "subTest")  # methods of unittest's TestCase
+
+_functions: dict[tuple[str, ...], object] = {}
+_hooks: list[object] = []  # implementations of hooks that were there before tests were collected
+_raised: set[tuple[str, str]] = set()
+_told: dict[str, list[str]] = {"patched": [], "foreign": []}
+
+if _ADDRESS:  # neither the tests' own processes nor a pytest inside a test learn the address
+    os.environ["AGENT_HARNESS_WITNESS"] = json.dumps(_SETTINGS)
+    os.environ.pop("PYTEST_ADDOPTS", None)
+
+
+def _say(*record: object) -> None:
+    """Writes one line to the pipe; a forked child and a worker of xdist stay silent."""
+    if not _ADDRESS or os.getpid() != _PID:
+        return
+    line = (json.dumps([_PID, *record]) + "\n").encode()
+    try:
+        pipe = os.open(_ADDRESS, os.O_WRONLY | os.O_NONBLOCK)
+        os.set_blocking(pipe, True)
+    except OSError:
+        return
+    try:
+        while line:
+            line = line[os.write(pipe, line) :]
+    except OSError:
+        pass
+    finally:
+        os.close(pipe)
+
+
+def _runner_functions() -> dict[tuple[str, ...], object]:
+    """Every function and method of pytest, pluggy and unittest's TestCase, by name."""
+    found: dict[tuple[str, ...], object] = {}
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] not in ("pytest", "_pytest", "pluggy"):
+            continue
+        for key, value in list(vars(module).items()):
+            if callable(value):
+                found[name, key] = value
+            if isinstance(value, type) and value.__module__ == name:
+                _add_methods(found, value, name, key)
+    _add_methods(found, unittest.TestCase, "unittest", "TestCase")
+    return {key: value for key, value in found.items() if key[0] != "unittest" or key[2].startswith(_DECIDING)}
+
+
+def _add_methods(found: dict[tuple[str, ...], object], owner: type, *names: str) -> None:
+    for key, value in list(vars(owner).items()):
+        if _is_code(value):
+            found[(*names, key)] = value
+
+
+def _is_code(value: object) -> bool:
+    return callable(value) or isinstance(value, (classmethod, staticmethod, property))
+
+
+def _patched() -> list[str]:
+    """The names of runner functions that are no longer what they were before any code of the project ran."""
+    now = _runner_functions()
+    return [".".join(key) for key, value in _functions.items() if now.get(key) is not value]
+
+
+def _judging_hooks(config: pytest.Config) -> list[Any]:
+    """Every implementation of a hook that can turn one outcome into another."""
+    return [found for name in _JUDGING for found in getattr(config.hook, name).get_hookimpls()]
+
+
+def _late(config: pytest.Config) -> list[str]:
+    """Hooks that came with the tests; those of conftest files were looked at before the run."""
+    found: list[str] = []
+    for one in _judging_hooks(config):
+        code = getattr(one.function, "__code__", None)
+        file = getattr(code, "co_filename", "")
+        if not any(one is known for known in _hooks) and pathlib.Path(file).name != "conftest.py":
+            found.append(f"a hook came with the tests ({one.plugin_name})")
+    return found
+
+
+def _foreign() -> list[str]:
+    """Modules that came from the agent's folder instead of the commit under judgement."""
+    project = _SETTINGS.get("project")
+    if not project:
+        return []
+    kept = tuple(path + os.sep for path in _SETTINGS.get("keep", []))
+    found: list[str] = []
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if not isinstance(path, str):
+            continue
+        for place in (path, os.path.realpath(path)):
+            if place.startswith(project + os.sep) and not place.startswith(kept):
+                found.append(f"{name} ({path})")
+                break
+    return found
+
+
+def pytest_load_initial_conftests() -> None:
+    """The last moment before code of the project runs: installed plugins are loaded, conftest files are not.
+
+    Pytest changes parts of itself in a ``tryfirst`` implementation of this hook; this one comes after it.
+    """
+    _functions.update(_runner_functions())
+    _say("start", pytest.__version__)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    _hooks.extend(_judging_hooks(session.config))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keeps only the tests that the harness asked for, when it asked for some."""
+    wanted = _SETTINGS.get("select")
+    if not wanted:
+        return
+    ids = set(json.loads(pathlib.Path(wanted).read_text(encoding="utf-8")))
+    dropped = [item for item in items if item.nodeid not in ids]
+    items[:] = [item for item in items if item.nodeid in ids]
+    config.hook.pytest_deselected(items=dropped)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    _say("collected", len(session.items))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(ids: list[str]) -> None:
+    _say("collected", len(ids))
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    if report.failed:
+        _say("result", report.nodeid, "collect", "failed")
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    _say("test", nodeid)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[object]) -> None:
+    """Remembers what was raised, before any other hook makes something of it."""
+    if call.excinfo is not None:
+        _raised.add((item.nodeid, call.when))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.outcome == "passed" and (report.nodeid, report.when) in _raised:
+        _told["patched"].append(f"{report.nodeid} raised and was reported as passed")
+    _raised.discard((report.nodeid, report.when))
+    _say("result", report.nodeid, report.when, report.outcome)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    _told["patched"] += [*_patched(), *_late(session.config)]
+    _told["foreign"] += _foreign()
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["agent_harness_witness"] = _told
+    _say("finish", int(exitstatus), _told["patched"][:20], sorted(set(_told["foreign"]))[:20])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object) -> None:
+    """What a worker of xdist saw joins what the controller saw."""
+    for key, values in (getattr(node, "workeroutput", None) or {}).get("agent_harness_witness", {}).items():
+        _told[key] += values

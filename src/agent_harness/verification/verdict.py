@@ -1,0 +1,78 @@
+"""What verification answers: findings, test runs and the verdict."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agent_harness.verification.testreport import PASSED, Report
+
+CRITICAL, IMPORTANT, WARN = "CRITICAL", "IMPORTANT", "WARN"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing a person should know; a ``CRITICAL`` finding rejects."""
+
+    code: str
+    severity: str
+    message: str
+    data: Mapping[str, object] = field(default_factory=dict)
+
+    def as_record(self) -> dict[str, object]:
+        """For the event log and ``--json``."""
+        return {"code": self.code, "severity": self.severity, "message": self.message, "data": dict(self.data)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestRun:
+    """One command run by the harness on one commit."""
+
+    __test__ = False  # a name for people, not a test class for pytest
+
+    command: str
+    commit: str
+    exit_code: int | None
+    report: Report | None
+    problem: str | None  # why there is no report that can be believed, in one line
+    output: str  # the last 64 KiB, secrets masked
+    seconds: float
+    timed_out: bool = False
+    notes: tuple[str, ...] = ()  # what was left out, such as a folder that could not be lent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The judgement of one candidate commit."""
+
+    accepted: bool
+    findings: tuple[Finding, ...]
+    base: str
+    candidate: str
+    proof: TestRun | None = None  # the feature's own tests on the candidate
+    suite: TestRun | None = None
+    red: TestRun | None = None  # the candidate's tests on the code before
+    lint: TestRun | None = None
+    regressions: tuple[str, ...] = ()
+    flaky: tuple[str, ...] = ()
+    passing: frozenset[str] = frozenset()  # the next baseline, when accepted
+    total: int = 0
+
+    def found(self, code: str) -> Finding | None:
+        """The first finding with this code."""
+        return next((finding for finding in self.findings if finding.code == code), None)
+
+    @property
+    def reasons(self) -> tuple[Finding, ...]:
+        """The findings that reject."""
+        return tuple(finding for finding in self.findings if finding.severity == CRITICAL)
+
+
+def passed(run: TestRun) -> bool:
+    """True for exit 0 with a report that shows at least one passed test and no failure or error (C61)."""
+    report = run.report
+    return (
+        run.problem is None
+        and run.exit_code == 0
+        and report is not None
+        and PASSED in report.cases.values()
+        and not report.failing
+    )

@@ -1,0 +1,231 @@
+"""A fresh checkout of one commit, in a folder and a repository of our own, gone afterwards.
+
+The checkout lies under ``$XDG_CACHE_HOME/agent-harness/worktrees``, never below the project. Its ``.git`` is a
+repository of its own that borrows the objects of the project and copies its tags: what tests do with git there reaches
+neither the refs nor the settings of the project, and nothing that an agent wrote into the project's ``.git`` takes
+part.
+
+Overlays are made of git objects before anything is written, so that a link in a commit is never followed. Submodules
+are empty folders, as after a plain clone. Compiled Python files of a commit are left out.
+"""
+
+import json
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_harness.errors import Refused
+from agent_harness.kernel import owner
+from agent_harness.kernel.git import Git
+from agent_harness.verification.changes import outside
+
+_OWNER = "owner.json"
+_CHECKOUT_SECONDS = 600.0
+_FORGOTTEN_SECONDS = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """Paths of the project that are taken from another commit; a path that it does not have is removed."""
+
+    commit: str
+    paths: Collection[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace:
+    """Where a command is run."""
+
+    commit: str
+    top: Path  # of the checkout
+    cwd: Path  # the project inside it
+    private: Path  # for reports; outside the checkout
+    notes: tuple[str, ...] = ()  # what could not be lent
+
+
+@contextmanager
+def workspace(
+    git: Git, commit: str, *, overlays: Sequence[Overlay] = (), links: Iterable[str] = ()
+) -> Iterator[Workspace]:
+    """A checkout of ``commit`` with overlays applied and ignored folders of the project lent to it as links.
+
+    ``git.root`` is the project. Leftovers of harnesses that died are removed first. Raises ``Refused`` when there is no
+    place for it and ``GitFailed`` when the commit cannot be read.
+    """
+    project = Path(git.root)
+    place = _place(Path(git.top()))
+    prune(place)
+    folder = place / f"{os.getpid()}-{secrets.token_hex(8)}"
+    top = folder / "tree"
+    top.mkdir(parents=True, mode=0o700)
+    try:
+        (folder / _OWNER).write_text(json.dumps(owner.current().as_record()))
+        _check_out(git, commit, top, overlays)
+        cwd = top / os.fsdecode(git.prefix())
+        if not Path(os.path.realpath(cwd)).is_relative_to(os.path.realpath(top)):
+            raise Refused("the commit has a link in the place of the project's folder", hint="git show --stat")
+        cwd.mkdir(parents=True, exist_ok=True)
+        notes = tuple(note for link in links if (note := _lend(git, project, (top, cwd), link)))
+        yield Workspace(commit=commit, top=top, cwd=cwd, private=folder, notes=notes)
+    finally:
+        remove(folder)
+
+
+@contextmanager
+def in_place(git: Git, commit: str) -> Iterator[Workspace]:
+    """The project's own folder as it is; only the reports lie elsewhere. The caller says what this cannot promise."""
+    folder = _place(Path(git.top())) / f"{os.getpid()}-{secrets.token_hex(8)}"
+    folder.mkdir(mode=0o700)
+    try:
+        (folder / _OWNER).write_text(json.dumps(owner.current().as_record()))
+        yield Workspace(commit=commit, top=Path(git.top()), cwd=Path(git.root), private=folder)
+    finally:
+        remove(folder)
+
+
+def _place(top: Path) -> Path:
+    """The folder for checkouts: in the user's cache, else in the folder for temporary files; never below ``top``."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    uid = os.getuid()
+    for base in (Path(cache, "agent-harness"), Path(tempfile.gettempdir(), f"agent-harness-{uid}")):
+        place = base / "worktrees"
+        if not place.is_absolute() or Path(os.path.realpath(place)).is_relative_to(os.path.realpath(top)):
+            continue
+        try:
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if base.stat().st_uid == uid and os.access(place, os.W_OK | os.X_OK):
+                return place
+        except OSError:
+            continue
+    raise Refused(
+        "no folder outside the project can be written to for the checkouts of verification",
+        hint="set XDG_CACHE_HOME to a folder outside the project",
+    )
+
+
+def prune(place: Path) -> None:
+    """Removes the checkouts of harnesses that are provably gone."""
+    for folder in place.iterdir():
+        if not folder.is_symlink() and folder.is_dir() and _abandoned(folder):
+            remove(folder)
+
+
+def _abandoned(folder: Path) -> bool:
+    """The owner is dead; without a record of an owner, a day has passed."""
+    try:
+        found = owner.Owner.from_record(json.loads((folder / _OWNER).read_text()))
+    except (OSError, ValueError):
+        found = None
+    if found is not None:
+        return owner.state(found) == "dead"
+    try:
+        return time.time() - folder.stat().st_mtime > _FORGOTTEN_SECONDS
+    except OSError:
+        return False
+
+
+def remove(folder: Path) -> None:
+    """Removes a folder of ours, also what tests made unreadable; links are not followed."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if not folder.exists():
+        return
+    folder.chmod(stat.S_IRWXU)
+    for path, names, _ in os.walk(folder):
+        for name in names:
+            inner = Path(path, name)
+            if not inner.is_symlink():
+                inner.chmod(stat.S_IRWXU)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay]) -> None:
+    _make_repository(git, commit, top / ".git")
+    own = Git(top)
+    own.run("read-tree", "-u", "--reset", _tree(git, own, commit, overlays), timeout_seconds=_CHECKOUT_SECONDS)
+    for path in own.run("ls-files", "-z", "--", "*.pyc").split(b"\0"):
+        if path:
+            (top / os.fsdecode(path)).unlink(missing_ok=True)
+
+
+def _make_repository(git: Git, commit: str, folder: Path) -> None:
+    """A repository at ``commit`` that borrows the project's objects and has copies of its tags, and nothing else."""
+    (folder / "objects/info").mkdir(parents=True)
+    (folder / "refs").mkdir()
+    (folder / "info").mkdir()
+    (folder / "objects/info/alternates").write_bytes(os.fsencode(git.shared_dir() / "objects") + b"\n")
+    (folder / "HEAD").write_text(f"{commit}\n")
+    sha256 = len(commit) == 64
+    (folder / "config").write_text(
+        f"[core]\n\trepositoryFormatVersion = {int(sha256)}\n\tbare = false\n"
+        + ("[extensions]\n\tobjectFormat = sha256\n" if sha256 else "")
+    )
+    tags = git.run("for-each-ref", "--format=%(objectname) %(refname)", "refs/tags")
+    (folder / "packed-refs").write_bytes(tags)
+    for name in ("shallow", "lfs"):  # where a shallow history ends, and the large files of the user's own filter
+        if (git.shared_dir() / name).exists():
+            (folder / name).symlink_to(git.shared_dir() / name)
+
+
+def _tree(git: Git, own: Git, commit: str, overlays: Sequence[Overlay]) -> str:
+    """The tree to check out: that of the commit, or a new one with the overlays in it."""
+    changes = [line for overlay in overlays for line in _index_lines(git, overlay)]
+    if not changes:
+        return commit
+    own.run("read-tree", commit)
+    own.run("update-index", "-z", "--index-info", input=b"".join(changes))
+    return own.text("write-tree")
+
+
+def _index_lines(git: Git, overlay: Overlay) -> Iterator[bytes]:
+    """Removals, then additions, as ``git update-index --index-info`` reads them."""
+    prefix = os.fsdecode(git.prefix())
+    wanted = {os.fsencode(outside(path, prefix)) for path in overlay.paths}
+    if not wanted:
+        return
+    zero = b"0" * len(overlay.commit)
+    yield from (b"0 " + zero + b"\t" + path + b"\0" for path in sorted(wanted))
+    for entry in git.run("ls-tree", "-r", "-z", "--full-tree", overlay.commit).split(b"\0"):
+        if entry.partition(b"\t")[2] in wanted:
+            yield entry + b"\0"
+
+
+def _lend(git: Git, project: Path, space: tuple[Path, Path], link: str) -> str | None:
+    """Links one ignored folder of the project into the checkout; why not, when it must not be."""
+    top, cwd = space
+    target = cwd / link
+    why = _unlendable(git, project, link) or _no_room(cwd, target)
+    if why:
+        return f"{link} was not lent: {why}"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.symlink_to(project / link)
+    with (top / ".git/info/exclude").open("a") as file:
+        file.write(f"/{target.relative_to(top)}\n")
+    return None
+
+
+def _unlendable(git: Git, project: Path, link: str) -> str | None:
+    parts = Path(link).parts
+    if not parts or Path(link).is_absolute() or ".." in parts or parts[0] == ".git":
+        return "it is no path inside the project"
+    if not (project / link).exists():
+        return "it does not exist"
+    if not Path(os.path.realpath(project / link)).is_relative_to(os.path.realpath(project)):
+        return "it leads out of the project"
+    if not git.ok("check-ignore", "-q", "--", link):
+        return "git does not ignore it, so it belongs into the commit"
+    return None
+
+
+def _no_room(cwd: Path, target: Path) -> str | None:
+    if os.path.lexists(target):
+        return "the commit holds something there"
+    if not Path(os.path.realpath(target.parent)).is_relative_to(os.path.realpath(cwd)):
+        return "the commit has a link on the way"
+    return None

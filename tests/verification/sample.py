@@ -1,0 +1,108 @@
+"""A small real project in a real repository, judged by real runs of pytest."""
+
+import subprocess
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent_harness.kernel.git import Git
+from agent_harness.verification.engine import Environment, Verdict, judge, resolve
+
+PYTEST = f"{sys.executable} -m pytest -p no:xdist -p no:hypothesispytest -p no:timeout"
+SUITE = f"{PYTEST} tests/ -v"
+ADD, SUB = "tests/e2e/test_add.py", "tests/e2e/test_sub.py"
+ADD_IDS = (f"{ADD}::test_one", f"{ADD}::test_two")
+STUB = 'import pytest\n\n\ndef test_stub():\n    pytest.fail("Not implemented")\n'
+ADD_TEST = (
+    "import calc\n\n\ndef test_one():\n    assert calc.add(1, 2) == 3\n\n\n"
+    "def test_two():\n    assert calc.add(-1, 1) == 0\n"
+)
+SUB_TEST = "import calc\n\n\ndef test_sub():\n    assert calc.sub(3, 2) == 1\n"
+ADD_CODE = "def add(a, b):\n    return a + b\n"
+SUB_CODE = ADD_CODE + "\n\ndef sub(a, b):\n    return a - b\n"
+INI = "[pytest]\npythonpath = src\n"
+FILES = {
+    ".gitignore": "__pycache__/\n.venv/\nnode_modules/\nbuild/\n",
+    "pytest.ini": INI,
+    "src/calc.py": ADD_CODE,
+    ADD: ADD_TEST,
+    SUB: STUB,
+    "tests/e2e/test_mul.py": STUB,
+}
+HONEST: Mapping[str, str | None] = {"src/calc.py": SUB_CODE, SUB: SUB_TEST}
+
+
+@dataclass
+class Repo:
+    """A project with feature add verified, and sub assigned."""
+
+    root: Path
+    environment: Environment = field(init=False)
+    base: str = ""
+
+    def sh(self, *words: str, check: bool = True) -> str:
+        done = subprocess.run(words, cwd=self.root, capture_output=True, text=True, check=False)
+        assert not check or done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def git(self, *words: str) -> str:
+        return self.sh("git", *words)
+
+    @property
+    def client(self) -> Git:
+        return Git(self.root)
+
+    def put(self, files: Mapping[str, str | bytes | None]) -> None:
+        """Writes files; ``None`` removes one."""
+        for path, text in files.items():
+            place = self.root / path
+            if text is None:
+                place.unlink()
+                continue
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(text.encode() if isinstance(text, str) else text)
+
+    def commit(self, files: Mapping[str, str | bytes | None] | None = None, *, force: Iterable[str] = ()) -> str:
+        self.put(files or {})
+        self.git("add", "-A")
+        for path in force:
+            self.git("add", "-f", path)
+        self.git("commit", "-q", "--allow-empty", "-m", "work")
+        return self.git("rev-parse", "HEAD")
+
+    def resolve(self, *commands: str, **settings: Any) -> Environment:
+        self.environment = resolve(self.root, commands or [SUITE], **settings)
+        return self.environment
+
+    def judge(
+        self,
+        candidate: str | Mapping[str, str | bytes | None],
+        *,
+        test_files: Collection[str] = (SUB,),
+        protected: Collection[str] = (ADD,),
+        baseline: Collection[str] = ADD_IDS,
+        proof: str | None = f"{PYTEST} {SUB} -v",
+        suite: str | None = SUITE,
+        **settings: Any,
+    ) -> Verdict:
+        """The verdict on a commit, or on a commit of these files on top of the present folder."""
+        commit = candidate if isinstance(candidate, str) else self.commit(candidate)
+        return judge(
+            self.client,
+            base=self.base,
+            candidate=commit,
+            environment=self.environment,
+            proof=proof,
+            suite=suite,
+            test_files=test_files,
+            protected=protected,
+            baseline=baseline,
+            **settings,
+        )
+
+
+def codes(verdict: Verdict) -> list[str]:
+    """What rejected a candidate."""
+    return [finding.code for finding in verdict.reasons]

@@ -1,0 +1,367 @@
+"""Verdicts on real commits: honest work is accepted, and every cheat that we know of is not."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from agent_harness.errors import Interrupted
+from agent_harness.kernel import process
+from agent_harness.verification.engine import Options
+from agent_harness.verification.verdict import Verdict
+
+from .sample import (
+    ADD,
+    ADD_CODE,
+    ADD_IDS,
+    ADD_TEST,
+    FILES,
+    HONEST,
+    INI,
+    PYTEST,
+    SUB,
+    SUB_CODE,
+    SUB_TEST,
+    SUITE,
+    Repo,
+    codes,
+)
+
+Files = Mapping[str, str | bytes | None]
+Make = Callable[..., Repo]
+SUB_ID = f"{SUB}::test_sub"
+PROOF = f"{PYTEST} {SUB} -v"
+
+
+def all_codes(verdict: Verdict) -> list[str]:
+    return [finding.code for finding in verdict.findings]
+
+
+def test_honest_work_is_accepted(repo: Repo) -> None:
+    heard: list[tuple[str, str]] = []
+    verdict = repo.judge(HONEST, on_step=lambda *step: heard.append(step))
+    assert verdict.accepted, verdict.findings
+    assert verdict.findings == ()
+    assert verdict.passing == {*ADD_IDS, SUB_ID}
+    assert verdict.total == 4
+    assert heard == [(step, state) for step in ("guard", "proof", "suite", "red") for state in ("started", "passed")]
+    assert repo.git("status", "--porcelain") == ""
+    assert repo.git("worktree", "list").count("\n") == 0
+
+
+def test_a_lie_without_code(repo: Repo) -> None:
+    """S03 a."""
+    verdict = repo.judge({})
+    assert codes(verdict) == ["proof_failed"]
+    assert "Feature test failed when harness ran it." in verdict.reasons[0].message
+    assert (verdict.suite, verdict.red) == (None, None)
+    assert verdict.proof is not None
+    assert "Not implemented" in verdict.proof.output
+
+
+def test_wrong_code_is_rejected_and_the_repaired_code_accepted(repo: Repo) -> None:
+    """S03 b."""
+    wrong = repo.judge({"src/calc.py": SUB_CODE.replace("a - b", "a + b"), SUB: SUB_TEST})
+    assert codes(wrong) == ["proof_failed"]
+    assert wrong.reasons[0].data["failing"] == [SUB_ID]
+    assert repo.judge(HONEST).accepted
+
+
+def test_breaking_an_older_feature_is_a_regression(repo: Repo) -> None:
+    """S06."""
+    verdict = repo.judge({**HONEST, "src/calc.py": SUB_CODE.replace("return a + b", "return 0")})
+    assert codes(verdict) == ["regression"]
+    assert verdict.regressions == (ADD_IDS[0],)
+    assert verdict.reasons[0].message == f"Regression: {ADD_IDS[0]} tests now failing"
+    assert verdict.red is None
+
+
+GREEN_HOOK = (
+    "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n"
+    "    outcome = yield\n    outcome.get_result().outcome = 'passed'\n"
+)
+BROKEN_ADD = SUB_CODE.replace("a + b", "0")
+HOLLOW = "def test_one(): pass\n\n\ndef test_two(): pass\n"
+PROTECTED, CONFIG, SHADOW = "protected_test_changed", "runner_config_changed", "shadowing_file"
+WEAKENED: dict[str, tuple[Files, str]] = {
+    "S08a-deleted": ({ADD: None}, PROTECTED),
+    "S08b-hollow": ({ADD: HOLLOW, "src/calc.py": BROKEN_ADD}, PROTECTED),
+    "S08c-skipped": ({ADD: "import pytest\n\npytestmark = pytest.mark.skip\n" + ADD_TEST}, PROTECTED),
+    "S08d-conftest": ({"tests/conftest.py": GREEN_HOOK}, CONFIG),
+    "S08d-conftest-at-the-top": ({"conftest.py": GREEN_HOOK, "src/calc.py": BROKEN_ADD}, CONFIG),
+    "deselected": ({"pytest.ini": INI + "addopts = -k sub\n", "src/calc.py": BROKEN_ADD}, CONFIG),
+    "shadowing": ({"pytest.py": "print('2 passed')\n", "src/calc.py": BROKEN_ADD}, SHADOW),
+    "import-root-of-the-settings": ({"src/random.py": "x = 1\n"}, SHADOW),
+    "started": ({"src/sitecustomize.py": "import os\n"}, SHADOW),
+}
+
+
+@pytest.mark.parametrize(("files", "code"), WEAKENED.values(), ids=WEAKENED.keys())
+def test_weakened_tests_are_rejected_before_anything_runs(repo: Repo, files: Files, code: str) -> None:
+    verdict = repo.judge({**HONEST, **files})
+    assert codes(verdict) == [code]
+    assert verdict.proof is None
+
+
+def test_a_trivial_test_proves_nothing(repo: Repo) -> None:
+    """S08 e."""
+    verdict = repo.judge({SUB: "def test_x():\n    pass\n"})
+    assert codes(verdict) == ["proof_not_red"]
+    assert "trivial_test" in all_codes(verdict)
+
+
+def test_a_trivial_test_that_was_red_is_accepted_with_a_warning(repo: Repo) -> None:
+    verdict = repo.judge({"src/calc.py": SUB_CODE, SUB: "from calc import sub\n\n\ndef test_x():\n    sub(1, 2)\n"})
+    assert verdict.accepted
+    assert all_codes(verdict) == ["trivial_test"]
+
+
+def test_pure_refactoring_needs_no_red(repo: Repo) -> None:
+    files = {"src/calc.py": ADD_CODE + "\n\nplus = add\n", SUB: ADD_TEST}
+    assert codes(repo.judge(files, suite=None)) == ["proof_not_red"]
+    assert repo.judge(files, suite=None, options=Options(requires_red=False)).accepted
+
+
+def test_one_new_test_among_old_ones_is_enough(repo: Repo) -> None:
+    assert repo.judge({"src/calc.py": SUB_CODE, SUB: ADD_TEST + "\n\n" + SUB_TEST}).accepted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import pytest\n\n\n@pytest.mark.skip\ndef test_sub():\n    assert False\n",
+        "import pytest\n\n\n@pytest.mark.xfail\ndef test_sub():\n    assert False\n",
+        "",
+        "def test_sub(:\n",
+        "import os\nos._exit(0)\n",
+    ],
+    ids=["skipped", "xfail", "empty", "broken", "ends-the-process"],
+)
+def test_an_own_test_that_does_not_pass_is_no_proof(repo: Repo, text: str) -> None:
+    assert codes(repo.judge({"src/calc.py": SUB_CODE, SUB: text})) == ["proof_failed"]
+
+
+def test_what_is_not_committed_proves_nothing(repo: Repo) -> None:
+    """Untracked, ignored, cached and flagged files make the tests pass in the folder, and not in the commit."""
+    repo.put({"src/calc.py": ADD_CODE + "\n\nfrom build.hidden import sub\n", SUB: SUB_TEST})
+    repo.put({"build/hidden.py": "def sub(a, b):\n    return a - b\n"})
+    commit = repo.commit()
+    command = [*PYTEST.split(), SUB, "-q"]
+    assert subprocess.run(command, cwd=repo.root, capture_output=True, check=False).returncode == 0
+    assert codes(repo.judge(commit)) == ["proof_failed"]
+
+
+def compile_answers(repo: Repo) -> None:
+    """Puts compiled code into the folder that the source does not say, marked as never to be checked."""
+    repo.put({"answers.py": SUB_CODE})
+    cached = "importlib.util.cache_from_source('src/calc.py')"
+    mode = "py_compile.PycInvalidationMode.UNCHECKED_HASH"
+    code = f"import importlib.util, py_compile; py_compile.compile('answers.py', {cached}, invalidation_mode={mode})"
+    repo.sh(sys.executable, "-c", code)
+    repo.put({"answers.py": None})
+
+
+def test_an_answer_in_the_cache_of_compiled_code_proves_nothing(repo: Repo) -> None:
+    compile_answers(repo)
+    repo.put({SUB: SUB_TEST})
+    cached = [str(path.relative_to(repo.root)) for path in (repo.root / "src/__pycache__").iterdir()]
+    command = [*PYTEST.split(), SUB, "-q"]
+    assert subprocess.run(command, cwd=repo.root, capture_output=True, check=False).returncode == 0
+    assert codes(repo.judge(repo.commit())) == ["proof_failed"]
+    verdict = repo.judge(repo.commit(force=cached))
+    assert codes(verdict) == ["proof_failed"]
+    assert "compiled_file" in all_codes(verdict)
+
+
+def test_a_file_that_git_is_told_to_overlook(repo: Repo) -> None:
+    repo.git("update-index", "--assume-unchanged", "src/calc.py")
+    commit = repo.commit({"src/calc.py": SUB_CODE, SUB: SUB_TEST})
+    assert repo.git("show", f"{commit}:src/calc.py") + "\n" == ADD_CODE
+    assert codes(repo.judge(commit)) == ["proof_failed"]
+
+
+def test_a_server_that_the_agent_left_is_gone_before_the_tests(repo: Repo, tmp_path: Path) -> None:
+    """The agent's processes end with the agent; what only they could answer is not answered."""
+    place = tmp_path / "s"
+    serve = (
+        "import os, socket, sys\nif os.fork(): sys.exit()\nos.setsid()\n"
+        f"s = socket.socket(socket.AF_UNIX); s.bind({str(place)!r}); s.listen()\n"
+        f"open({str(tmp_path / 'ready')!r}, 'w').close()\n"
+        "while True: s.accept()[0].sendall(b'1')\n"
+    )
+    wait = f'{sys.executable} -c "{serve}"; while [ ! -e {tmp_path}/ready ]; do sleep 0.05; done'
+    process.run(wait, cwd=repo.root, env=dict(os.environ), timeout_seconds=60)
+    asks = (
+        "import socket\n\n\ndef test_sub():\n    s = socket.socket(socket.AF_UNIX)\n"
+        f"    s.connect({str(place)!r})\n    assert s.recv(1) == b'1'\n"
+    )
+    assert (tmp_path / "ready").exists()
+    assert codes(repo.judge({SUB: asks})) == ["proof_failed"]
+
+
+def test_a_regression_hidden_by_new_test_code_is_found(repo: Repo) -> None:
+    """A new test that mends the broken product for all others: the suite runs again with the older tests alone."""
+    mends = "import calc\n\ncalc.add = lambda a, b: a + b\n\n\ndef test_nothing():\n    assert calc.add(1, 1) == 2\n"
+    verdict = repo.judge({**HONEST, "src/calc.py": BROKEN_ADD, "tests/e2e/test_aaa.py": mends})
+    assert codes(verdict) == ["regression"]
+    assert "test_reaches_out" in all_codes(verdict)
+    assert verdict.suite is not None
+    assert verdict.suite.report is not None
+    assert set(ADD_IDS) <= verdict.suite.report.passing
+
+
+def test_product_code_that_ends_the_process_is_rejected(repo: Repo) -> None:
+    verdict = repo.judge(
+        {SUB: SUB_TEST, "src/calc.py": ADD_CODE + "\n\ndef sub(a, b):\n    import os\n    os._exit(0)\n"}
+    )
+    assert codes(verdict) == ["proof_failed"]
+    assert "ended before its session was over in tests/e2e/test_sub.py::test_sub" in verdict.reasons[0].message
+
+
+def test_a_shared_test_file_keeps_its_older_tests(make_repo: Make) -> None:
+    path = "tests/test_all.py"
+    both = ADD_TEST + "\n\ndef test_sub():\n    raise NotImplementedError\n"
+    repo = make_repo({"pytest.ini": INI, "src/calc.py": ADD_CODE, path: both})
+    settings = {
+        "test_files": [f"{path}::test_sub"],
+        "protected": [f"{path}::test_one", f"{path}::test_two"],
+        "baseline": [f"{path}::test_one", f"{path}::test_two"],
+        "proof": f"{PYTEST} {path}::test_sub",
+    }
+    honest = ADD_TEST + "\n\ndef test_sub():\n    assert calc.sub(3, 2) == 1\n"
+    verdict = repo.judge({"src/calc.py": SUB_CODE, path: honest}, **settings)
+    assert verdict.accepted, verdict.findings
+    assert f"{path}::test_sub" in verdict.passing
+    assert len(verdict.passing) == 3
+    weak = honest.replace("== 3", "> 0")
+    assert codes(repo.judge({path: weak}, **settings)) == ["protected_test_changed"]
+
+
+def test_new_fixtures_in_a_conftest(repo: Repo) -> None:
+    conftest = "import pytest\n\n\n@pytest.fixture\ndef three():\n    return 3\n"
+    uses = "import calc\n\n\ndef test_sub(three):\n    assert calc.sub(three, 2) == 1\n"
+    verdict = repo.judge({"src/calc.py": SUB_CODE, SUB: uses, "tests/conftest.py": conftest})
+    assert verdict.accepted, verdict.findings
+    assert SUB_ID in verdict.passing
+
+
+def test_a_test_that_disappears_counts_as_failing(repo: Repo) -> None:
+    """UAH-306: here its parameters are the product's to say."""
+    ids = "import calc, pytest\n\n\n@pytest.mark.parametrize('x', calc.CASES)\ndef test_case(x):\n    assert x\n"
+    repo.base = repo.commit({ADD: ids, "src/calc.py": ADD_CODE + "CASES = [1, 2]\n"})
+    baseline = [f"{ADD}::test_case[1]", f"{ADD}::test_case[2]"]
+    verdict = repo.judge({SUB: SUB_TEST, "src/calc.py": SUB_CODE + "CASES = [1]\n"}, baseline=baseline)
+    assert verdict.regressions == (f"{ADD}::test_case[2]",)
+
+
+def test_a_flaky_test_is_no_regression(repo: Repo, tmp_path: Path) -> None:
+    """C62."""
+    flag = tmp_path / "flag"
+    once = f"f = pathlib.Path({str(flag)!r})\n    was = f.exists()\n    f.unlink(missing_ok=True)\n    assert not was"
+    flaky = "import pathlib\n" + ADD_TEST.replace("assert calc.add(1, 2) == 3", once)
+    repo.base = repo.commit({ADD: flaky})
+    flag.touch()
+    verdict = repo.judge(HONEST)
+    assert verdict.accepted, verdict.findings
+    assert verdict.flaky == (ADD_IDS[0],)
+    assert all_codes(verdict) == ["flaky_test"]
+    assert ADD_IDS[0] in verdict.passing
+
+
+def test_a_suite_that_cannot_be_judged_rejects(repo: Repo) -> None:
+    for suite, why in ((f"{PYTEST} nothing/", "could not be judged"), ("true", "pytest did not start")):
+        verdict = repo.judge(HONEST, suite=suite)
+        assert codes(verdict) == ["suite_failed"]
+        assert why in verdict.reasons[0].message
+
+
+def test_stubs_and_modules_that_are_not_there_yet_stop_nobody(repo: Repo) -> None:
+    """C23: only tests of the baseline count."""
+    repo.base = repo.commit({"tests/e2e/test_pow.py": "import power_of_tomorrow\n"})
+    assert repo.judge(HONEST, suite=f"{SUITE} -x").accepted
+
+
+def test_tests_of_the_assigned_feature_are_judged_by_its_proof(repo: Repo) -> None:
+    verdict = repo.judge(HONEST, baseline=[*ADD_IDS, f"{SUB}::test_that_was_renamed"])
+    assert verdict.accepted
+
+
+def test_without_a_claim_only_rules_and_suite_count(repo: Repo) -> None:
+    quiet = repo.judge({"README.md": "more"}, proof=None, test_files=())
+    assert quiet.accepted
+    assert (quiet.proof, quiet.red) == (None, None)
+    assert codes(repo.judge({"src/calc.py": "def add(a, b):\n    return 0\n"}, proof=None)) == ["regression"]
+
+
+def test_work_that_was_begun_before_the_base_is_red_against_its_beginning(repo: Repo) -> None:
+    begun = repo.base
+    repo.base = repo.commit({"src/calc.py": SUB_CODE})
+    files = {SUB: SUB_TEST}
+    assert codes(repo.judge(files, suite=None)) == ["proof_not_red"]
+    assert repo.judge({}, suite=None, red_base=begun).accepted
+
+
+@pytest.mark.parametrize(
+    ("lint", "options", "accepted", "found"),
+    [
+        ("sh -c 'exit 0'", Options(), True, []),
+        ("sh -c 'exit 1'", Options(), True, ["lint"]),
+        ("sh -c 'exit 1'", Options(lint_rejects=True), False, ["lint"]),
+        ("no-such-linter src", Options(lint_rejects=True), True, ["lint_unavailable"]),
+        (f"{sys.executable} -m no_such_linter", Options(lint_rejects=True), True, ["lint_unavailable"]),
+        ("no-such-linter && true", Options(lint_rejects=True), True, ["lint_unavailable"]),
+    ],
+)
+def test_lint(repo: Repo, lint: str, options: Options, accepted: bool, found: list[str]) -> None:
+    """C55."""
+    verdict = repo.judge(HONEST, proof=None, suite=None, lint=lint, options=options)
+    assert (verdict.accepted, all_codes(verdict)) == (accepted, found)
+
+
+def test_the_linter_sees_the_commit(repo: Repo) -> None:
+    verdict = repo.judge(HONEST, proof=None, suite=None, lint="test -f src/calc.py && ! test -e build")
+    assert all_codes(verdict) == []
+
+
+def test_in_place_says_what_it_cannot_promise(repo: Repo) -> None:
+    repo.resolve(SUITE, isolation="in_place")
+    verdict = repo.judge(HONEST)
+    assert verdict.accepted, verdict.findings
+    assert all_codes(verdict) == ["not_isolated", "red_proof_skipped"]
+    assert codes(repo.judge({**HONEST, ADD: None})) == ["protected_test_changed"]
+
+
+def test_in_place_compiled_answers_count_for_nothing(repo: Repo) -> None:
+    repo.resolve(SUITE, isolation="in_place")
+    compile_answers(repo)
+    assert codes(repo.judge({SUB: SUB_TEST})) == ["proof_failed"]
+
+
+def test_stopping(repo: Repo) -> None:
+    with pytest.raises(Interrupted):
+        repo.judge(HONEST, stop=lambda: True)
+
+
+def test_a_project_in_a_folder_of_its_repository(make_repo: Make) -> None:
+    repo = make_repo({f"app/{path}": text for path, text in FILES.items()}, resolved=False)
+    top, repo.root = repo.root, repo.root / "app"
+    repo.resolve()
+    verdict = repo.judge(HONEST)
+    assert verdict.accepted, verdict.findings
+    assert verdict.passing == {*ADD_IDS, SUB_ID}
+    (top / "conftest.py").write_text(GREEN_HOOK)
+    repo.git("add", "-A", "..")
+    assert codes(repo.judge({})) == ["runner_config_changed"]
+
+
+def test_unusual_names(make_repo: Make) -> None:
+    odd = "tests/ü b/test_é.py"
+    repo = make_repo({"pytest.ini": INI, "src/calc.py": ADD_CODE, odd: ADD_TEST, SUB: FILES[SUB]})
+    own = [f"{odd}::test_{name}" for name in ("one", "two")]
+    verdict = repo.judge(HONEST, protected=[odd], baseline=own)
+    assert verdict.accepted, verdict.findings
+    assert set(own) < verdict.passing
+    assert codes(repo.judge({odd: None}, protected=[odd])) == ["protected_test_changed"]
