@@ -19,7 +19,8 @@ LOCK_FILES = frozenset(
 ADDRESS = re.compile(
     r"\b(pypi[.]org|pythonhosted[.]org|registry[.]npmjs|deb[.]debian[.]org)|--(extra-)?index-url|--find[-]links\b"
 )
-LOOSE_ENDS = re.compile(r"\b(TO[D]O|FIX[M]E|XX[X])\b|raise NotImplemented[E]rror\b")
+LOOSE_ENDS = re.compile(r"\b(TO[D]O|FIX[M]E|XX[X])\b")
+UNWRITTEN = re.compile(r"^\s*raise NotImplemented[E]rror\b")
 MACHINE = re.compile(r"(?<![\w.-])/(work|root|home/[a-z]\w*|Users/\w+)/[\w.]")
 VAGUE = frozenset(["manager", "helper", "helpers", "utils", "common", "core", "data", "info"])
 WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -63,7 +64,7 @@ def lines_that_match(path: Path, text: str) -> Iterator[str]:
             yield f"{path}:{number}: a registry address or index option"
         if MACHINE.search(line) or any(f"{place}/" in line for place in homes):
             yield f"{path}:{number}: a path of one machine"
-        if LOOSE_ENDS.search(line):
+        if LOOSE_ENDS.search(line) or (path.parts[0] == "src" and UNWRITTEN.search(line)):
             yield f"{path}:{number}: a loose end"
 
 
