@@ -28,8 +28,8 @@ from agent_harness.protocols.features.config import load
 from agent_harness.protocols.features.environment import DevelopmentEnvironment
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.project import Project, Say, silent
-from agent_harness.protocols.features.session import Result
-from agent_harness.protocols.features.start import Start, prepare
+from agent_harness.protocols.features.result import Result
+from agent_harness.protocols.features.start import Start, begin, prepare
 
 Record = dict[str, Any]
 
@@ -97,7 +97,7 @@ class FeatureProject:
 
     def _walk(self, start: Start, agent: Agent, judge: Judge, stop: interruption.Stop) -> Result:
         project = self._project
-        under_way = session.begin(project, start)
+        under_way = begin(project, start)
         project.store.event(
             "session_started",
             session=start.number,

@@ -7,9 +7,9 @@ from typing import Any
 
 from agent_harness.errors import Busy
 from agent_harness.kernel import owner, process
-from agent_harness.protocols.features import endings, recovery, settle
+from agent_harness.protocols.features import endings, handoff, recovery, settle
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.session import Result
+from agent_harness.protocols.features.result import Result
 from agent_harness.protocols.features.underway import UnderWay, totals_of
 
 Record = dict[str, Any]
@@ -69,7 +69,7 @@ def interrupted(project: Project, reason: str, message: str | None = None) -> Re
 def _hand_off(project: Project, under_way: UnderWay, reason: str, message: str) -> None:
     _restore_state(project, under_way)
     used = totals_of(project, under_way.session)
-    settlement = endings.handed_off(project, under_way, reason, used, red_tests=None, message=message)
+    settlement = handoff.handed_off(project, under_way, reason, used, red_tests=None, message=message)
     settle.settle(project, under_way.as_record(), settlement)
 
 

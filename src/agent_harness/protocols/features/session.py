@@ -13,38 +13,17 @@ from typing import Any
 from agent_harness.agents import usage
 from agent_harness.agents.base import Agent
 from agent_harness.errors import StateDamaged
-from agent_harness.kernel import clock
-from agent_harness.kernel.process import new_run_id
-from agent_harness.protocols.features import checkpoints, claims, endings, records, settle, turns
+from agent_harness.protocols.features import checkpoints, claims, endings, handoff, records, settle, turns
 from agent_harness.protocols.features.interruption import Stop
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.result import Result
 from agent_harness.protocols.features.ruling import Ruling
 from agent_harness.protocols.features.settle import Settled, Settlement
-from agent_harness.protocols.features.start import Start
 from agent_harness.protocols.features.underway import UnderWay
 from agent_harness.supervision.monitors import Watch
 
 Record = dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """How one session ended, for the person and for ``--json``."""
-
-    session: int
-    feature_id: int | None
-    status: str  # complete, partial, failed
-    reason: str
-    message: str
-    accepted: bool = False
-    commit: str | None = None
-    rescue_ref: str | None = None
-    cost_usd: float | None = None
-    exit_code: int = 0
-
-    def as_json(self) -> Record:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 @dataclass
@@ -275,7 +254,7 @@ class SessionRoad:
         if project.store.tampered():
             project.store.event("harness_state_tampered", "critical", session=self._under_way.session)
         red = None if reason in ("user_pause", "error") else self._judge.red_tests(self._under_way)
-        settlement = endings.handed_off(
+        settlement = handoff.handed_off(
             project, self._under_way, reason, self._sum.used, red_tests=red, failure=failure
         )
         settled = self._settle(settlement)
@@ -348,25 +327,3 @@ class SessionRoad:
 
 
 _HAND_OFF_EXIT = {"user_pause": 130, "error": 1, "budget_exceeded": 9, "stuck": 0, "timeout": 0}
-
-
-def begin(project: Project, start: Start) -> UnderWay:
-    """The checkpoint is taken and the session is recorded as under way; from here a crash is recovered."""
-    state = start.state
-    checkpoint = checkpoints.create(project, start.number, start.feature["id"])
-    continues = start.prompt_type == "continuation" and state.get("feature_checkpoint")
-    under_way = UnderWay(
-        session=start.number,
-        feature_id=start.feature["id"],
-        prompt_type=start.prompt_type,
-        started_at=clock.timestamp(),
-        checkpoint=checkpoint,
-        base=state["feature_checkpoint"] if continues else checkpoint,
-        features=project.store.features(),
-        state=state,
-        baseline=project.store.baseline(),
-        costs=project.store.costs(),
-        run_id=new_run_id(),
-        git_config=project.git.record_config(),
-    )
-    return under_way.at(project, "preparing")

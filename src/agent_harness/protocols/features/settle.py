@@ -90,7 +90,9 @@ def _roll_back(project: Project, open_session: Record, settlement: Settlement) -
     if done is not None:
         return done
     checkpoint = settlement.checkpoint or open_session["checkpoint"]
+    earlier_try = open_session.get("rescue_ref")
     ref = _free_ref(project, f"refs/harness/rolled-back/{settlement.session}")
+    project.store.write_open_session({**open_session, "rescue_ref": earlier_try or ref})
     rescued = snapshot.restore(
         project.git,
         checkpoints.way_back(checkpoint),
@@ -99,7 +101,7 @@ def _roll_back(project: Project, open_session: Record, settlement: Settlement) -
         rescue_files=project.root / project.excluded[0] / "rescue-files" / str(settlement.session),
     )
     rescue = {
-        "ref": rescued.ref,
+        "ref": rescued.ref or (earlier_try if earlier_try and project.git.commit_of(earlier_try) else None),
         "commits": [sha for sha, _ in rescued.rolled_back_commits],
         "left_in_place": list(rescued.left_in_place),
     }
@@ -110,7 +112,7 @@ def _roll_back(project: Project, open_session: Record, settlement: Settlement) -
 def _free_ref(project: Project, wanted: str) -> str:
     taken = 1
     ref = wanted
-    while project.git.ok("rev-parse", "-q", "--verify", ref):
+    while project.git.commit_of(ref):
         taken += 1
         ref = f"{wanted}-{taken}"
     return ref

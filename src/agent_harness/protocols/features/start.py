@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_harness.errors import PreflightFailed
-from agent_harness.protocols.features import lifecycle, orient, preflight, records, selection
+from agent_harness.kernel import clock
+from agent_harness.kernel.process import new_run_id
+from agent_harness.protocols.features import checkpoints, lifecycle, orient, preflight, records, selection
 from agent_harness.protocols.features.environment import DevelopmentEnvironment
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.underway import UnderWay
 
 Record = dict[str, Any]
 
@@ -121,3 +124,25 @@ def _baseline(project: Project, judge: Judge, state: Record, verified_tree: str 
             failing=sorted(still),
         )
     return None
+
+
+def begin(project: Project, start: Start) -> UnderWay:
+    """The checkpoint is taken and the session is recorded as under way; from here a crash is recovered."""
+    state = start.state
+    checkpoint = checkpoints.create(project, start.number, start.feature["id"])
+    continues = start.prompt_type == "continuation" and state.get("feature_checkpoint")
+    under_way = UnderWay(
+        session=start.number,
+        feature_id=start.feature["id"],
+        prompt_type=start.prompt_type,
+        started_at=clock.timestamp(),
+        checkpoint=checkpoint,
+        base=state["feature_checkpoint"] if continues else checkpoint,
+        features=project.store.features(),
+        state=state,
+        baseline=project.store.baseline(),
+        costs=project.store.costs(),
+        run_id=new_run_id(),
+        git_config=project.git.record_config(),
+    )
+    return under_way.at(project, "preparing")

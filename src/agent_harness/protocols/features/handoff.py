@@ -1,0 +1,198 @@
+"""The clean hand-off: what the agent left becomes a local WIP commit, and the next session continues it.
+
+Source: features.md C07, C15, C16, C66; rows UAH-341..346, UAH-368.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent_harness.agents import usage
+from agent_harness.kernel import clock
+from agent_harness.protocols.features import checkpoints, endings, lifecycle, progress, records
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.settle import Settlement
+from agent_harness.protocols.features.underway import UnderWay
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wording:
+    """What is written about one reason to end."""
+
+    subject: str | None  # how the WIP commit's subject begins; None: the settings say it
+    body: str
+    told: str | None  # in the progress file, behind SESSION TERMINATED
+    event: str
+
+
+WORDINGS = {
+    "complete": Wording(
+        subject="WIP: Not finished - ",
+        body="WIP: The agent ended its turn without a claim",
+        told=None,
+        event="handed_off",
+    ),
+    "context_limit": Wording(
+        subject=None,
+        body="WIP: Context limit reached",
+        told="Context limit reached mid-implementation",
+        event="context_limit",
+    ),
+    "timeout": Wording(
+        subject=None, body="WIP: Session timeout", told="Time limit reached mid-implementation", event="timeout"
+    ),
+    "stuck": Wording(subject="WIP: Stuck - ", body="WIP: No progress", told="No progress for too long", event="stuck"),
+    "user_pause": Wording(
+        subject="WIP: Paused - ", body="WIP: Paused by a person", told="Paused by a person", event="user_pause"
+    ),
+    "error": Wording(
+        subject="WIP: Session interrupted - ",
+        body="WIP: The session was interrupted",
+        told="Interrupted mid-implementation",
+        event="session_interrupted",
+    ),
+    "budget_exceeded": Wording(
+        subject="WIP: Budget exceeded - ",
+        body="WIP: Budget exceeded",
+        told="Budget exceeded mid-implementation",
+        event="budget_exceeded",
+    ),
+}
+
+
+def handed_off(
+    project: Project,
+    under_way: UnderWay,
+    reason: str,
+    used: usage.Totals,
+    *,
+    red_tests: Sequence[str] | None = (),
+    failure: str | None = None,
+    message: str | None = None,
+) -> Settlement:
+    """The settlement of a session that ends unfinished; claims are taken back.
+
+    Nothing is committed when nothing changed (C66); then the next session starts the feature afresh. ``red_tests`` of
+    ``None`` means that nobody has counted them.
+    """
+    endings.put_back_features(project, under_way)
+    _tell_termination(project, under_way, reason)
+    left = _what_is_left(project, under_way, reason)
+    way_back = checkpoints.way_back(under_way.checkpoint)
+    ending = lifecycle.Ending(
+        session=under_way.session,
+        feature_id=under_way.feature_id,
+        status="partial",
+        reason=reason,
+        at=clock.timestamp(),
+        kept_work=left.kept,
+        failure=failure,
+        partial=_partial(project, under_way, reason, left),
+        red_tests=tuple(red_tests or ()),
+        checkpoint=under_way.base,
+        summary={"completed": "nothing", "commits": left.commits, "status": f"partial ({reason.replace('_', ' ')})"},
+    )
+    state = lifecycle.after_session(under_way.state, ending)
+    if red_tests is None:
+        state["wip_red_tests"] = None
+    return Settlement(
+        kind="hand_off" if left.commit else "nothing",
+        session=under_way.session,
+        commit=left.commit,
+        branch=way_back.branch,
+        expected_head=endings.branch_tip(project, way_back.branch),
+        state=state,
+        costs=endings.costs_after(project, under_way, used),
+        session_record=endings.session_record(under_way, used, reason, completed=False),
+        events=[_event(under_way, reason, left.commit, message)],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Left:
+    """What the agent left behind."""
+
+    commit: str | None  # the WIP commit, when there is anything to keep
+    files: tuple[str, ...]  # changed since the checkpoint, the progress file aside
+    commits: list[str]
+    kept: bool  # the next session continues instead of starting afresh
+    earlier: Record | None  # what earlier sessions of this feature had left
+
+
+def _what_is_left(project: Project, under_way: UnderWay, reason: str) -> _Left:
+    way_back = checkpoints.way_back(under_way.checkpoint)
+    moved = project.git.head() != way_back.head
+    commit = endings.candidate(project, under_way, _wip_message(project, reason, under_way.feature))
+    changed = [path for _, path in project.git.changed_paths(way_back.head, commit)]
+    files = tuple(path for path in changed if path != project.progress_name)
+    worth_keeping = bool(files) or moved or reason != "complete"
+    commits = [found.sha for found in project.git.commits_between(way_back.head, commit)] if worth_keeping else []
+    earlier = under_way.state.get("partial") if under_way.prompt_type == "continuation" else None
+    return _Left(
+        commit=commit if worth_keeping else None,
+        files=files,
+        commits=commits,
+        kept=bool(files) or earlier is not None,
+        earlier=earlier,
+    )
+
+
+def _wip_message(project: Project, reason: str, feature: Record) -> str:
+    wording = WORDINGS.get(reason, WORDINGS["error"])
+    subject = wording.subject
+    if subject is None:
+        config = project.config
+        timeout = reason == "timeout"
+        subject = config.session.on_timeout.message_prefix if timeout else config.context.on_limit.commit_message_prefix
+    return f"{subject}{endings.feature_name(feature)} ({records.description(feature)})\n\n{wording.body}"
+
+
+def _event(under_way: UnderWay, reason: str, commit: str | None, message: str | None) -> Record:
+    name = endings.feature_name(under_way.feature)
+    return {
+        "event_type": WORDINGS.get(reason, WORDINGS["error"]).event,
+        "level": "critical" if reason == "error" else "important",
+        "session": under_way.session,
+        "feature_id": under_way.feature_id,
+        "reason": reason,
+        "commit": commit,
+        "message": message or f"{name} handed off: {reason.replace('_', ' ')}",
+    }
+
+
+def _tell_termination(project: Project, under_way: UnderWay, reason: str) -> None:
+    told = WORDINGS.get(reason, WORDINGS["error"]).told
+    if told is None:
+        return
+    line = f"SESSION TERMINATED: {told} (Session {under_way.session})"
+    if any(line in entry.text for entry in progress.recent_entries(project.layout.progress)):
+        return
+    endings.ensure_progress_entry(
+        project,
+        under_way,
+        [
+            ("FEATURE", f"#{under_way.feature_id} ({records.description(under_way.feature)})"),
+            ("CURRENT STATE", ["ended by the harness; the work so far is in the WIP commit"]),
+        ],
+    )
+    progress.append(project.layout.progress, f"\n{line}\n")
+
+
+def _partial(project: Project, under_way: UnderWay, reason: str, left: _Left) -> Record:
+    """What the next session is told: the agent's own words first, then what earlier sessions said."""
+    entries = [e for e in progress.recent_entries(project.layout.progress) if e.session == under_way.session]
+    told = entries[-1] if entries else None
+    done = told.part("WHAT I DID") if told else []
+    to_do = (told.part("NEXT") or told.part("WHAT'S LEFT")) if told else []
+    earlier = left.earlier or {}
+    files = [*(earlier.get("wip_files") or []), *left.files]
+    return {
+        "feature_id": under_way.feature_id,
+        "session": under_way.session,
+        "reason": "no claim" if reason == "complete" else reason,
+        "done": done or earlier.get("done") or [],
+        "left": to_do or earlier.get("left") or [],
+        "wip_files": list(dict.fromkeys(files))[:40],
+    }

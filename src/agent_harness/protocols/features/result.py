@@ -1,0 +1,25 @@
+"""How one session ended, for the person and for ``--json``."""
+
+from dataclasses import dataclass
+from typing import Any
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One session's ending; ``exit_code`` is of the house plan's table."""
+
+    session: int
+    feature_id: int | None
+    status: str  # complete, partial, failed
+    reason: str
+    message: str
+    accepted: bool = False
+    commit: str | None = None
+    rescue_ref: str | None = None
+    cost_usd: float | None = None
+    exit_code: int = 0
+
+    def as_json(self) -> Record:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
