@@ -19,20 +19,25 @@ WATCH_SECONDS = 10.0
 FLOOD_BYTES = 1_000_000_000
 MEGABYTE = 1_000_000
 
-SLEEPER = "open('started', 'w').close(); import time; time.sleep(600)"
+SLEEPER = """\
+import pathlib, time
+pathlib.Path(__file__).with_name("reached").touch()
+time.sleep(600)
+"""
 FLOODER = f"""\
-import sys
+import pathlib, sys
 block = b"".join(b"%060d the same line again and again\\n" % n for n in range(10_000))
 left = {FLOOD_BYTES}
 while left > 0:
     left -= sys.stdout.buffer.write(block[:left])
+pathlib.Path(__file__).with_name("reached").touch()
 """
 
 
 def idle() -> Mapping[str, float]:
     """Largest memory in MB, and per cent of one core over some seconds, of a harness whose agent sleeps."""
     with session(SLEEPER) as (harness, cwd):
-        wait_for(cwd / "started", harness)
+        wait_for(cwd.with_name("reached"), harness)
         time.sleep(SETTLE_SECONDS)
         before, began = processor_seconds(harness.pid), time.monotonic()
         time.sleep(WATCH_SECONDS)
@@ -47,6 +52,8 @@ def flood() -> Mapping[str, float]:
         while harness.poll() is None:
             largest = max(largest, largest_megabytes(harness.pid))
             time.sleep(0.05)
+        if not cwd.with_name("reached").exists():
+            raise SystemExit("the agent was ended before it had printed everything")
         logs = [path.stat().st_size for path in (cwd / ".harness").rglob("*") if path.is_file()]
         return {"flood-memory": largest, "flood-log": sum(logs) / MEGABYTE}
 
