@@ -17,6 +17,8 @@ from agent_harness.demo.prepare import prepare
 from agent_harness.errors import UsageError
 from agent_harness.kernel import owner
 
+pytestmark = pytest.mark.timeout(900)  # on a machine that does much else; alone it takes less than a minute
+
 HARNESS = [sys.executable, "-m", "agent_harness.cli.main"]
 
 
@@ -82,7 +84,6 @@ def test_the_regression_is_kept_beside_the_branch(finished: Finished) -> None:
     careless = finished.git("show", f"{rolled_back['rescue_ref']}:src/shorty/codes.py")
     assert careless != finished.git("show", "HEAD:src/shorty/codes.py")
     assert rolled_back["rescue_ref"] in finished.printed
-    assert "58" not in finished.git("log", "--format=%s", "HEAD")
 
 
 def test_the_killed_session_and_the_half_one_were_continued(finished: Finished) -> None:

@@ -139,7 +139,7 @@ def test_the_end_sets_claims_against_verdicts(tmp_path: Path) -> None:
         "sent back",
         "BROKE OLDER TESTS",
         "refs/harness/rolled-back/7",
-        "harness killed",
+        "killed; kept as WIP",
         "nothing is spent",
         "did not end as promised (1)",
         "the work tree is not clean",

@@ -15,17 +15,18 @@ from agent_harness.demo.layout import Place
 from agent_harness.errors import HarnessError, ToolMissing
 
 _GRACE_SECONDS = 10.0
+_HAS_PYTEST = "import pytest, sys; sys.exit(pytest.version_tuple < (8, 4))"
 
 
 def require_tools() -> None:
     """``ToolMissing`` unless git, and a Python with pytest for the built program's tests, are there."""
     if shutil.which("git") is None:
         raise ToolMissing("git is not installed", hint="install git, then: harness demo")
-    probe = subprocess.run([_python(), "-c", "import pytest"], capture_output=True, env=environment(), check=False)
+    probe = subprocess.run([_python(), "-c", _HAS_PYTEST], capture_output=True, env=environment(), check=False)
     if probe.returncode != 0:
         raise ToolMissing(
-            "The program that the demo builds is tested with pytest, which this Python does not have",
-            hint=f"{sys.executable} -m pip install pytest",
+            "The program that the demo builds is tested with pytest 8.4 or newer, which this Python does not have",
+            hint=f"{sys.executable} -m pip install 'pytest>=8.4'",
         )
 
 

@@ -77,7 +77,9 @@ def _lie_rejected(ending: Ending) -> tuple[bool, str]:
 
 
 def _regression_rolled_back(ending: Ending) -> tuple[bool, str]:
-    first = ending.story.of(REGRESSION)[0]
+    first = next(iter(ending.story.of(REGRESSION)), None)
+    if first is None:
+        return False, f"no session worked on Feature #{REGRESSION}"
     if [claim.verdict for claim in first.claims] != ["regression"] or first.rescue_ref is None:
         return False, f"Session {first.number} ended as {first.ending}, without a regression and a rescue ref"
     now, rescued = _content(ending, "HEAD", _CODES), _content(ending, first.rescue_ref, _CODES)

@@ -22,9 +22,9 @@ from agent_harness.kernel import journal
 SCRIPTED = "The agent is scripted: no model is called, nothing is spent. All costs shown are numbers from its script."
 
 _ENDINGS = {
-    "proven": "accepted, committed, pushed",
-    "partial": "kept as a WIP commit, to be continued",
-    "interrupted": "harness killed; kept as a WIP commit, to be continued",
+    "proven": "accepted",
+    "partial": "kept as WIP, to be continued",
+    "interrupted": "killed; kept as WIP, to be continued",
     "failed": "rolled back",
     "running": "not ended",
 }
@@ -87,12 +87,14 @@ def interrupted(console: Console, place: Place) -> None:
 def closing(console: Console, ending: Ending) -> None:
     """The tables at the end, and the lines to go on with."""
     console.print()
-    console.print(_claims(ending.story))
+    if ending.story.sessions:
+        console.print(_claims(ending.story))
     console.print(_promises(ending.promises))
     cost = "unknown" if ending.cost_usd is None else f"${ending.cost_usd:.2f}"
     console.print(
-        Text(f"{len(ending.story.sessions)} sessions in {ending.seconds:.0f} s, {cost} by the script. {SCRIPTED}")
+        Text(f"{len(ending.story.sessions)} sessions in {ending.seconds:.0f} s; costs by the script: {cost}.")
     )
+    console.print(Text(SCRIPTED))
     differs = [promise for promise in ending.promises if not promise.kept]
     if differs:
         console.print(Text(f"\nThe demo did not end as promised ({len(differs)}):", style="bold red"))
@@ -130,7 +132,7 @@ def _where_to_look(ending: Ending) -> Iterator[tuple[str, str]]:
 def _claims(story: Story) -> Table:
     table = Table(title="Claims and verdicts", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("Session", "Prompt", "Feature", "The agent", "The harness", "Time", "Cost"):
-        table.add_column(name, no_wrap=name not in ("The agent", "The harness"), justify=_justify(name))
+        table.add_column(name, no_wrap=name != "The harness", overflow="fold", justify=_justify(name))
     for session in story.sessions:
         for row in _rows(session):
             table.add_row(*row)
@@ -147,7 +149,7 @@ def _rows(session: Session) -> Iterator[tuple[Text, ...]]:
     cost = "" if session.cost_usd is None else f"${session.cost_usd:.2f}"
     first = (str(session.number), session.prompt_type, feature)
     last = (f"{session.seconds:.0f} s" if session.seconds else "", cost)
-    said = [("claimed: it is done", _verdict(session, n)) for n in range(len(session.claims))]
+    said = [("says it is done", _verdict(session, n)) for n in range(len(session.claims))]
     for number, (claim, verdict) in enumerate(said or [(_silence(session), _end(session))]):
         left = first if number == 0 else ("", "", "")
         right = last if number == len(said or [0]) - 1 else ("", "")
@@ -155,7 +157,7 @@ def _rows(session: Session) -> Iterator[tuple[Text, ...]]:
 
 
 def _silence(session: Session) -> str:
-    return "was cut off" if session.ending == "interrupted" else "no claim, told what is left"
+    return "is cut off" if session.ending == "interrupted" else "stops half-way"
 
 
 def _end(session: Session) -> Text:
@@ -169,7 +171,7 @@ def _verdict(session: Session, number: int) -> Text:
     if session.rescue_ref and last:
         after += f", kept in {session.rescue_ref}"
     word = _VERDICTS.get(claim.verdict, claim.verdict)
-    found = f" {printable(claim.found, 90)}" if claim.found and claim.verdict != "verified" else ""
+    found = f" {printable(claim.found, 72).rstrip('.')}" if claim.found and claim.verdict != "verified" else ""
     return Text.assemble((f"{word}:", STYLES.get(claim.verdict, "")), f"{found}; {after}" if found else f" {after}")
 
 

@@ -21,7 +21,7 @@ from agent_harness.protocols.features import records
 
 _TICK_SECONDS = 0.05
 _LINGER_SECONDS = 0.6  # between the agent's first lines of code and the kill, so that both can be seen
-_LIMIT_SECONDS = 300.0
+_LIMIT_SECONDS = 900.0  # far more than a busy machine needs; nothing hangs for ever
 _HALF_WRITTEN = "src/shorty/cli.py"
 
 
