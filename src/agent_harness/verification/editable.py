@@ -111,7 +111,7 @@ def _root_of(name: str, inside: str) -> str | None:
 
 def _inside(target: str, project: Path, site: Path) -> str | None:
     """``target`` relative to the project, unless it lies elsewhere or in the environment itself."""
-    real = Path(os.path.realpath(target))
+    real = Path(os.path.realpath(target.replace("\0", "")))
     if not real.is_relative_to(project) or real.is_relative_to(site):
         return None
     return str(real.relative_to(project))
@@ -120,6 +120,6 @@ def _inside(target: str, project: Path, site: Path) -> str | None:
 def _text(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            return file.read(_LIMIT_BYTES).decode(errors="replace")
+            return file.read(_LIMIT_BYTES).decode(errors="replace").replace("\0", "")
     except OSError:
         return ""

@@ -68,7 +68,7 @@ def _is_plain(line: str, pth: Path, project: Path) -> bool:
         return True
     if line.startswith(("import ", "import\t")):
         return _KNOWN_LINES.fullmatch(line) is not None
-    return Path(os.path.realpath(pth.parent / line)).is_relative_to(os.path.realpath(project))
+    return "\0" not in line and Path(os.path.realpath(pth.parent / line)).is_relative_to(os.path.realpath(project))
 
 
 def _site(site: Path) -> Iterator[tuple[str, str]]:

@@ -64,9 +64,10 @@ def workspace(
     prune(place)
     folder = place / f"{os.getpid()}-{secrets.token_hex(8)}"
     top = folder / "tree"
-    top.mkdir(parents=True, mode=0o700)
+    folder.mkdir(mode=0o700)
     try:
         (folder / _OWNER).write_text(json.dumps(owner.current().as_record()))
+        top.mkdir()
         _check_out(git, commit, top, overlays)
         cwd = top / os.fsdecode(git.prefix())
         if not Path(os.path.realpath(cwd)).is_relative_to(os.path.realpath(top)):

@@ -1,0 +1,285 @@
+"""The environment of a run: resolved beforehand, scrubbed, and led to the checkout instead of the project."""
+
+import os
+import sys
+import venv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_harness.verification import fingerprint
+from agent_harness.verification.check import parse
+from agent_harness.verification.editable import Mapped, mapped
+from agent_harness.verification.engine import TestRun, passed, resolve, run_tests
+from agent_harness.verification.interpreter import Interpreter
+
+from .sample import HONEST, INI, SUB_CODE, SUB_TEST, Repo, codes
+
+Make = Callable[..., Repo]
+SITE = str(Path(pytest.__file__).parent.parent)
+QUIET = "-p no:xdist -p no:hypothesispytest -p no:timeout"
+FILES = {".gitignore": ".venv/\n", "src/calc.py": SUB_CODE, "tests/test_sub.py": SUB_TEST}
+WRONG = "def sub(a, b):\n    return 0\n"
+
+
+@pytest.fixture
+def project(make_repo: Make) -> Repo:
+    """A project with a virtual environment inside that git ignores, and no settings that lead to its code."""
+    repo = make_repo(FILES, resolved=False)
+    venv.create(repo.root / ".venv", symlinks=True)
+    (site_of(repo) / "borrowed.pth").write_text(f"{SITE}\n")
+    return repo
+
+
+def site_of(repo: Repo) -> Path:
+    return next((repo.root / ".venv/lib").glob("python*/site-packages"))
+
+
+def run(repo: Repo, command: str, **settings: Any) -> TestRun:
+    environment = resolve(repo.root, [command], **settings)
+    return run_tests(repo.client, repo.base, command, environment=environment, timeout_seconds=60)
+
+
+# ---- editable installs ---------------------------------------------------------------------------------------------
+
+FINDER = """\
+from __future__ import annotations
+import sys
+from importlib.util import spec_from_file_location
+from pathlib import Path
+MAPPING: dict[str, str] = {mapping!r}
+NAMESPACES: dict[str, list[str]] = {{}}
+
+class Finder:
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name in MAPPING:
+            place = Path(MAPPING[name])
+            file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+            return spec_from_file_location(name, file)
+
+def install():
+    sys.meta_path.{how}
+"""
+
+
+def install(repo: Repo, form: str) -> None:
+    """An editable install of the project, as pip and the build backends make them."""
+    site, src = site_of(repo), repo.root / "src"
+    if form == "path":
+        (site / "_calc.pth").write_text(f"{src}\n")
+    elif form == "link":
+        (site / "calc.py").symlink_to(src / "calc.py")
+    else:
+        how = "insert(0, Finder)" if form == "first" else "append(Finder)"
+        (site / "__editable__.calc-1.pth").write_text(
+            "import __editable___calc_finder; __editable___calc_finder.install()\n"
+        )
+        mapping = {"calc": str(src / "calc")}
+        (site / "__editable___calc_finder.py").write_text(FINDER.format(mapping=mapping, how=how))
+
+
+@pytest.mark.parametrize("form", ["path", "link", "finder"])
+@pytest.mark.parametrize("links", [(), (".venv",)], ids=["alone", "lent"])
+def test_an_editable_install_is_led_to_the_commit(project: Repo, form: str, links: tuple[str, ...]) -> None:
+    """The folder is broken and the commit is right: the commit counts. Then the other way round."""
+    install(project, form)
+    command = f".venv/bin/python -m pytest {QUIET} tests"
+    project.put({"src/calc.py": WRONG})
+    right = run(project, command, links=links)
+    assert passed(right), (right.problem, right.output)
+    project.base = project.commit()
+    project.put({"src/calc.py": SUB_CODE})
+    wrong = run(project, command, links=links)
+    assert wrong.problem is None
+    assert not passed(wrong)
+
+
+def test_a_finder_that_comes_before_everything_is_seen(project: Repo) -> None:
+    install(project, "first")
+    project.put({"src/calc.py": SUB_CODE + "\n"})
+    done = run(project, f".venv/bin/python -m pytest {QUIET} tests")
+    assert "instead of the commit: calc" in (done.problem or "")
+
+
+def test_programs_that_tests_start_see_the_commit_too(project: Repo) -> None:
+    install(project, "path")
+    code = "import calc; assert calc.sub(3, 2) == 1"
+    text = (
+        f"import subprocess, sys\n\n\ndef test_a():\n    subprocess.run([sys.executable, '-c', {code!r}], check=True)\n"
+    )
+    project.base = project.commit({"tests/test_sub.py": text})
+    project.put({"src/calc.py": WRONG})
+    done = run(project, f".venv/bin/python -m pytest {QUIET} tests")
+    assert passed(done), done.output
+
+
+def test_an_install_during_the_session_is_led_to_the_commit(project: Repo) -> None:
+    command = f".venv/bin/python -m pytest {QUIET} tests"
+    environment = resolve(project.root, [command])
+    install(project, "path")
+    project.put({"src/calc.py": WRONG})
+    done = run_tests(project.client, project.base, command, environment=environment, timeout_seconds=60)
+    assert passed(done), done.output
+    assert environment.changes() == []
+
+
+def test_what_editable_installs_name(tmp_path: Path) -> None:
+    root, site = tmp_path / "p", tmp_path / "site"
+    for folder in ("src/pkg", "lib/deep/ns/part", "odd", ".venv/site", "one"):
+        (root / folder).mkdir(parents=True)
+    (root / "src/pkg/__init__.py").touch()
+    site.mkdir()
+    (site / "a.pth").write_text(f"# comment\n\n{root / 'src'}\n{tmp_path}\n../p/one\nimport missing_module\n")
+    mapping = {"pkg": str(root / "src/pkg"), "ns.part": str(root / "lib/deep/ns/part"), "other": str(root / "odd")}
+    (site / "b.pth").write_text("import __editable___x_finder; __editable___x_finder.install()\n")
+    (site / "__editable___x_finder.py").write_text(FINDER.format(mapping=mapping, how="append(Finder)"))
+    (site / "c.pth").write_text("import _editable_impl_y\n")
+    (site / "_editable_impl_y.py").write_text(f"F.map_module('pkg', {str(root / 'src/pkg/__init__.py')!r})\n")
+    (site / "d.pth").write_bytes(b"\xff\xfe\0")
+    found = mapped([str(site), str(root / ".venv/site"), str(tmp_path / "missing")], root)
+    assert found == Mapped(("src", "one", "lib/deep"), (("other", "odd"),))
+
+
+def test_a_package_under_another_name(project: Repo) -> None:
+    site = site_of(project)
+    (site / "b.pth").write_text("import __editable___x_finder; __editable___x_finder.install()\n")
+    mapping = {"arithmetic": str(project.root / "src/code")}
+    (site / "__editable___x_finder.py").write_text(FINDER.format(mapping=mapping, how="append(Finder)"))
+    test = SUB_TEST.replace("import calc", "import arithmetic as calc")
+    project.base = project.commit({"src/code/__init__.py": SUB_CODE, "tests/test_sub.py": test})
+    project.put({"src/code/__init__.py": WRONG})
+    done = run(project, f".venv/bin/python -m pytest {QUIET} tests")
+    assert passed(done), (done.problem, done.output)
+
+
+# ---- programs ------------------------------------------------------------------------------------------------------
+
+
+def shim(folder: Path, name: str, text: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_a_launcher_says_which_environment_and_is_not_asked_again(
+    project: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``poetry run`` chooses an environment by its folder; the checkout is another folder."""
+    install(project, "path")
+    asked = tmp_path / "asked"
+    shim(tmp_path / "bin", "poetry", f'echo x >> {asked}; shift; PATH="{project.root}/.venv/bin:$PATH"; exec "$@"')
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    command = f"poetry run python -m pytest {QUIET} tests"
+    environment = resolve(project.root, [command, "poetry run missing-tool"])
+    assert asked.read_text().count("x") == 2
+    done = run_tests(project.client, project.base, command, environment=environment, timeout_seconds=60)
+    assert passed(done), (done.problem, done.output)
+    assert asked.read_text().count("x") == 2
+    words = environment.words(parse(command), project.root)
+    assert words[0] == str(project.root / ".venv/bin/python")
+
+
+def test_programs_are_found_before_the_agent_can_put_others_in_their_place(
+    make_repo: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = make_repo({"pytest.ini": INI, **FILES}, resolved=False)
+    shim(tmp_path / "first", "other", "exit 0")
+    monkeypatch.setenv("PATH", f".:relative::{tmp_path / 'first'}:{Path(sys.executable).parent}:{os.environ['PATH']}")
+    command = f"python -m pytest {QUIET} tests"
+    environment = resolve(repo.root, [command])
+    assert all(entry.startswith("/") for entry in environment.variables["PATH"].split(":"))
+    shim(tmp_path / "first", "python", "echo '9 passed'; exit 0")
+    shim(repo.root, "python", "echo '9 passed'; exit 0")
+    repo.base = repo.commit()
+    done = run_tests(repo.client, repo.base, command, environment=environment, timeout_seconds=60)
+    assert passed(done), done.output
+
+
+def test_the_callers_import_folders_are_led_to_the_commit(make_repo: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = make_repo(FILES, resolved=False)
+    monkeypatch.setenv("PYTHONPATH", f"{repo.root / 'src'}:/nowhere:")
+    repo.put({"src/calc.py": WRONG})
+    done = run(repo, f"{sys.executable} -m pytest {QUIET} tests")
+    assert passed(done), (done.problem, done.output)
+
+
+@pytest.mark.parametrize("line", ["#!{python}", '#!/bin/sh\n\'\'\'exec\' "{python}" "$0" "$@"'])
+def test_the_interpreter_of_a_console_script(tmp_path: Path, line: str) -> None:
+    script = tmp_path / "pytest"
+    script.write_text(line.format(python=sys.executable) + "\nimport sys\n")
+    script.chmod(0o755)
+    environment = resolve(tmp_path, [f"{script} tests"])
+    assert [Path(found.prefix) for found in environment.interpreters.values()] == [Path(sys.prefix)]
+
+
+def test_what_is_not_there_is_no_error_yet(tmp_path: Path) -> None:
+    environment = resolve(tmp_path, ["no-such-program tests", "cd x && no-such-program", ""])
+    assert environment.words(parse("no-such-program tests"), tmp_path) == ["no-such-program", "tests"]
+
+
+# ---- what runs the tests -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def interpreter(tmp_path: Path) -> Interpreter:
+    """A made-up environment with the parts that count."""
+    site = tmp_path / "env/site"
+    for name, text in {
+        "_pytest/runner.py": "x = 1\n",
+        "_pytest/__pycache__/runner.cpython-311.pyc": "x",
+        "requests/__init__.py": "x = 1\n",
+        "old.pth": "/somewhere\n",
+    }.items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text)
+    (tmp_path / "env/pyvenv.cfg").write_text("home = /usr\n")
+    (tmp_path / "env/python").write_text("binary")
+    (tmp_path / "project").mkdir()
+    place = str(tmp_path / "env")
+    return Interpreter(executable=f"{place}/python", prefix=place, scripts=place, sites=(str(site),), library=())
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "code"),
+    [
+        ("site/new.pth", "import os; os.system('true')\n", "environment_changed"),
+        ("site/new.pth", "/elsewhere\n", "environment_changed"),
+        ("site/old.pth", None, None),
+        ("site/new.pth", "{project}/src\n# more\n\n", None),
+        ("site/new.pth", "import __editable___a_finder; __editable___a_finder.install()\n", None),
+        ("site/new.pth", "import __editable___a_finder; __editable___b_finder.install()\n", "environment_changed"),
+        ("site/sitecustomize.py", "x = 1\n", "environment_changed"),
+        ("site/_pytest/runner.py", "x = 2\n", "environment_changed"),
+        ("site/_pytest/extra.py", "x = 2\n", "environment_changed"),
+        ("site/_pytest/__pycache__/runner.cpython-311.pyc", "y", "environment_changed"),
+        ("site/pluggy/__init__.py", "x = 1\n", "environment_changed"),
+        ("site/requests/__init__.py", "x = 2\n", None),
+        ("site/httpx/__init__.py", "x = 1\n", "packages_changed"),
+        ("pyvenv.cfg", "home = /elsewhere\n", "environment_changed"),
+        ("python", "other", "environment_changed"),
+        ("python", None, "environment_changed"),
+    ],
+)  # fmt: skip
+def test_what_changes_around_the_interpreter(
+    interpreter: Interpreter, tmp_path: Path, path: str, text: str | None, code: str | None
+) -> None:
+    before = fingerprint.take([interpreter], [])
+    place = Path(interpreter.prefix, path)
+    if text is None:
+        place.unlink()
+    else:
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(text.format(project=tmp_path / "project"))
+    found = fingerprint.compare(before, fingerprint.take([interpreter], []), project=tmp_path / "project")
+    assert [finding.code for finding in found] == ([code] if code else [])
+
+
+def test_a_changed_environment_rejects(project: Repo) -> None:
+    project.resolve(f".venv/bin/python -m pytest {QUIET} tests")
+    (site_of(project) / "odd.pth").write_text("import os; os.environ['ODD'] = '1'\n")
+    verdict = project.judge(HONEST, proof=None, suite=None)
+    assert codes(verdict) == ["environment_changed"]
+    assert "odd.pth" in verdict.reasons[0].message

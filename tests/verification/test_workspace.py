@@ -1,0 +1,294 @@
+"""Checkouts of our own: what is in them, what they cannot touch, and that they are gone afterwards."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_harness.errors import Refused
+from agent_harness.kernel import owner
+from agent_harness.kernel.git import GitFailed
+from agent_harness.verification.workspace import Overlay, in_place, workspace
+
+from .sample import Repo
+
+Make = Callable[..., Repo]
+FILES = {"a.txt": "one\n", "sub/b.txt": "two\n", ".gitignore": "lent/\nnode_modules\n"}
+
+
+@pytest.fixture
+def repo(make_repo: Make) -> Repo:
+    return make_repo(FILES, resolved=False)
+
+
+def places() -> list[str]:
+    place = Path(os.environ["XDG_CACHE_HOME"], "agent-harness/worktrees")
+    return os.listdir(place) if place.exists() else []
+
+
+def tree(top: Path) -> dict[str, str]:
+    files = [path for path in top.rglob("*") if ".git" not in path.relative_to(top).parts]
+    return {
+        str(path.relative_to(top)): os.readlink(path) if path.is_symlink() else path.read_text()
+        for path in files
+        if path.is_symlink() or path.is_file()
+    }
+
+
+def test_it_holds_the_commit_and_is_gone_afterwards(repo: Repo) -> None:
+    repo.put({"a.txt": "changed\n", "untracked.txt": "x", "lent/x": "x"})
+    before = repo.git("for-each-ref"), (repo.root / ".git/config").read_text(), sorted(os.listdir(repo.root / ".git"))
+    with workspace(repo.client, repo.base) as space:
+        assert tree(space.top) == FILES
+        assert not space.top.is_relative_to(repo.root)
+        assert stat.S_IMODE(space.private.stat().st_mode) == 0o700
+        assert (
+            subprocess.run(
+                ["git", "rev-parse", "HEAD"], cwd=space.cwd, capture_output=True, text=True, check=True
+            ).stdout.strip()
+            == repo.base
+        )
+        assert (
+            subprocess.run(["git", "status", "--porcelain"], cwd=space.cwd, capture_output=True, check=True).stdout
+            == b""
+        )
+    assert not space.private.exists()
+    assert places() == []
+    after = (
+        repo.git("for-each-ref"),
+        (repo.root / ".git/config").read_text(),
+        sorted(set(os.listdir(repo.root / ".git")) - {"harness"}),
+    )
+    assert after == (before[0], before[1], sorted(set(before[2]) - {"harness"}))
+
+
+def test_what_is_done_with_git_inside_stays_inside(repo: Repo) -> None:
+    repo.git("tag", "v1")
+    with workspace(repo.client, repo.base) as space:
+        words = (
+            "git describe --tags && echo x > a.txt && git -c user.name=a -c user.email=b commit -qam inside"
+            " && git branch -f main && git tag -d v1 && git config core.bare true && git gc -q --prune=now"
+        )
+        done = subprocess.run(["sh", "-c", words], cwd=space.cwd, capture_output=True, text=True, check=False)
+        assert done.stdout.startswith("v1\n"), done
+    assert repo.git("rev-parse", "main", "v1^{}").split() == [repo.base, repo.base]
+    assert repo.git("status", "--porcelain") == ""
+    repo.git("fsck", "--strict")
+
+
+def test_nothing_that_an_agent_wrote_into_the_repository_takes_part(repo: Repo, tmp_path: Path) -> None:
+    """Hooks, filters, sparse checkouts, attributes and replaced objects of the project are not ours."""
+    evil = tmp_path / "evil"
+    hooks = repo.root / ".git/hooks"
+    hooks.mkdir(exist_ok=True)
+    for name in ("post-checkout", "post-index-change", "reference-transaction"):
+        (hooks / name).write_text(f"#!/bin/sh\ntouch {evil}\n")
+        (hooks / name).chmod(0o755)
+    repo.git("config", "filter.odd.smudge", f"touch {evil}; sed s/one/forged/")
+    repo.git("config", "core.sparseCheckout", "true")
+    repo.git("config", "core.fsmonitor", f"touch {evil}")
+    (repo.root / ".git/info").mkdir(exist_ok=True)
+    (repo.root / ".git/info/attributes").write_text("*.txt filter=odd\n")
+    (repo.root / ".git/info/sparse-checkout").write_text("/a.txt\n")
+    forged = repo.sh("sh", "-c", "echo forged | git hash-object -w --stdin")
+    repo.git("replace", repo.git("rev-parse", "HEAD:a.txt"), forged)
+    evil.unlink(missing_ok=True)
+    with workspace(repo.client, repo.base) as space:
+        assert tree(space.top) == FILES
+    assert not evil.exists()
+
+
+def test_leftovers_of_the_dead_are_removed_and_the_living_kept(repo: Repo) -> None:
+    place = Path(os.environ["XDG_CACHE_HOME"], "agent-harness/worktrees")
+    dead = {**owner.current().as_record(), "start_time": "1"}
+    for name, record in (("dead", json.dumps(dead)), ("alive", json.dumps(owner.current().as_record())), ("new", "{")):
+        (place / name / "tree").mkdir(parents=True)
+        (place / name / "owner.json").write_text(record)
+    (place / "old").mkdir()
+    os.utime(place / "old", (0, 0))
+    outside = repo.root / "kept"
+    outside.mkdir()
+    (place / "link").symlink_to(outside)
+    with workspace(repo.client, repo.base):
+        pass
+    assert sorted(places()) == ["alive", "link", "new"]
+    assert outside.exists()
+
+
+def test_a_killed_harness_leaves_nothing_for_long(repo: Repo) -> None:
+    code = (
+        "import os, signal, sys\nfrom agent_harness.kernel.git import Git\n"
+        "from agent_harness.verification.workspace import workspace\n"
+        "with workspace(Git(sys.argv[1]), sys.argv[2]):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, repo.root, repo.base], check=False)
+    assert len(places()) == 1
+    with workspace(repo.client, repo.base):
+        assert len(places()) == 1
+    assert places() == []
+
+
+def test_what_tests_make_unreadable_is_removed(repo: Repo) -> None:
+    with workspace(repo.client, repo.base) as space:
+        inner = space.top / "locked/inner"
+        inner.mkdir(parents=True)
+        (inner / "x").write_text("x")
+        (inner / "out").symlink_to(repo.root)
+        inner.chmod(0)
+        inner.parent.chmod(0o500)
+    assert places() == []
+    assert (repo.root / "a.txt").exists()
+
+
+def test_overlays_take_files_from_another_commit(repo: Repo) -> None:
+    later = repo.commit({"a.txt": "new\n", "sub/b.txt": None, "sub/c.txt": "three\n"})
+    with workspace(repo.client, repo.base, overlays=[Overlay(later, ["sub/b.txt", "sub/c.txt"])]) as space:
+        assert tree(space.top) == {".gitignore": FILES[".gitignore"], "a.txt": "one\n", "sub/c.txt": "three\n"}
+    with workspace(
+        repo.client, later, overlays=[Overlay(repo.base, ["a.txt", "sub/b.txt", "sub/c.txt", "none"])]
+    ) as space:
+        assert tree(space.top) == FILES
+
+
+def test_an_overlay_does_not_follow_links_of_the_commit(repo: Repo, tmp_path: Path) -> None:
+    """``sub`` is a link out of the tree in the candidate; the older files take its place."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (repo.root / "sub/b.txt").unlink()
+    (repo.root / "sub").rmdir()
+    (repo.root / "sub").symlink_to(outside)
+    linked = repo.commit()
+    with workspace(repo.client, linked, overlays=[Overlay(repo.base, ["sub/b.txt"])]) as space:
+        assert not (space.top / "sub").is_symlink()
+        assert (space.top / "sub/b.txt").read_text() == "two\n"
+    assert list(outside.iterdir()) == []
+    with workspace(repo.client, repo.base, overlays=[Overlay(linked, ["sub"])]) as space:
+        assert (space.top / "sub").is_symlink()
+
+
+def test_compiled_files_are_left_out(repo: Repo) -> None:
+    commit = repo.commit({"src/__pycache__/a.cpython-311.pyc": "x", "src/b.pyc": "x", "src/a.py": "x = 1\n"})
+    with workspace(repo.client, commit) as space:
+        assert [path for path in tree(space.top) if path.startswith("src")] == ["src/a.py"]
+
+
+def test_submodules_are_empty_folders(repo: Repo, tmp_path: Path) -> None:
+    other = Repo(tmp_path / "other")
+    other.root.mkdir()
+    other.git("init", "-q")
+    other.commit({"x.txt": "x"})
+    repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other.root), "vendor")
+    commit = repo.commit()
+    with workspace(repo.client, commit) as space:
+        assert list((space.top / "vendor").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("link", "reason"),
+    [
+        ("../outside", "no path inside"),
+        ("/etc", "no path inside"),
+        (".git", "no path inside"),
+        (".", "no path inside"),
+        ("missing", "does not exist"),
+        ("sub", "does not ignore"),
+        ("node_modules", "leads out of the project"),
+        ("lent/committed", "the commit holds something there"),
+    ],
+)
+def test_what_is_not_lent(repo: Repo, tmp_path: Path, link: str, reason: str) -> None:
+    (tmp_path / "outside").mkdir()
+    (repo.root / "node_modules").symlink_to(tmp_path / "outside")
+    commit = repo.commit({"lent/committed/x": "x"}, force=["lent/committed/x"])
+    repo.git("rm", "-q", "--cached", "-r", "lent")
+    with workspace(repo.client, commit, links=[link]) as space:
+        assert len(space.notes) == 1
+        assert reason in space.notes[0]
+
+
+def test_ignored_folders_are_lent(repo: Repo) -> None:
+    repo.put({"lent/deep/x.txt": "x", "node_modules/y.txt": "y"})
+    with workspace(repo.client, repo.base, links=["lent/deep", "node_modules"]) as space:
+        assert space.notes == ()
+        assert (space.cwd / "lent/deep/x.txt").read_text() == "x"
+        assert (space.cwd / "node_modules").is_symlink()
+        assert (
+            subprocess.run(["git", "status", "--porcelain"], cwd=space.cwd, capture_output=True, check=True).stdout
+            == b""
+        )
+    assert (repo.root / "lent/deep/x.txt").exists()
+    assert (repo.root / "node_modules/y.txt").exists()
+
+
+def test_a_link_of_the_commit_on_the_way_lends_nothing(repo: Repo, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (repo.root / "way").symlink_to(tmp_path / "outside")
+    commit = repo.commit({".gitignore": "way/lent\n"})
+    (repo.root / "way").unlink()
+    repo.put({"way/lent/x": "x"})
+    with workspace(repo.client, commit, links=["way/lent"]) as space:
+        assert "the commit has a link on the way" in space.notes[0]
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_a_link_in_the_place_of_the_project_is_refused(make_repo: Make, tmp_path: Path) -> None:
+    repo = make_repo({"app/a.txt": "x"}, resolved=False)
+    repo.sh("sh", "-c", f"rm -r app && ln -s {tmp_path} app")
+    commit = repo.commit()
+    repo.sh("sh", "-c", "rm app && mkdir app")
+    repo.root /= "app"
+    with pytest.raises(Refused, match="link"), workspace(repo.client, commit):
+        raise AssertionError
+    assert places() == []
+
+
+def test_it_never_lies_below_the_project(repo: Repo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    other = tmp_path / "temporary"
+    other.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(other))
+    for cache in (repo.root / "cache", Path("cache"), Path("/proc/nothing")):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+        with workspace(repo.client, repo.base) as space:
+            assert space.top.is_relative_to(other)
+    monkeypatch.setattr("tempfile.tempdir", str(repo.root))
+    with pytest.raises(Refused, match="no folder"), workspace(repo.client, repo.base):
+        raise AssertionError
+
+
+def test_in_place_is_the_folder_itself(repo: Repo) -> None:
+    with in_place(repo.client, repo.base) as space:
+        assert space.cwd == repo.root
+        assert not space.private.is_relative_to(repo.root)
+    assert places() == []
+    assert (repo.root / "a.txt").exists()
+
+
+def test_what_is_no_commit_is_said(repo: Repo) -> None:
+    with pytest.raises(GitFailed), workspace(repo.client, "f" * 40):
+        raise AssertionError
+    assert places() == []
+
+
+@pytest.mark.parametrize("form", ["sha256", "linked"])
+def test_other_forms_of_repositories(tmp_path: Path, form: str) -> None:
+    repo = Repo(tmp_path / "project")
+    repo.root.mkdir()
+    repo.git("init", "-q", *(["--object-format=sha256"] if form == "sha256" else []))
+    repo.base = repo.commit(FILES)
+    if form == "linked":
+        repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
+        repo.root = tmp_path / "linked"
+    later = repo.commit({"a.txt": "new\n"})
+    with workspace(repo.client, later, overlays=[Overlay(repo.base, ["a.txt"])]) as space:
+        assert tree(space.top) == FILES
+
+
+def test_the_empty_tree_can_stand_for_a_commit(repo: Repo) -> None:
+    empty = repo.client.empty_tree()
+    with workspace(repo.client, empty, overlays=[Overlay(repo.base, ["a.txt"])]) as space:
+        assert tree(space.top) == {"a.txt": "one\n"}
