@@ -89,7 +89,8 @@ class CappedLog:
 
 
 class Lines:
-    """Lines out of chunks. A line over 1 MiB is cut and marked; over 4 MiB of unread lines, the oldest are dropped."""
+    """Lines out of chunks. A line over 1 MiB is cut and marked; over 4 MiB of unread lines, the oldest are
+    dropped when the next chunk comes."""
 
     __slots__ = ("_held", "_lines", "_partial", "_skipping", "dropped")
 
@@ -101,7 +102,10 @@ class Lines:
         self.dropped = 0
 
     def feed(self, chunk: bytes) -> None:
-        """Takes the next chunk of output."""
+        """Takes the next chunk of output; lines of earlier chunks that nobody fetched may be dropped for it."""
+        while self._held > _BACKLOG_BYTES and len(self._lines) > 1:
+            self.pop()
+            self.dropped += 1
         first, *rest = chunk.split(b"\n")
         self._extend(first)
         if rest:
@@ -110,9 +114,6 @@ class Lines:
             self._lines.extend(whole)
             self._held += sum(map(len, whole)) + _LINE_COST_BYTES * len(whole)
             self._extend(last)
-        while self._held > _BACKLOG_BYTES and len(self._lines) > 1:
-            self.pop()
-            self.dropped += 1
 
     def end(self) -> None:
         """The output is over: a last line without its line end is a line."""

@@ -145,7 +145,7 @@ class ActionLog:
 
     def see(self, event: Event) -> None:
         """Notes one event."""
-        if isinstance(event, Usage):
+        if isinstance(event, Usage) and (event.context or event.cost_usd):
             self._note_usage(event)
         if not self._structured:
             return
