@@ -107,3 +107,15 @@ def test_lth_answers_its_version_and_refuses_what_it_does_not_have(tmp_path: Pat
     command = [sys.executable, "-m", "agent_harness.cli.lth"]
     assert subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout.startswith("lth ")
     assert subprocess.run([*command, "run"], capture_output=True, text=True, check=False).returncode == 2
+
+
+def test_a_claim_that_nobody_has_judged_is_not_shown_as_proven(project: Path) -> None:
+    record = project / ".git" / "harness" / "open_session.json"
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps({"session": 4, "feature_id": 2, "phase": "running", "features": FEATURES}))
+    claimed = json.loads(json.dumps(FEATURES))
+    claimed["features"][1]["passes"] = True
+    (project / "features.json").write_text(json.dumps(claimed))
+    said = harness(project, "status").stdout
+    assert "Features: 1/2 passing (50%)" in said
+    assert "Session 4 on Feature #2 was interrupted" in said

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def read(layout: Layout) -> "Record":
     """Everything that status shows, as one JSON object."""
     store = FeatureStore(layout)
-    document, state = store.features(), store.state()
+    under_way = store.open_session()
+    document, state = _proven_features(store, under_way), store.state()
     passing, total = records.counts(document)
     costs = store.costs()
     feature = selection.next_feature(document, state).feature
@@ -42,7 +43,7 @@ def read(layout: Layout) -> "Record":
         "escalation": state.get("pending_escalation"),
         "paused": state.get("paused"),
         "last_failure": state.get("last_failure"),
-        "open_session": _open(store),
+        "open_session": _open(under_way),
     }
 
 
@@ -101,15 +102,20 @@ def _current(found: "Mapping[str, Any]", feature: "Record | None") -> str:
     return f"Ready for Feature #{feature['id']} ({feature['description']})"
 
 
-def _open(store: FeatureStore) -> "Record | None":
-    found = store.open_session()
-    if found is None:
+def _proven_features(store: FeatureStore, under_way: "Record | None") -> "Record":
+    """features.json without the claims of a session that is not judged yet."""
+    before = under_way.get("features") if under_way else None
+    return before if isinstance(before, dict) else store.features()
+
+
+def _open(under_way: "Record | None") -> "Record | None":
+    if under_way is None:
         return None
     from agent_harness.kernel import owner
 
-    who = owner.Owner.from_record(found.get("harness") or {})
+    who = owner.Owner.from_record(under_way.get("harness"))
     alive = who is not None and owner.state(who) == "alive"
-    return {"session": found.get("session"), "feature_id": found.get("feature_id"), "running": alive}
+    return {"session": under_way.get("session"), "feature_id": under_way.get("feature_id"), "running": alive}
 
 
 def _open_line(found: "Mapping[str, Any]") -> str:
