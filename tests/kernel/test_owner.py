@@ -111,11 +111,12 @@ def test_a_command_name_with_brackets_and_blanks_does_not_confuse(tmp_path: Path
 
 
 def test_processes_are_found_by_their_tag() -> None:
-    tagged = {**os.environ, "HARNESS_RUN_ID": "run-71", "OTHER": "HARNESS_RUN_ID=run-72"}
+    run = f"run-{os.getpid()}"
+    tagged = {**os.environ, "HARNESS_RUN_ID": run, "OTHER": f"HARNESS_RUN_ID={run}-other"}
     with subprocess.Popen(["sleep", "60"], env=tagged) as process:
-        assert owner.processes_tagged("HARNESS_RUN_ID", "run-71") == [process.pid]
-        assert owner.processes_tagged("HARNESS_RUN_ID", "run-7") == []
-        assert owner.processes_tagged("HARNESS_RUN_ID", "run-72") == []
+        assert owner.processes_tagged("HARNESS_RUN_ID", run) == [process.pid]
+        assert owner.processes_tagged("HARNESS_RUN_ID", run[:-1]) == []
+        assert owner.processes_tagged("HARNESS_RUN_ID", f"{run}-other") == []
         process.kill()
 
 
@@ -133,9 +134,9 @@ def test_a_system_without_proc_asks_psutil(
     assert owner.state(known) == "dead"
     sleeper.wait()
     assert owner.state(known) == "dead"
-    tagged = {**os.environ, "HARNESS_RUN_ID": "run-73"}
-    with subprocess.Popen(["sleep", "60"], env=tagged) as process:
-        assert owner.processes_tagged("HARNESS_RUN_ID", "run-73") == [process.pid]
+    run = f"run-{os.getpid()}-psutil"
+    with subprocess.Popen(["sleep", "60"], env={**os.environ, "HARNESS_RUN_ID": run}) as process:
+        assert owner.processes_tagged("HARNESS_RUN_ID", run) == [process.pid]
         process.kill()
 
 
