@@ -215,6 +215,18 @@ def test_the_interpreter_of_a_console_script(tmp_path: Path, line: str) -> None:
     assert [Path(found.prefix) for found in environment.interpreters.values()] == [Path(sys.prefix)]
 
 
+def test_an_environment_that_the_session_makes_is_used_and_named(make_repo: Make) -> None:
+    repo = make_repo({"pytest.ini": INI, **FILES}, resolved=False)
+    command = f".venv/bin/python -m pytest {QUIET} tests"
+    repo.resolve(command)
+    venv.create(repo.root / ".venv", symlinks=True)
+    (site_of(repo) / "borrowed.pth").write_text(f"{SITE}\n")
+    install(repo, "path")
+    verdict = repo.judge({"README.md": "x"}, proof=None, suite=command, baseline=["tests/test_sub.py::test_sub"])
+    assert verdict.accepted, verdict.findings
+    assert [finding.code for finding in verdict.findings] == ["environment_unknown"]
+
+
 def test_what_is_not_there_is_no_error_yet(tmp_path: Path) -> None:
     environment = resolve(tmp_path, ["no-such-program tests", "cd x && no-such-program", ""])
     assert environment.words(parse("no-such-program tests"), tmp_path) == ["no-such-program", "tests"]
@@ -239,7 +251,9 @@ def interpreter(tmp_path: Path) -> Interpreter:
     (tmp_path / "env/python").write_text("binary")
     (tmp_path / "project").mkdir()
     place = str(tmp_path / "env")
-    return Interpreter(executable=f"{place}/python", prefix=place, scripts=place, sites=(str(site),), library=())
+    return Interpreter(
+        executable=f"{place}/python", prefix=place, scripts=place, sites=(str(site), f"{place}/user"), library=()
+    )
 
 
 @pytest.mark.parametrize(
@@ -255,7 +269,9 @@ def interpreter(tmp_path: Path) -> Interpreter:
         ("site/_pytest/runner.py", "x = 2\n", "environment_changed"),
         ("site/_pytest/extra.py", "x = 2\n", "environment_changed"),
         ("site/_pytest/__pycache__/runner.cpython-311.pyc", "y", "environment_changed"),
-        ("site/pluggy/__init__.py", "x = 1\n", "environment_changed"),
+        ("site/pluggy/__init__.py", "x = 1\n", "packages_changed"),
+        ("user/_pytest/__init__.py", "x = 1\n", "environment_changed"),
+        ("user/usercustomize.py", "x = 1\n", "environment_changed"),
         ("site/requests/__init__.py", "x = 2\n", None),
         ("site/httpx/__init__.py", "x = 1\n", "packages_changed"),
         ("pyvenv.cfg", "home = /elsewhere\n", "environment_changed"),
@@ -271,7 +287,7 @@ def test_what_changes_around_the_interpreter(
     if text is None:
         place.unlink()
     else:
-        place.parent.mkdir(exist_ok=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text.format(project=tmp_path / "project"))
     found = fingerprint.compare(before, fingerprint.take([interpreter], []), project=tmp_path / "project")
     assert [finding.code for finding in found] == ([code] if code else [])

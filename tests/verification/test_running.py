@@ -401,3 +401,34 @@ def test_an_overlay_decides_which_files_are_there(make_repo: Make) -> None:
     back = run_tests(repo.client, later, SUITE, environment=repo.environment, overlays=[Overlay(repo.base, both)])
     assert back.report is not None
     assert dict(back.report.cases) == {"tests/test_all.py::test_a": "failed"}
+
+
+def test_settings_above_the_checkout_are_nobodys(make_repo: Make) -> None:
+    """A project without settings of its own: pytest looks upwards, and must find neither the cache's nor the home's."""
+    repo = make_repo({"tests/e2e/test_all.py": GREEN, "setup.cfg": "[metadata]\nname = x\n"})
+    for place in (Path.home(), Path.home() / ".cache/agent-harness/worktrees"):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "pytest.ini").write_text("[pytest]\naddopts = -k test_a\n")
+        (place / "conftest.py").write_text("raise SystemExit(0)\n")
+    for command in (SUITE, f"{PYTEST} tests/e2e", f"true && {SUITE}"):
+        done = run(repo, command)
+        assert done.problem is None, done.output
+        assert done.report is not None
+        assert done.report.passing == {f"tests/e2e/test_all.py::test_{name}" for name in "ab"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pytest.ini", ""),
+        ("tox.ini", "[pytest]\npythonpath = src\n"),
+        ("setup.cfg", "[tool:pytest]\npythonpath = src\n"),
+        ("pyproject.toml", "[tool.pytest.ini_options]\npythonpath = 'src'\n"),
+        ("pyproject.toml", "[tool.pytest]\npythonpath = ['src']\n"),
+    ],
+)
+def test_settings_of_the_project_are_found_as_ever(make_repo: Make, name: str, text: str) -> None:
+    files = {"src/calc.py": ADD_CODE, "tests/test_all.py": "import calc\n" + GREEN if text else GREEN, name: text}
+    done = run(make_repo(files), f"{PYTEST} tests")
+    assert passed(done), done.output
+    assert f"configfile: {name}" in done.output

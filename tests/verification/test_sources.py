@@ -196,3 +196,20 @@ def test_a_harmless_conftest(text: str) -> None:
 )
 def test_a_conftest_that_could_bend_results(text: str) -> None:
     assert reach.harm_in_conftest(tree(text).body)
+
+
+@pytest.mark.parametrize(
+    ("text", "acts"),
+    [
+        ("import os\nos.environ['A'] = '1'", True),
+        ("import os\nos.environ.setdefault('A', '1')", True),
+        ("if True:\n    calc.mode = 1", True),
+        ("del calc.mode", True),
+        ("try:\n    run()\nfinally:\n    pass", True),
+        ("import sys\nsys.path.insert(0, 'src')\nfrom calc import add\nLIMIT: int = size()\n", False),
+        ('"""Text."""\nclass TestX:\n    def test_y(self):\n        run()\n', False),
+        ("try:\n    import tomllib\nexcept ImportError:\n    tomllib = None", False),
+    ],
+)
+def test_test_code_that_acts_when_it_is_imported(text: str, acts: bool) -> None:
+    assert reach.acts_at_import(tree(text)) is acts

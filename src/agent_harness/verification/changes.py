@@ -7,11 +7,13 @@ Contents come from git objects, never from a folder, so that nothing is followed
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import PurePosixPath
 
 from agent_harness.kernel.git import Git
 
-LIMIT_BYTES = 4 * 1024 * 1024
+LIMIT_BYTES = 1024 * 1024  # of one file
+_ALL_BYTES = 128 * 1024 * 1024  # of all of them; what does not fit is taken for unreadable, which no rule forgives
 _LINK, _MODULE = "120000", "160000"
 
 
@@ -111,8 +113,11 @@ def _blobs(git: Git, names: Collection[str]) -> dict[str, bytes]:
     if not asked:
         return {}
     told = git.run("cat-file", "--batch-check", input="\n".join(asked).encode() + b"\n").decode().splitlines()
-    small = [line.split() for line in told if line.split()[1:2] == ["blob"]]
-    fit = [name for name, _, size in small if int(size) <= LIMIT_BYTES]
+    sizes = sorted((int(line.split()[2]), line.split()[0]) for line in told if line.split()[1:2] == ["blob"])
+    totals = accumulate(size for size, _ in sizes)
+    fit = [
+        name for (size, name), total in zip(sizes, totals, strict=True) if size <= LIMIT_BYTES and total <= _ALL_BYTES
+    ]
     if not fit:
         return {}
     raw = git.run("cat-file", "--batch", input="\n".join(fit).encode() + b"\n")

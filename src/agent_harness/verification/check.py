@@ -122,13 +122,15 @@ def _needs_shell(text: str) -> bool:
     return bool(quote)
 
 
-def report_options(report: str, cache: str, *, keep_going: bool) -> list[str]:
+def report_options(report: str, cache: str, *, keep_going: bool, root: str | None = None) -> list[str]:
     """The pytest options that make a run report: JUnit XML with files, our witness, no state of earlier runs.
 
     ``keep_going`` is for a suite: a stub that fails, or a test module that cannot be imported yet, stops nobody else.
+    ``root`` is the folder that ids start from, for a project without settings of its own.
     """
     options = [f"--junitxml={report}", "-o", "junit_family=xunit1", "-o", "junit_logging=no"]
     options += ["-o", f"cache_dir={cache}", "-p", WITNESS]
+    options += [f"--rootdir={root}"] if root else []
     return options + (list(_KEEP_GOING) if keep_going else [])
 
 

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from agent_harness.errors import Interrupted
 from agent_harness.kernel.git import Git
 from agent_harness.verification.changes import Changes, between
+from agent_harness.verification.check import parse
 from agent_harness.verification.duty import duty_of
 from agent_harness.verification.environment import IN_PLACE, Environment, resolve
 from agent_harness.verification.guard import Duty, Survey, is_read, survey
+from agent_harness.verification.interpreter import told
 from agent_harness.verification.running import NOT_FOUND, Stop, execute, execute_plain, place_for, run_tests
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, WARN, Finding, TestRun, Verdict, passed
 from agent_harness.verification.workspace import Overlay
@@ -58,11 +60,12 @@ def judge(
     ``on_step`` hears (step, "started" | "passed" | "failed"). Raises ``Interrupted`` when ``stop`` says so.
     """
     changes = between(git, base, candidate, wanted=is_read)
+    commands = [command for command in (proof, suite) if command]
     duty = duty_of(
         git,
         base,
         changes,
-        commands=[command for command in (proof, suite) if command],
+        commands=commands,
         test_files=test_files,
         protected=protected,
         import_roots=["" if root == "." else root for root in environment.mapped().roots],
@@ -78,7 +81,7 @@ def judge(
         duty=duty,
     )
     steps = (
-        lambda: case.rules(changes),
+        lambda: case.rules(changes, commands),
         lambda: case.green(proof),
         lambda: case.whole(suite, baseline),
         lambda: case.before(proof, red_base or base),
@@ -118,10 +121,14 @@ class _Case:
 
     # ---- steps -------------------------------------------------------------------------------------------------
 
-    def rules(self, changes: Changes) -> None:
+    def rules(self, changes: Changes, commands: Sequence[str]) -> None:
         """What the candidate changes around its tests, and what changed around the interpreter."""
         self.on_step("guard", "started")
         self.survey = survey(changes, self.duty)
+        for command in map(parse, commands):
+            if self.environment.completed(command) is not self.environment:
+                message = f"What runs '{told(command)}' was not there before the session; it was not compared."
+                self.find("environment_unknown", IMPORTANT, message)
         self.findings += [*self.environment.changes(), *self.survey.findings]
         if self.environment.isolation == IN_PLACE:
             self.find("not_isolated", WARN, "The tests ran in the project's folder, not on the commit alone.")

@@ -6,7 +6,7 @@ answer is used for every run of the session. Source: features.md C54, issue "ver
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_harness.kernel.process import scrubbed_environment
@@ -53,6 +53,21 @@ class Environment:
         """What of the recorded environment is no longer the same."""
         now = _recorded(self.interpreters, self.programs)
         return fingerprint.compare(self.fingerprint, now, project=self.root)
+
+    def completed(self, command: Command) -> "Environment":
+        """This environment, or one that also knows the interpreter of a command that was not there when it was made.
+
+        A project whose first session makes its virtual environment has none beforehand.
+        """
+        if command.head in self.interpreters:
+            return self
+        found = interpreter.behind(command, root=self.root, variables=self.variables)
+        if found is None:
+            return self
+        programs = dict(self.programs)
+        if command.words:
+            programs[command.head] = _started(command, found, self.root, self.variables["PATH"])
+        return replace(self, interpreters={**self.interpreters, command.head: found}, programs=programs)
 
     def words(self, command: Command, cwd: Path) -> list[str]:
         """The command's words with its program as it was found before the agent started."""

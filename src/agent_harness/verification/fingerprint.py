@@ -14,13 +14,15 @@ from pathlib import Path
 from agent_harness.verification.interpreter import Interpreter
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, Finding
 
-_RUNNER_PACKAGES = ("_pytest", "pytest", "pluggy", "iniconfig", "xdist", "execnet")
+_RUNNER_PACKAGES = ("_pytest", "pytest", "pluggy", "iniconfig")
 _LOADED_AT_START = frozenset({"sitecustomize.py", "usercustomize.py"})
 _KNOWN_LINES = re.compile(
-    r"import _virtualenv\s*|import os; var = 'SETUPTOOLS_USE_DISTUTILS'; .*_distutils_hack.*"
-    r"|import (__editable___\w+_finder); \1\.install\(\)\s*"
+    r"import _virtualenv|import (__editable___\w+_finder); \1\.install\(\)"
+    r"|import os; var = 'SETUPTOOLS_USE_DISTUTILS'; enabled = os\.environ\.get\(var, '(local|stdlib)'\) == 'local'; "
+    r"enabled and __import__\('_distutils_hack'\)(\.add_shim\(\))?;?"
 )
-_PACKAGE = "package:"  # a member of a package folder, recorded by name only
+_PACKAGE = "package:"  # before a member of a package folder that is recorded by its name only
+_INSIDE = "//"  # between a runner's package and a file in it
 
 
 def take(interpreters: Collection[Interpreter], programs: Collection[str]) -> dict[str, str]:
@@ -40,8 +42,9 @@ def take(interpreters: Collection[Interpreter], programs: Collection[str]) -> di
 def compare(before: Mapping[str, str], now: Mapping[str, str], *, project: Path) -> list[Finding]:
     """One finding for what would run code in every test run, one for packages that came or went."""
     differing = sorted(path for path in {*before, *now} if before.get(path) != now.get(path))
-    steering = [path for path in differing if not path.startswith(_PACKAGE) and _steers(path, now, project)]
-    packages = [path.removeprefix(_PACKAGE) for path in differing if path.startswith(_PACKAGE)]
+    installed = {path for path in differing if path.startswith(_PACKAGE) or _is_new_runner(path, before)}
+    steering = [path for path in differing if path not in installed and _steers(path, now, project)]
+    packages = sorted({_package_of(path) for path in installed})
     findings: list[Finding] = []
     if steering:
         message = f"What runs the tests changed during the session: {', '.join(steering[:3])}."
@@ -50,6 +53,17 @@ def compare(before: Mapping[str, str], now: Mapping[str, str], *, project: Path)
         message = f"Installed packages changed during the session: {', '.join(Path(p).name for p in packages[:5])}."
         findings.append(Finding("packages_changed", IMPORTANT, message, {"paths": packages[:50]}))
     return findings
+
+
+def _is_new_runner(path: str, before: Mapping[str, str]) -> bool:
+    """Part of a runner that was installed nowhere before: until then no test could run, so nothing was bent."""
+    package, inside, _ = path.partition(_INSIDE)
+    part = f"/{Path(package).name}{_INSIDE}"
+    return bool(inside) and not any(part in known for known in before)
+
+
+def _package_of(path: str) -> str:
+    return path.removeprefix(_PACKAGE).partition(_INSIDE)[0]
 
 
 def _steers(path: str, now: Mapping[str, str], project: Path) -> bool:
@@ -80,7 +94,8 @@ def _site(site: Path) -> Iterator[tuple[str, str]]:
         if entry.suffix == ".pth" or entry.name in _LOADED_AT_START:
             yield str(entry), _digest(entry)
         elif entry.name in _RUNNER_PACKAGES:
-            yield from ((str(path), _digest(path)) for path in sorted(entry.rglob("*.py*")))
+            for path in sorted(entry.rglob("*.py*")):
+                yield f"{entry}{_INSIDE}{path.relative_to(entry)}", _digest(path)
         elif entry.name != "__pycache__":
             yield _PACKAGE + str(entry), ""
 

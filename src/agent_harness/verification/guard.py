@@ -8,7 +8,7 @@ Source: features.md C54, features-scenarios.md S08.
 import ast
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from agent_harness.verification import reach, sources
@@ -41,7 +41,7 @@ class Survey:
     findings: tuple[Finding, ...] = ()
     test_side: tuple[str, ...] = ()  # changed paths of tests and what they stand on
     kept: tuple[str, ...] = ()  # changed paths of which the suite uses the version from the way back
-    reaches_out: bool = field(default=False)  # test code does things beyond itself
+    reaches_out: bool = False  # test code does things beyond itself, or something when it is imported
 
     @property
     def rejects(self) -> bool:
@@ -78,7 +78,7 @@ def survey(changes: Changes, duty: Duty) -> Survey:
         findings=tuple(findings),
         test_side=tuple(path for path, kind in sides.items() if kind.test_side),
         kept=tuple(path for path, kind in sides.items() if kind.kept),
-        reaches_out=bool(out),
+        reaches_out=bool(out) or any(sides[c.path].test_side and _acts(c) for c in changes.files),
     )
 
 
@@ -218,6 +218,11 @@ def _reaching(change: Change) -> list[str]:
     before = sources.parse(change.before)
     known = set(_without_lines(reach.reaches_out(before))) if before else set()
     return [reason for reason in reach.reaches_out(after) if _without_line(reason) not in known]
+
+
+def _acts(change: Change) -> bool:
+    after = sources.parse(change.after) if change.path.endswith(".py") else None
+    return after is not None and reach.acts_at_import(after)
 
 
 def _without_lines(reasons: list[str]) -> list[str]:

@@ -15,14 +15,14 @@ from agent_harness.verification.check import Command
 
 _MARK = "agent-harness-interpreter:"
 _PROBE = (
-    "import json, os, site, sys, sysconfig\n"
+    "import json, site, sys, sysconfig\n"
     "paths = sysconfig.get_paths()\n"
     "sites = [*getattr(site, 'getsitepackages', list)(), paths['purelib'], paths['platlib']]\n"
     "sites += [site.getusersitepackages()] if hasattr(site, 'getusersitepackages') else []\n"
     "print('"
     + _MARK
     + "' + json.dumps({'executable': sys.executable, 'prefix': sys.prefix, 'scripts': paths['scripts'],"
-    " 'sites': [p for p in dict.fromkeys(sites) if os.path.isdir(p)],"
+    " 'sites': list(dict.fromkeys(sites)),"
     " 'library': [paths['stdlib'], paths['platstdlib']]}))"
 )
 _LIMIT_SECONDS = 60.0
@@ -62,12 +62,13 @@ def _ways_to_ask(command: Command, root: Path, variables: Mapping[str, str]) -> 
     path = variables.get("PATH", os.defpath)
     if command.launched:
         return [[*command.words[: command.program], "python", *probe]]
-    found = program_path(command.words[command.program], root=root, path=path) if command.words else None
-    if found and _PYTHON.match(Path(found).name):
-        return [[found, *probe]]
-    behind_script = _script_interpreter(found) if found else None
-    if behind_script:
-        return [[behind_script, *probe]]
+    if command.words:
+        found = program_path(command.words[command.program], root=root, path=path)
+        if found is None:
+            return []
+        python = found if _PYTHON.match(Path(found).name) else _script_interpreter(found)
+        if python:
+            return [[python, *probe]]
     return [[name, *probe] for name in ("python", "python3") if shutil.which(name, path=path)]
 
 

@@ -28,6 +28,27 @@ def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[
     return [reason for node in ast.walk(tree) for reason in _reaching(node, imported)]
 
 
+def acts_at_import(tree: ast.Module) -> bool:
+    """True when importing this test module does something to what is there already, such as setting a variable.
+
+    Definitions, imports, assignments to names of its own, and additions to ``sys.path`` do not.
+    """
+    return any(_acts(statement) for statement in tree.body)
+
+
+def _acts(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        return not all(isinstance(target, ast.Name) for target in targets)
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Call) and not dotted(statement.value.func).startswith("sys.path.")
+    if isinstance(statement, ast.If | ast.Try | ast.With | ast.For | ast.While):
+        return any(
+            _acts(inner) for inner in ast.walk(statement) if isinstance(inner, ast.stmt) and inner is not statement
+        )
+    return isinstance(statement, ast.Delete)
+
+
 def _reaching(node: ast.AST, imported: frozenset[str]) -> Iterator[str]:
     if isinstance(node, ast.Import | ast.ImportFrom):
         modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]

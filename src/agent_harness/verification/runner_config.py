@@ -7,7 +7,7 @@ import configparser
 import json
 import tomllib
 from fnmatch import fnmatch
-from pathlib import PurePosixPath
+from pathlib import PurePath, PurePosixPath
 from typing import Any
 
 _TEST_NAMES = (
@@ -22,6 +22,7 @@ _TEST_NAMES = (
 _INI_FILES = frozenset({"pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg"})
 _TOML_FILES = frozenset({"pytest.toml", ".pytest.toml", "pyproject.toml"})
 _OWN_FILES = frozenset({"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"})  # being there is enough
+SETTINGS_FILES = sorted(_INI_FILES | _TOML_FILES)
 _INI_SECTIONS = ("pytest", "tool:pytest")
 _OTHER_RUNNERS = (
     *("jest.config.*", "vitest.config.*", "vitest.workspace.*", "karma.conf.*", ".mocharc.*", "ava.config.*"),
@@ -72,6 +73,12 @@ def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
         keys = sorted(key for key in _PACKAGE_MEMBERS if old.get(key) != new.get(key))
         return f"it sets {', '.join(keys)}" if keys else None
     return "it steers a test runner"
+
+
+def decides(path: PurePath | str, content: bytes | None) -> bool:
+    """True for a file that pytest takes as its settings, and then looks no further."""
+    name = PurePath(path).name.lower()
+    return content is not None and (name in _OWN_FILES or settings(name, content) != {})
 
 
 def settings(path: str, content: bytes | None) -> dict[str, Any] | None:

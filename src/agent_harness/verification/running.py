@@ -75,9 +75,11 @@ def execute(
 ) -> TestRun:
     """Runs a test command in a checkout. ``select`` keeps only these pytest node ids."""
     parsed = parse(command)
+    environment = environment.completed(parsed)
     private = Path(tempfile.mkdtemp(prefix="run-", dir=space.private))
     report = private / "report.xml"
-    options = report_options(str(report), str(private / "cache"), keep_going=keep_going)
+    root = None if space.has_settings or "--rootdir" in command else str(space.cwd)
+    options = report_options(str(report), str(private / "cache"), keep_going=keep_going, root=root)
     started, extra = with_report(parsed, environment.words(parsed, space.cwd), str(report), options)
     variables = {**environment.variables_for(parsed, space), **extra}
     if not _is_watched(parsed, environment):
@@ -104,6 +106,7 @@ def execute_plain(
 ) -> TestRun:
     """Runs a command of which only the exit status counts, such as a linter."""
     parsed = parse(command)
+    environment = environment.completed(parsed)
     started = environment.words(parsed, space.cwd) or command
     variables = {**environment.variables_for(parsed, space), **dict(parsed.variables)}
     done = _process(started, space, variables, timeout_seconds, stop)

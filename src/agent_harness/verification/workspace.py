@@ -24,9 +24,11 @@ from pathlib import Path
 from agent_harness.errors import Refused
 from agent_harness.kernel import owner
 from agent_harness.kernel.git import Git
-from agent_harness.verification.changes import outside
+from agent_harness.verification.changes import LIMIT_BYTES, outside
+from agent_harness.verification.runner_config import SETTINGS_FILES, decides
 
 _OWNER = "owner.json"
+_STOPPER = "pytest.ini"  # above the checkout: where pytest, looking upwards for settings, finds none of anybody else
 _CHECKOUT_SECONDS = 600.0
 _FORGOTTEN_SECONDS = 86400.0
 
@@ -49,6 +51,19 @@ class Workspace:
     private: Path  # for reports; outside the checkout
     notes: tuple[str, ...] = ()  # what could not be lent
 
+    @property
+    def has_settings(self) -> bool:
+        """True when pytest, looking upwards from the project, finds settings of the commit."""
+        folders = [folder for folder in (self.cwd, *self.cwd.parents) if folder.is_relative_to(self.top)]
+        return any(decides(folder / name, _content(folder / name)) for folder in folders for name in SETTINGS_FILES)
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes() if path.is_file() and path.stat().st_size <= LIMIT_BYTES else None
+    except OSError:
+        return None
+
 
 @contextmanager
 def workspace(
@@ -59,34 +74,39 @@ def workspace(
     ``git.root`` is the project. Leftovers of harnesses that died are removed first. Raises ``Refused`` when there is no
     place for it and ``GitFailed`` when the commit cannot be read.
     """
-    project = Path(git.root)
-    place = _place(Path(git.top()))
-    prune(place)
-    folder = place / f"{os.getpid()}-{secrets.token_hex(8)}"
-    top = folder / "tree"
-    folder.mkdir(mode=0o700)
-    try:
-        (folder / _OWNER).write_text(json.dumps(owner.current().as_record()))
+    with _folder(git) as folder:
+        top = folder / "tree"
         top.mkdir()
         _check_out(git, commit, top, overlays)
         cwd = top / os.fsdecode(git.prefix())
         if not Path(os.path.realpath(cwd)).is_relative_to(os.path.realpath(top)):
             raise Refused("the commit has a link in the place of the project's folder", hint="git show --stat")
         cwd.mkdir(parents=True, exist_ok=True)
-        notes = tuple(note for link in links if (note := _lend(git, project, (top, cwd), link)))
+        lent = (_lend(git, Path(git.root), (top, cwd), link) for link in links)
+        notes = tuple(note for note in lent if note)
+        (folder / _STOPPER).write_text("[pytest]\n")
         yield Workspace(commit=commit, top=top, cwd=cwd, private=folder, notes=notes)
-    finally:
-        remove(folder)
 
 
 @contextmanager
 def in_place(git: Git, commit: str) -> Iterator[Workspace]:
     """The project's own folder as it is; only the reports lie elsewhere. The caller says what this cannot promise."""
-    folder = _place(Path(git.top())) / f"{os.getpid()}-{secrets.token_hex(8)}"
-    folder.mkdir(mode=0o700)
-    try:
-        (folder / _OWNER).write_text(json.dumps(owner.current().as_record()))
+    with _folder(git) as folder:
         yield Workspace(commit=commit, top=Path(git.top()), cwd=Path(git.root), private=folder)
+
+
+@contextmanager
+def _folder(git: Git) -> Iterator[Path]:
+    """A new folder of ours with our name in it, gone afterwards."""
+    place = _place(Path(git.top()))
+    prune(place)
+    folder = place / f"{os.getpid()}-{secrets.token_hex(8)}"
+    try:
+        folder.mkdir(mode=0o700)
+        (folder / _OWNER).write_text(json.dumps(owner.current().as_record()))
+        yield folder
+    except OSError as error:
+        raise Refused(f"the checkout cannot be used: {error}", hint=f"look at the disk of {place}") from None
     finally:
         remove(folder)
 
