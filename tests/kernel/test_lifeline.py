@@ -20,13 +20,13 @@ SCRIPT = lifeline.__file__
 class Spoken:
     """A lifeline that was started by hand, with its two pipes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *before: str) -> None:
         self.folder = folder
         told, self.control = os.pipe()
         self.status, said = os.pipe()
         self.report, reported = os.pipe()
         self.process = subprocess.Popen(
-            [sys.executable, "-S", "-E", "-I", SCRIPT, str(told), str(said), str(reported)],
+            [sys.executable, "-S", "-E", "-I", *(before or [SCRIPT]), str(told), str(said), str(reported)],
             pass_fds=(told, said, reported),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -74,6 +74,22 @@ def test_it_says_what_could_not_start(spoken: Spoken) -> None:
     spoken.tell([str(program)])
     assert spoken.everything_said()[1:] == ["exited 127", "ended"]
     assert os.read(spoken.report, 100) == b"program 8"
+
+
+def test_it_works_without_waitid_pidfds_and_proc(tmp_path: Path) -> None:
+    poorer = (
+        "import os; del os.waitid, os.pidfd_open; os.readlink = lambda _: ''\n"
+        f"exec(compile(open({SCRIPT!r}).read(), {SCRIPT!r}, 'exec'))"
+    )
+    spoken = Spoken(tmp_path, "-c", poorer)
+    spoken.tell("sleep 1000 & trap 'exit 3' TERM; echo ready; while :; do sleep 0.02; done")
+    assert spoken.process.stdout
+    assert spoken.process.stdout.readline() == b"ready\n"
+    os.write(spoken.control, b"1000\n")
+    assert spoken.everything_said()[1:] == ["exited 3", "ended"]
+    for descriptor in (spoken.control, spoken.status, spoken.report):
+        os.close(descriptor)
+    spoken.process.communicate()  # the background sleep held its output until it was killed
 
 
 def test_a_line_ends_the_command_and_zero_gives_no_grace(spoken: Spoken) -> None:

@@ -79,12 +79,14 @@ class Order:
 class Keeper:
     """One command and everything that came out of it, until all of it is gone."""
 
-    __slots__ = ("control", "hurry", "kill_at", "pid", "poller", "status", "told", "wake")
+    __slots__ = ("control", "gone", "hurry", "kill_at", "pid", "poller", "reaped", "status", "told", "wake")
 
     def __init__(self, control: int, status: int) -> None:
         self.control = control
         self.status = status
         self.pid = 0
+        self.reaped = False  # the command's number may be another's now, its group's not yet
+        self.gone = False  # and its group's too
         self.kill_at: float | None = None
         self.told = False  # to end the command, by the harness or by its death
         self.hurry = False  # no grace for anything any more
@@ -140,10 +142,11 @@ class Keeper:
         return code
 
     def _reap(self) -> int | None:
-        """The command's exit code once it is dead; it stays a zombie, so that its group's number stays ours."""
-        if not hasattr(os, "waitid"):
+        """The command's exit code once it is dead; where it can, it stays a zombie, so that its number stays ours."""
+        if not hasattr(os, "waitid"):  # macOS
             pid, wait_status = os.waitpid(self.pid, os.WNOHANG)
-            return os.waitstatus_to_exitcode(wait_status) if pid else None
+            self.reaped = pid == self.pid
+            return os.waitstatus_to_exitcode(wait_status) if self.reaped else None
         while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             if found.si_pid == self.pid:
                 return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
@@ -177,6 +180,7 @@ class Keeper:
         """
         until = time.monotonic() + KILL_SECONDS
         self._signal_group(signal.SIGKILL)
+        self.gone = True
         while _any_child_left() and time.monotonic() < until:
             _signal_each(children(), signal.SIGKILL)
             self._wait(time.monotonic() + 0.02)
@@ -211,8 +215,10 @@ class Keeper:
         self.kill_at = time.monotonic()
 
     def _signal_group(self, number: int) -> None:
-        """To the command and its group; safe while the command is not reaped."""
-        for send in (os.kill, os.killpg):
+        """To the command and its group, while their number is theirs."""
+        if self.gone:
+            return
+        for send in (os.killpg,) if self.reaped else (os.kill, os.killpg):
             try:
                 send(self.pid, number)
             except OSError:
