@@ -111,7 +111,7 @@ class Child:
             self._process.send_signal(way)
             try:
                 self._process.wait(patience)
-            except subprocess.TimeoutExpired:
+            except (subprocess.TimeoutExpired, KeyboardInterrupt):  # whoever presses Ctrl-C again is in a hurry
                 continue
 
     def _read(self) -> None:

@@ -111,8 +111,9 @@ def closing(console: Console, ending: Ending) -> None:
 
 
 def with_a_real_agent(place: Place) -> str:
-    """The one line that plans the same program with an agent that is no script."""
-    return f"harness init --spec {shlex.quote(str(place.spec))} --agent 'command:YOUR-AGENT'"
+    """The one line that has an agent that is no script build the same program."""
+    spec = shlex.quote(str(place.spec))
+    return f"export HARNESS_AGENT='command:YOUR-AGENT'; harness init --spec {spec} && harness run --until-done"
 
 
 def _where_to_look(ending: Ending) -> Iterator[tuple[str, str]]:
@@ -125,8 +126,8 @@ def _where_to_look(ending: Ending) -> Iterator[tuple[str, str]]:
     yield "what happened", str(ending.place.state.log("events.jsonl"))
     yield "who said what", str(ending.place.log)
     yield "the script", str(ending.place.script)
-    yield "a real agent", f"in an empty folder: {with_a_real_agent(ending.place)}"
-    yield "", "YOUR-AGENT is any program that reads its task on stdin and edits files; then: harness run --until-done"
+    yield "a real agent", with_a_real_agent(ending.place)
+    yield "", "in an empty folder; YOUR-AGENT is any program that reads its task on stdin and edits the files there"
 
 
 def _claims(story: Story) -> Table:

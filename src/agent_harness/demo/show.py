@@ -35,14 +35,15 @@ def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows a question mark
     console = console_for(plain=plain, to_stderr=as_json)
     report.opening(console, place)
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         ending = _perform(place, Plain(console.file) if plain else Picture(console))
     except KeyboardInterrupt:
         report.interrupted(console, place)
         return Interrupted.exit_code
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     if as_json:
         sys.stdout.write(json.dumps(ending.as_json(), ensure_ascii=False, indent=2) + "\n")
     else:
