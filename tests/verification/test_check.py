@@ -16,6 +16,7 @@ from agent_harness.verification.check import feature_command, parse, with_report
         (".venv/bin/python -m pytest", ".venv/bin/python", 3),
         ("poetry run pytest {test_file} -v", "poetry run pytest", 3),
         ("uv run --extra dev python -m pytest", "uv run --extra dev python", 7),
+        ("uv run --with pytest --no-sync pytest tests", "uv run --with pytest --no-sync pytest", 6),
         ("coverage run -m pytest tests", "coverage", 4),
         ("timeout 60 .venv/bin/pytest tests", "timeout 60 .venv/bin/pytest", 3),
         ("env A=1 pytest -q", "env A=1 pytest", 3),

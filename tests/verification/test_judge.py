@@ -272,7 +272,7 @@ def test_a_flaky_test_is_no_regression(repo: Repo, tmp_path: Path) -> None:
 
 
 def test_a_suite_that_cannot_be_judged_rejects(repo: Repo) -> None:
-    for suite, why in ((f"{PYTEST} nothing/", "could not be judged"), ("true", "pytest did not start")):
+    for suite, why in ((f"{PYTEST} nothing/", "could not be judged"), ("true", "no test report was written")):
         verdict = repo.judge(HONEST, suite=suite)
         assert codes(verdict) == ["suite_failed"]
         assert why in verdict.reasons[0].message
@@ -338,6 +338,26 @@ def test_in_place_compiled_answers_count_for_nothing(repo: Repo) -> None:
     repo.resolve(SUITE, isolation="in_place")
     compile_answers(repo)
     assert codes(repo.judge({SUB: SUB_TEST})) == ["proof_failed"]
+
+
+def test_the_first_work_of_all_is_judged_against_nothing(repo: Repo) -> None:
+    candidate = repo.commit(HONEST)
+    repo.base = repo.client.empty_tree()
+    verdict = repo.judge(candidate, protected=(), baseline=())
+    assert verdict.accepted, verdict.findings
+    assert [(finding.code, finding.severity) for finding in verdict.findings] == [
+        ("runner_config_changed", "IMPORTANT")
+    ]
+    assert verdict.passing == {*ADD_IDS, SUB_ID}
+
+
+def test_submodules_are_named(repo: Repo, tmp_path: Path) -> None:
+    other = Repo(tmp_path / "other")
+    other.root.mkdir()
+    other.git("init", "-q")
+    other.commit({"x.txt": "x"})
+    repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other.root), "vendor")
+    assert all_codes(repo.judge({}, proof=None, suite=None)) == ["submodules_empty"]
 
 
 def test_stopping(repo: Repo) -> None:

@@ -20,6 +20,10 @@ _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _REPORT, _TEST_FILE = "{report}", "{test_file}"
 _VALUED = "-c --config-file -o -p -k -m -W --rootdir --confcutdir --ignore --deselect --basetemp"
 _TAKES_VALUE = frozenset(_VALUED.split())
+_LAUNCHER_VALUED = (
+    "--with --with-editable --with-requirements --extra --group --only-group --package --python -p --project"
+)
+_LAUNCHER_TAKES_VALUE = frozenset([*_LAUNCHER_VALUED.split(), "--directory", "--env-file", "-e", "--env", "-C"])
 _KEEP_GOING = ("--maxfail=0", "--continue-on-collection-errors")
 
 
@@ -89,7 +93,7 @@ def _runner_at(words: Sequence[str], start: int) -> tuple[int, int] | None:
     if start == 0 and words and _name(words[0]) not in _PYTEST and not _PYTHON.match(_name(words[0])):
         return None
     for at in range(start, len(words)):
-        if _name(words[at]) in _PYTEST and (start or at == 0):
+        if _name(words[at]) in _PYTEST and (start or at == 0) and words[at - 1] not in _LAUNCHER_TAKES_VALUE:
             return at, at + 1
         if tuple(words[at : at + 2]) == ("-m", "pytest"):
             programs = [i for i in range(at) if _PYTHON.match(_name(words[i])) or _name(words[i]) == "coverage"]

@@ -8,7 +8,7 @@ Source: features.md C54, features-scenarios.md S08.
 import ast
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from agent_harness.verification import reach, sources
@@ -69,6 +69,8 @@ def survey(changes: Changes, duty: Duty) -> Survey:
     sides = {change.path: _Kind(change.path, changes, duty) for change in changes.files}
     findings = [finding for change in changes.files for finding in _judge(change, sides[change.path], changes, duty)]
     findings += _own_tests(changes, duty)
+    if not changes.before:  # the first commit of all: there is no earlier runner to protect, only to be looked at
+        findings = [replace(f, severity=IMPORTANT) if f.code == "runner_config_changed" else f for f in findings]
     out = [(c.path, reason) for c in changes.files if sides[c.path].test_side for reason in _reaching(c)]
     if out:
         where = sorted({path for path, _ in out})
@@ -77,7 +79,7 @@ def survey(changes: Changes, duty: Duty) -> Survey:
     return Survey(
         findings=tuple(findings),
         test_side=tuple(path for path, kind in sides.items() if kind.test_side),
-        kept=tuple(path for path, kind in sides.items() if kind.kept),
+        kept=tuple(path for path, kind in sides.items() if kind.kept and changes.before),
         reaches_out=bool(out) or any(sides[c.path].test_side and _acts(c) for c in changes.files),
     )
 

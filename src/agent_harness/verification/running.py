@@ -179,6 +179,8 @@ def _judged(done: process.Completed, read: Callable[[], Report], limit_seconds: 
 
 
 def _believed(sessions: dict[int, witness.Session], report: Path, done: process.Completed, *, plain: bool) -> Report:
+    if not sessions and not plain:
+        raise ReportProblem("no test report was written; another runner than pytest writes JUnit XML to {report}")
     witness.check(sessions)
     found = witness.believed(sessions, *read_cases(report))
     ended = {session.finished for session in sessions.values()}

@@ -20,6 +20,7 @@ from agent_harness.verification.testreport import ERROR, FAILED, PASSED, SKIPPED
 FOLDER = Path(__file__).with_name("plugin")
 VARIABLE = "AGENT_HARNESS_WITNESS"
 _LINE_BYTES = 1024 * 1024
+_SESSIONS_LIMIT = 10_000
 _IDS_LIMIT = 1_000_000
 _WAIT_SECONDS = 30.0
 _NORMAL_ENDS = (0, 1, 5)  # all passed, some failed, none collected
@@ -98,7 +99,8 @@ class Witness:
     def _take(self, line: bytes) -> None:
         try:
             process, kind, *rest = json.loads(line)
-            self.sessions.setdefault(int(process), Session()).take(str(kind), rest)
+            if len(self.sessions) < _SESSIONS_LIMIT or process in self.sessions:
+                self.sessions.setdefault(int(process), Session()).take(str(kind), rest)
         except (ValueError, TypeError, IndexError, RecursionError):
             return  # not a line of ours: a test found the pipe
 
