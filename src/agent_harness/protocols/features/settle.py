@@ -62,6 +62,7 @@ def carry_out(project: Project, open_session: Record) -> Settled:
     _files(project, settlement)
     _logs(project, settlement, rescue)
     pushed, problem = _push(project, settlement, open_session.get("git_config"))
+    _forget_candidates(project, settlement.session)
     project.store.close_session()
     return Settled(
         rescue_ref=rescue.get("ref"),
@@ -170,6 +171,13 @@ def _push(project: Project, settlement: Settlement, recorded: Record | None) -> 
         return False, message
     project.store.event("pushed", "routine", session=settlement.session, commit=settlement.commit)
     return True, None
+
+
+def _forget_candidates(project: Project, session: int) -> None:
+    """The private refs of what was judged: by now the commit is on the branch, or in the rescue."""
+    for ref in (f"refs/harness/candidates/{session}", f"refs/harness/candidates/{session}-wip"):
+        if project.git.commit_of(ref):
+            project.git.update_ref(ref, None)
 
 
 def forget(project: Project) -> None:
