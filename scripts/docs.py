@@ -81,13 +81,8 @@ def recovery_tables() -> str:
     """docs/recovery.md: what an interrupted session comes to, and how each unfinished one is handed off."""
     phases = [(row.phase, row.left_behind, row.step.replace("_", " "), row.promise) for row in recovery.RECOVERY]
     endings = [
-        (
-            name,
-            f"`{(wording.subject or 'as the settings say').strip()}`",
-            wording.told or "nothing",
-            f"`{wording.event}`",
-        )
-        for name, wording in handoff.WORDINGS.items()
+        (name, f"`{(each.subject or 'as the settings say').strip()}`", each.told or "nothing", f"`{each.event}`")
+        for name, each in handoff.WORDINGS.items()
     ]
     return page(
         "src/agent_harness/protocols/features/recovery.py and handoff.py",
