@@ -1,0 +1,1 @@
+"""The scenarios of the feature protocol, through the command line alone."""

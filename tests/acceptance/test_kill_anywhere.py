@@ -1,0 +1,153 @@
+"""SIGKILL at any moment: the state always parses, the next run ends like one that nobody disturbed, nothing is lost.
+
+``HARNESS_KILLS`` sets the number of kills, ``HARNESS_KILL_SEED`` the moments.
+"""
+
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from .script import claim, commit, evidence, progress, say, sleep, turn, usage, write
+from .world import World, make
+
+pytestmark = pytest.mark.kill
+
+FEATURES = (1, 2, 3)
+WORDS = {1: "add", 2: "sub", 3: "mul"}
+SIGNS = {1: "+", 2: "-", 3: "*"}
+KILLS_A_PROJECT = 2  # three interrupted sessions on one feature are a question for a person
+KILLS = int(os.environ.get("HARNESS_KILLS", "6"))
+SEED = int(os.environ.get("HARNESS_KILL_SEED", "1"))
+NOTE = "a note of the person\n"
+
+
+def turns() -> list[dict[str, object]]:
+    """Honest work in small steps, each of which may be repeated after a crash without another result."""
+    return [turn(_work(n), times=1000, feature=n) for n in FEATURES]
+
+
+def _work(feature: int) -> list[dict[str, object]]:
+    word = WORDS[feature]
+    body = f"def {word}(a, b):\n    return a {SIGNS[feature]} b\n"
+    test = f"import calc_{word}\n\n\ndef test_{word}_one():\n    assert calc_{word}.{word}(5, 3) == {eval_(feature)}\n"
+    return [
+        say(f"[CMD:RUN] work on {word}"),
+        write(f"src/calc_{word}.py", body),
+        sleep(0.05),
+        write(f"tests/e2e/test_{word}.py", test),
+        commit(f"Begin {word}"),
+        sleep(0.05),
+        evidence(feature),
+        claim(feature),
+        sleep(0.05),
+        progress(f"FEATURE: #{feature}\n\nWHAT I DID:\n- {word}"),
+        commit(f"Implement {word}: done"),
+        usage(100, 10),
+    ]
+
+
+def eval_(feature: int) -> int:
+    return {1: 8, 2: 2, 3: 15}[feature]
+
+
+def new_project(base: Path) -> World:
+    base.mkdir()
+    world = make(base, os.environ, features=FEATURES)
+    world.put({".gitignore": (world.root / ".gitignore").read_text() + "*.local\n"})
+    world.commit("Ignore local files")
+    world.git("push", "-q")
+    world.put({"notes.txt": NOTE, "mine.local": NOTE})
+    return world
+
+
+def outcome(world: World) -> dict[str, object]:
+    """What must be the same however often the harness was killed."""
+    return {
+        "passing": world.passing(),
+        "code": world.git("ls-tree", "-r", "HEAD", "src", "tests"),
+        "clean": world.changes(without=("notes.txt",)),
+        "remote is head": world.remote() == world.head,
+        "baseline": sorted(world.baseline["passing_tests"]),
+        "next": {key: world.state[key] for key in ("status", "next_prompt", "stuck_count", "termination_reason")},
+    }
+
+
+def nothing_left_over(world: World) -> None:
+    world.wait_until(lambda: not world.processes(), f"the end of {world.processes()}", seconds=20)
+    assert len(world.git("worktree", "list").splitlines()) == 1
+    cache = Path(os.environ["XDG_CACHE_HOME"]) / "agent-harness/worktrees"
+    assert not cache.exists() or not list(cache.iterdir())
+    assert not [p for p in world.root.rglob("*.tmp.*") if ".git/objects" not in str(p)]
+    assert not (world.root / ".git/index.lock").exists()
+    assert (world.root / "mine.local").read_text() == NOTE
+    assert note_is_kept(world), "the person's untracked file is lost"
+    world.git("fsck", "--no-dangling")
+
+
+def note_is_kept(world: World) -> bool:
+    path = world.root / "notes.txt"
+    if path.exists():
+        return path.read_text() == NOTE
+    commits = world.git("rev-list", "--all", "--reflog").splitlines()
+    return any(world.git("show", f"{commit_}:notes.txt", check=False) + "\n" == NOTE for commit_ in commits)
+
+
+def finish(world: World) -> None:
+    ran = world.harness("run", "--until-done", agent=turns(), timeout=300)
+    assert ran.code == 0, ran.text
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], float]:
+    """The outcome of a run that nobody kills, and its seconds."""
+    home = tmp_path_factory.mktemp("home")
+    (home / ".gitconfig").write_text("[user]\n\tname = Test Person\n\temail = person@localhost\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        patch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
+        world = new_project(tmp_path_factory.mktemp("undisturbed") / "world")
+        begin = time.monotonic()
+        finish(world)
+        seconds = time.monotonic() - begin
+        nothing_left_over(world)
+        assert world.passing() == list(FEATURES)
+        return outcome(world), seconds
+
+
+def survive(tmp_path: Path, wanted: tuple[dict[str, object], float], kills: int, seed: int) -> None:
+    choose = random.Random(seed)
+    moments = [choose.uniform(0, wanted[1]) for _ in range(kills)]
+    for number in range(0, kills, KILLS_A_PROJECT):
+        world = new_project(tmp_path / f"project-{number}")
+        story = moments[number : number + KILLS_A_PROJECT]
+        try:
+            for moment in story:
+                kill_after(world, moment)
+            finish(world)
+            nothing_left_over(world)
+            assert outcome(world) == wanted[0]
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}, project {number}, killed after {story}\n{world.started()}") from error
+
+
+def kill_after(world: World, seconds: float) -> None:
+    process = world.start("run", "--until-done", agent=turns())
+    time.sleep(seconds)
+    process.kill()
+    process.wait()
+    world.state_parses()
+    status = world.harness("status")
+    assert status.code == 0, status.text
+
+
+def test_killed_at_some_moments(tmp_path: Path, undisturbed: tuple[dict[str, object], float]) -> None:
+    survive(tmp_path, undisturbed, KILLS, SEED)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_killed_at_200_moments(tmp_path: Path, undisturbed: tuple[dict[str, object], float]) -> None:
+    survive(tmp_path, undisturbed, 200, seed=2)

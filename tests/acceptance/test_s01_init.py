@@ -1,0 +1,194 @@
+"""S01: `harness init --spec`: an empty repository becomes a project with a plan, and nothing half made stays behind."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .script import Step, Turn, append, commit, progress, proof_path, say, sh, stub_text, turn, usage, write
+from .world import INIT, RESET, World, feature_record, features_text
+
+MESSAGE = "Initial project setup by initializer agent"
+
+
+def records(**changes: Any) -> list[dict[str, Any]]:
+    """The six features; ``f2={"depends_on": [9]}`` changes one, a value of None removes a member."""
+    found = [feature_record(n) for n in range(1, 7)]
+    for key, change in changes.items():
+        record = found[int(key.removeprefix("f")) - 1]
+        record |= change
+        for name in [n for n, value in change.items() if value is None]:
+            del record[name]
+    return found
+
+
+def plan(features: Sequence[dict[str, Any]]) -> Step:
+    return write("features.json", features_text(features))
+
+
+def initializer(features: Sequence[dict[str, Any]], *, times: int = 1) -> Turn:
+    return turn(
+        say("[DECISION] Six small features"),
+        plan(features),
+        write("init.sh", INIT),
+        write("reset.sh", RESET),
+        sh("chmod +x init.sh reset.sh"),
+        append(".gitignore", "__pycache__/\n.pytest_cache/\n"),
+        write("pytest.ini", "[pytest]\npythonpath = src\n"),
+        write("src/calc.py", '"""A calculator."""\n'),
+        [write(proof_path(n), stub_text(n)) for n in range(1, 7)],
+        progress("Set-up.\n\nDECISIONS:\n- six small features\n\nNEXT: Feature #1"),
+        commit(MESSAGE),
+        usage(1000, 200),
+        times=times,
+        prompt_type="initializer",
+    )
+
+
+@pytest.fixture
+def repository(bare: World) -> World:
+    """An empty repository: no commit yet, and the specification as an untracked file."""
+    bare.git("init", "-q", "-b", "main")
+    (bare.root / "spec.md").write_text("# Calculator\n\nAdd, subtract, multiply, divide, raise, report.\n")
+    return bare
+
+
+def init(world: World, *turns: Turn) -> Any:
+    return world.harness("init", "--spec", "spec.md", agent=turns)
+
+
+def test_a_project_is_made(repository: World) -> None:
+    world = repository
+    ran = init(world, initializer(records()))
+    assert ran.code == 0, ran.text
+    lines = [line.strip() for line in ran.out.splitlines()]
+    (sha,) = (line.rpartition(" ")[2] for line in lines if line.startswith("Initial commit: "))
+    assert world.head.startswith(sha) and len(sha) >= 7
+    wanted = [
+        "Running initializer agent...",
+        "Created: .harness.yaml (configuration)",
+        "Created: features.json (6 features, all with test_file)",
+        "Created: init.sh, reset.sh",
+        "Created: claude-progress.txt",
+        "Created: test stubs for each feature",
+        "Added .harness/ to .gitignore",
+        f"Initial commit: {sha}",
+        "Ready for: harness run",
+    ]
+    assert [line for line in lines if line in wanted] == wanted, ran.text
+
+    tracked = world.git("ls-files").splitlines()
+    assert {".harness.yaml", "features.json", "init.sh", "reset.sh", "claude-progress.txt", ".gitignore"} <= set(
+        tracked
+    )
+    assert {proof_path(n) for n in range(1, 7)} <= set(tracked)
+    assert not [name for name in tracked if name.startswith(".harness/")]
+    assert ".harness/" in (world.root / ".gitignore").read_text().splitlines()
+    assert all((world.root / name).stat().st_mode & 0o111 for name in ("init.sh", "reset.sh"))
+    assert world.git("log", "-1", "--format=%s") == MESSAGE
+    assert world.changes() == []
+
+    state = world.state
+    wanted_state = {
+        "status": "complete",
+        "next_prompt": "coding",
+        "schema_version": 3,
+        "harness_version": "1.2.1",
+        "stuck_count": 0,
+        "timeout_count": 0,
+        "last_session": 0,
+    }
+    assert {key: state.get(key) for key in wanted_state} == wanted_state
+    assert world.baseline["passing_tests"] == []
+    assert "src/calc.py" in (world.root / ".harness/file_sizes.json").read_text()
+    assert "Six small features" in str(world.log("decisions.jsonl"))
+    assert world.costs["cumulative"]["total_tokens"]["input"] == 1000
+    world.cross_cutting()
+
+
+def test_a_made_project_runs(repository: World) -> None:
+    """What init leaves is enough for the first session."""
+    from .script import honest
+
+    world = repository
+    assert init(world, initializer(records())).code == 0
+    ran = world.run([turn(honest(1))])
+    assert ran.code == 0, ran.text
+    assert world.passing() == [1]
+    world.cross_cutting()
+
+
+def test_a_folder_without_git_becomes_a_repository(bare: World) -> None:
+    (bare.root / "spec.md").write_text("# Calculator\n")
+    ran = init(bare, initializer(records()))
+    assert ran.code == 0, ran.text
+    assert bare.git("log", "-1", "--format=%s") == MESSAGE
+    assert bare.changes() == []
+    bare.cross_cutting()
+
+
+def test_b_a_feature_without_test_file_is_refused(repository: World) -> None:
+    world = repository
+    faulty = records(f3={"test_file": None})
+    ran = init(world, initializer(faulty), turn(plan(faulty), commit("again"), times=9, prompt_type="initializer"))
+    assert ran.code == 1, ran.text
+    assert "3" in ran.err and "test_file" in ran.err, ran.text
+    assert not (world.root / ".harness/session_state.json").exists()
+    assert world.processes() == []
+
+
+def test_b_the_repair_turn_is_enough(repository: World) -> None:
+    world = repository
+    prompts = world.base / "repair.txt"
+    repair = turn({"prompt_to": str(prompts)}, plan(records()), commit("Give every feature a test file"))
+    ran = init(world, initializer(records(f3={"test_file": None})), repair)
+    assert ran.code == 0, ran.text
+    assert "test_file" in prompts.read_text()
+    assert world.git("log", "-1", "--format=%s") == MESSAGE
+    world.cross_cutting()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"f1": {"depends_on": [4]}, "f4": {"depends_on": [1]}}, "Dependency cycle detected"),
+        ({"f2": {"depends_on": [99]}}, "depends on non-existent Feature 99"),
+        ({"f2": {"id": 1}}, "1"),
+        ({"f2": {"test_file": "../../outside.py"}}, "test_file"),
+    ],
+    ids=["cycle", "missing", "twice", "outside"],
+)
+def test_b_an_impossible_plan_is_refused(repository: World, changes: dict[str, Any], said: str) -> None:
+    world = repository
+    faulty = records(**changes)
+    ran = init(world, initializer(faulty), turn(plan(faulty), times=9, prompt_type="initializer"))
+    assert ran.code == 1, ran.text
+    assert said in ran.text
+    assert not (world.root / ".harness/session_state.json").exists()
+
+
+def test_c_a_large_feature_is_flagged(repository: World) -> None:
+    world = repository
+    ran = init(world, initializer(records(f2={"verification_steps": [f"step {n}" for n in range(9)]})))
+    assert ran.code in {0, 3}, ran.text
+    assert "9 verification steps (max recommended: 7)" in ran.text
+    world.cross_cutting()
+
+
+def test_a_project_is_not_made_twice(calc: World) -> None:
+    (calc.root / "spec.md").write_text("# Again\n")
+    before = calc.fingerprint()
+    ran = calc.harness("init", "--spec", "spec.md", agent=[initializer(records())])
+    assert ran.code == 4, ran.text
+    assert calc.fingerprint() == before
+
+
+def test_an_agent_that_plans_nothing_leaves_no_project(repository: World) -> None:
+    world = repository
+    ran = init(world, turn(say("I would rather not."), times=9))
+    assert ran.code == 1, ran.text
+    assert "features.json" in ran.err
+    assert not (world.root / ".harness/session_state.json").exists()
+    assert world.processes() == []
+    assert Path(world.root / "spec.md").exists()

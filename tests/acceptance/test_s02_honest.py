@@ -1,0 +1,183 @@
+"""S02: honest sessions are accepted, committed, pushed and recorded, and the next one knows of them."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .script import Turn, honest, prompt_to, proof_ids, turn, usage
+from .world import World
+
+DECISION = "Numbers stay floats and integers as given"
+
+
+def session(world: World, feature: int) -> Turn:
+    return turn(
+        prompt_to(world.base / f"prompt-{feature}.txt"),
+        honest(feature, decision=DECISION),
+        usage(1450, 320),
+        feature=feature,
+    )
+
+
+@pytest.fixture
+def after_one(calc: World) -> World:
+    ran = calc.run([session(calc, 1)])
+    assert ran.code == 0, ran.text
+    return calc
+
+
+def without_verdicts(document: dict[str, Any]) -> str:
+    """The text of features.json apart from ``passes`` and ``last_updated``; order and every other value stay."""
+    rest = {key: value for key, value in document.items() if key != "last_updated"}
+    rest["features"] = [{k: v for k, v in record.items() if k != "passes"} for record in document["features"]]
+    return json.dumps(rest)
+
+
+def test_a_session_from_claim_to_push(calc: World) -> None:
+    before = calc.features
+    ran = calc.run([session(calc, 1)])
+    assert ran.code == 0, ran.text
+    for line in (
+        "Session 1 starting...",
+        "Generating orientation summary...",
+        "Prompt type: coding",
+        "Agent working on Feature #1: User can add two numbers",
+        "Agent claims Feature #1 complete.",
+        "Verifying: running tests/e2e/test_add.py... PASSED",
+        "Verifying: lint check... PASSED",
+        "Session complete. Feature #1 verified.",
+    ):
+        assert line in ran.out, ran.text
+    assert re.search(r"Verifying: checking for regressions\.\.\. PASSED \(\d+/\d+ tests\)", ran.out), ran.text
+
+    assert calc.passing() == [1]
+    assert without_verdicts(calc.features) == without_verdicts(before)
+    wanted = {
+        "status": "complete",
+        "last_session": 1,
+        "stuck_count": 0,
+        "next_prompt": "coding",
+        "termination_reason": None,
+    }
+    assert {key: calc.state[key] for key in wanted} == wanted
+    assert sorted(calc.baseline["passing_tests"]) == sorted(proof_ids(1))
+    assert calc.baseline["total_passing"] == 2
+    assert calc.remote() == calc.head
+    assert calc.changes() == []
+    assert "Implement add: add of two numbers" in calc.git("log", "--format=%s")
+
+
+def test_what_a_session_leaves_in_the_books(after_one: World) -> None:
+    calc = after_one
+    cumulative = calc.costs["cumulative"]
+    assert (cumulative["total_tokens"]["input"], cumulative["total_tokens"]["output"]) == (1450, 320)
+    assert cumulative["total_sessions"] == 1
+    assert [(row["feature_id"], row["sessions"]) for row in cumulative["by_feature"]] == [(1, 1)]
+
+    actions = calc.log("agent_actions.jsonl")
+    kinds = {row["type"] for row in actions}
+    assert {"file_read", "file_write", "cmd_run", "cmd_exit", "verify_pass", "decision"} <= kinds
+    assert any(row["type"] == "file_write" and row.get("path") == "src/calc.py" for row in actions)
+    assert any(row["type"] == "cmd_exit" and row.get("code") == 0 for row in actions)
+    assert any(row["type"] == "verify_pass" and row.get("feature") == 1 for row in actions)
+    assert any(DECISION in json.dumps(row) for row in calc.log("decisions.jsonl"))
+
+    (ended,) = calc.events("session_ended")
+    assert ended["feature_completed"] is True
+    assert ended["termination_reason"] == "complete"
+    assert (ended["session_id"], ended["feature_id"]) == (1, 1)
+    assert ended["tokens_used"] == {"input": 1450, "output": 320} or ended["tokens_used"]["input"] == 1450
+    assert {"started_at", "ended_at", "duration_seconds", "cost_usd"} <= set(ended)
+    assert len(calc.events("checkpoint_created")) == 1
+
+
+def test_status_tells_where_the_project_stands(after_one: World) -> None:
+    ran = after_one.harness("status")
+    assert ran.code == 0
+    assert "Features: 1/6 passing (16%)" in ran.out
+    assert "Session: 1 (complete)" in ran.out
+    assert "Next prompt: coding" in ran.out
+    assert "Stuck count: 0" in ran.out
+    answer = after_one.harness("status", "--json").json
+    assert answer["ok"] is True
+
+
+def test_a_dry_run_changes_nothing(after_one: World) -> None:
+    before = after_one.fingerprint()
+    ran = after_one.harness("run", "--dry-run", agent=[session(after_one, 2)])
+    assert ran.code == 0, ran.text
+    for text in ("Would run Session 2 with:", "Prompt type: coding", "#2", "tests/e2e/test_sub.py", "No changes made."):
+        assert text in ran.out
+    assert after_one.fingerprint() == before
+    assert not (after_one.base / "prompt-2.txt").exists()
+
+
+def test_the_next_session_knows_the_last_one(after_one: World) -> None:
+    calc = after_one
+    last = calc.head
+    ran = calc.run([session(calc, 2)])
+    assert ran.code == 0, ran.text
+    prompt = (calc.base / "prompt-2.txt").read_text()
+    assert "Session:** 2" in prompt
+    assert "1/6" in prompt
+    assert last[:7] in prompt
+    assert DECISION in prompt
+    assert "tests/e2e/test_sub.py" in prompt
+    assert len(prompt) / 4 < 1000
+    assert calc.passing() == [1, 2]
+    assert calc.state["last_session"] == 2
+    assert calc.remote() == calc.head
+
+
+def test_json_is_one_object(calc: World) -> None:
+    ran = calc.harness("run", "--json", agent=[session(calc, 1)])
+    assert ran.code == 0, ran.text
+    assert ran.json["ok"] is True
+
+
+def test_verify_reports_and_changes_nothing(after_one: World) -> None:
+    """UAH-050, UAH-051."""
+    before = after_one.fingerprint(without=(".git/index", ".harness/logs/events.jsonl"))
+    ran = after_one.harness("verify", "--feature", "1")
+    assert ran.code == 0, ran.text
+    for text in (
+        "Running verification for Feature #1...",
+        "Test file: tests/e2e/test_add.py",
+        "$ python -m pytest tests/e2e/test_add.py -v",
+        "tests/e2e/test_add.py::test_add_one",
+        "Feature #1 verification: PASSED",
+    ):
+        assert text in ran.out
+    failed = after_one.harness("verify", "--feature", "2")
+    assert failed.code == 1
+    assert "Feature #2 verification: FAILED" in failed.out
+    after = after_one.fingerprint(without=(".git/index", ".harness/logs/events.jsonl"))
+    assert {k: v for k, v in after.items() if "__pycache__" not in k and ".pytest_cache" not in k} == {
+        k: v for k, v in before.items() if "__pycache__" not in k and ".pytest_cache" not in k
+    }
+
+
+def test_a_session_without_a_claim_is_partial(calc: World) -> None:
+    """C07: work was kept, so the next session continues it."""
+    from .script import append, say
+
+    ran = calc.run([turn(say("I will look around."), append("src/calc.py", "\n\ndef half(): ...\n"))])
+    assert ran.code == 0, ran.text
+    assert calc.passing() == []
+    assert (calc.state["status"], calc.state["stuck_count"]) == ("partial", 1)
+    assert calc.state["next_prompt"] == "continuation"
+    assert calc.changes(without=("claude-progress.txt",)) == []
+    assert "def half" in calc.git("show", "HEAD:src/calc.py")
+
+
+def test_an_untracked_file_of_the_person_is_kept(calc: World) -> None:
+    """C26: a dirty tree is stashed by name, never lost."""
+    (calc.root / "notes.txt").write_text("mine\n")
+    ran = calc.run([session(calc, 1)])
+    assert ran.code == 0, ran.text
+    stashed = calc.git("stash", "list")
+    kept = Path(calc.root / "notes.txt").exists() or "mine" in calc.git("show", "stash@{0}^3:notes.txt", check=False)
+    assert kept, stashed

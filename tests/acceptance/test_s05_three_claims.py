@@ -1,0 +1,36 @@
+"""S05: one feature a session; more claims throw the session away."""
+
+from .script import claim, commit, honest, implement, prompt_to, proof_path, prove, stub_text, turn, usage
+from .world import World
+
+
+def test_three_claims_are_all_rejected(calc: World) -> None:
+    start = calc.head
+    greedy = turn(
+        *[implement(n) for n in (1, 2, 3)],
+        *[prove(n) for n in (1, 2, 3)],
+        claim(1, 2, 3),
+        commit("Implement everything"),
+        usage(900, 90),
+        times=9,
+    )
+    ran = calc.run([greedy])
+    assert ran.code == 1, ran.text
+    assert "Agent claimed multiple features. Max is 1." in ran.text
+    assert calc.passing() == []
+    assert calc.head == start
+    assert calc.remote() == start
+    assert all((calc.root / proof_path(n)).read_text() == stub_text(n) for n in (1, 2, 3))
+    assert calc.changes(without=("claude-progress.txt",)) == []
+    assert calc.events("checkpoint_created")
+    assert calc.events("rollback_completed")
+    assert calc.costs["cumulative"]["total_tokens"]["input"] == 900, "spent once: no turn after the rejection"
+
+    dry = calc.harness("run", "--dry-run", agent=[turn(honest(1))])
+    assert "#1" in dry.out
+    prompt = calc.base / "prompt.txt"
+    ran = calc.run([turn(prompt_to(prompt), honest(1), usage(100, 10))])
+    assert ran.code == 0, ran.text
+    assert "Agent working on Feature #1" in ran.out
+    assert calc.passing() == [1]
+    assert calc.costs["cumulative"]["total_tokens"]["input"] == 1000
