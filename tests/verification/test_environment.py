@@ -198,6 +198,23 @@ def test_programs_are_found_before_the_agent_can_put_others_in_their_place(
     assert passed(done), done.output
 
 
+def test_a_shim_that_chooses_by_folder_is_asked_once(
+    make_repo: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version managers choose by a file in the current folder, which would be the candidate's."""
+    repo = make_repo({"pytest.ini": INI, **FILES}, resolved=False)
+    for name in ("python", "pytest"):
+        choose = f'[ -e .python-version ] && exit 0; exec {Path(sys.executable).parent}/{name} "$@"'
+        shim(tmp_path / "shims", name, choose)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'shims'}:{os.environ['PATH']}")
+    commands = [f"python -m pytest {QUIET} tests", f"pytest {QUIET} tests"]
+    environment = resolve(repo.root, commands)
+    repo.base = repo.commit({".python-version": "9.9"})
+    for command in commands:
+        done = run_tests(repo.client, repo.base, command, environment=environment, timeout_seconds=60)
+        assert passed(done), done
+
+
 def test_the_callers_import_folders_are_led_to_the_commit(make_repo: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     repo = make_repo(FILES, resolved=False)
     monkeypatch.setenv("PYTHONPATH", f"{repo.root / 'src'}:/nowhere:")

@@ -163,6 +163,7 @@ HOOK = "def pytest_runtest_makereport(item, call):\n    pass\n"
         {"pyproject.toml": "broken ="},
         {"pyproject.toml": None},
         {"jest.config.js": "module.exports = {}"},
+        {".gitattributes": "*.py working-tree-encoding=UTF-7\n"},
         {"package.json": '{"scripts": {"test": "true"}}'},
         {OWN: "pytest_plugins = ['odd']\n" + OWN_TEST},
     ],
@@ -180,6 +181,7 @@ def test_runner_configuration_may_not_bend_results(files: Files) -> None:
         {"pyproject.toml": (BASE["pyproject.toml"] or "").replace("'calc'", "'other'")},
         {"pyproject.toml": (BASE["pyproject.toml"] or "") + "markers = ['slow: takes long']\n"},
         {"setup.cfg": "[metadata]\nname = calc\n"},
+        {".gitattributes": "*.png filter=lfs\n*.py eol=lf\n"},
         {"tox.ini": "[tox]\nenv_list = py\n"},
         {"package.json": '{"dependencies": {}, "scripts": {"start": "node ."}}'},
     ],
@@ -225,6 +227,18 @@ def test_files_that_the_commands_start_and_plugins_that_the_base_loads() -> None
 )
 def test_files_that_shadow_the_runner_or_the_standard_library(path: str) -> None:
     assert rejecting(surveyed({path: "x = 1\n"}, import_roots=["", "lib"])) == {"shadowing_file"}
+
+
+def test_a_module_that_shadows_the_product_beside_the_tests() -> None:
+    """Test folders come first on the path of imports: a second calc there would answer for the broken one."""
+    found = surveyed({"tests/e2e/calc.py": "x = 1\n"}, import_roots=["", "src"])
+    assert rejecting(found) == {"shadowing_file"}
+    assert (
+        surveyed({"tests/e2e/calc.py": "x = 1\n", "tests/e2e/__init__.py": ""}, import_roots=["", "src"]).findings == ()
+    )
+    assert (
+        surveyed({"tests/e2e/other.py": "x = 1\n", "src/more.py": "x = 1\n"}, import_roots=["", "src"]).findings == ()
+    )
 
 
 def test_a_plugin_in_committed_metadata_shadows() -> None:

@@ -432,3 +432,26 @@ def test_settings_of_the_project_are_found_as_ever(make_repo: Make, name: str, t
     done = run(make_repo(files), f"{PYTEST} tests")
     assert passed(done), done.output
     assert f"configfile: {name}" in done.output
+
+
+DISTURBANCES = {
+    "rewrites-a-test": "open('tests/test_z.py', 'w').write('def test_z(): pass')",
+    "adds-a-conftest": "open('tests/inner/conftest.py', 'w').write('def pytest_pyfunc_call(): return True')",
+    "removes-a-test": "import os; os.remove('tests/test_z.py')",
+}
+
+
+@pytest.mark.parametrize("code", DISTURBANCES.values(), ids=DISTURBANCES.keys())
+def test_product_code_that_rewrites_tests_during_the_run(make_repo: Make, code: str) -> None:
+    """Tests are collected one file after the other, and the product is imported by the first."""
+    inner = "def test_z(): assert False\n"
+    files = {"tests/test_z.py": inner, "tests/inner/test_y.py": inner, ".gitignore": "conftest.py\n"}
+    repo = make_repo({**project("import calc\n" + GREEN), **files, "src/calc.py": code + "\n"})
+    done = run(repo, keep_going=True)
+    assert "the run changed the tests themselves: tests/" in (done.problem or ""), done.output
+    assert done.report is None
+
+
+def test_runs_may_write_other_files(make_repo: Make) -> None:
+    text = GREEN + "def test_w():\n    open('src/calc.py', 'a').write('x')\n    open('new.txt', 'w').close()\n"
+    assert passed(run(make_repo(project(text))))

@@ -3,6 +3,7 @@
 Read from the way back, never from the candidate: an agent does not choose what is protected from it.
 """
 
+import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
@@ -41,14 +42,20 @@ def duty_of(
     plugins = [name for text in conftests.values() for name in plugins_named(parse(text))]
     words = list(commands)
     return Duty(
-        test_files=test_files,
-        protected=protected,
+        test_files=frozenset(map(_clean, test_files)),
+        protected=frozenset(map(_clean, protected)),
         import_roots=frozenset({"", *import_roots, *_python_paths(found)}),
         runner_files=_runner_files(words, changes.before | changes.after, test_files),
         plugins=frozenset(
             (*plugins, *_plugins([*words, *(str(options.get("addopts", "")) for options in found.values())]))
         ),
     )
+
+
+def _clean(node: str) -> str:
+    """A node id whose file is written as git writes it."""
+    file, colons, name = node.partition("::")
+    return posixpath.normpath(file) + colons + name
 
 
 def _settings(git: Git, base: str, paths: Collection[str]) -> Mapping[str, dict[str, object]]:

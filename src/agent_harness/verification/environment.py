@@ -172,18 +172,27 @@ def _absolute_path(path: str) -> str:
 def _started(command: Command, found: Interpreter | None, root: Path, path: str) -> tuple[str, ...]:
     """The command's first words with every program among them made absolute.
 
-    ``poetry run pytest`` becomes the environment's own ``pytest``: the launcher has said which environment it is, and
-    asked again in another folder it would choose another one.
+    A launcher (``poetry run pytest``) or a shim has said which environment it is; asked again in another folder it
+    could choose another one, so the environment's own program takes its place.
     """
-    if command.launched and found:
-        name = command.words[command.program]
-        if Path(name).name.startswith(("python", "pypy")):
-            return (found.executable,)
-        own = os.path.join(found.scripts, name)  # noqa: PTH118
-        resolved = own if os.access(own, os.X_OK) else interpreter.program_path(name, root=root, path=path)
-        return (resolved,) if resolved else command.head
     head = list(command.head)
-    for at in {0, command.program}:
-        if "/" not in head[at]:
-            head[at] = interpreter.program_path(head[at], root=root, path=path) or head[at]
+    program = _program(command, found, root, path)
+    if command.launched and found:
+        return (program,)
+    if command.program and "/" not in head[0]:
+        head[0] = interpreter.program_path(head[0], root=root, path=path) or head[0]
+    head[-1] = program
     return tuple(head)
+
+
+def _program(command: Command, found: Interpreter | None, root: Path, path: str) -> str:
+    word = command.head[-1]
+    if found and interpreter.is_python(Path(word).name):
+        return found.executable
+    if "/" in word:
+        return word
+    resolved = interpreter.program_path(word, root=root, path=path)
+    if found and (command.launched or (command.pytest and resolved and not interpreter.of_script(resolved))):
+        own = Path(found.scripts, word)
+        return str(own) if own.exists() else resolved or word
+    return resolved or word

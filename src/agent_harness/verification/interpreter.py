@@ -49,6 +49,11 @@ def behind(command: Command, *, root: Path, variables: Mapping[str, str]) -> Int
     return None
 
 
+def is_python(name: str) -> bool:
+    """True for the name of an interpreter, such as ``python3.12``."""
+    return _PYTHON.match(name) is not None
+
+
 def program_path(word: str, *, root: Path, path: str) -> str | None:
     """The absolute path of a program word as a shell in ``root`` would find it; links are kept."""
     if "/" in word:
@@ -66,13 +71,13 @@ def _ways_to_ask(command: Command, root: Path, variables: Mapping[str, str]) -> 
         found = program_path(command.words[command.program], root=root, path=path)
         if found is None:
             return []
-        python = found if _PYTHON.match(Path(found).name) else _script_interpreter(found)
+        python = found if _PYTHON.match(Path(found).name) else of_script(found)
         if python:
             return [[python, *probe]]
     return [[name, *probe] for name in ("python", "python3") if shutil.which(name, path=path)]
 
 
-def _script_interpreter(path: str) -> str | None:
+def of_script(path: str) -> str | None:
     """The Python that a console script names in its first lines."""
     try:
         with Path(path).open("rb") as file:

@@ -28,6 +28,7 @@ _OTHER_RUNNERS = (
     *("jest.config.*", "vitest.config.*", "vitest.workspace.*", "karma.conf.*", ".mocharc.*", "ava.config.*"),
     *("playwright.config.*", "cypress.config.*", ".rspec", "phpunit.xml*"),
 )
+_ENCODING = b"working-tree-encoding"
 _PACKAGE_MEMBERS = ("scripts", "jest", "vitest", "mocha", "ava")
 HARMLESS = frozenset(  # options that name things or change what is printed, not what is run
     {"markers", "asyncio_mode", "asyncio_default_fixture_loop_scope", "asyncio_default_test_loop_scope"}
@@ -51,6 +52,7 @@ def is_runner_config(path: str) -> bool:
     name = PurePosixPath(path).name.lower()
     return (
         name in _INI_FILES
+        or name == ".gitattributes"
         or name in _TOML_FILES
         or name == "package.json"
         or any(fnmatch(name, pattern) for pattern in _OTHER_RUNNERS)
@@ -68,6 +70,8 @@ def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
             return None if old == new else "it cannot be read"
         keys = sorted(key for key in {*old, *new} if old.get(key) != new.get(key) and key not in HARMLESS)
         return f"it sets {', '.join(keys)}" if keys else None
+    if name == ".gitattributes":  # a checkout in another encoding is another text
+        return "it sets an encoding" if _ENCODING in (after or b"") and _ENCODING not in (before or b"") else None
     if name == "package.json":
         old, new = _package(before), _package(after)
         keys = sorted(key for key in _PACKAGE_MEMBERS if old.get(key) != new.get(key))

@@ -98,6 +98,8 @@ def execute(
     sessions = seen.sessions
     where = next((session.last for session in reversed(sessions.values()) if session.finished is None), "")
     found = _judged(done, lambda: _believed(sessions, report, done, plain=parsed.pytest), timeout_seconds, where)
+    if found[0] is not None and environment.isolation != IN_PLACE and (changed := space.disturbed()):
+        found = None, f"the run changed the tests themselves: {changed[0]}"
     return _test_run(parsed, space, environment, done, found)
 
 

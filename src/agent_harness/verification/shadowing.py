@@ -1,4 +1,4 @@
-"""New files that the interpreter or the test runner would take for its own.
+"""New files that would be taken for a part of the interpreter, of the test runner, or for another module.
 
 Rules for ``guard.py``. A module of that name that was there before is the project's own affair.
 """
@@ -33,6 +33,9 @@ def _takes_place(pure: PurePosixPath, change: Change, changes: Changes, roots: C
         return f"it takes the place of {module}, which runs the tests"
     if module in sys.stdlib_module_names and _is_import_root(folder, roots, changes):
         return f"it takes the place of {module} of the standard library"
+    twin = next((root for root in roots if root != folder and _was_there(root, module, changes.before)), None)
+    if twin is not None and _is_import_root(folder, roots, changes):
+        return f"it takes the place of {module} in {twin or 'the top folder'}"
     return None
 
 

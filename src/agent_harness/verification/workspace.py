@@ -25,7 +25,13 @@ from agent_harness.errors import Refused
 from agent_harness.kernel import owner
 from agent_harness.kernel.git import Git
 from agent_harness.verification.changes import LIMIT_BYTES, outside
-from agent_harness.verification.runner_config import SETTINGS_FILES, decides
+from agent_harness.verification.runner_config import (
+    SETTINGS_FILES,
+    decides,
+    is_conftest,
+    is_runner_config,
+    is_test_file,
+)
 
 _OWNER = "owner.json"
 _STOPPER = "pytest.ini"  # above the checkout: where pytest, looking upwards for settings, finds none of anybody else
@@ -56,6 +62,15 @@ class Workspace:
         """True when pytest, looking upwards from the project, finds settings of the commit."""
         folders = [folder for folder in (self.cwd, *self.cwd.parents) if folder.is_relative_to(self.top)]
         return any(decides(folder / name, _content(folder / name)) for folder in folders for name in SETTINGS_FILES)
+
+    def disturbed(self) -> list[str]:
+        """Tests and runner settings of the checkout that are no longer as they were checked out, or new since."""
+        own = Git(self.top)
+        changed = own.run("diff", "--name-only", "--no-renames", "-z").split(b"\0")
+        new = own.run("ls-files", "--others", "-z", "--", "conftest.py", "**/conftest.py").split(b"\0")
+        paths = [os.fsdecode(path) for path in changed if path]
+        steering = [path for path in paths if is_test_file(path) or is_conftest(path) or is_runner_config(path)]
+        return [*steering, *(os.fsdecode(path) for path in new if path)]
 
 
 def _content(path: Path) -> bytes | None:
