@@ -1,0 +1,356 @@
+"""One repository: questions, and careful changes of its refs.
+
+Every call runs through a view (``kernel/git/view.py``), so that nothing that was written into the repository
+(settings, hooks, attributes, filters, index flags) runs code in our calls or hides a change from us. The user's own
+global and system settings stay in force. Source: ``tasklist.md`` 11, ``features.md`` C04, C25, C30, C31.
+
+Pushing needs settings of the repository: where its remotes are, and how to reach them. Record them before an agent
+starts, and push with that record::
+
+    trusted = git.record_config()            # before the agent: JSON-able, to be held in memory
+    ...
+    changed = git.config_changed(trusted)    # after it: names of what is no longer the same; the caller decides
+    git.push("origin", "HEAD:refs/heads/main", recorded=trusted)
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+
+from agent_harness.errors import UnsafeTree
+from agent_harness.kernel.git import places, remotes, scan, settings, worktree
+from agent_harness.kernel.git.places import Repository
+from agent_harness.kernel.git.records import DETACHED, Change, Commit, Head, Pushed, Upstream
+from agent_harness.kernel.git.room import Room
+from agent_harness.kernel.git.view import GitFailed, View
+
+__all__ = ["IDENTITY", "Git"]
+
+IDENTITY = ("agent-harness", "agent-harness@localhost")
+"""Who makes commits where the user has not said who he or she is, and all private ones."""
+
+
+class Git:
+    """One repository. An object that was made before ``git init`` works as soon as there is a repository."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(os.path.realpath(root))
+        self._repository: Repository | None = None
+        self._view: View | None = None
+        self.trusted_index: str | None = None  # digest of the newest index that was built here
+
+    # ---- where -------------------------------------------------------------------------------------------------
+
+    @property
+    def is_repository(self) -> bool:
+        """Whether the root lies in the work tree of a repository."""
+        return self._found() is not None
+
+    @property
+    def repository(self) -> Repository:
+        """The folders of the repository; ``UnsafeTree`` outside of one."""
+        found = self._found()
+        if found is None:
+            raise UnsafeTree(f"{self.root} is not in a git repository", hint="git init")
+        return found
+
+    def _found(self) -> Repository | None:
+        if self._repository is None:
+            self._repository = places.locate(self.root)
+        return self._repository
+
+    def top(self) -> Path:
+        """The top folder of the work tree."""
+        return self.repository.top
+
+    def git_dir(self) -> Path:
+        """The folder that holds HEAD and the index of this work tree."""
+        return self.repository.git_dir
+
+    def shared_dir(self) -> Path:
+        """The folder that holds refs and objects: one for all linked work trees of a repository."""
+        return self.repository.shared_dir
+
+    def prefix(self) -> bytes:
+        """Where the root lies below the top, without slashes at its ends; empty at the top itself."""
+        relative = os.path.relpath(self.root, self.top())
+        return b"" if relative == os.curdir else os.fsencode(relative)
+
+    def file(self, path: bytes) -> bytes:
+        """The full path of a path that is relative to the top."""
+        return os.path.join(os.fsencode(self.top()), path)
+
+    # ---- running -----------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        *words: str,
+        input: bytes | None = None,  # noqa: A002
+        env: Mapping[str, str] | None = None,
+        check: bool = True,
+        timeout_seconds: float = 120.0,
+    ) -> bytes:
+        """What a git command prints. ``GitFailed`` when it fails and ``check`` is set; also ``TimedOut``."""
+        variables = {**self.identity_variables(), **(env or {})} if words[:1] == ("commit",) else env
+        with self.view() as view:
+            return view.call(
+                *words, input=input, env=variables, check=check, timeout_seconds=timeout_seconds, cwd=str(self.root)
+            ).stdout
+
+    def text(self, *words: str, check: bool = True, timeout_seconds: float = 120.0) -> str:
+        """The same as text, without white space at its ends."""
+        return os.fsdecode(self.run(*words, check=check, timeout_seconds=timeout_seconds)).strip()
+
+    def ok(self, *words: str, timeout_seconds: float = 120.0) -> bool:
+        """Whether a git command ends with exit status 0."""
+        try:
+            self.run(*words, timeout_seconds=timeout_seconds)
+        except GitFailed:
+            return False
+        return True
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """Our settings over the repository's own HEAD and index, with the ignore rules of ``info/exclude``.
+
+        Within this context all calls share one view.
+        """
+        if self._view is not None:
+            yield self._view
+            return
+        with View(self.repository, excludes=self.info_file("exclude")) as view:
+            self._view = view
+            try:
+                yield view
+            finally:
+                self._view = None
+
+    @contextmanager
+    def room(self) -> Iterator[Room]:
+        """The lock on this work tree and a temporary folder: for what must not happen twice at a time."""
+        with Room(self.repository) as room, self.view():
+            yield room
+
+    def info_file(self, name: str) -> str:
+        """The text of a file of ``.git/info``; empty when there is none."""
+        try:
+            with open(self.shared_dir() / "info" / name, "rb") as file:
+                return os.fsdecode(file.read(1 << 20))
+        except OSError:
+            return ""
+
+    # ---- questions ---------------------------------------------------------------------------------------------
+
+    def look(self) -> Head:
+        """Commit, tree and branch of HEAD."""
+        with self.view() as view:
+            done = view.call("rev-parse", "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD", check=False)
+            lines = os.fsdecode(done.stdout).split("\n")
+            if done.returncode == 0 and len(lines) == 4:
+                return Head(lines[0], lines[1], DETACHED if lines[2] == "HEAD" else lines[2])
+            branch = view.call("symbolic-ref", "--quiet", "HEAD", check=False)
+            if branch.returncode:
+                raise GitFailed("rev-parse HEAD", done.returncode, done.stderr.decode("utf-8", "replace"))
+            return Head(None, None, os.fsdecode(branch.stdout).strip())
+
+    def head(self) -> str | None:
+        """The commit that is checked out; ``None`` on a branch without a commit."""
+        return self.look().commit
+
+    def branch(self) -> str | None:
+        """The full name of the branch that is checked out; ``None`` on a detached HEAD."""
+        branch = self.look().branch
+        return None if branch == DETACHED else branch
+
+    def commit_of(self, name: str) -> str | None:
+        """The commit that a ref or a revision names; ``None`` when there is none."""
+        words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        return self.text(*words, check=False) or None
+
+    def tree_of(self, commit: str) -> str:
+        """The tree of a commit."""
+        return self.text("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
+
+    def status(self) -> list[Change]:
+        """What differs from HEAD, in index and files, as ``git status`` says; flags in the index hide nothing."""
+        with self.room() as room:
+            found = self._scan(room)
+        letters = {path: letters.replace(".", " ") for path, letters in found.letters.items()}
+        letters |= dict.fromkeys([*found.untracked, *found.nested], "??")
+        return [Change(letters[path], os.fsdecode(path)) for path in sorted(letters)]
+
+    def dirty(self) -> bool:
+        """Whether there is anything that is not committed, except ignored files."""
+        return bool(self.status())
+
+    def _scan(self, room: Room) -> scan.Scan:
+        head = self.look()
+        where = head.commit or f"ref: {head.branch}"
+        with View(self.repository, head=where, excludes=self.info_file("exclude")) as view:
+            index = room.copy_of_index("index")
+            if index:
+                scan.uncover(view, index, view.call("ls-files", "-v", "-z", index=index).stdout)
+            return scan.scan(view, index or room.path("none"), ignored=False)
+
+    def ancestor(self, older: str, newer: str) -> bool:
+        """Whether one commit is reached from the other; a commit is its own ancestor."""
+        return self.ok("merge-base", "--is-ancestor", older, newer)
+
+    def commits_between(self, base: str | None, tip: str) -> list[Commit]:
+        """Commits that ``tip`` reaches and ``base`` does not, newest first."""
+        words = ("rev-list", "--no-commit-header", "--format=%H%x00%s%x00%an <%ae>%x00", tip)
+        fields = os.fsdecode(self.run(*words, *([f"^{base}"] if base else []))).split("\0")
+        return [Commit(*(text.strip("\n") for text in fields[at : at + 3])) for at in range(0, len(fields) - 1, 3)]
+
+    def changed_paths(self, base: str | None, tip: str) -> list[Change]:
+        """Paths that differ between two commits or trees; a rename is a removal and an addition."""
+        words = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", base or self.empty_tree(), tip)
+        fields = os.fsdecode(self.run(*words)).split("\0")
+        return [Change(letter, path) for letter, path in zip(fields[:-1:2], fields[1::2], strict=True)]
+
+    def show(self, commit: str, path: str) -> bytes | None:
+        """The content of a file in a commit, as it is stored; ``None`` when there is no file of that name."""
+        try:
+            return self.run("cat-file", "blob", f"{commit}:{path}")
+        except GitFailed:
+            return None
+
+    def empty_tree(self) -> str:
+        """The id of the tree without entries, which is made when it is not there."""
+        return self.text("hash-object", "-t", "tree", "-w", os.devnull)
+
+    def operation_under_way(self) -> str | None:
+        """The name of a merge, rebase or the like that waits to be finished."""
+        found = places.operation_under_way(self.repository)
+        return found[0] if found else None
+
+    def default_branch(self) -> str | None:
+        """The branch that work belongs on: origin's HEAD, else ``init.defaultBranch``, else main or master; C25."""
+        origin = self.text("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD", check=False)
+        wished = self.settings().get("init.defaultbranch")
+        names = (origin.removeprefix("refs/remotes/origin/"), wished, "main", "master")
+        return next((name for name in names if name and self.commit_of(f"refs/heads/{name}")), None)
+
+    def upstream(self, branch: str | None = None) -> Upstream | None:
+        """Where a branch (by default the one checked out) is pushed to, as the repository's settings say."""
+        name = (branch or self.branch() or "").removeprefix("refs/heads/")
+        found = self.settings()
+        remote, merge = found.get(f"branch.{name}.remote"), found.get(f"branch.{name}.merge")
+        if not name or not remote or not merge:
+            return None
+        return Upstream(remote, merge, f"refs/remotes/{remote}/{merge.removeprefix('refs/heads/')}")
+
+    def published(self, base: str | None, tip: str) -> list[str]:
+        """The commits after ``base`` up to ``tip`` that a remote has, as far as its tracking refs tell."""
+        since = [f"^{base}"] if base else []
+        private = set(self.text("rev-list", tip, *since, "--not", "--remotes").split())
+        return [sha for sha in self.text("rev-list", tip, *since).split() if sha not in private]
+
+    # ---- changes -----------------------------------------------------------------------------------------------
+
+    def update_ref(self, ref: str, new: str | None, old: str | None = None, *, message: str = "agent-harness") -> None:
+        """Moves one ref, only if it is at ``old``: an empty text means that it must not exist, ``None`` anything.
+
+        ``new`` of ``None`` deletes it. A symbolic ref itself is written, not what it points to.
+        """
+        words = ["-d", ref] if new is None else [ref, new]
+        self.run("update-ref", "--no-deref", "-m", message, *words, *([] if old is None else [old]))
+
+    def commit_tree(
+        self, tree: str, parents: Sequence[str], message: str, *, identity: tuple[str, str] | None = None
+    ) -> str:
+        """Makes a commit object that no ref names yet, by the user or by the name and address given."""
+        words = [word for parent in parents for word in ("-p", parent)]
+        variables = self.identity_variables(identity)
+        return os.fsdecode(self.run("commit-tree", tree, *words, input=message.encode(), env=variables)).strip()
+
+    def identity_variables(self, identity: tuple[str, str] | None = None) -> dict[str, str]:
+        """The variables that say who makes a commit: name and address as given, else the user's, else our own."""
+        name, address = identity or self.identity
+        parts = (("NAME", name), ("EMAIL", address))
+        return {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in parts}
+
+    @cached_property
+    def identity(self) -> tuple[str, str]:
+        """The user's name and address, as they were when first asked for; our own where none are set."""
+        found = self.settings()
+        name, address = found.get("user.name"), found.get("user.email")
+        return (name, address) if name and address else IDENTITY
+
+    # ---- settings and remotes ----------------------------------------------------------------------------------
+
+    def settings(self) -> dict[str, str]:
+        """Every setting by its key in lower case, the repository's own ones too: to be read, never to be run."""
+        return settings.values(self.repository)
+
+    def local_filters(self) -> list[str]:
+        """Names of filters that attributes ask for and only the repository's own settings define.
+
+        Our calls leave them out: such files are taken as they are in the work tree. Preflight says so.
+        """
+        return settings.local_filters(self.repository)
+
+    def record_config(self) -> dict[str, list[str]]:
+        """The repository's own settings, hooks and info files as they are now, to be given back later. JSON-able."""
+        return settings.record(self.repository)
+
+    def config_changed(self, recorded: Mapping[str, list[str]]) -> list[str]:
+        """Keys of settings, and names of hooks and info files, that are not as they were recorded."""
+        return settings.differences(recorded, self.record_config())
+
+    def push(
+        self,
+        remote: str,
+        *refspecs: str,
+        recorded: Mapping[str, list[str]] | None = None,
+        timeout_seconds: float = 300.0,
+    ) -> Pushed:
+        """Pushes with the user's global settings, and with those of the repository only as they were recorded.
+
+        Without a record only the remote's addresses are used, as they are now. No hook runs, nothing is forced.
+        """
+        return self._transfer(("push", "--porcelain"), remote, refspecs, recorded, timeout_seconds)
+
+    def fetch(
+        self,
+        remote: str,
+        *refspecs: str,
+        recorded: Mapping[str, list[str]] | None = None,
+        timeout_seconds: float = 300.0,
+    ) -> Pushed:
+        """Fetches under the same rules."""
+        return self._transfer(("fetch", "--no-auto-gc"), remote, refspecs, recorded, timeout_seconds)
+
+    def _transfer(
+        self,
+        words: Sequence[str],
+        remote: str,
+        refspecs: Sequence[str],
+        recorded: Mapping[str, list[str]] | None,
+        timeout_seconds: float,
+    ) -> Pushed:
+        return remotes.transfer(
+            self.repository,
+            words,
+            remote,
+            refspecs,
+            recorded=recorded,
+            now={} if recorded is not None else self.record_config(),
+            timeout_seconds=timeout_seconds,
+        )
+
+    # ---- work trees of our own ---------------------------------------------------------------------------------
+
+    def worktree_add(self, path: str | os.PathLike[str], commit: str) -> None:
+        """Checks a commit out, detached, into a new or empty folder; it is marked as ours."""
+        worktree.add(self.repository, Path(path), commit)
+
+    def worktree_remove(self, path: str | os.PathLike[str]) -> None:
+        """Removes a work tree of ours with everything in it; ``UnsafeTree`` when it is not ours."""
+        worktree.remove(self.repository, Path(path))
+
+    def worktree_prune(self) -> list[Path]:
+        """Removes work trees of ours whose maker is dead, and says which. Those of the user are never touched."""
+        return worktree.prune(self.repository)

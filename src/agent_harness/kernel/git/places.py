@@ -1,0 +1,94 @@
+"""Where a repository is: found by looking at the folders, without asking git and without reading its settings.
+
+A repository's own settings can say that its files are elsewhere (``core.worktree``), and whoever works in it can write
+them. The folder that holds ``.git`` is the top, whatever the settings say.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Repository", "branches_elsewhere", "locate", "operation_under_way"]
+
+OPERATIONS = {
+    "MERGE_HEAD": ("a merge", "git merge --abort"),
+    "rebase-merge": ("a rebase", "git rebase --abort"),
+    "rebase-apply": ("a rebase or git am", "git rebase --abort"),
+    "CHERRY_PICK_HEAD": ("a cherry-pick", "git cherry-pick --abort"),
+    "REVERT_HEAD": ("a revert", "git revert --abort"),
+    "sequencer": ("a cherry-pick or revert of several commits", "git cherry-pick --quit"),
+    "BISECT_LOG": ("a bisect", "git bisect reset"),
+}
+"""What git leaves in its folder while an operation waits: its name for people, and the command that ends it."""
+
+OPERATION_FILES = (
+    *OPERATIONS,
+    *("MERGE_MODE", "MERGE_MSG", "MERGE_RR", "AUTO_MERGE", "SQUASH_MSG", "REBASE_HEAD"),
+    *("BISECT_START", "BISECT_NAMES", "BISECT_TERMS", "BISECT_EXPECTED_REV", "BISECT_ANCESTORS_OK", "BISECT_RUN"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """The three folders of a work tree."""
+
+    top: Path
+    git_dir: Path  # HEAD and the index
+    shared_dir: Path  # refs, objects and settings; another folder than git_dir in a linked work tree
+
+
+def locate(start: Path) -> Repository | None:
+    """The repository whose work tree holds this folder; ``None`` outside of one."""
+    folder = Path(os.path.realpath(start))
+    for top in (folder, *folder.parents):
+        git_dir = _git_dir(top / ".git")
+        if git_dir is not None:
+            return Repository(top, git_dir, _shared_dir(git_dir))
+    return None
+
+
+def operation_under_way(repository: Repository) -> tuple[str, str] | None:
+    """What waits to be finished, as a name for people, and the command that ends it."""
+    for name, words in OPERATIONS.items():
+        if os.path.lexists(repository.git_dir / name):
+            return words
+    return None
+
+
+def branches_elsewhere(repository: Repository) -> set[str]:
+    """Full names of the branches that are checked out in other work trees of the same repository."""
+    heads = [repository.shared_dir / "HEAD", *(repository.shared_dir / "worktrees").glob("*/HEAD")]
+    others = [head for head in heads if head.parent != repository.git_dir]
+    texts = [_text(head) for head in others]
+    return {text.removeprefix("ref:").strip() for text in texts if text.startswith("ref:")}
+
+
+def _git_dir(entry: Path) -> Path | None:
+    if entry.is_dir():
+        return Path(os.path.realpath(entry)) if _is_git_dir(entry) else None
+    text = _text(entry)
+    if not text.startswith("gitdir:"):
+        return None
+    folder = Path(os.path.realpath(entry.parent / text.removeprefix("gitdir:").strip()))
+    return folder if _is_git_dir(folder) else None
+
+
+def _is_git_dir(folder: Path) -> bool:
+    shared = _shared_dir(folder)
+    return os.path.lexists(folder / "HEAD") and (shared / "objects").is_dir() and (shared / "refs").is_dir()
+
+
+def _shared_dir(git_dir: Path) -> Path:
+    text = _text(git_dir / "commondir").strip()
+    return Path(os.path.realpath(git_dir / text)) if text else git_dir
+
+
+def _text(path: Path) -> str:
+    """The text of a small file; empty when it is not there or is no regular file."""
+    try:
+        if not path.is_file():
+            return ""
+        with open(path, "rb") as file:
+            return os.fsdecode(file.read(4096))
+    except OSError:
+        return ""

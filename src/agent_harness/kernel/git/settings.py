@@ -1,0 +1,71 @@
+"""The settings of a repository as text: read, compared, never put in force as a whole."""
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent_harness.kernel.git import scan
+from agent_harness.kernel.git.places import Repository
+from agent_harness.kernel.git.view import View, settings_of
+
+__all__ = ["differences", "local_filters", "record", "values"]
+
+RECORDED_FILES = (
+    *("info/attributes", "info/exclude", "info/sparse-checkout", "info/grafts"),
+    *("objects/info/alternates", "objects/info/http-alternates", "shallow"),
+)
+DRIVERS = re.compile(r"filter\.(.+)\.(clean|smudge|process)$", re.DOTALL)
+OWN_SCOPES = ("local", "worktree")
+
+
+def values(repository: Repository) -> dict[str, str]:
+    """Every setting by its key in lower case, the repository's own ones too."""
+    return {key: value for _, key, value in settings_of(repository)}
+
+
+def record(repository: Repository) -> dict[str, list[str]]:
+    """The repository's own settings, hooks and info files as they are now. JSON-able."""
+    found: dict[str, list[str]] = {}
+    for scope, key, value in settings_of(repository):
+        if scope in OWN_SCOPES:
+            found.setdefault(key, []).append(value)
+    hooks = [f"hooks/{path.name}" for path in (repository.shared_dir / "hooks").glob("*")]
+    for name in (*RECORDED_FILES, *hooks):
+        path = repository.shared_dir / name
+        if path.is_file() and not name.endswith(".sample"):
+            found[name] = [hashlib.sha256(path.read_bytes()).hexdigest()]
+    return found
+
+
+def differences(recorded: Mapping[str, list[str]], now: Mapping[str, list[str]]) -> list[str]:
+    """Names of what is not as it was recorded."""
+    return sorted(key for key in {*now, *recorded} if now.get(key) != recorded.get(key))
+
+
+def local_filters(repository: Repository) -> list[str]:
+    """Names of filters that attributes ask for and only the repository's own settings define."""
+    scopes: dict[str, set[bool]] = {}
+    for scope, key, _ in settings_of(repository):
+        match = DRIVERS.match(key)
+        if match:
+            scopes.setdefault(match[1], set()).add(scope in OWN_SCOPES)
+    own = [name for name, found in scopes.items() if found == {True}]
+    return sorted(set(own) & _filters_asked_for(repository)) if own else []
+
+
+def _filters_asked_for(repository: Repository) -> set[str]:
+    with View(repository) as view:
+        words = ("ls-files", "-z", "--cached", "--others", "--", ":(top,glob)**/.gitattributes")
+        names = scan.split(view.call(*words).stdout)
+    files = [repository.shared_dir / "info" / "attributes", *(repository.top / os.fsdecode(name) for name in names)]
+    return {name for path in files for name in re.findall(r"(?<!\S)filter=(\S+)", _text(path))}
+
+
+def _text(path: Path) -> str:
+    try:
+        with open(path, "rb") as file:
+            return os.fsdecode(file.read(1 << 20))
+    except OSError:
+        return ""

@@ -1,0 +1,326 @@
+"""Git under our own settings: a view is a git directory of ours over the refs and objects of a repository.
+
+Whoever works in a repository can write its ``.git/config``, ``.git/info`` and ``.git/hooks``, and git then runs what
+they name: filters, a file system monitor, hooks, drivers. Switching each of these off by name would be a list that is
+never complete. A view leaves the repository's settings out as a whole: git reads the configuration, the attributes and
+the ignore rules of the view's folder, and only refs, objects and reflogs come from the repository, through links. The
+user's own global and system settings stay in force, except for what runs code or hides a change.
+
+* A view that *follows* uses the repository's own HEAD and index: for questions about refs and history.
+* A view that is *detached* has a HEAD of its own and an index that the caller names: for work with files.
+* A *raw* view converts nothing: what is in the file is what goes into the object, byte for byte, whatever the
+  attributes and settings say about line endings, encodings and filters.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from types import TracebackType
+from typing import Self
+
+from agent_harness.errors import TimedOut, ToolMissing, UnsafeTree
+from agent_harness.kernel.clock import scaled
+from agent_harness.kernel.git.places import Repository
+
+__all__ = ["NOWHERE", "GitFailed", "View", "own_folder", "settings_of", "settings_text", "write"]
+
+SECONDS = 600.0
+"""No call of git takes longer, unless the caller says so."""
+
+LINKS = ("refs", "packed-refs", "reftable", "logs", "objects", "lfs", "shallow")
+NOWHERE = "ref: refs/heads/nowhere"
+"""The HEAD of a view that needs none."""
+
+RAW_ATTRIBUTES = "* -text -crlf -ident -filter !eol !working-tree-encoding\n"
+
+OWN_SETTINGS: tuple[tuple[str, str], ...] = (
+    ("core.bare", "false"),
+    ("core.hooksPath", os.devnull),
+    ("core.fsmonitor", "false"),
+    ("core.untrackedCache", "false"),
+    ("core.splitIndex", "false"),
+    ("core.trustctime", "true"),
+    ("core.checkStat", "default"),
+    ("core.ignoreStat", "false"),
+    ("core.sparseCheckout", "false"),
+    ("core.symlinks", "true"),
+    ("core.commitGraph", "false"),
+    ("core.pager", "cat"),
+    ("core.editor", ":"),
+    ("core.logAllRefUpdates", "true"),
+    ("core.fsync", "objects,reference"),
+    ("core.fsyncMethod", "batch"),
+    ("core.quotePath", "false"),
+    ("index.sparse", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("commit.gpgSign", "false"),
+    ("tag.gpgSign", "false"),
+    ("push.gpgSign", "false"),
+    ("push.recurseSubmodules", "no"),
+    ("fetch.recurseSubmodules", "false"),
+    ("submodule.recurse", "false"),
+    ("log.showSignature", "false"),
+    ("rerere.enabled", "false"),
+    ("i18n.commitEncoding", "UTF-8"),
+    ("i18n.logOutputEncoding", "UTF-8"),
+    ("checkout.workers", "0"),
+)
+
+
+class GitFailed(UnsafeTree):
+    """A git command ended with an error; ``status`` and ``stderr`` say more."""
+
+    code = "git_failed"
+
+    def __init__(self, command: str, status: int, stderr: str) -> None:
+        lines = [line for line in stderr.splitlines() if line.strip()] or [f"exit status {status}"]
+        super().__init__(f"git {command} failed: {lines[0]}", hint="git status")
+        self.status = status
+        self.stderr = stderr
+
+
+class View:
+    """A context that makes the folder of a view and removes it; ``call`` runs git in it."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        *,
+        head: str | None = None,
+        raw: bool = False,
+        excludes: str = "",
+        more_excludes: str = "",
+        attributes: str = "",
+        settings: Iterable[tuple[str, str]] = (),
+        inherit: Sequence[int] = (),
+    ) -> None:
+        """``head`` makes a detached view: a commit, or ``ref: refs/heads/…`` where there is none.
+
+        ``excludes`` and ``more_excludes`` stand for ``info/exclude`` and the file of ``core.excludesFile``;
+        ``settings`` come before ours, which win; descriptors of ``inherit`` stay open in git.
+        """
+        self.repository = repository
+        self._head = head
+        self._raw = raw
+        shaping = RAW_ATTRIBUTES if raw else attributes
+        self._texts = {"excludes": more_excludes, "info/exclude": excludes, "info/attributes": shaping}
+        self._settings = tuple(settings)
+        self._inherit = tuple(inherit)
+        self._folder = ""
+
+    def __enter__(self) -> Self:
+        parent = own_folder(self.repository)
+        self._folder = tempfile.mkdtemp(prefix=f"view-{os.getpid()}-", dir=parent)
+        for name in LINKS:
+            target = f"{self.repository.shared_dir}/{name}"
+            if os.path.lexists(target) or name == "packed-refs":
+                os.symlink(target, f"{self._folder}/{name}")
+        texts = {name: text for name, text in self._texts.items() if text}
+        if any(name.startswith("info/") for name in texts):
+            os.mkdir(f"{self._folder}/info")
+        for name, text in (*texts.items(), ("HEAD", f"{self._head or NOWHERE}\n"), ("config", self._config())):
+            write(f"{self._folder}/{name}", text)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def call(
+        self,
+        *words: str,
+        input: bytes | None = None,  # noqa: A002
+        index: str | None = None,
+        work_tree: str | None = None,
+        cwd: str | None = None,
+        check: bool = True,
+        env: Mapping[str, str] | None = None,
+        timeout_seconds: float = SECONDS,
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Runs git to its end. ``GitFailed`` when it fails and ``check`` is set, ``TimedOut`` when it runs too long."""
+        tree = work_tree or str(self.repository.top)
+        variables = {**environment(), **self._places(tree, index), **(env or {})}
+        done = execute(
+            words, cwd=cwd or tree, env=variables, input=input, timeout_seconds=timeout_seconds, inherit=self._inherit
+        )
+        if check and done.returncode:
+            raise GitFailed(words[0], done.returncode, done.stderr.decode("utf-8", "replace"))
+        return done
+
+    def _places(self, tree: str, index: str | None) -> dict[str, str]:
+        places = {"GIT_WORK_TREE": tree, "GIT_DIR": self._folder}
+        if self._head is None:
+            places |= {"GIT_DIR": str(self.repository.git_dir), "GIT_COMMON_DIR": self._folder}
+        return places | ({"GIT_INDEX_FILE": index} if index else {})
+
+    def _config(self) -> str:
+        lax = (("core.protectNTFS", "false"), ("core.protectHFS", "false")) if self._raw else ()
+        excludes = (("core.excludesFile", f"{self._folder}/excludes"),)
+        disk = _disk(own_folder(self.repository))
+        return settings_text((*self._settings, *_format(self.repository), *OWN_SETTINGS, *disk, *excludes, *lax))
+
+
+def own_folder(repository: Repository) -> str:
+    """The folder ``harness`` inside the repository's git directory, made when missing; it is ours alone.
+
+    ``UnsafeTree`` when something else has that name: a link would lead our writes elsewhere.
+    """
+    folder = f"{repository.git_dir}/harness"
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        if os.path.islink(folder) or not os.path.isdir(folder):
+            raise UnsafeTree(f"{folder} is not a folder", hint=f"move {folder} away") from None
+    except OSError as error:
+        raise UnsafeTree(f"{folder} cannot be made: {error.strerror}", hint="check who owns the repository") from None
+    return folder
+
+
+def settings_of(repository: Repository) -> list[tuple[str, str, str]]:
+    """Scope, key and value of every setting git has here, the repository's own ones too. Reading them runs nothing.
+
+    Only the user's ones when the repository's cannot be parsed.
+    """
+    words = ("config", "--null", "--list", "--show-scope", "--includes")
+    places = {"GIT_DIR": str(repository.git_dir), "GIT_WORK_TREE": str(repository.top)}
+    done = execute(words, cwd=str(repository.top), env={**environment(), **places}, timeout_seconds=30)
+    if done.returncode:
+        with View(repository) as view:
+            done = view.call(*words, check=False)
+    fields = os.fsdecode(done.stdout).split("\0")
+    pairs = zip(fields[::2], fields[1::2], strict=False)
+    return [(scope, *_key_and_value(text)) for scope, text in pairs if scope != "command"]
+
+
+def settings_text(settings: Iterable[tuple[str, str]]) -> str:
+    """The text of a git configuration file with these keys and values."""
+    lines = []
+    for key, value in settings:
+        section, _, rest = key.partition(".")
+        sub, _, name = rest.rpartition(".")
+        title = f'{section} "{_quoted(sub)}"' if sub else section
+        lines.append(f'[{title}]\n\t{name} = "{_quoted(value)}"\n')
+    return "".join(lines)
+
+
+def environment() -> dict[str, str]:
+    """Our environment without any ``GIT_*`` of it, and with what keeps git quiet, local and unchanged by locale."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return kept | {
+        "LC_ALL": "C",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_GRAFT_FILE": os.devnull,
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "none",
+        "GIT_EDITOR": ":",
+        "GIT_PAGER": "cat",
+    }
+
+
+def execute(
+    words: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    input: bytes | None = None,  # noqa: A002
+    timeout_seconds: float,
+    inherit: Sequence[int] = (),
+) -> subprocess.CompletedProcess[bytes]:
+    """Runs git in a session of its own: no terminal to ask on, and its whole group is ended when it takes too long."""
+    command = [_git(), *words]
+    process = subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=dict(env),
+        stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        pass_fds=inherit,
+    )
+    with process:
+        try:
+            out, err = process.communicate(input, timeout=scaled(timeout_seconds))
+        except subprocess.TimeoutExpired:
+            _end(process)
+            raise TimedOut(f"git {words[0]} took more than {timeout_seconds:.0f} seconds", hint="git status") from None
+        except BaseException:
+            _end(process)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def write(path: str, text: str) -> None:
+    """Writes a new file of ours; text that came from bytes of another encoding goes back as these bytes."""
+    with open(path, "wb") as file:
+        file.write(os.fsencode(text))
+
+
+@cache
+def _git() -> str:
+    program = shutil.which("git")
+    if program is None:
+        raise ToolMissing("git is not installed, or not on PATH", hint="install git 2.36 or newer")
+    return os.path.abspath(program)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        process.kill()
+
+
+@cache
+def _disk(folder: str) -> tuple[tuple[str, str], ...]:
+    """What git finds out about the disk when it makes a repository; ``folder`` is one of ours on that disk."""
+    trial = tempfile.mkdtemp(prefix=f"view-{os.getpid()}-", dir=folder)
+    found = (("core.fileMode", "true" if _keeps_modes(f"{trial}/file") else "false"),)
+    shutil.rmtree(trial, ignore_errors=True)
+    if sys.platform == "darwin":
+        found += (("core.ignoreCase", "true"), ("core.precomposeUnicode", "true"))
+    return found
+
+
+def _keeps_modes(file: str) -> bool:
+    write(file, "")
+    os.chmod(file, 0o700)
+    runs = os.lstat(file).st_mode & 0o100
+    os.chmod(file, 0o600)
+    return bool(runs) and not os.lstat(file).st_mode & 0o100
+
+
+def _format(repository: Repository) -> tuple[tuple[str, str], ...]:
+    """The two settings without which git could not read the repository's objects and refs."""
+    keys = ("extensions.objectformat", "extensions.refstorage")
+    try:
+        with open(repository.shared_dir / "config", "rb") as file:
+            text = file.read(1 << 20).lower()
+    except OSError:
+        text = b""
+    if not any(key.rpartition(".")[2].encode() in text for key in keys):
+        return (("core.repositoryFormatVersion", "0"),)
+    found = [(key, value) for scope, key, value in _own_settings(repository) if scope == "local" and key in keys]
+    return (("core.repositoryFormatVersion", "1"), *found)
+
+
+def _own_settings(repository: Repository) -> list[tuple[str, str, str]]:
+    words = ("config", "--null", "--list", "--file", str(repository.shared_dir / "config"))
+    done = execute(words, cwd=str(repository.top), env=environment(), timeout_seconds=30)
+    return [("local", *_key_and_value(text)) for text in os.fsdecode(done.stdout).split("\0") if text]
+
+
+def _key_and_value(text: str) -> tuple[str, str]:
+    key, newline, value = text.partition("\n")
+    return key, value if newline else "true"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")

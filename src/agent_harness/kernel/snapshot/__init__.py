@@ -1,0 +1,23 @@
+"""A way back that loses nothing: take a snapshot, judge what came of it, go back or go on.
+
+* ``take`` remembers the work tree as a git object: every file that is not ignored, byte for byte, what is staged, which
+  branch is checked out, which rules ignore files. Nothing that the user sees changes.
+* ``candidate`` makes a commit of the work tree as it is, on a private ref: this is what is judged.
+* ``adopt`` moves the branch to a judged commit, by compare and swap. No file is written.
+* ``restore`` brings the snapshot back, after it has put what it takes away on a rescue ref.
+* ``newly_ignored`` names the files that only rules younger than the snapshot ignore.
+
+There is no ``reset --hard``, no ``clean`` and no stash. Private refs live below ``refs/harness/``. Source:
+``tasklist.md`` 11.2, 11.3; ``features.md`` UAH-463 to 481, C04, C09.
+
+What a snapshot does not hold: ignored files (they are never touched), the content of submodules and of other
+repositories inside the work tree, other branches, empty folders, times, owners, extended attributes.
+"""
+
+from agent_harness.kernel.snapshot.candidate import adopt, candidate
+from agent_harness.kernel.snapshot.ignoring import newly_ignored
+from agent_harness.kernel.snapshot.records import Notes, Rescue, Snapshot
+from agent_harness.kernel.snapshot.restore import restore
+from agent_harness.kernel.snapshot.take import take
+
+__all__ = ["Notes", "Rescue", "Snapshot", "adopt", "candidate", "newly_ignored", "restore", "take"]

@@ -1,0 +1,148 @@
+"""What the agent left, as a commit: made on a private ref, and taken over when it was judged good."""
+
+import os
+from collections.abc import Callable, Sequence
+
+from agent_harness.errors import UnsafeTree
+from agent_harness.kernel.git import Git, GitFailed
+from agent_harness.kernel.git import scan as walk
+from agent_harness.kernel.git.room import install_index
+from agent_harness.kernel.snapshot.desk import (
+    Desk,
+    at_desk,
+    branch_tip,
+    load_notes,
+    move_head,
+    notes_now,
+    refuse_elsewhere,
+    refuse_operation,
+)
+from agent_harness.kernel.snapshot.records import Snapshot
+
+__all__ = ["adopt", "candidate"]
+
+
+def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, base: Snapshot | None = None) -> str:
+    """A commit of the work tree as it is, named by ``ref``; HEAD itself when nothing differs from it.
+
+    With a ``base`` nothing done since then hides a change: index flags, a forged index, ``.git/info/exclude``, ignore
+    rules for files that the base holds. New files follow the ``.gitignore`` files as they are now (``newly_ignored``
+    names what these hide). Files that match ``exclude`` are as in the HEAD of the base. What the user hid by a flag
+    before the base, and nobody has changed since, stays as it is in the index. Attributes and the user's own filters
+    apply, as in any commit. ``UnsafeTree`` when an operation is under way.
+    """
+    refuse_operation(git)
+    with git.room() as room:
+        head = git.look()
+        notes = load_notes(git, base) if base else notes_now(git)
+        with at_desk(git, room, head, notes, raw=False) as desk:
+            index, found = _compared(desk, base)
+            _read_changes(desk, index, found, base)
+            if exclude:
+                _leave_out(desk, index, walk.matcher(exclude, git.prefix()), base.head if base else head.commit)
+            tree = desk.write_tree(index)
+            made = head.commit if tree == head.tree else None
+            if made is None:
+                author = (notes.identity[0], notes.identity[1]) if notes.identity else git.identity
+                made = desk.commit(tree, [head.commit] if head.commit else [], message, identity=author)
+            desk.view.call("update-ref", "--no-deref", ref, made)
+        git.trusted_index = room.keep(index)
+    return made
+
+
+def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base: Snapshot | None = None) -> None:
+    """Moves the branch to a commit whose tree is the work tree, and the index with it; no file is written.
+
+    ``branch`` is a full name or "detached"; ``expected_head`` is where it must be now, ``None`` for nowhere. HEAD names
+    the branch afterwards. With a ``base``, flags that the user had set in the index then are set again. Safe to repeat
+    after a crash. ``UnsafeTree`` when the branch is elsewhere, or an operation is under way.
+    """
+    refuse_operation(git)
+    refuse_elsewhere(git, branch)
+    with git.room() as room:
+        now = git.look()
+        tip = branch_tip(git, branch, now)
+        if tip not in (expected_head, commit):
+            raise UnsafeTree(f"{branch} is at {tip or 'no commit'}, not at {expected_head}", hint="git log --oneline")
+        with at_desk(git, room, now, load_notes(git, base) if base else notes_now(git), raw=False) as desk:
+            index = _index_of(desk, commit)
+            try:
+                move_head(git, branch=branch, commit=commit, expected=tip, now=now)
+            except GitFailed as error:
+                raise UnsafeTree(f"{branch} moved meanwhile", hint="git log --oneline") from error
+            git.trusted_index = room.keep(index)
+            desk.set_noted_flags(index)
+        install_index(git.repository, index)
+
+
+def _compared(desk: Desk, base: Snapshot | None) -> tuple[str, walk.Scan]:
+    """An index, and how the files differ from it: that of the base, believed under its digest, else one that believes
+    nothing. It is the latter too where rules that shape content have changed: then unchanged files may become other
+    objects.
+    """
+    warm = desk.room.kept(base.index_plain, "warm") if base else None
+    if warm:
+        found = walk.scan(desk.view, warm)
+        if not any(os.path.basename(path) == b".gitattributes" for path in found.every_path()):
+            return warm, found
+    if base:
+        index = desk.cold_index(base.index_tree, desk.notes.flags_by_path())
+    else:
+        copy = desk.own_copy("copy")
+        index = desk.cold_index(desk.write_tree(copy), walk.flagged(desk.listed(copy, "-v")))
+    return index, walk.scan(desk.view, index)
+
+
+def _read_changes(desk: Desk, index: str, found: walk.Scan, base: Snapshot | None) -> None:
+    """Reads into the index what differs, and what rules ignore now although the base held it or git tracks it."""
+    hidden = {os.fsencode(path): oid for path, oid in desk.notes.hidden.items()}
+    paths = [*found.changed, *found.untracked, *_tracked(desk, found)]
+    paths = [path for path in paths if path not in hidden or desk.blob_id(path) != hidden[path]]
+    if base and base.index_plain != base.index_full:
+        paths += _held_untracked(desk, base, {*paths, *hidden})
+    add, gone = desk.storable(paths)
+    walk.update(desk.view, index, remove=[*found.deleted, *gone], add=add)
+
+
+def _tracked(desk: Desk, found: walk.Scan) -> list[bytes]:
+    """Among ignored files and other repositories: what the repository's own index has, as files or as submodules."""
+    copy = desk.room.copy_of_index("own") if found.ignored or found.nested else None
+    if copy is None:
+        return []
+    modes = {entry.path: entry.mode for entry in walk.entries(desk.listed(copy, "-s"))}
+    names = sorted(modes)
+    files = [name for path in found.ignored for name in walk.at_or_below(names, path)]
+    modules = {path for path, mode in modes.items() if mode == walk.GITLINK}
+    return [*files, *(path[:-1] for path in found.nested if path[:-1] in modules)]
+
+
+def _held_untracked(desk: Desk, base: Snapshot, known: set[bytes]) -> list[bytes]:
+    """Files that were untracked at the base and are still there, ignored or not."""
+    words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", base.index_tree, base.commit)
+    paths = walk.split(desk.view.call(*words).stdout)
+    return [path for path in paths if path not in known and desk.kind(path) == "file"]
+
+
+def _leave_out(desk: Desk, index: str, excluded: Callable[[bytes], bool], head: str | None) -> None:
+    """Gives the harness's own files in the index the content that they have in this commit."""
+    there = {entry.path: entry for entry in walk.entries(desk.listed(index, "-s")) if excluded(entry.path)}
+    tree = desk.view.call("ls-tree", "-r", "-z", head).stdout if head else b""
+    wanted = {entry.path: entry for entry in walk.entries(tree) if excluded(entry.path)}
+    if there == wanted:
+        return
+    nothing = "0" * len(desk.git.empty_tree())
+    lines = [f"0 {nothing}\t".encode() + path for path in there if path not in wanted]
+    lines += [f"{entry.mode} {entry.oid}\t".encode() + path for path, entry in wanted.items()]
+    desk.view.call("update-index", "-z", "--index-info", input=walk.joined(lines), index=index)
+
+
+def _index_of(desk: Desk, commit: str) -> str:
+    """An index of the commit that knows the files as they were when we read them last."""
+    trusted = desk.git.trusted_index
+    warm = desk.room.kept(trusted, "warm") if trusted else None
+    if warm is None:
+        return desk.cold_index(commit, desk.notes.flags_by_path())
+    if desk.write_tree(warm) != desk.git.tree_of(commit):
+        desk.view.call("read-tree", "-m", commit, index=warm)
+        desk.refresh(warm)
+    return warm

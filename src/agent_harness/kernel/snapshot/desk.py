@@ -1,0 +1,230 @@
+"""What taking a snapshot, judging and going back share: one operation on one work tree, and its steps on indexes."""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from agent_harness.errors import UnsafeTree
+from agent_harness.kernel.git import DETACHED, Git, GitFailed, Head
+from agent_harness.kernel.git import scan as walk
+from agent_harness.kernel.git.client import IDENTITY
+from agent_harness.kernel.git.places import branches_elsewhere, operation_under_way
+from agent_harness.kernel.git.room import Room, copy_index
+from agent_harness.kernel.git.settings import values
+from agent_harness.kernel.git.view import View
+from agent_harness.kernel.snapshot.records import Notes, Snapshot
+
+__all__ = [
+    "Desk",
+    "at_desk",
+    "branch_tip",
+    "load_notes",
+    "move_head",
+    "notes_now",
+    "refuse_elsewhere",
+    "refuse_operation",
+    "user_file_path",
+]
+
+SHAPING = ("core.autocrlf", "core.eol", "core.safecrlf")
+"""Settings of a repository that shape what becomes of a file's bytes in an object, and run nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """One operation: the repository, the lock and temporary files, the view that git runs in, and the notes."""
+
+    git: Git
+    room: Room
+    view: View
+    notes: Notes
+
+    def listed(self, index: str, *options: str) -> bytes:
+        """What ``ls-files -z`` says of an index."""
+        return self.view.call("ls-files", "-z", *options, index=index).stdout
+
+    def kind(self, path: bytes) -> str:
+        """What is at a path of the work tree: file, folder, other or nothing."""
+        return walk.kind_at(os.fsencode(self.git.top()), path)
+
+    def write_tree(self, index: str) -> str:
+        """The tree of an index."""
+        return self.view.call("write-tree", index=index).stdout.strip().decode()
+
+    def commit(self, tree: str, parents: Sequence[str], message: str, *, identity: tuple[str, str] = IDENTITY) -> str:
+        """Makes a commit object, which no ref names yet."""
+        words = [word for parent in parents for word in ("-p", parent)]
+        done = self.view.call(
+            *("commit-tree", tree, *words),
+            input=f"{message.rstrip()}\n".encode("utf-8", "surrogateescape"),
+            env=self.git.identity_variables(identity),
+        )
+        return done.stdout.strip().decode()
+
+    def new_ref(self, ref: str, commit: str) -> bool:
+        """Makes a ref; False when there is one of that name already."""
+        try:
+            self.view.call("update-ref", "--no-deref", ref, commit, "")
+        except GitFailed as error:
+            if "already exists" not in error.stderr:
+                raise
+            return False
+        return True
+
+    def own_copy(self, name: str) -> str:
+        """A copy of the repository's index in one piece; an empty one when there is none yet."""
+        if self.room.copy_of_index(name) is None:
+            self.view.call("read-tree", "--empty", index=self.room.path(name))
+        elif any(name.startswith("sharedindex.") for name in os.listdir(self.git.git_dir())):
+            with self.git.view() as following:
+                following.call("update-index", "--force-write-index", index=self.room.path(name))
+        return self.room.path(name)
+
+    def copy(self, index: str, name: str) -> str:
+        """A copy of one of our indexes, to be changed."""
+        copy_index(index, self.room.path(name))
+        return self.room.path(name)
+
+    def cold_index(self, tree: str, flags: Mapping[bytes, str]) -> str:
+        """An index of a tree that believes nothing about files, so that each is read again.
+
+        Of the files that ``flags`` names, those that are not there stay absent by the user's wish.
+        """
+        index = self.room.path("cold")
+        self.view.call("read-tree", tree, index=index)
+        absent = {path: words for path, words in flags.items() if self.kind(path) == "nothing"}
+        walk.set_flags(self.view, index, absent, on=True)
+        self.refresh(index)
+        return index
+
+    def refresh(self, index: str) -> None:
+        """Lets an index know the files that are as it says."""
+        self.view.call("update-index", "-q", "--refresh", index=index, check=False)
+
+    def full_index(self, snapshot: Snapshot) -> str:
+        """An index of the snapshot's tree: the kept one, else one that knows nothing about files."""
+        warm = self.room.kept(snapshot.index_full, "warm")
+        return warm or self.cold_index(snapshot.commit, self.notes.flags_by_path())
+
+    def set_noted_flags(self, index: str) -> None:
+        """Sets the flags of the notes, where the index still has these files."""
+        flags = self.notes.flags_by_path()
+        if flags:
+            there = set(walk.split(self.listed(index)))
+            walk.set_flags(self.view, index, {path: flags[path] for path in flags if path in there}, on=True)
+
+    def storable(self, paths: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """Paths that an index can hold as they are now, and the others: pipes, sockets, devices, what is just gone."""
+        good = [path for path in paths if self.kind(path) in ("file", "folder")]
+        return good, sorted({*paths} - {*good})
+
+    def blob_id(self, path: bytes, *, width: int = 40) -> str | None:
+        """The object id that a file's bytes, or a link's target, would have; ``None`` when they cannot be read."""
+        full = self.git.file(path)
+        try:
+            if os.path.islink(full):
+                content = os.readlink(full)
+            elif os.path.isfile(full):
+                with open(full, "rb") as file:
+                    content = file.read()
+            else:
+                return None
+        except OSError:
+            return None
+        digest = hashlib.sha256 if width == 64 else hashlib.sha1
+        return digest(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+@contextmanager
+def at_desk(git: Git, room: Room, head: Head | Snapshot, notes: Notes, *, raw: bool) -> Iterator[Desk]:
+    """A desk whose view has this HEAD and the ignore rules of the notes; ``raw`` takes and writes bytes as they are.
+
+    A view that is not raw shapes content by the attributes in the work tree and those of the notes.
+    """
+    view = View(
+        git.repository,
+        head=head.commit or f"ref: {head.branch}",
+        raw=raw,
+        excludes=notes.info_exclude,
+        more_excludes=notes.user_excludes,
+        attributes=notes.info_attributes,
+        settings=tuple(notes.settings.items()),
+        inherit=(room.lock,),
+    )
+    with view:
+        yield Desk(git, room, view, notes)
+
+
+def refuse_operation(git: Git) -> None:
+    """``UnsafeTree`` when a merge, a rebase or the like waits to be finished."""
+    waiting = operation_under_way(git.repository)
+    if waiting:
+        raise UnsafeTree(f"git is in the middle of {waiting[0]}", hint=f"finish it, or run: {waiting[1]}")
+
+
+def refuse_elsewhere(git: Git, branch: str) -> None:
+    """``UnsafeTree`` when the branch is checked out in another work tree, whose files it would no longer fit."""
+    if branch in branches_elsewhere(git.repository):
+        raise UnsafeTree(f"{branch} is checked out in another work tree too", hint="git worktree list")
+
+
+def notes_now(git: Git) -> Notes:
+    """Ignore rules, attributes and settings that hold now, outside of the work tree."""
+    found = values(git.repository)
+    name, address = found.get("user.name"), found.get("user.email")
+    return Notes(
+        info_exclude=git.info_file("exclude"),
+        user_excludes=_user_file(found.get("core.excludesfile"), "ignore"),
+        info_attributes=git.info_file("attributes"),
+        user_attributes=user_file_path(found.get("core.attributesfile"), "attributes"),
+        settings={key: found[key] for key in SHAPING if key in found},
+        identity=[name, address] if name and address else [],
+    )
+
+
+def user_file_path(setting: str | None, name: str) -> str:
+    """Where the user's own ``ignore`` or ``attributes`` file is, which a setting may place elsewhere."""
+    if setting:
+        return os.path.expanduser(setting)
+    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return f"{folder}/git/{name}"
+
+
+def _user_file(setting: str | None, name: str) -> str:
+    try:
+        with open(user_file_path(setting, name), "rb") as file:
+            return os.fsdecode(file.read(1 << 20))
+    except OSError:
+        return ""
+
+
+def load_notes(git: Git, snapshot: Snapshot) -> Notes:
+    """The notes of a snapshot; ``UnsafeTree`` when its objects are gone."""
+    try:
+        message = git.text("cat-file", "commit", f"{snapshot.commit}^{2 if snapshot.head else 1}")
+    except GitFailed:
+        hint = "git fsck --lost-found"
+        raise UnsafeTree(f"the snapshot {snapshot.ref} is gone from the repository", hint=hint) from None
+    return Notes.from_text(message.rpartition("\n")[2])
+
+
+def branch_tip(git: Git, branch: str, now: Head) -> str | None:
+    """Where a branch is, or HEAD where no branch is meant."""
+    return now.commit if branch in (DETACHED, now.branch) else git.commit_of(branch)
+
+
+def move_head(git: Git, *, branch: str, commit: str | None, expected: str | None, now: Head) -> None:
+    """Makes HEAD name the branch and the branch the commit, if the branch is still at ``expected``; touches no file.
+
+    ``GitFailed`` when it is elsewhere by now. Safe to repeat.
+    """
+    if branch == DETACHED:
+        if (now.branch, now.commit) != (DETACHED, commit):
+            git.update_ref("HEAD", commit, expected or "")
+        return
+    if commit != expected:
+        git.update_ref(branch, commit, expected or "")
+    if now.branch != branch:
+        git.run("symbolic-ref", "-m", "agent-harness", "HEAD", branch)

@@ -1,0 +1,253 @@
+"""Going back to a snapshot; source: ``tasklist.md`` 11.3.
+
+1. What is there now becomes a commit on the rescue ref, whose parents are all that is checked out. If that fails,
+   nothing else is done.
+2. What no commit can hold and is in the way (ignored files below a path that was a file, another repository, a pipe,
+   a file that is too large) is moved to the folder for rescued files.
+3. Git changes the files that differ and no other; it refuses where a file has changed since it was read, and then
+   everything starts over.
+4. HEAD and the branch go back by compare and swap, then the index.
+
+Every step can be repeated after a crash: what is found then is rescued in its turn.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, count
+
+from agent_harness.errors import UnsafeTree
+from agent_harness.kernel.git import Commit, Git, GitFailed, Head
+from agent_harness.kernel.git import scan as walk
+from agent_harness.kernel.git.places import OPERATION_FILES
+from agent_harness.kernel.git.room import install_index
+from agent_harness.kernel.snapshot.aside import Aside
+from agent_harness.kernel.snapshot.desk import (
+    Desk,
+    at_desk,
+    branch_tip,
+    load_notes,
+    move_head,
+    refuse_elsewhere,
+    refuse_operation,
+)
+from agent_harness.kernel.snapshot.ignoring import hidden_since
+from agent_harness.kernel.snapshot.records import Rescue, Snapshot
+
+__all__ = ["restore"]
+
+TRIES = 3
+RESCUE_MAX_BYTES = 256 << 20
+STATE_FOLDER = b"git-state"
+
+
+class _Changed(Exception):
+    """Something changed while we went back; nothing was lost, and all starts over."""
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What differs from the snapshot, and what becomes of it."""
+
+    add: list[bytes] = field(default_factory=list)  # goes into the rescue commit
+    remove: list[bytes] = field(default_factory=list)  # is missing, or cannot go there
+    move: list[bytes] = field(default_factory=list)  # cannot go there, and is in the way
+    leave: list[bytes] = field(default_factory=list)  # cannot go there, and is not in the way
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """What is checked out when we begin."""
+
+    head: Head
+    tip: str | None  # where the branch of the snapshot is
+    base: str | None  # where it was
+
+    @property
+    def commits(self) -> list[str]:
+        """The commits that must stay reachable."""
+        return list(dict.fromkeys(sha for sha in (self.head.commit, self.tip) if sha))
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What all steps need."""
+
+    desk: Desk
+    snapshot: Snapshot
+    excluded: Callable[[bytes], bool]
+    most_bytes: int
+    wished_ref: str
+    aside: Aside
+
+
+def restore(
+    git: Git,
+    snapshot: Snapshot,
+    rescue_ref: str,
+    *,
+    exclude: Sequence[str] = (),
+    rescue_files: str | os.PathLike[str],
+    rescue_max_bytes: int = RESCUE_MAX_BYTES,
+    set_aside_operation: bool = False,
+) -> Rescue:
+    """Brings files, index, branch and HEAD back to the snapshot, after rescuing what is there now.
+
+    The rescue commit is named by ``rescue_ref``, or by it and a number when that ref exists. Files larger than
+    ``rescue_max_bytes`` are not put into the commit. Files that were ignored at the snapshot, and the harness's own
+    (``exclude``), are never touched. Safe to repeat after a crash.
+
+    ``UnsafeTree``, with the work tree untouched, when the snapshot is gone, the branch is checked out in another work
+    tree, files do not stop changing, or an operation is under way (unless ``set_aside_operation``: then what git keeps
+    of the operation goes to the rescued files too).
+    """
+    if not set_aside_operation:
+        refuse_operation(git)
+    refuse_elsewhere(git, snapshot.branch)
+    excluded = walk.matcher(exclude, git.prefix())
+    with git.room() as room, at_desk(git, room, snapshot, load_notes(git, snapshot), raw=True) as desk:
+        return _restore(_Way(desk, snapshot, excluded, rescue_max_bytes, rescue_ref, Aside(git, rescue_files)))
+
+
+def _restore(way: _Way) -> Rescue:
+    reason = ""
+    for _ in range(TRIES):
+        try:
+            return _try(way)
+        except _Changed as error:
+            reason = str(error)
+    way.aside.put_back()
+    hint = "end what still writes to the work tree, then run the same command again"
+    raise UnsafeTree(f"the work tree keeps changing: {reason}", hint=hint)
+
+
+def _try(way: _Way) -> Rescue:
+    git, snapshot = way.desk.git, way.snapshot
+    head = git.look()
+    now = _Now(head, branch_tip(git, snapshot.branch, head), snapshot.head)
+    index = way.desk.full_index(snapshot)
+    plan = _plan(way, index)
+    ref, made = _rescue(way, index, plan, now)
+    taken_back = _commits(git, now)
+    _clear_way(way, plan)
+    if made and (plan.add or plan.remove):
+        _write_files(way, index, made)
+    _set_modes(way.desk)
+    try:
+        move_head(git, branch=snapshot.branch, commit=snapshot.head, expected=now.tip, now=head)
+    except GitFailed as error:
+        raise _Changed(error.message) from error
+    install_index(git.repository, _index_as_it_was(way, index))
+    return Rescue(
+        ref=ref,
+        commit=made,
+        rolled_back_commits=tuple((each.sha, each.subject) for each in taken_back),
+        left_in_place=_texts(path for path in plan.leave if os.path.lexists(git.file(path))),
+        moved=_texts(way.aside.moved),
+    )
+
+
+def _plan(way: _Way, index: str) -> _Plan:
+    found = walk.scan(way.desk.view, index)
+    hidden = hidden_since(way.desk, index, found)
+    ignored = way.desk.notes.ignored_places()
+    plan = _Plan(remove=list(found.deleted))
+    for path in found.changed:
+        if _fits(way, path):
+            plan.add.append(path)
+        else:
+            plan.move.append(path)
+            plan.remove.append(path)
+    for path in (*found.untracked, *hidden.files, *found.nested, *hidden.nested, *hidden.caches):
+        if not way.excluded(path) and not walk.under(path, ignored):
+            (plan.leave if path.endswith(b"/") or not _fits(way, path) else plan.add).append(path)
+    return plan
+
+
+def _fits(way: _Way, path: bytes) -> bool:
+    """Whether a commit can hold what is at this path."""
+    full = way.desk.git.file(path)
+    try:
+        found = os.lstat(full)
+    except OSError as error:
+        raise _Changed(f"{os.fsdecode(path)} is gone") from error
+    if not stat.S_ISREG(found.st_mode):
+        return stat.S_ISLNK(found.st_mode) or stat.S_ISDIR(found.st_mode)
+    return found.st_size <= way.most_bytes and os.access(full, os.R_OK)
+
+
+def _rescue(way: _Way, index: str, plan: _Plan, now: _Now) -> tuple[str | None, str | None]:
+    """Name and id of the rescue commit; nothing when files and commits are those of the snapshot."""
+    if not plan.add and not plan.remove and set(now.commits) <= {now.base}:
+        return None, None
+    desk = way.desk
+    try:
+        walk.update(desk.view, index, remove=plan.remove, add=plan.add)
+    except GitFailed as error:
+        raise _Changed(error.message) from error
+    message = f"Rescued before going back to {way.snapshot.commit}"
+    made = desk.commit(desk.write_tree(index), now.commits, message)
+    names = chain([way.wished_ref], (f"{way.wished_ref}-{number}" for number in count(2)))
+    return next(name for name in names if desk.new_ref(name, made)), made
+
+
+def _commits(git: Git, now: _Now) -> list[Commit]:
+    """The commits that are checked out, or on the branch, and not in the snapshot; newest first."""
+    found = [each for sha in now.commits if sha != now.base for each in git.commits_between(now.base, sha)]
+    return list(dict.fromkeys(found))
+
+
+def _clear_way(way: _Way, plan: _Plan) -> None:
+    """Moves what git keeps of an unfinished operation, and what is in the way of the snapshot's files."""
+    for name in OPERATION_FILES:
+        path = way.desk.git.git_dir() / name
+        if os.path.lexists(path):
+            way.aside.move_file(os.fsencode(path), STATE_FOLDER + b"/" + name.encode())
+    for path in plan.move:
+        way.aside.move(path)
+    way.aside.clear_way(plan.remove, plan.add)
+
+
+def _write_files(way: _Way, index: str, made: str) -> None:
+    try:
+        way.desk.view.call("read-tree", "-m", "-u", made, way.snapshot.commit, index=index)
+    except GitFailed as error:
+        raise _Changed(error.message) from error
+
+
+def _set_modes(desk: Desk) -> None:
+    """Gives files the permissions back that git does not keep."""
+    for name, mode in desk.notes.modes.items():
+        path = desk.git.file(os.fsencode(name))
+        found = os.lstat(path).st_mode
+        if stat.S_ISREG(found) and stat.S_IMODE(found) != mode:
+            os.chmod(path, mode)
+
+
+def _index_as_it_was(way: _Way, full: str) -> str:
+    """The kept index, else one that is made again from what was staged and from the notes."""
+    snapshot, desk = way.snapshot, way.desk
+    if snapshot.index_exact == snapshot.index_full:
+        return full
+    index = desk.room.kept(snapshot.index_exact, "exact") or _index_again(way, full)
+    with at_desk(desk.git, desk.room, snapshot, desk.notes, raw=False) as ordinary:
+        ordinary.refresh(index)
+    return index
+
+
+def _index_again(way: _Way, full: str) -> str:
+    desk = way.desk
+    index = desk.copy(full, "again")
+    desk.view.call("read-tree", "-m", way.snapshot.index_tree, index=index)
+    intended = [os.fsencode(path) for path in desk.notes.intended]
+    there = walk.joined(path for path in intended if desk.kind(path) == "file")
+    if there:
+        words = ("add", "--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul")
+        desk.view.call(*words, input=there, index=index, env={"GIT_LITERAL_PATHSPECS": "1"})
+    desk.set_noted_flags(index)
+    return index
+
+
+def _texts(paths: Iterable[bytes]) -> tuple[str, ...]:
+    return tuple(os.fsdecode(path) for path in paths)

@@ -1,0 +1,103 @@
+"""Taking a snapshot; source: ``tasklist.md`` 11.2.
+
+One walk of git tells everything that a snapshot needs. Where it finds the tree clean, the tree of HEAD is the tree of
+the snapshot, and only two small commits and a ref are made.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Sequence
+
+from agent_harness.errors import UnsafeTree
+from agent_harness.kernel.git import Git, Head
+from agent_harness.kernel.git import scan as walk
+from agent_harness.kernel.snapshot.conversions import converted
+from agent_harness.kernel.snapshot.desk import Desk, at_desk, notes_now, refuse_operation
+from agent_harness.kernel.snapshot.records import Snapshot
+
+__all__ = ["take"]
+
+PLAIN_MODES = (0o644, 0o755)
+
+
+def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") -> Snapshot:
+    """The work tree as it is now, kept under a new ref. Costs one walk of the work tree when nothing is dirty.
+
+    ``exclude`` are patterns of the harness's own files, relative to the root of ``git``; they are no part of it.
+    ``UnsafeTree`` when an operation is under way, a path is in conflict, or the ref exists.
+    """
+    refuse_operation(git)
+    with git.room() as room:
+        head = git.look()
+        with at_desk(git, room, head, notes_now(git), raw=True) as desk:
+            exact = desk.own_copy("exact")
+            listing = desk.listed(exact, "-v")
+            plain = _without_flags(desk, exact, listing)
+            found = _scan(desk, plain)
+            full = _with_everything(desk, plain, listing, found, walk.matcher(exclude, git.prefix()))
+            index_tree = head.tree if head.tree and not found.staged else desk.write_tree(plain)
+            tree = index_tree if full == plain else desk.write_tree(full)
+            made = _commit(desk, head, tree, index_tree, message or "Snapshot of the work tree")
+            if not desk.new_ref(ref, made):
+                raise UnsafeTree(f"{ref} exists already", hint=f"git update-ref -d {ref}")
+        kept = {index: room.keep(index) for index in {exact, plain, full}}
+    return Snapshot(
+        ref=ref,
+        commit=made,
+        head=head.commit,
+        branch=head.branch,
+        index_tree=index_tree,
+        index_exact=kept[exact],
+        index_plain=kept[plain],
+        index_full=kept[full],
+    )
+
+
+def _without_flags(desk: Desk, exact: str, listing: bytes) -> str:
+    """The index without flags that hide changes of files that are there; the flags go into the notes."""
+    flags = walk.flagged(listing)
+    if not flags:
+        return exact
+    plain = desk.copy(exact, "plain")
+    ids = {os.fsdecode(path): desk.blob_id(path) for path in walk.uncover(desk.view, plain, listing)}
+    desk.notes.flags = {os.fsdecode(path): words for path, words in flags.items()}
+    desk.notes.hidden = {path: oid for path, oid in ids.items() if oid}
+    return plain
+
+
+def _scan(desk: Desk, plain: str) -> walk.Scan:
+    found = walk.scan(desk.view, plain)
+    if found.unmerged:
+        raise UnsafeTree(f"{os.fsdecode(found.unmerged[0])} has an unresolved conflict", hint="git status")
+    desk.notes.ignored = [os.fsdecode(path) for path in found.ignored]
+    desk.notes.intended = [os.fsdecode(path) for path in found.intended]
+    return found
+
+
+def _with_everything(
+    desk: Desk, plain: str, listing: bytes, found: walk.Scan, excluded: Callable[[bytes], bool]
+) -> str:
+    """The index with every file as it is, and without the harness's own files."""
+    shaped = [path for path in converted(desk, plain, listing, found) if not excluded(path)]
+    add, gone = desk.storable([path for path in (*found.changed, *found.untracked) if not excluded(path)])
+    ours = [record[2:] for record in walk.split(listing) if excluded(record[2:])]
+    desk.notes.modes = _unusual_modes(desk, (*add, *shaped))
+    remove = [*found.deleted, *gone, *shaped, *ours]
+    if not remove and not add:
+        return plain
+    full = desk.copy(plain, "full")
+    walk.update(desk.view, full, remove=remove, add=[*add, *shaped])
+    return full
+
+
+def _unusual_modes(desk: Desk, paths: Iterable[bytes]) -> dict[str, int]:
+    """Permissions of regular files that a checkout would not give them."""
+    modes = {path: os.lstat(desk.git.file(path)).st_mode for path in paths}
+    regular = {path: stat.S_IMODE(mode) for path, mode in modes.items() if stat.S_ISREG(mode)}
+    return {os.fsdecode(path): mode for path, mode in regular.items() if mode not in PLAIN_MODES}
+
+
+def _commit(desk: Desk, head: Head, tree: str, index_tree: str, message: str) -> str:
+    """The commit of a snapshot. What was staged, and the notes, hang on a further parent: no gc takes them."""
+    beside = desk.commit(index_tree, [], f"What was staged, and notes of a snapshot\n\n{desk.notes.as_text()}")
+    return desk.commit(tree, [*([head.commit] if head.commit else []), beside], message)

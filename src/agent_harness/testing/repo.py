@@ -1,0 +1,155 @@
+"""Real git repositories for tests, made in a line or two.
+
+    repo = Repo(tmp_path).write("app.py", "print(1)\\n").commit("First").write("app.py", "print(2)\\n")
+    repo.git("status", "--short")
+
+Every method that changes something answers the repository itself, so that calls can be chained. The settings of the
+person who runs the tests play no part, unless ``user_settings`` is set; name, address and dates of commits are fixed.
+Paths are relative to the top of the work tree; names that are no UTF-8 are written as ``os.fsdecode`` gives them.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Self
+
+__all__ = ["Repo"]
+
+PERSON = "Test Person"
+ADDRESS = "person@localhost"
+FIRST_MOMENT = 1_767_225_600
+
+
+class Repo:
+    """One repository, made in a new or existing folder."""
+
+    def __init__(self, path: str | os.PathLike[str], *, branch: str = "main", user_settings: bool = False) -> None:
+        self.path = Path(path)
+        self._user_settings = user_settings
+        self._commits = 0
+        self.path.mkdir(parents=True, exist_ok=True)
+        if not (self.path / ".git").exists():
+            self.git("init", "--quiet", f"--initial-branch={branch}")
+
+    # ---- git ---------------------------------------------------------------------------------------------------
+
+    def git(self, *words: str, input: bytes | None = None, check: bool = True) -> str:  # noqa: A002
+        """What a git command prints, without white space at its ends. ``AssertionError`` when it fails."""
+        return os.fsdecode(self.git_bytes(*words, input=input, check=check)).strip()
+
+    def git_bytes(self, *words: str, input: bytes | None = None, check: bool = True) -> bytes:  # noqa: A002
+        """What a git command prints, as it is."""
+        done = subprocess.run(
+            ["git", *words], cwd=self.path, env=self._environment(), input=input, capture_output=True, check=False
+        )
+        if check and done.returncode:
+            raise AssertionError(f"git {' '.join(words)}: {os.fsdecode(done.stderr).strip()}")
+        return done.stdout
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        date = f"{FIRST_MOMENT + 60 * self._commits} +0000"
+        for who in ("AUTHOR", "COMMITTER"):
+            kept |= {f"GIT_{who}_NAME": PERSON, f"GIT_{who}_EMAIL": ADDRESS, f"GIT_{who}_DATE": date}
+        own = {} if self._user_settings else {"GIT_CONFIG_GLOBAL": os.devnull}
+        return {**kept, **own, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+
+    def config(self, key: str, value: str) -> Self:
+        """Sets a setting of the repository."""
+        self.git("config", "--local", key, value)
+        return self
+
+    def stage(self, *paths: str) -> Self:
+        """Puts files into the index; everything when none is named."""
+        self.git("add", *(("--", *paths) if paths else ("--all",)))
+        return self
+
+    def commit(self, message: str = "A commit", *, stage: bool = True) -> Self:
+        """Commits, by default everything there is; an empty commit when nothing has changed."""
+        if stage:
+            self.stage()
+        self._commits += 1
+        self.git("commit", "--quiet", "--no-verify", "--allow-empty", f"--message={message}")
+        return self
+
+    def branch(self, name: str) -> Self:
+        """Makes a branch and checks it out."""
+        self.git("checkout", "--quiet", "-b", name)
+        return self
+
+    def remote(self, path: str | os.PathLike[str], name: str = "origin") -> Self:
+        """Makes a bare repository that stands for a server, and pushes the branch that is checked out to it."""
+        subprocess.run(["git", "init", "--quiet", "--bare", os.fspath(path)], env=self._environment(), check=True)
+        self.git("remote", "add", name, os.fspath(path))
+        self.git("push", "--quiet", "--set-upstream", name, "HEAD")
+        return self
+
+    @property
+    def head(self) -> str:
+        """The commit that is checked out."""
+        return self.git("rev-parse", "HEAD")
+
+    def status(self) -> list[str]:
+        """The lines of ``git status --short``, untracked files one by one."""
+        listed = self.git_bytes("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
+        return [os.fsdecode(line) for line in listed.split(b"\0") if line]
+
+    # ---- files -------------------------------------------------------------------------------------------------
+
+    def write(self, path: str, content: str | bytes = "", *, executable: bool = False) -> Self:
+        """Writes a file, and the folders above it."""
+        file = self.path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+        file.chmod(0o755 if executable else 0o644)
+        return self
+
+    def append(self, path: str, content: str | bytes) -> Self:
+        """Adds to the end of a file."""
+        return self.write(path, self.read(path) + (content.encode() if isinstance(content, str) else content))
+
+    def read(self, path: str) -> bytes:
+        """The content of a file."""
+        return (self.path / path).read_bytes()
+
+    def remove(self, *paths: str) -> Self:
+        """Deletes files."""
+        for path in paths:
+            (self.path / path).unlink()
+        return self
+
+    def move(self, old: str, new: str) -> Self:
+        """Gives a file another name, in git's eyes a removal and an addition."""
+        (self.path / new).parent.mkdir(parents=True, exist_ok=True)
+        (self.path / old).rename(self.path / new)
+        return self
+
+    def link(self, path: str, target: str) -> Self:
+        """Makes a symbolic link; its target need not exist."""
+        file = self.path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.symlink_to(target)
+        return self
+
+    def ignore(self, *patterns: str) -> Self:
+        """Adds lines to ``.gitignore``."""
+        file = self.path / ".gitignore"
+        text = file.read_text() if file.exists() else ""
+        return self.write(".gitignore", text + "".join(f"{pattern}\n" for pattern in patterns))
+
+    def files(self) -> dict[str, bytes]:
+        """Every file outside of ``.git`` and its content; of a link ``link to`` and its target."""
+        found = {}
+        for folder, folders, names in os.walk(self.path):
+            if ".git" in folders:
+                folders.remove(".git")
+            links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+            for name in (*names, *links):
+                path = os.path.join(folder, name)
+                relative = os.path.relpath(path, self.path)
+                if os.path.islink(path):
+                    found[relative] = b"link to " + os.fsencode(os.readlink(path))
+                elif os.path.isfile(path):
+                    found[relative] = Path(path).read_bytes()
+        found.pop(".git", None)
+        return found
