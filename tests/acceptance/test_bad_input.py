@@ -182,6 +182,7 @@ def check(world: World, case: Case) -> None:
 
     ran = world.harness(*case.args, agent=agent, environ=case.environ)
     assert ran.code in case.codes, (ran.code, ran.text)
+    assert len(ran.err.splitlines()) == 2, f"one line, and the next step:\n{ran.err}"
     error, hint = ran.err.splitlines()
     assert error.startswith("harness: ")
     assert case.says in error, ran.err
