@@ -54,4 +54,24 @@ def test_lines_are_counted_from_the_commit_and_not_from_the_folder(tmp_path: Pat
     (tmp_path / "kept.py").write_text("changed\n" * 50)
     head = git.head()
     assert head
-    assert tree.line_counts(git, head, (".py",)) == {"kept.py": 1, "src/odd name.py": 3}
+    assert tree.line_counts(git, head, (".py",)) == {"data.bin.py": 0, "kept.py": 1, "src/odd name.py": 3}
+
+
+def test_a_link_where_a_file_belongs_is_taken_away_and_never_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("precious")
+    place = tmp_path / "features.json"
+    place.symlink_to(outside)
+    tree.make_regular(str(place))
+    assert not place.is_symlink()
+    assert outside.read_text() == "precious"
+
+
+def test_a_folder_where_a_file_belongs_is_moved_aside_whole(tmp_path: Path) -> None:
+    place = tmp_path / "features.json"
+    for text in ("one", "two"):
+        place.mkdir()
+        (place / "inside").write_text(text)
+        tree.make_regular(str(place))
+    assert (tmp_path / "features.json.aside" / "inside").read_text() == "one"
+    assert (tmp_path / "features.json.aside-2" / "inside").read_text() == "two"

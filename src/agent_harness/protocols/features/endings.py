@@ -9,7 +9,7 @@ from typing import Any
 from agent_harness.agents import usage
 from agent_harness.kernel import clock, files, graph, snapshot
 from agent_harness.kernel.git import DETACHED
-from agent_harness.protocols.features import checkpoints, costs, lifecycle, progress, records
+from agent_harness.protocols.features import checkpoints, costs, lifecycle, progress, records, tree
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.ruling import Ruling
 from agent_harness.protocols.features.settle import Settlement
@@ -27,6 +27,7 @@ def feature_name(feature: Record) -> str:
 
 def put_back_features(project: Project, under_way: UnderWay) -> None:
     """features.json as it was before the agent: unverified claims and illegal edits are gone."""
+    tree.make_regular(project.layout.features)
     expected = files.dumps(under_way.features)
     kept = project.git.show(checkpoints.way_back(under_way.checkpoint).commit, project.features_name)
     files.replace(project.layout.features, kept if kept is not None else expected)
@@ -58,6 +59,7 @@ def candidate(project: Project, under_way: UnderWay, message: str) -> str:
 
 def ensure_progress_entry(project: Project, under_way: UnderWay, parts: Sequence[progress.Part]) -> None:
     """The session is told of in the progress file, by the agent or else by the harness (UAH-368)."""
+    tree.make_regular(project.layout.progress)
     if not progress.has_entry(project.layout.progress, under_way.session):
         progress.append(project.layout.progress, progress.entry(under_way.session, parts))
 

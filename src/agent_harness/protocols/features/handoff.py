@@ -75,8 +75,11 @@ def handed_off(
     """The settlement of a session that ends unfinished; claims are taken back.
 
     Nothing is committed when nothing changed (C66); then the next session starts the feature afresh. ``red_tests`` of
-    ``None`` means that nobody has counted them.
+    ``None`` means that nobody has counted them. A merge or rebase that the agent left unfinished cannot be a commit:
+    then the session is rolled back, and all of it is in the rescue.
     """
+    if waiting := project.git.operation_under_way():
+        return endings.rolled_back(project, under_way, f"The agent left {waiting} unfinished.", used)
     endings.put_back_features(project, under_way)
     _tell_termination(project, under_way, reason)
     left = _what_is_left(project, under_way, reason)

@@ -45,6 +45,12 @@ def working_directory(layout: Layout) -> Check:
 def harness_files(layout: Layout, scripts: Sequence[str]) -> Check:
     """The contract's files are there, and the scripts can be run."""
     wanted = [layout.settings, layout.features, layout.progress]
+    if links := [layout.relative(path) for path in wanted if os.path.islink(path)]:
+        raise PreflightFailed(
+            f"{links[0]} is a link; the harness writes only files of the project",
+            hint=f"ls -l {links[0]}",
+            check="harness_files",
+        )
     missing = [layout.relative(path) for path in wanted if not os.path.isfile(path)]
     if missing:
         raise PreflightFailed(

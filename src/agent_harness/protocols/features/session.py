@@ -83,6 +83,8 @@ class SessionRoad:
         """The session's end, or the prompt of its next turn."""
         if tampered := self._tampering():
             return self._reject(tampered, "harness_state_tampered")
+        if waiting := self._project.git.operation_under_way():
+            return self._reject(f"The agent left {waiting} unfinished.", "operation_unfinished")
         changes = self._changes()
         if wrong := self._illegal(changes):
             return self._reject(wrong, "features_json_tampered" if changes.violations else "multiple_claims")

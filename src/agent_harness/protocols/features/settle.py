@@ -11,7 +11,7 @@ from typing import Any
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import snapshot
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.features import checkpoints, progress
+from agent_harness.protocols.features import checkpoints, progress, tree
 from agent_harness.protocols.features.project import Project
 
 Record = dict[str, Any]
@@ -100,6 +100,7 @@ def _roll_back(project: Project, open_session: Record, settlement: Settlement) -
         ref,
         exclude=project.excluded,
         rescue_files=project.root / project.excluded[0] / "rescue-files" / str(settlement.session),
+        set_aside_operation=True,  # there was none when the session began: whatever waits is the agent's
     )
     rescue = {
         "ref": rescued.ref or (earlier_try if earlier_try and project.git.commit_of(earlier_try) else None),
@@ -121,6 +122,7 @@ def _free_ref(project: Project, wanted: str) -> str:
 
 def _files(project: Project, settlement: Settlement) -> None:
     at = project.layout
+    tree.make_regular(at.progress)
     if settlement.progress_entry and not progress.has_entry(at.progress, settlement.session):
         progress.append(at.progress, settlement.progress_entry)
     for path, value in (

@@ -47,11 +47,27 @@ def commit_file(git: Git, path: str, message: str) -> None:
     git.run("commit", "--quiet", "--no-verify", "--only", "--message", message, "--", path)
 
 
+def make_regular(path: str) -> None:
+    """Takes away a link, or moves a folder aside, where a file of the harness belongs; a link is never followed.
+
+    Preflight has seen a regular file there, so that anything else is the agent's.
+    """
+    if os.path.islink(path):
+        os.unlink(path)
+    elif os.path.isdir(path):
+        aside, number = f"{path}.aside", 1
+        while os.path.lexists(aside):
+            number += 1
+            aside = f"{path}.aside-{number}"
+        os.rename(path, aside)
+
+
 def line_counts(git: Git, commit: str, suffixes: Sequence[str]) -> dict[str, int]:
-    """Lines of every text file of a commit with one of these suffixes, by one git process."""
+    """Lines of every file of a commit with one of these suffixes; empty and binary ones have none."""
     globs = [f":(glob)**/*{suffix}" for suffix in suffixes]
+    names = os.fsdecode(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)).split("\0")
     text = os.fsdecode(git.run("grep", "-I", "-z", "-c", "-e", "", commit, "--", *globs, check=False))
-    counts: dict[str, int] = {}
+    counts = {name: 0 for name in names if name.endswith(tuple(suffixes))}
     for line in text.split("\n"):
         name, _, count = line.partition("\0")
         if count.isdigit():
