@@ -51,7 +51,7 @@ def test_without_auto_reset_reset_never_runs(tmp_path: Path) -> None:
 def test_a_reset_that_never_helps_is_tried_twice_and_asks_for_a_person(tmp_path: Path) -> None:
     script(tmp_path, "init.sh", "exit 1")
     script(tmp_path, "reset.sh", "echo x >>resets; exit 1")
-    with pytest.raises(PreflightFailed, match="Could not recover clean state. Manual intervention needed."):
+    with pytest.raises(PreflightFailed, match=r"Could not recover clean state\. Manual intervention needed\."):
         environment(tmp_path).up(auto_reset=True, max_reset_attempts=2)
     assert len((tmp_path / "resets").read_text().split()) == 2
 

@@ -58,13 +58,22 @@ class Room:
         return f"{self.folder}/{name}"
 
     def copy_of_index(self, name: str) -> str | None:
-        """A copy of the repository's index as it is now; ``None`` when there is none yet."""
+        """A copy of the repository's index as it is now; ``None`` when there is none yet.
+
+        Git finds the shared part of a split index beside it, so that a copy of this part lies there too.
+        """
         copy = self.path(name)
         try:
             copy_index(f"{self.repository.git_dir}/index", copy)
         except FileNotFoundError:
             return None
+        for part in self.shared_parts():
+            copy_index(f"{self.repository.git_dir}/{part}", self.path(part))
         return copy
+
+    def shared_parts(self) -> list[str]:
+        """Names of the files that hold the shared part of a split index."""
+        return [name for name in os.listdir(self.repository.git_dir) if name.startswith("sharedindex.")]
 
     def keep(self, index: str) -> str:
         """The digest under which this index can be had again; the newest few are kept."""

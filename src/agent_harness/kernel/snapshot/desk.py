@@ -77,9 +77,8 @@ class Desk:
         """A copy of the repository's index in one piece; an empty one when there is none yet."""
         if self.room.copy_of_index(name) is None:
             self.view.call("read-tree", "--empty", index=self.room.path(name))
-        elif any(name.startswith("sharedindex.") for name in os.listdir(self.git.git_dir())):
-            with self.git.view() as following:
-                following.call("update-index", "--force-write-index", index=self.room.path(name))
+        elif self.room.shared_parts():
+            self.view.call("update-index", "--force-write-index", index=self.room.path(name))
         return self.room.path(name)
 
     def copy(self, index: str, name: str) -> str:

@@ -81,13 +81,10 @@ class SessionRoad:
 
     def _after_turn(self) -> Result | str:
         """The session's end, or the prompt of its next turn."""
-        if tampered := self._tampering():
-            return self._reject(tampered, "harness_state_tampered")
-        if waiting := self._project.git.operation_under_way():
-            return self._reject(f"The agent left {waiting} unfinished.", "operation_unfinished")
         changes = self._changes()
-        if wrong := self._illegal(changes):
-            return self._reject(wrong, "features_json_tampered" if changes.violations else "multiple_claims")
+        if broken := self._broken_rule(changes):
+            code, failure = broken
+            return self._reject(failure, code)
         if not changes.claims:
             return self._without_claim()
         ruling = self._ruling(changes.claims[0])
@@ -182,12 +179,17 @@ class SessionRoad:
             return None
         return "The agent changed files of the harness: " + ", ".join(changed)
 
-    def _illegal(self, changes: claims.Changes) -> str | None:
+    def _broken_rule(self, changes: claims.Changes) -> tuple[str, str] | None:
+        """What is rejected at once, whatever the tests say: its code, and what the person is told (C03 c)."""
+        if tampered := self._tampering():
+            return "harness_state_tampered", tampered
+        if waiting := self._project.git.operation_under_way():
+            return "operation_unfinished", f"The agent left {waiting} unfinished."
         if changes.violations:
-            return "features.json was tampered with: " + "; ".join(changes.violations[:5])
+            return "features_json_tampered", "features.json was tampered with: " + "; ".join(changes.violations[:5])
         most = self._project.config.verification.max_features_per_session
         if len(changes.claims) > most:
-            return f"Agent claimed multiple features. Max is {most}."
+            return "multiple_claims", f"Agent claimed multiple features. Max is {most}."
         return None
 
     # -- the verdict -----------------------------------------------------------------------------------------------
