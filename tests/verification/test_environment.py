@@ -316,3 +316,13 @@ def test_a_changed_environment_rejects(project: Repo) -> None:
     verdict = project.judge(HONEST, proof=None, suite=None)
     assert codes(verdict) == ["environment_changed"]
     assert "odd.pth" in verdict.reasons[0].message
+
+
+def test_a_folder_that_is_not_lent_is_named_once(project: Repo) -> None:
+    command = f".venv/bin/python -m pytest {QUIET} tests"
+    install(project, "path")
+    project.resolve(command, links=["missing", ".venv"])
+    verdict = project.judge({}, proof=None, suite=command, baseline=())
+    assert verdict.accepted, verdict.findings
+    found = [(finding.code, finding.message) for finding in verdict.findings]
+    assert found == [("link_refused", "missing was not lent: it does not exist.")]

@@ -144,8 +144,6 @@ class _Case:
         if command is None:
             return
         run = self._run("proof", command)
-        for note in run.notes:
-            self.find("link_refused", WARN, f"{note}.")
         if not passed(run):
             failing = sorted(run.report.failing) if run.report else []
             why = run.problem or ("" if failing else "no test passed")
@@ -221,6 +219,9 @@ class _Case:
                 stop=self.stop,
             )
         self._interrupted()
+        if not self.runs:
+            for note in run.notes:
+                self.find("link_refused", WARN, f"{note}.")
         self.runs[name] = run
         return run
 
