@@ -1,12 +1,10 @@
 """`harness demo` from outside: real processes, judged by the files that it leaves."""
 
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,42 +41,48 @@ class Finished:
         return [event for event in map(json.loads, lines) if event["type"] == kind]
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
-    home = tmp_path_factory.mktemp("home")
-    before = dict(os.environ)
-    os.environ.update(HOME=str(home), XDG_CACHE_HOME=str(home / ".cache"))
-    yield Finished(tmp_path_factory.mktemp("demo") / "new")
-    os.environ.clear()
-    os.environ.update(before)
+def test_the_whole_demo(tmp_path: Path) -> None:
+    """One run, looked at from every side; it is one test, so that no second process runs it again."""
+    finished = Finished(tmp_path / "new")
+    for looks_right in (
+        ends_well,
+        all_features_are_proven_and_pushed,
+        every_accepted_commit_is_told_in_order,
+        the_lie_was_caught_by_a_run_of_the_harness,
+        the_regression_is_kept_beside_the_branch,
+        the_killed_session_and_the_half_one_were_continued,
+        the_costs_are_those_of_the_script,
+        the_folder_is_named_and_no_process_is_left,
+    ):
+        looks_right(finished)
 
 
-def test_it_ends_well(finished: Finished) -> None:
+def ends_well(finished: Finished) -> None:
     assert (finished.exit_code, finished.complained) == (0, ""), finished.printed
     assert "Everything ended as promised." in finished.printed
     assert "NOT" not in finished.printed.split("Promised and seen")[1].split("sessions in")[0]
 
 
-def test_all_features_are_proven_and_pushed(finished: Finished) -> None:
+def all_features_are_proven_and_pushed(finished: Finished) -> None:
     assert finished.features() == dict.fromkeys(range(1, 8), True)
     assert finished.git("rev-parse", "HEAD") == finished.git("ls-remote", "origin", "main").split()[0] + "\n"
     assert finished.git("status", "--porcelain") == ""
 
 
-def test_every_accepted_commit_is_told_in_order(finished: Finished) -> None:
+def every_accepted_commit_is_told_in_order(finished: Finished) -> None:
     assert [event["feature_id"] for event in finished.events("feature_completed")] == [1, 2, 3, 4, 5, 6, 7]
     told = [int(n) for n in re.findall(r"^SESSION (\d+) - ", finished.git("show", "HEAD:claude-progress.txt"), re.M)]
     assert sorted(set(told)) == list(range(11))
 
 
-def test_the_lie_was_caught_by_a_run_of_the_harness(finished: Finished) -> None:
+def the_lie_was_caught_by_a_run_of_the_harness(finished: Finished) -> None:
     failed = finished.events("verification_failed")
     assert [event["feature_id"] for event in failed] == [2, 5]
     claims = [event["feature_id"] for event in finished.events("feature_claimed")]
     assert claims == [1, 2, 2, 3, 4, 5, 5, 6, 7]
 
 
-def test_the_regression_is_kept_beside_the_branch(finished: Finished) -> None:
+def the_regression_is_kept_beside_the_branch(finished: Finished) -> None:
     (rolled_back,) = finished.events("rollback_completed")
     assert rolled_back["session"] == 7
     careless = finished.git("show", f"{rolled_back['rescue_ref']}:src/shorty/codes.py")
@@ -86,7 +90,7 @@ def test_the_regression_is_kept_beside_the_branch(finished: Finished) -> None:
     assert rolled_back["rescue_ref"] in finished.printed
 
 
-def test_the_killed_session_and_the_half_one_were_continued(finished: Finished) -> None:
+def the_killed_session_and_the_half_one_were_continued(finished: Finished) -> None:
     sessions = {event["session"]: event for event in finished.events("session_started")}
     kinds = [sessions[number]["prompt_type"] for number in sorted(sessions)]
     assert kinds == ["coding"] * 3 + ["continuation", "coding", "continuation"] + ["coding"] * 4
@@ -96,7 +100,7 @@ def test_the_killed_session_and_the_half_one_were_continued(finished: Finished) 
     assert "Session 5 was interrupted" in finished.printed
 
 
-def test_the_costs_are_those_of_the_script(finished: Finished) -> None:
+def the_costs_are_those_of_the_script(finished: Finished) -> None:
     script = (finished.root / "agent.yaml").read_text()
     wanted = sum(float(cost) for cost in re.findall(r"usage: \[\d+, \d+, \d+, ([\d.]+)\]", script))
     costs = json.loads((finished.project / ".harness/costs.yaml").read_text())
@@ -105,7 +109,7 @@ def test_the_costs_are_those_of_the_script(finished: Finished) -> None:
     assert "no model is called" in finished.printed
 
 
-def test_the_folder_is_named_and_no_process_is_left(finished: Finished) -> None:
+def the_folder_is_named_and_no_process_is_left(finished: Finished) -> None:
     assert f"Folder: {finished.root}" in finished.printed
     assert owner.processes_tagged("HARNESS_PROJECT_DIR", str(finished.project)) == []
 
