@@ -11,7 +11,8 @@ AT = "2026-01-01T00:00:00Z"
 
 
 def ending(**fields: Any) -> Ending:
-    return Ending(**{"session": 4, "feature_id": 2, "status": "partial", "at": AT, **fields})
+    values: dict[str, Any] = {"session": 4, "feature_id": 2, "status": "partial", "at": AT, **fields}
+    return Ending(**values)
 
 
 def test_an_accepted_session_resets_the_stuck_count_and_asks_for_coding() -> None:

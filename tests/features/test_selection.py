@@ -14,7 +14,7 @@ def feature(feature_id: int, **fields: Any) -> dict[str, Any]:
 
 def pick(*features: dict[str, Any], state: dict[str, Any] | None = None) -> int | None:
     chosen = selection.next_feature({"features": list(features)}, state).feature
-    return chosen and chosen["id"]
+    return chosen["id"] if chosen else None
 
 
 def test_the_lowest_id_whose_dependencies_pass() -> None:

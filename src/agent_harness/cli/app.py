@@ -18,7 +18,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "status": ("Everyday", "agent_harness.cli.features:status", "Say where the project stands."),
     "verify": ("Everyday", "agent_harness.cli.features:verify", "Run one feature's tests on a clean checkout."),
     "resume": ("People", "agent_harness.cli.features:resume", "Answer a stored question and go on."),
-    "demo": ("People", "agent_harness.cli.demo:demo", "Watch a whole project being built by a scripted agent."),
+    "demo": ("People", "agent_harness.demo.command:demo", "Watch a whole project being built by a scripted agent."),
 }
 
 EXAMPLES = """\

@@ -4,6 +4,8 @@ from agent_harness.errors import HarnessError, NotAProject, StateDamaged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from agent_harness.protocols.features.layout import Layout
 
 
@@ -24,7 +26,7 @@ def _answer(as_json: bool) -> int:
 
     layout = find_layout()
     try:
-        found = status.read(layout)
+        found = status.read(layout, read_yaml=_read_yaml)
     except (TypeError, AttributeError, KeyError) as error:  # a file of another shape: say so, never a traceback
         raise StateDamaged(f"The state of {layout.root} has an unexpected shape ({error})") from None
     if as_json:
@@ -34,6 +36,12 @@ def _answer(as_json: bool) -> int:
     else:
         print("\n".join(status.lines(found)))
     return 0
+
+
+def _read_yaml(path: str) -> "dict[str, Any]":
+    from agent_harness.protocols.features.config.yamlfile import read_object
+
+    return read_object(path)
 
 
 def find_layout() -> "Layout":

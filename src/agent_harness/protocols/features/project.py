@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from agent_harness.errors import NotAProject
 from agent_harness.kernel.git import Git
@@ -16,6 +17,12 @@ Say = Callable[[str], None]
 
 def silent(_line: str) -> None:
     """Says nothing."""
+
+
+def _read_yaml(path: str) -> dict[str, Any]:
+    from agent_harness.protocols.features.config.yamlfile import read_object
+
+    return read_object(path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +45,7 @@ class Project:
             progress=config.paths.progress,
             state_dir=config.paths.state_dir,
         )
-        store = FeatureStore(layout, log_level=config.logging.level)
+        store = FeatureStore(layout, log_level=config.logging.level, read_yaml=_read_yaml)
         return cls(root=root, layout=layout, config=config, store=store, git=Git(root), say=say)
 
     @property

@@ -9,15 +9,15 @@ from agent_harness.protocols.features.store import FeatureStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     Record = dict[str, Any]
 
 
-def read(layout: Layout) -> "Record":
-    """Everything that status shows, as one JSON object."""
-    store = FeatureStore(layout)
+def read(layout: Layout, *, read_yaml: "Callable[[str], Record] | None" = None) -> "Record":
+    """Everything that status shows, as one JSON object; ``read_yaml`` as for ``FeatureStore``."""
+    store = FeatureStore(layout, read_yaml=read_yaml)
     under_way = store.open_session()
     document, state = _proven_features(store, under_way), store.state()
     passing, total = records.counts(document)

@@ -12,7 +12,7 @@ from agent_harness.protocols.features.layout import Layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     Record = dict[str, Any]
@@ -23,8 +23,12 @@ LEVELS = ("critical", "important", "routine", "debug")
 class FeatureStore:
     """The state files of one project."""
 
-    def __init__(self, layout: Layout, *, log_level: str = "important") -> None:
+    def __init__(
+        self, layout: Layout, *, log_level: str = "important", read_yaml: "Callable[[str], Record] | None" = None
+    ) -> None:
+        """``read_yaml`` reads a costs file that a person has rewritten in another style than JSON."""
         self.layout = layout
+        self._read_yaml = read_yaml
         self._floor = LEVELS.index(log_level) if log_level in LEVELS else 1
         self._written: dict[str, bytes] = {}
 
@@ -61,13 +65,15 @@ class FeatureStore:
         return self._read(self.layout.quality)
 
     def costs(self) -> "Record":
-        """costs.yaml as an object; the JSON subset of YAML is read without a YAML library, anything else with one."""
+        """costs.yaml as an object; the JSON part of YAML is read here, anything else by ``read_yaml``."""
         try:
             return files.read_json(self.layout.costs)
         except FileNotFoundError:
             return {}
         except StateDamaged:
-            return _yaml_object(self.layout.costs)
+            if self._read_yaml is None:
+                raise
+            return self._read_yaml(self.layout.costs)
 
     def write(self, path: str, value: "Mapping[str, Any]") -> None:
         """Replaces one state file whole, atomically, and remembers what it now holds."""
@@ -156,19 +162,3 @@ class FeatureStore:
     def recorded_sessions(self) -> set[int]:
         """Numbers of the sessions whose record is already in sessions.jsonl (the last few are enough)."""
         return {records.number(row.get("session_id"), -1) for row in journal.tail(self.layout.log("sessions.jsonl"), 5)}
-
-
-def _yaml_object(path: str) -> "Record":
-    import json
-
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        with open(path, encoding="utf-8") as file:
-            found = YAML(typ="safe", pure=True).load(file)
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
-        raise StateDamaged(f"{path} does not parse: {str(error).splitlines()[0]}") from None
-    if not isinstance(found, dict):
-        raise StateDamaged(f"{path} holds no mapping")
-    return json.loads(json.dumps(found, default=str))
