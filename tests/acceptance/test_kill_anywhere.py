@@ -139,7 +139,7 @@ def kill_after(world: World, seconds: float) -> None:
     process.kill()
     process.wait()
     world.state_parses()
-    status = world.harness("status")
+    status = world.harness("status", after_kill=True)
     assert status.code == 0, status.text
 
 
