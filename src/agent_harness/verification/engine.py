@@ -22,7 +22,7 @@ from agent_harness.verification.workspace import Overlay
 
 __all__ = ["Environment", "Finding", "Options", "TestRun", "Verdict", "judge", "passed", "resolve", "run_tests"]
 
-Step = Callable[[str, str], object]
+Step = Callable[[str, str, TestRun | None], object]
 _NAMED = 5  # ids written out in a message; all of them are in the data
 
 
@@ -57,7 +57,8 @@ def judge(
     ``git.root`` is the project. ``proof`` runs the assigned feature's own tests, which are ``test_files`` (files,
     folders or node ids); ``protected`` are those of features that pass already; ``baseline`` are the ids known to pass.
     ``red_base`` is the code before the feature was begun, when that is not ``base``. A command of ``None`` is left out.
-    ``on_step`` hears (step, "started" | "passed" | "failed"). Raises ``Interrupted`` when ``stop`` says so.
+    ``on_step`` hears (step, "started" | "passed" | "failed", its run where it has one). Raises ``Interrupted`` when
+    ``stop`` says so.
     """
     changes = between(git, base, candidate, wanted=is_read)
     commands = [command for command in (proof, suite) if command]
@@ -123,7 +124,7 @@ class _Case:
 
     def rules(self, changes: Changes, commands: Sequence[str]) -> None:
         """What the candidate changes around its tests, and what changed around the interpreter."""
-        self.on_step("guard", "started")
+        self.on_step("guard", "started", None)
         self.survey = survey(changes, self.duty)
         for command in map(parse, commands):
             if self.environment.completed(command) is not self.environment:
@@ -182,7 +183,7 @@ class _Case:
         """The linter's exit status; a linter that is not there is named and rejects nothing (C55)."""
         if command is None:
             return
-        self.on_step("lint", "started")
+        self.on_step("lint", "started", None)
         with place_for(self.git, self.candidate, environment=self.environment) as space:
             limit = self.options.timeout_seconds
             run = execute_plain(space, command, environment=self.environment, timeout_seconds=limit, stop=self.stop)
@@ -207,7 +208,7 @@ class _Case:
         keep_going: bool = False,
         select: Collection[str] = (),
     ) -> TestRun:
-        self.on_step(name, "started")
+        self.on_step(name, "started", None)
         with place_for(self.git, commit or self.candidate, environment=self.environment, overlays=overlays) as space:
             run = execute(
                 space,
@@ -255,7 +256,7 @@ class _Case:
         return own and not any(_holds(file, node) for file in self.duty.protected)
 
     def _ended(self, step: str) -> None:
-        self.on_step(step, "failed" if self.rejected else "passed")
+        self.on_step(step, "failed" if self.rejected else "passed", self.runs.get(step))
 
     def _interrupted(self) -> None:
         if self.stop is not None and self.stop():

@@ -25,6 +25,7 @@ class Wording:
     body: str
     told: str | None  # in the progress file, behind SESSION TERMINATED
     event: str
+    why: str  # in one or two words, for the person
 
 
 WORDINGS = {
@@ -33,31 +34,49 @@ WORDINGS = {
         body="WIP: The agent ended its turn without a claim",
         told=None,
         event="handed_off",
+        why="no claim",
     ),
     "context_limit": Wording(
         subject=None,
         body="WIP: Context limit reached",
         told="Context limit reached mid-implementation",
         event="context_limit",
+        why="context limit",
     ),
     "timeout": Wording(
-        subject=None, body="WIP: Session timeout", told="Time limit reached mid-implementation", event="timeout"
+        subject=None,
+        body="WIP: Session timeout",
+        told="Time limit reached mid-implementation",
+        event="timeout",
+        why="time limit",
     ),
-    "stuck": Wording(subject="WIP: Stuck - ", body="WIP: No progress", told="No progress for too long", event="stuck"),
+    "stuck": Wording(
+        subject="WIP: Stuck - ",
+        body="WIP: No progress",
+        told="No progress for too long",
+        event="stuck",
+        why="no progress",
+    ),
     "user_pause": Wording(
-        subject="WIP: Paused - ", body="WIP: Paused by a person", told="Paused by a person", event="user_pause"
+        subject="WIP: Paused - ",
+        body="WIP: Paused by a person",
+        told="Paused by a person",
+        event="user_pause",
+        why="paused",
     ),
     "error": Wording(
         subject="WIP: Session interrupted - ",
         body="WIP: The session was interrupted",
         told="Interrupted mid-implementation",
         event="session_interrupted",
+        why="interrupted",
     ),
     "budget_exceeded": Wording(
         subject="WIP: Budget exceeded - ",
         body="WIP: Budget exceeded",
         told="Budget exceeded mid-implementation",
         event="budget_exceeded",
+        why="budget exceeded",
     ),
 }
 

@@ -87,14 +87,16 @@ class Judge:
         project = self._project
         file = records.test_file(feature)
         command = project.config.test_command(file)
-        commit = snapshot.candidate(
-            project.git, f"refs/harness/verify/{feature['id']}", exclude=project.excluded, message="verify", base=None
-        )
-        project.say(f"Running verification for Feature #{feature['id']}...")
-        project.say(f"Test file: {file}\n\n$ {command}")
-        run = engine.run_tests(
-            project.git, commit, command, environment=self._environment, timeout_seconds=self._seconds
-        )
+        ref = f"refs/harness/verify/{feature['id']}"
+        commit = snapshot.candidate(project.git, ref, exclude=project.excluded, message="verify", base=None)
+        try:
+            project.say(f"Running verification for Feature #{feature['id']}...")
+            project.say(f"Test file: {file}\n\n$ {command}")
+            run = engine.run_tests(
+                project.git, commit, command, environment=self._environment, timeout_seconds=self._seconds
+            )
+        finally:
+            project.git.update_ref(ref, None)
         cases = dict(run.report.cases) if run.report else {}
         for name, outcome in cases.items():
             project.say(f"{name} {outcome.upper()}")
@@ -199,6 +201,7 @@ class _Steps:
 
     def __init__(self, project: Project, test_file: str) -> None:
         self._say = project.say
+        self._counted = frozenset({"suite"})
         self._names = {
             "proof": f"running {test_file}",
             "suite": "checking for regressions",
@@ -206,11 +209,16 @@ class _Steps:
             "lint": "lint check",
         }
 
-    def on_step(self, step: str, state: str) -> None:
+    def on_step(self, step: str, state: str, run: TestRun | None) -> None:
         """One line for each step that has ended."""
         name = self._names.get(step)
         if name and state != "started":
-            self._say(f"Verifying: {name}... {state.upper()}")
+            self._say(f"Verifying: {name}... {state.upper()}{self._counts(step, run)}")
+
+    def _counts(self, step: str, run: TestRun | None) -> str:
+        if step not in self._counted or run is None or run.report is None:
+            return ""
+        return f" ({len(run.report.passing)}/{len(run.report.cases)} tests)"
 
 
 def _suite(run: TestRun) -> Suite:

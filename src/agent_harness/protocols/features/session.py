@@ -264,7 +264,8 @@ class SessionRoad:
         settled = self._settle(settlement)
         kept = "its work is kept in a WIP commit" if settlement.kind == "hand_off" else "nothing was changed"
         name = endings.feature_name(self._under_way.feature)
-        message = failure or f"{name} is not finished ({reason.replace('_', ' ')}); {kept}."
+        why = handoff.WORDINGS[reason].why if reason in handoff.WORDINGS else reason
+        message = failure or f"{name} is not finished ({why}); {kept}."
         project.say(f"Session handed off. {message}")
         code = _HAND_OFF_EXIT.get(reason, 0) if exit_code is None else exit_code
         return self._result("partial", reason, message, settlement, settled, exit_code=code)
@@ -298,7 +299,9 @@ class SessionRoad:
     def _say_what_is_blocked(self, ruling: Ruling | None) -> None:
         if ruling is None or not ruling.broken_features:
             return
-        blocked = endings.blocked_features(self._under_way.features, ruling.broken_features)
+        own = self._under_way.feature_id
+        found = endings.blocked_features(self._under_way.features, ruling.broken_features)
+        blocked = [feature_id for feature_id in found if feature_id != own]
         if blocked:
             self._project.say("This blocks: " + ", ".join(f"Feature {i}" for i in blocked))
 
