@@ -3,7 +3,7 @@
 import os
 import sys
 
-from agent_harness.errors import HarnessError
+from agent_harness.errors import HarnessError, Refused
 
 
 def show(error: HarnessError, *, as_json: bool) -> int:
@@ -23,6 +23,9 @@ def show_any(error: Exception, *, as_json: bool) -> int:
     """The same for any error: a fault of ours is one line too; ``HARNESS_DEBUG=1`` shows where it happened."""
     if isinstance(error, HarnessError):
         return show(error, as_json=as_json)
+    if isinstance(error, OSError) and error.filename:
+        refused = Refused(f"{error.filename}: {error.strerror}", hint=f"ls -ld {error.filename}")
+        return show(refused, as_json=as_json)
     if os.environ.get("HARNESS_DEBUG"):
         import traceback
 

@@ -135,11 +135,7 @@ class Git:
 
     def info_file(self, name: str) -> str:
         """The text of a file of ``.git/info``; empty when there is none."""
-        try:
-            with open(self.shared_dir() / "info" / name, "rb") as file:
-                return os.fsdecode(file.read(1 << 20))
-        except OSError:
-            return ""
+        return places.text_of(self.shared_dir() / "info" / name)
 
     # ---- questions ---------------------------------------------------------------------------------------------
 

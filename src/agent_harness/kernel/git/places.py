@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Repository", "branches_elsewhere", "locate", "operation_under_way"]
+__all__ = ["OPERATION_FILES", "Repository", "branches_elsewhere", "locate", "operation_under_way", "text_of"]
 
 OPERATIONS = {
     "MERGE_HEAD": ("a merge", "git merge --abort"),
@@ -59,14 +59,14 @@ def branches_elsewhere(repository: Repository) -> set[str]:
     """Full names of the branches that are checked out in other work trees of the same repository."""
     heads = [repository.shared_dir / "HEAD", *(repository.shared_dir / "worktrees").glob("*/HEAD")]
     others = [head for head in heads if head.parent != repository.git_dir]
-    texts = [_text(head) for head in others]
+    texts = [text_of(head) for head in others]
     return {text.removeprefix("ref:").strip() for text in texts if text.startswith("ref:")}
 
 
 def _git_dir(entry: Path) -> Path | None:
     if entry.is_dir():
         return Path(os.path.realpath(entry)) if _is_git_dir(entry) else None
-    text = _text(entry)
+    text = text_of(entry)
     if not text.startswith("gitdir:"):
         return None
     folder = Path(os.path.realpath(entry.parent / text.removeprefix("gitdir:").strip()))
@@ -79,16 +79,19 @@ def _is_git_dir(folder: Path) -> bool:
 
 
 def _shared_dir(git_dir: Path) -> Path:
-    text = _text(git_dir / "commondir").strip()
+    text = text_of(git_dir / "commondir").strip()
     return Path(os.path.realpath(git_dir / text)) if text else git_dir
 
 
-def _text(path: Path) -> str:
-    """The text of a small file; empty when it is not there or is no regular file."""
+def text_of(path: str | os.PathLike[str]) -> str:
+    """The text of a small file; empty when it is not there, cannot be read, or is no regular file.
+
+    Whoever works in the repository may have put a pipe there, on which a reader would wait for ever.
+    """
     try:
-        if not path.is_file():
+        if not os.path.isfile(path):
             return ""
         with open(path, "rb") as file:
-            return os.fsdecode(file.read(4096))
+            return os.fsdecode(file.read(1 << 20))
     except OSError:
         return ""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from agent_harness.errors import TimedOut, UnsafeTree
 from agent_harness.kernel.git.view import View
 
 __all__ = [
@@ -35,6 +36,11 @@ __all__ = [
 
 GITLINK = "160000"
 """The mode of an entry that names a commit of another repository."""
+
+RULES = frozenset([b".gitignore", b".gitattributes"])
+CLOSED = re.compile(rb"could not open directory '(.+?)/?': Permission denied")
+WALK_SECONDS = 120.0
+"""A walk that takes longer is looked at before it gets more time."""
 
 HIDING = (("--no-assume-unchanged", "--assume-unchanged"), ("--no-skip-worktree", "--skip-worktree"))
 
@@ -76,10 +82,30 @@ def scan(view: View, index: str | None, *, ignored: bool = True) -> Scan:
     """Walks the work tree once and compares it with this index; nothing is written and no submodule is entered."""
     words = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--no-ahead-behind")
     more = (f"--ignored={'matching' if ignored else 'no'}", "--ignore-submodules=dirty")
+    try:
+        done = view.call(*words, *more, index=index, timeout_seconds=WALK_SECONDS)
+    except TimedOut:
+        _refuse_pipes(os.fsencode(view.repository.top))
+        done = view.call(*words, *more, index=index)
+    closed = CLOSED.search(done.stderr)
+    if closed:
+        folder = os.fsdecode(closed[1])
+        raise UnsafeTree(f"the folder {folder} cannot be read", hint=f"chmod u+rwx {folder}")
     found = Scan()
-    for record in split(view.call(*words, *more, index=index).stdout):
+    for record in split(done.stdout):
         _READERS[record[:2]](found, record)
     return found
+
+
+def _refuse_pipes(top: bytes) -> None:
+    """``UnsafeTree`` when git waits for somebody to write into a file that it reads rules from."""
+    for folder, names, files in os.walk(top):
+        names[:] = [name for name in names if name != b".git"]
+        for name in RULES & {*files}:
+            path = os.path.join(folder, name)
+            if kind_at(top, path) == "other":
+                text = os.fsdecode(path)
+                raise UnsafeTree(f"{text} is no regular file, and git waits for it", hint=f"move {text} away")
 
 
 def _read_changed(found: Scan, record: bytes) -> None:

@@ -4,10 +4,9 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 from agent_harness.kernel.git import scan
-from agent_harness.kernel.git.places import Repository
+from agent_harness.kernel.git.places import Repository, text_of
 from agent_harness.kernel.git.view import View, settings_of
 
 __all__ = ["differences", "local_filters", "record", "values"]
@@ -60,12 +59,5 @@ def _filters_asked_for(repository: Repository) -> set[str]:
         words = ("ls-files", "-z", "--cached", "--others", "--", ":(top,glob)**/.gitattributes")
         names = scan.split(view.call(*words).stdout)
     files = [repository.shared_dir / "info" / "attributes", *(repository.top / os.fsdecode(name) for name in names)]
-    return {name for path in files for name in re.findall(r"(?<!\S)filter=(\S+)", _text(path))}
+    return {name for path in files for name in re.findall(r"(?<!\S)filter=(\S+)", text_of(path))}
 
-
-def _text(path: Path) -> str:
-    try:
-        with open(path, "rb") as file:
-            return os.fsdecode(file.read(1 << 20))
-    except OSError:
-        return ""

@@ -25,7 +25,7 @@ from typing import Self
 
 from agent_harness.errors import TimedOut, ToolMissing, UnsafeTree
 from agent_harness.kernel.clock import scaled
-from agent_harness.kernel.git.places import Repository
+from agent_harness.kernel.git.places import Repository, text_of
 
 __all__ = ["NOWHERE", "GitFailed", "View", "own_folder", "settings_of", "settings_text", "write"]
 
@@ -65,6 +65,7 @@ OWN_SETTINGS: tuple[tuple[str, str], ...] = (
     ("push.recurseSubmodules", "no"),
     ("fetch.recurseSubmodules", "false"),
     ("submodule.recurse", "false"),
+    ("diff.ignoreSubmodules", "dirty"),
     ("log.showSignature", "false"),
     ("rerere.enabled", "false"),
     ("i18n.commitEncoding", "UTF-8"),
@@ -300,12 +301,8 @@ def _keeps_modes(file: str) -> bool:
 def _format(repository: Repository) -> tuple[tuple[str, str], ...]:
     """The two settings without which git could not read the repository's objects and refs."""
     keys = ("extensions.objectformat", "extensions.refstorage")
-    try:
-        with open(repository.shared_dir / "config", "rb") as file:
-            text = file.read(1 << 20).lower()
-    except OSError:
-        text = b""
-    if not any(key.rpartition(".")[2].encode() in text for key in keys):
+    text = text_of(repository.shared_dir / "config").lower()
+    if not any(key.rpartition(".")[2] in text for key in keys):
         return (("core.repositoryFormatVersion", "0"),)
     found = [(key, value) for scope, key, value in _own_settings(repository) if scope == "local" and key in keys]
     return (("core.repositoryFormatVersion", "1"), *found)

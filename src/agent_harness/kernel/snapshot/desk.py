@@ -10,7 +10,7 @@ from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import DETACHED, Git, GitFailed, Head
 from agent_harness.kernel.git import scan as walk
 from agent_harness.kernel.git.client import IDENTITY
-from agent_harness.kernel.git.places import branches_elsewhere, operation_under_way
+from agent_harness.kernel.git.places import branches_elsewhere, operation_under_way, text_of
 from agent_harness.kernel.git.room import Room, copy_index
 from agent_harness.kernel.git.settings import values
 from agent_harness.kernel.git.view import View
@@ -175,7 +175,7 @@ def notes_now(git: Git) -> Notes:
     name, address = found.get("user.name"), found.get("user.email")
     return Notes(
         info_exclude=git.info_file("exclude"),
-        user_excludes=_user_file(found.get("core.excludesfile"), "ignore"),
+        user_excludes=text_of(user_file_path(found.get("core.excludesfile"), "ignore")),
         info_attributes=git.info_file("attributes"),
         user_attributes=user_file_path(found.get("core.attributesfile"), "attributes"),
         settings={key: found[key] for key in SHAPING if key in found},
@@ -189,14 +189,6 @@ def user_file_path(setting: str | None, name: str) -> str:
         return os.path.expanduser(setting)
     folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return f"{folder}/git/{name}"
-
-
-def _user_file(setting: str | None, name: str) -> str:
-    try:
-        with open(user_file_path(setting, name), "rb") as file:
-            return os.fsdecode(file.read(1 << 20))
-    except OSError:
-        return ""
 
 
 def load_notes(git: Git, snapshot: Snapshot) -> Notes:

@@ -12,7 +12,15 @@ from typing import Any
 
 from agent_harness.agents import registry
 from agent_harness.agents.base import Agent
-from agent_harness.errors import Busy, ConfigurationError, Escalated, HarnessError, NothingEligible, UsageError
+from agent_harness.errors import (
+    Busy,
+    ConfigurationError,
+    Escalated,
+    HarnessError,
+    NothingEligible,
+    ToolMissing,
+    UsageError,
+)
 from agent_harness.kernel.lock import Lock
 from agent_harness.protocols.features import (
     escalations,
@@ -239,7 +247,7 @@ class FeatureProject:
     def _agent(self, spec: str | None) -> Agent:
         agent = registry.resolve(spec, configured=self._project.config.agent, environ=os.environ)
         if problem := agent.problem():
-            raise UsageError(f"The agent cannot be started: {problem}", hint="harness run --agent SPEC")
+            raise ToolMissing(f"The agent cannot be started: {problem}", hint="harness run --agent SPEC")
         return agent
 
     def _valid_features(self) -> Record:

@@ -27,12 +27,15 @@ class Changes:
 def compare(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> Changes:
     """The difference between the way back's features.json and the agent's; ``None`` means that it is not readable."""
     if after is None:
-        return Changes(violations=("features.json does not parse",))
+        return Changes(violations=("features.json does not parse, or is no file",))
+    listed = after.get("features")
+    if not isinstance(listed, list):
+        return Changes(violations=("features.json: 'features' is not a list",))
     old, new = _by_id(before), _by_id(after)
     violations = _members(before, after)
     violations += [f"Feature #{i}: removed" for i in old if i not in new]
     violations += [f"Feature #{i}: added" for i in new if i not in old]
-    if len(new) != len(after.get("features") or []):
+    if len(new) != len(listed):
         violations.append("features.json: an entry is no object, has no id, or repeats one")
     elif [i for i in new if i in old] != [i for i in old if i in new]:
         violations.append("features.json: the order of the features was changed")

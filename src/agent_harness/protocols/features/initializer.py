@@ -11,7 +11,15 @@ from typing import Any
 
 from agent_harness.agents import registry, usage
 from agent_harness.agents.base import Agent, Brief
-from agent_harness.errors import HarnessError, Refused, StateDamaged, UnsafeTree, UsageError, VerificationFailed
+from agent_harness.errors import (
+    HarnessError,
+    Refused,
+    StateDamaged,
+    ToolMissing,
+    UnsafeTree,
+    UsageError,
+    VerificationFailed,
+)
 from agent_harness.kernel import clock, files, process, snapshot
 from agent_harness.kernel.git import Git
 from agent_harness.protocols.features import costs, interruption, progress, prompts, quality, records, tree, turns
@@ -39,7 +47,7 @@ def initialise(root: Path, spec: Path, *, agent_spec: str | None, say: Say) -> R
     _refuse_unsafe(root, spec)
     agent = registry.resolve(agent_spec, configured=_configured_agent(root), environ=os.environ)
     if problem := agent.problem():
-        raise UsageError(f"The agent cannot be started: {problem}", hint="harness init --spec FILE --agent SPEC")
+        raise ToolMissing(f"The agent cannot be started: {problem}", hint="harness init --spec FILE --agent SPEC")
     project = _first_files(root, say)
     with interruption.watched() as stop:
         say("Running initializer agent...")

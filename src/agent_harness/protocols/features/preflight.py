@@ -83,6 +83,11 @@ def git_state(git: Git, *, on_dirty: str, session: int, free_paths: Sequence[str
         raise UnsafeTree(
             f"{under_way.capitalize()} is under way in this repository", hint="git status", check="git_state"
         )
+    if lock := tree.index_lock(git):
+        name = os.path.relpath(lock, git.top())
+        raise UnsafeTree(
+            f"Another git process is at work here, or has died and left {name}", hint=f"ls -l {name}", check="git_state"
+        )
     if git.branch() is None:
         _leave_detached_head(git, say)
     dirty = [p for p in tree.dirty_paths(git) if p not in free_paths]

@@ -1,11 +1,12 @@
 """One opened project: its paths, settings, state and git, for every step of a session."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_harness.errors import NotAProject
+from agent_harness.errors import NotAProject, Refused
 from agent_harness.kernel.git import Git
 from agent_harness.protocols.features import costs as cost_rules
 from agent_harness.protocols.features.config import Config
@@ -69,6 +70,10 @@ class Project:
         )
 
     def require_initialised(self) -> None:
-        """``NotAProject`` unless ``harness init`` was completed here."""
+        """``NotAProject`` unless ``harness init`` was completed here; ``Refused`` when its folder is no folder."""
+        for folder in (self.layout.state_dir, self.layout.logs):
+            if os.path.islink(folder) or (os.path.lexists(folder) and not os.path.isdir(folder)):
+                name = self.layout.relative(folder)
+                raise Refused(f"{name} is not a folder", hint=f"ls -ld {name}")
         if not self.store.initialised():
             raise NotAProject(f"{self.root} is not an initialised project", hint="harness init --spec FILE")

@@ -6,6 +6,7 @@ A claim is judged as a commit; a failed proof is fed back a few times; everythin
 Source: house plan, section 4; features.md sections M, N, O, C03, C14, C20.
 """
 
+import os
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -159,7 +160,9 @@ class SessionRoad:
     def _changes(self) -> claims.Changes:
         try:
             found: Record | None = self._project.store.features()
-        except StateDamaged:
+        except (StateDamaged, OSError):
+            found = None
+        if os.path.islink(self._project.layout.features):
             found = None
         return claims.compare(self._under_way.features, found)
 

@@ -58,6 +58,7 @@ def settle(project: Project, open_session: Record, settlement: Settlement) -> Se
 def carry_out(project: Project, open_session: Record) -> Settled:
     """Does every step of a settlement that was written down; safe to repeat after a crash at any point."""
     settlement = Settlement(**open_session["settlement"])
+    _free_the_index(project)
     rescue = _tree(project, open_session, settlement)
     _files(project, settlement)
     _logs(project, settlement, rescue)
@@ -84,6 +85,13 @@ def _tree(project: Project, open_session: Record, settlement: Settlement) -> Rec
             base=checkpoints.way_back(open_session["checkpoint"]),
         )
     return {}
+
+
+def _free_the_index(project: Project) -> None:
+    """Removes a lock on git's index that outlived its process: preflight saw none, and the agent is gone."""
+    if lock := tree.index_lock(project.git):
+        os.unlink(lock)
+        project.store.event("index_lock_removed", path=lock)
 
 
 def _roll_back(project: Project, open_session: Record, settlement: Settlement) -> Record:

@@ -41,6 +41,10 @@ class FeatureStore:
         except FileNotFoundError:
             name = self.layout.relative(self.layout.features)
             raise StateDamaged(f"{name} is missing", hint="harness init --spec FILE") from None
+        except StateDamaged as error:
+            name = self.layout.relative(self.layout.features)
+            error.hint = f"mend it by hand, or take the last one that was committed: git restore {name}"
+            raise
 
     # -- session state -------------------------------------------------------------------------------------------
 
@@ -70,15 +74,18 @@ class FeatureStore:
             return files.read_json(self.layout.costs)
         except FileNotFoundError:
             return {}
-        except StateDamaged:
+        except StateDamaged as error:
             if self._read_yaml is None:
                 raise
-            return self._read_yaml(self.layout.costs)
+            try:
+                return self._read_yaml(self.layout.costs)
+            except StateDamaged:
+                raise self._with_hint(error, self.layout.costs) from None
 
     def write(self, path: str, value: "Mapping[str, Any]") -> None:
-        """Replaces one state file whole, atomically, and remembers what it now holds."""
+        """Replaces one state file whole, atomically, keeps the one before, and remembers what it now holds."""
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        files.write_json(path, dict(value))
+        files.write_json(path, dict(value), backup=True)
         self._written[path] = files.read_bytes(path)
 
     def _read(self, path: str) -> "Record":
@@ -86,6 +93,15 @@ class FeatureStore:
             return files.read_json(path)
         except FileNotFoundError:
             return {}
+        except StateDamaged as error:
+            raise self._with_hint(error, path) from None
+
+    def _with_hint(self, error: StateDamaged, path: str) -> StateDamaged:
+        """The error with the command that brings the last whole version back."""
+        name = self.layout.relative(path)
+        kept = os.path.exists(f"{path}.bak")
+        error.hint = f"cp {name}.bak {name}" if kept else f"mend it by hand: {name}"
+        return error
 
     # -- guarding the state against the agent (C31) --------------------------------------------------------------
 

@@ -5,12 +5,16 @@ Source: features.md C25, C26, C48, C65.
 
 import os
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from agent_harness.errors import ToolMissing, UnsafeTree
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.process import scrubbed_environment
+
+LOCK_LOOKS = 20
+LOCK_LOOK_SECONDS = 0.1
 
 
 def dirty_paths(git: Git) -> list[str]:
@@ -60,6 +64,16 @@ def make_regular(path: str) -> None:
             number += 1
             aside = f"{path}.aside-{number}"
         os.rename(path, aside)
+
+
+def index_lock(git: Git) -> str | None:
+    """The lock on the index that another git process holds, or has left; ``None`` once it goes away by itself."""
+    path = os.path.join(git.git_dir(), "index.lock")
+    for _ in range(LOCK_LOOKS):
+        if not os.path.lexists(path):
+            return None
+        time.sleep(LOCK_LOOK_SECONDS)
+    return path
 
 
 def line_counts(git: Git, commit: str, suffixes: Sequence[str]) -> dict[str, int]:
