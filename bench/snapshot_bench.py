@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -50,9 +51,9 @@ def rounds(top: Path, rescued: Path) -> dict[str, float]:
     for turn in range(ROUNDS + 1):
         repo = Git(top)
         status = timed(lambda: git(top, "status", "--porcelain"))
-        took, snapshot = timed_value(lambda: take(repo, f"refs/harness/base/bench/{turn}"))
+        took, snapshot = timed_value(partial(take, repo, f"refs/harness/base/bench/{turn}"))
         attempt(top, turn)
-        back = timed(lambda: restore(repo, snapshot, f"refs/harness/rescue/bench/{turn}", rescue_files=rescued))
+        back = timed(partial(restore, repo, snapshot, f"refs/harness/rescue/bench/{turn}", rescue_files=rescued))
         git(top, "update-index", "-q", "--refresh")
         if git(top, "status", "--porcelain"):
             raise SystemExit("the rollback did not bring the checkpoint back")

@@ -143,13 +143,11 @@ class Repo:
         for folder, folders, names in os.walk(self.path):
             if ".git" in folders:
                 folders.remove(".git")
-            links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-            for name in (*names, *links):
-                path = os.path.join(folder, name)
-                relative = os.path.relpath(path, self.path)
-                if os.path.islink(path):
-                    found[relative] = b"link to " + os.fsencode(os.readlink(path))
-                elif os.path.isfile(path):
-                    found[relative] = Path(path).read_bytes()
+            for name in (*names, *folders):
+                path = Path(folder) / name
+                if path.is_symlink():
+                    found[os.path.relpath(path, self.path)] = b"link to " + os.fsencode(path.readlink())
+                elif path.is_file():
+                    found[os.path.relpath(path, self.path)] = path.read_bytes()
         found.pop(".git", None)
         return found

@@ -60,4 +60,3 @@ def _filters_asked_for(repository: Repository) -> set[str]:
         names = scan.split(view.call(*words).stdout)
     files = [repository.shared_dir / "info" / "attributes", *(repository.top / os.fsdecode(name) for name in names)]
     return {name for path in files for name in re.findall(r"(?<!\S)filter=(\S+)", text_of(path))}
-

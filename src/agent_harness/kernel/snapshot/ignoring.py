@@ -69,7 +69,7 @@ def _rules_folder(desk: Desk, index: str, rules: Sequence[bytes]) -> str:
 
 
 def _caches(desk: Desk, folder: str, rules: Sequence[bytes], names: Sequence[bytes]) -> list[bytes]:
-    """Folders whose own ``.gitignore`` ignores itself and in which the snapshot has nothing; the rules folder gets it."""
+    """Folders whose own ``.gitignore`` ignores itself and in which the snapshot has nothing."""
     places = {path: path[: -len(RULES)] for path in rules}
     new = [path for path, place in places.items() if place and not walk.holds(names, place)]
     copies = {path: os.path.join(os.fsencode(folder), path) for path in new}
@@ -108,4 +108,3 @@ def _files(git: Git, path: bytes, hidden: Hidden) -> Iterator[bytes]:
             yield from _files(git, path + entry.name + b"/", hidden)
         elif entry.is_file(follow_symlinks=False) or entry.is_symlink():
             yield path + entry.name
-

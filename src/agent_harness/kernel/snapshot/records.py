@@ -54,7 +54,10 @@ class Rescue:
 
 @dataclass(slots=True, kw_only=True)
 class Notes:
-    """What a tree cannot hold, written into the message of a commit. Paths are text as ``os.fsdecode`` gives it; folders in ``ignored`` end in a slash."""
+    """What a tree cannot hold, written into the message of a commit.
+
+    Paths are text as ``os.fsdecode`` gives it; folders in ``ignored`` end in a slash.
+    """
 
     ignored: list[str] = field(default_factory=list)
     info_exclude: str = ""
