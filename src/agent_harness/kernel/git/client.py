@@ -202,8 +202,8 @@ class Git:
 
     def changed_paths(self, base: str | None, tip: str) -> list[Change]:
         """Paths that differ between two commits or trees; a rename is a removal and an addition."""
-        words = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", base or self.empty_tree(), tip)
-        fields = os.fsdecode(self.run(*words)).split("\0")
+        words = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", "--ignore-submodules=none")
+        fields = os.fsdecode(self.run(*words, base or self.empty_tree(), tip)).split("\0")
         return [Change(letter, path) for letter, path in zip(fields[:-1:2], fields[1::2], strict=True)]
 
     def show(self, commit: str, path: str) -> bytes | None:

@@ -16,6 +16,8 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -31,6 +33,7 @@ __all__ = ["Room", "copy_index", "install_index"]
 LOCK_SECONDS = 60.0
 INDEX_LOCK_SECONDS = 10.0
 KEPT_INDEXES = 24
+LOCKING = "locking"
 
 
 class Room:
@@ -97,6 +100,15 @@ class Room:
         copy_index(kept, copy)
         return copy
 
+    @contextmanager
+    def locking(self, *refs: str) -> Iterator[None]:
+        """Notes that git may lock these refs now, so that locks which a crash leaves are known as ours."""
+        note = self.path(LOCKING)
+        with open(note, "wb") as file:
+            file.write(b"".join(os.fsencode(ref) + b"\0" for ref in refs))
+        yield
+        os.unlink(note)
+
 
 def copy_index(source: str, target: str) -> None:
     """Copies an index with its modification time.
@@ -155,6 +167,7 @@ def _sweep(parent: str, repository: Repository) -> None:
         over = kind == "work" or (kind == "view" and not _lives(rest.partition("-")[0]))
         if over and entry.is_dir(follow_symlinks=False):
             _free_index_lock(Path(entry.path), repository)
+            _free_ref_locks(f"{entry.path}/{LOCKING}", repository)
             shutil.rmtree(entry.path, ignore_errors=True)
 
 
@@ -170,6 +183,21 @@ def _free_index_lock(folder: Path, repository: Repository) -> None:
             os.unlink(lock)
     except FileNotFoundError:
         return
+
+
+def _free_ref_locks(note: str, repository: Repository) -> None:
+    """Removes locks on the noted refs that are not older than the note: the operation that made both is over."""
+    try:
+        with open(note, "rb") as file:
+            refs = file.read().split(b"\0")[:-1]
+        since = os.lstat(note).st_mtime_ns
+    except FileNotFoundError:
+        return
+    for folder in {repository.git_dir, repository.shared_dir}:
+        for ref in refs:
+            lock = os.path.join(os.fsencode(folder), ref + b".lock")
+            if os.path.isfile(lock) and os.lstat(lock).st_mtime_ns >= since:
+                os.unlink(lock)
 
 
 def _digest(path: str) -> str:

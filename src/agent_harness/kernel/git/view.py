@@ -27,7 +27,7 @@ from agent_harness.errors import TimedOut, ToolMissing, UnsafeTree
 from agent_harness.kernel.clock import scaled
 from agent_harness.kernel.git.places import Repository, text_of
 
-__all__ = ["NOWHERE", "GitFailed", "View", "own_folder", "settings_of", "settings_text", "write"]
+__all__ = ["NOWHERE", "GitFailed", "View", "id_bytes", "own_folder", "settings_of", "settings_text", "write"]
 
 SECONDS = 600.0
 """No call of git takes longer, unless the caller says so."""
@@ -262,6 +262,11 @@ def write(path: str, text: str) -> None:
     """Writes a new file of ours; text that came from bytes of another encoding goes back as these bytes."""
     with open(path, "wb") as file:
         file.write(os.fsencode(text))
+
+
+def id_bytes(repository: Repository) -> int:
+    """The length of the object ids of a repository."""
+    return 32 if ("extensions.objectformat", "sha256") in _format(repository) else 20
 
 
 @cache

@@ -45,7 +45,7 @@ def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, 
             if made is None:
                 author = (notes.identity[0], notes.identity[1]) if notes.identity else git.identity
                 made = desk.commit(tree, [head.commit] if head.commit else [], message, identity=author)
-            desk.view.call("update-ref", "--no-deref", ref, made)
+            desk.set_ref(ref, made)
         git.trusted_index = room.keep(index)
     return made
 
@@ -67,7 +67,7 @@ def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base
         with at_desk(git, room, now, load_notes(git, base) if base else notes_now(git), raw=False) as desk:
             index = _index_of(desk, commit)
             try:
-                move_head(git, branch=branch, commit=commit, expected=tip, now=now)
+                move_head(git, room, branch=branch, commit=commit, expected=tip, now=now)
             except GitFailed as error:
                 raise UnsafeTree(f"{branch} moved meanwhile", hint="git log --oneline") from error
             git.trusted_index = room.keep(index)
@@ -80,7 +80,7 @@ def _compared(desk: Desk, base: Snapshot | None) -> tuple[str, walk.Scan]:
     nothing. It is the latter too where rules that shape content have changed: then unchanged files may become other
     objects.
     """
-    warm = desk.room.kept(base.index_plain, "warm") if base else None
+    warm = desk.kept_index(base.index_plain, desk.notes.young_plain) if base else None
     if warm:
         found = walk.scan(desk.view, warm)
         if not any(os.path.basename(path) == b".gitattributes" for path in found.every_path()):
@@ -130,7 +130,7 @@ def _leave_out(desk: Desk, index: str, excluded: Callable[[bytes], bool], head: 
     wanted = {entry.path: entry for entry in walk.entries(tree) if excluded(entry.path)}
     if there == wanted:
         return
-    nothing = "0" * len(desk.git.empty_tree())
+    nothing = "00" * desk.id_bytes()
     lines = [f"0 {nothing}\t".encode() + path for path in there if path not in wanted]
     lines += [f"{entry.mode} {entry.oid}\t".encode() + path for path, entry in wanted.items()]
     desk.view.call("update-index", "-z", "--index-info", input=walk.joined(lines), index=index)

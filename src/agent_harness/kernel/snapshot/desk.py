@@ -13,7 +13,7 @@ from agent_harness.kernel.git.client import IDENTITY
 from agent_harness.kernel.git.places import branches_elsewhere, operation_under_way, text_of
 from agent_harness.kernel.git.room import Room, copy_index
 from agent_harness.kernel.git.settings import values
-from agent_harness.kernel.git.view import View
+from agent_harness.kernel.git.view import View, id_bytes
 from agent_harness.kernel.snapshot.records import Notes, Snapshot
 
 __all__ = [
@@ -66,12 +66,17 @@ class Desk:
     def new_ref(self, ref: str, commit: str) -> bool:
         """Makes a ref; False when there is one of that name already."""
         try:
-            self.view.call("update-ref", "--no-deref", ref, commit, "")
+            self.set_ref(ref, commit, "")
         except GitFailed as error:
             if "already exists" not in error.stderr:
                 raise
             return False
         return True
+
+    def set_ref(self, ref: str, commit: str, *old: str) -> None:
+        """Makes or moves one of our own refs."""
+        with self.room.locking(ref):
+            self.view.call("update-ref", "--no-deref", ref, commit, *old)
 
     def own_copy(self, name: str) -> str:
         """A copy of the repository's index in one piece; an empty one when there is none yet."""
@@ -104,8 +109,20 @@ class Desk:
 
     def full_index(self, snapshot: Snapshot) -> str:
         """An index of the snapshot's tree: the kept one, else one that knows nothing about files."""
-        warm = self.room.kept(snapshot.index_full, "warm")
+        warm = self.kept_index(snapshot.index_full, self.notes.young_full)
         return warm or self.cold_index(snapshot.commit, self.notes.flags_by_path())
+
+    def kept_index(self, digest: str, young: Mapping[str, str] | None) -> str | None:
+        """A kept index in which nothing is believed about the young entries; ``None`` when it cannot be had."""
+        warm = None if young is None else self.room.kept(digest, "warm")
+        if warm and young:
+            lines = [f"{entry}\t".encode() + os.fsencode(path) for path, entry in young.items()]
+            self.view.call("update-index", "-z", "--index-info", input=walk.joined(lines), index=warm)
+        return warm
+
+    def id_bytes(self) -> int:
+        """The length of an object id of this repository."""
+        return id_bytes(self.git.repository)
 
     def set_noted_flags(self, index: str) -> None:
         """Sets the flags of the notes, where the index still has these files."""
@@ -119,7 +136,7 @@ class Desk:
         good = [path for path in paths if self.kind(path) in ("file", "folder")]
         return good, sorted({*paths} - {*good})
 
-    def blob_id(self, path: bytes, *, width: int = 40) -> str | None:
+    def blob_id(self, path: bytes) -> str | None:
         """The object id that a file's bytes, or a link's target, would have; ``None`` when they cannot be read."""
         full = self.git.file(path)
         try:
@@ -132,7 +149,7 @@ class Desk:
                 return None
         except OSError:
             return None
-        digest = hashlib.sha256 if width == 64 else hashlib.sha1
+        digest = hashlib.sha256 if self.id_bytes() == 32 else hashlib.sha1
         return digest(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
@@ -206,16 +223,17 @@ def branch_tip(git: Git, branch: str, now: Head) -> str | None:
     return now.commit if branch in (DETACHED, now.branch) else git.commit_of(branch)
 
 
-def move_head(git: Git, *, branch: str, commit: str | None, expected: str | None, now: Head) -> None:
+def move_head(git: Git, room: Room, *, branch: str, commit: str | None, expected: str | None, now: Head) -> None:
     """Makes HEAD name the branch and the branch the commit, if the branch is still at ``expected``; touches no file.
 
     ``GitFailed`` when it is elsewhere by now. Safe to repeat.
     """
-    if branch == DETACHED:
-        if (now.branch, now.commit) != (DETACHED, commit):
-            git.update_ref("HEAD", commit, expected or "")
-        return
-    if commit != expected:
-        git.update_ref(branch, commit, expected or "")
-    if now.branch != branch:
-        git.run("symbolic-ref", "-m", "agent-harness", "HEAD", branch)
+    with room.locking("HEAD", "packed-refs", *([] if branch == DETACHED else [branch])):
+        if branch == DETACHED:
+            if (now.branch, now.commit) != (DETACHED, commit):
+                git.update_ref("HEAD", commit, expected or "")
+            return
+        if commit != expected:
+            git.update_ref(branch, commit, expected or "")
+        if now.branch != branch:
+            git.run("symbolic-ref", "-m", "agent-harness", "HEAD", branch)

@@ -69,6 +69,8 @@ class Notes:
     flags: dict[str, str] = field(default_factory=dict)  # path -> assume, skip or "assume skip"
     hidden: dict[str, str] = field(default_factory=dict)  # flagged files -> object id of their bytes
     intended: list[str] = field(default_factory=list)  # `git add -N`
+    young_plain: dict[str, str] | None = field(default_factory=dict)  # entries to be read again; None: all of them
+    young_full: dict[str, str] | None = field(default_factory=dict)
     modes: dict[str, int] = field(default_factory=dict)  # permissions that git would not restore
 
     def as_text(self) -> str:

@@ -135,7 +135,7 @@ def _try(way: _Way) -> Rescue:
         _write_files(way, index, made)
     _set_modes(way.desk)
     try:
-        move_head(git, branch=snapshot.branch, commit=snapshot.head, expected=now.tip, now=head)
+        move_head(git, way.desk.room, branch=snapshot.branch, commit=snapshot.head, expected=now.tip, now=head)
     except GitFailed as error:
         raise _Changed(error.message) from error
     install_index(git.repository, _index_as_it_was(way, index))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import Git, Head
 from agent_harness.kernel.git import scan as walk
+from agent_harness.kernel.git.young import second_now, young
 from agent_harness.kernel.snapshot.conversions import converted
 from agent_harness.kernel.snapshot.desk import Desk, at_desk, notes_now, refuse_operation
 from agent_harness.kernel.snapshot.records import Snapshot
@@ -35,6 +36,7 @@ def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") 
             plain = _without_flags(desk, exact, listing)
             found = _scan(desk, plain)
             full = _with_everything(desk, plain, listing, found, walk.matcher(exclude, git.prefix()))
+            _note_young(desk, plain, full)
             index_tree = head.tree if head.tree and not found.staged else desk.write_tree(plain)
             tree = index_tree if full == plain else desk.write_tree(full)
             made = _commit(desk, head, tree, index_tree, message or "Snapshot of the work tree")
@@ -88,6 +90,16 @@ def _with_everything(
     full = desk.copy(plain, "full")
     walk.update(desk.view, full, remove=remove, add=[*add, *shaped])
     return full
+
+
+def _note_young(desk: Desk, plain: str, full: str) -> None:
+    second = second_now(desk.room.folder)
+    found = {index: young(index, second, id_bytes=desk.id_bytes()) for index in {plain, full}}
+    texts = {
+        index: None if entries is None else {os.fsdecode(path): entry for path, entry in entries.items()}
+        for index, entries in found.items()
+    }
+    desk.notes.young_plain, desk.notes.young_full = texts[plain], texts[full]
 
 
 def _unusual_modes(desk: Desk, paths: Iterable[bytes]) -> dict[str, int]:
