@@ -254,7 +254,11 @@ def test_a_trap_that_hides_changes_hides_nothing_from_a_candidate(name: str, tmp
     assert repo.git("status", "--porcelain") == "", "git as it is sees nothing"
     made = candidate(git, "refs/harness/candidate/1", message="Work", base=base)
     assert git.show(made, "a") == b"two words\n"
-    assert (git.show(made, "new") == b"new\n" and git.show(made, "d/b") is None) if new else git.show(made, "d/b") == b"changed too\n"
+    assert (
+        (git.show(made, "new") == b"new\n" and git.show(made, "d/b") is None)
+        if new
+        else git.show(made, "d/b") == b"changed too\n"
+    )
     assert git.dirty() or name in ("info/exclude", "core.excludesFile", "a forged index")
     restore(git, base, "refs/harness/rescue/1", rescue_files=tmp_path / "rescued")
     assert repo.files() == {"a": b"one\n", "d/b": b"two\n"}
@@ -270,7 +274,15 @@ def forge(repo: Repo) -> None:
         end = content.index(b"\0", at + 62)
         found = os.stat(repo.path / os.fsdecode(bytes(content[at + 62 : end])))
         seconds = [part for moment in (found.st_ctime_ns, found.st_mtime_ns) for part in divmod(moment, 10**9)]
-        facts = (*seconds, found.st_dev, found.st_ino, found.st_mode & 0o755 | 0o100000, found.st_uid, found.st_gid, found.st_size)
+        facts = (
+            *seconds,
+            found.st_dev,
+            found.st_ino,
+            found.st_mode & 0o755 | 0o100000,
+            found.st_uid,
+            found.st_gid,
+            found.st_size,
+        )
         struct.pack_into(">10I", content, at, *(fact & 0xFFFFFFFF for fact in facts))
         at += (end - at) // 8 * 8 + 8
     index.write_bytes(content + hashlib.sha1(content, usedforsecurity=False).digest())
@@ -338,7 +350,12 @@ def test_variables_of_the_environment_lead_nowhere(
     monkeypatch.setenv("GIT_CONFIG_KEY_0", "core.fsmonitor")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", str(trap.program))
     git = Git(repo.path)
-    assert subprocess.run(["git", "rev-parse", "HEAD"], cwd=repo.path, capture_output=True, check=True).stdout.decode().strip() == other.head
+    assert (
+        subprocess.run(["git", "rev-parse", "HEAD"], cwd=repo.path, capture_output=True, check=True)
+        .stdout.decode()
+        .strip()
+        == other.head
+    )
     assert git.head() == repo.head
     assert [(change.status, change.path) for change in git.status()] == [(" M", "a")]
     git.run("diff")
@@ -385,12 +402,12 @@ def test_a_link_in_place_of_our_folder_is_refused(repo: Repo, tmp_path: Path) ->
 # ---- filters and settings ------------------------------------------------------------------------------------------
 
 
-def test_the_user_s_own_filters_shape_a_candidate_and_nobody_else_s(
-    repo: Repo, trap: Trap, _own_home: Path
-) -> None:
+def test_the_user_s_own_filters_shape_a_candidate_and_nobody_else_s(repo: Repo, trap: Trap, _own_home: Path) -> None:
     with (_own_home / ".gitconfig").open("a") as file:
         file.write('[filter "loud"]\n\tclean = tr a-z A-Z\n\tsmudge = tr A-Z a-z\n')
-    repo.write(".gitattributes", "a filter=loud\nd/b filter=own\n").config("filter.own.clean", str(trap.program)).commit()
+    repo.write(".gitattributes", "a filter=loud\nd/b filter=own\n").config(
+        "filter.own.clean", str(trap.program)
+    ).commit()
     git = Git(repo.path)
     assert git.local_filters() == ["own"]
     base = take(git, "refs/harness/base/1")
@@ -427,13 +444,20 @@ def test_a_push_uses_the_settings_as_recorded(repo: Repo, trap: Trap, tmp_path: 
     repo.remote(tmp_path / "server")
     git = Git(repo.path)
     trusted = git.record_config()
-    repo.commit("Second").config("remote.origin.receivepack", str(trap.program)).config("remote.origin.url", str(tmp_path / "elsewhere"))
+    repo.commit("Second").config("remote.origin.receivepack", str(trap.program)).config(
+        "remote.origin.url", str(tmp_path / "elsewhere")
+    )
     hook(repo, trap, "pre-push", repo.path / ".git" / "hooks")
     repo.git("push", "origin", "main", check=False)
     assert trap.sprung(), "git as it is falls into it"
     assert git.push("origin", f"HEAD:{MAIN}", recorded=trusted).ok
     assert not trap.sprung()
-    assert subprocess.run(["git", "rev-parse", "main"], cwd=tmp_path / "server", capture_output=True, check=True).stdout.decode().strip() == repo.head
+    assert (
+        subprocess.run(["git", "rev-parse", "main"], cwd=tmp_path / "server", capture_output=True, check=True)
+        .stdout.decode()
+        .strip()
+        == repo.head
+    )
 
 
 def test_a_push_without_a_record_knows_only_the_address(repo: Repo, trap: Trap, tmp_path: Path) -> None:
@@ -517,7 +541,10 @@ def test_a_ref_moves_only_from_where_it_is(repo: Repo) -> None:
     assert git.commit_of("refs/harness/x") is None
 
 
-@pytest.mark.parametrize(("name", "words"), {"a merge": "merge other", "a cherry-pick": "cherry-pick other", "a rebase": "rebase other"}.items())
+@pytest.mark.parametrize(
+    ("name", "words"),
+    {"a merge": "merge other", "a cherry-pick": "cherry-pick other", "a rebase": "rebase other"}.items(),
+)
 def test_an_operation_under_way_has_a_name(name: str, words: str, repo: Repo) -> None:
     repo.git("checkout", "-q", "--", "a")
     repo.branch("other").write("a", "theirs").commit().git("checkout", "-q", "main")
@@ -605,11 +632,22 @@ def test_a_linked_work_tree_has_its_own_head_and_snapshots(repo: Repo, tmp_path:
 
 
 def test_git_that_is_not_there_has_a_name(tmp_path: Path) -> None:
-    program = "from agent_harness.kernel.git import Git; from agent_harness.errors import ToolMissing\ntry: Git('.').head()\nexcept ToolMissing as e: print(e, e.hint)"
+    program = (
+        "from agent_harness.kernel.git import Git; from agent_harness.errors import ToolMissing\n"
+        "try: Git('.').head()\n"
+        "except ToolMissing as e: print(e, e.hint)"
+    )
     Repo(tmp_path / "project")
     import sys
 
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path / "project", env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path / "project",
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.startswith("git is not installed, or not on PATH install git")
 
 

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -28,14 +27,29 @@ MANY = int(os.environ.get("HARNESS_PROPERTY_EXAMPLES", "2000"))
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 HARNESS = (".harness/", "state.json")
 
-NAMES = ("a", "b", "d", "build", "x.o", "with space", "-dash", 'qu"ote', "new\nline", "ünï", os.fsdecode(b"\xff\xfe"), "*")
+NAMES = (
+    "a",
+    "b",
+    "d",
+    "build",
+    "x.o",
+    "with space",
+    "-dash",
+    'qu"ote',
+    "new\nline",
+    "ünï",
+    os.fsdecode(b"\xff\xfe"),
+    "*",
+)
 PATHS = st.one_of(
     st.sampled_from(NAMES),
     st.builds("/".join, st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES))),
     st.builds("/".join, st.tuples(st.sampled_from(NAMES[:5]), st.sampled_from(NAMES[:5]), st.sampled_from(NAMES[:3]))),
     st.sampled_from((".harness/log", "state.json", "d/.gitignore")),
 )
-CONTENTS = st.sampled_from((b"", b"one\n", b"two\n", b"three\n", b"line\r\nend\r\n", b"mixed\r\nends\n", b"\0\xff", b"$Id$\n"))
+CONTENTS = st.sampled_from(
+    (b"", b"one\n", b"two\n", b"three\n", b"line\r\nend\r\n", b"mixed\r\nends\n", b"\0\xff", b"$Id$\n")
+)
 PATTERNS = st.sampled_from(("*.o", "build/", "a", "d/", "/b", "*", "!x.o", "d/*", "[ab]"))
 ATTRIBUTES = st.sampled_from(("* text=auto", "a text eol=crlf", "* ident", "* -text", "b filter=nothing", "d/* text"))
 
@@ -134,7 +148,12 @@ class Steps:
 
     def move(self, old: str, new: str) -> None:
         source = self.repo.path / old
-        if os.path.lexists(source) and not source.is_fifo() and not f"{new}/".startswith(f"{old}/") and not f"{old}/".startswith(f"{new}/"):
+        if (
+            os.path.lexists(source)
+            and not source.is_fifo()
+            and not f"{new}/".startswith(f"{old}/")
+            and not f"{old}/".startswith(f"{new}/")
+        ):
             source.rename(self.clear(new))
 
     def nested(self, path: str) -> None:
@@ -229,7 +248,11 @@ class Look:
             repo.git("symbolic-ref", "-q", "HEAD", check=False),
             head or "",
         )
-        status = set(repo.git_bytes("status", "--porcelain", "-z", "-uall", "--no-renames").decode("utf-8", "surrogateescape").split("\0"))
+        status = set(
+            repo.git_bytes("status", "--porcelain", "-z", "-uall", "--no-renames")
+            .decode("utf-8", "surrogateescape")
+            .split("\0")
+        )
         return cls(contents(repo.path), {os.fsdecode(name) for name in names}, nested, facts, status, head)
 
     def project_status(self, nested: set[str]) -> set[str]:
@@ -286,7 +309,10 @@ def in_commit(repo: Repo, commit: str | None) -> dict[str, tuple[str, bytes]]:
         facts, _, path = line.partition(b"\t")
         mode, kind, oid = facts.decode().split()
         if kind == "blob":
-            found[os.fsdecode(path)] = ("link" if mode == "120000" else f"file {mode[3:]}", repo.git_bytes("cat-file", "blob", oid))
+            found[os.fsdecode(path)] = (
+                "link" if mode == "120000" else f"file {mode[3:]}",
+                repo.git_bytes("cat-file", "blob", oid),
+            )
     return found
 
 
@@ -299,7 +325,9 @@ def repository() -> Iterator[tuple[Repo, Path]]:
 @contextmanager
 def own_settings_put_back(repo: Repo) -> Iterator[None]:
     """The settings and private ignore rules of the repository are as before: a snapshot is not about them."""
-    files = {path: path.read_bytes() for path in (repo.path / ".git" / "config", repo.path / ".git" / "info" / "exclude")}
+    files = {
+        path: path.read_bytes() for path in (repo.path / ".git" / "config", repo.path / ".git" / "info" / "exclude")
+    }
     yield
     for path, content in files.items():
         path.write_bytes(content)
@@ -312,8 +340,10 @@ def check_back(repo: Repo, before: Look, after: Look, rescue: Rescue, rescued: P
     for path in before.ours():
         assert final.files.get(path) == before.files[path], f"{path!r} is not back"
     for path in after.files:
-        if path in before.ignored and path in before.files or harness(path) or inside(path, before.nested):
-            assert final.files.get(path) == after.files[path] or moved.get(path) == after.files[path], f"{path!r} was touched"
+        if (path in before.ignored and path in before.files) or harness(path) or inside(path, before.nested):
+            assert final.files.get(path) == after.files[path] or moved.get(path) == after.files[path], (
+                f"{path!r} was touched"
+            )
     taken = in_commit(repo, rescue.commit)
     for path, entry in after.files.items():
         kept = [final.files.get(path), moved.get(path), taken.get(path), before.files.get(path)]
@@ -344,7 +374,13 @@ def check_one(state: list[tuple[str, ...]], attempt: list[tuple[str, ...]]) -> N
         check_back(repo, before, after, rescue, rescued)
 
 
-@settings(max_examples=EXAMPLES, deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck), database=None)
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+    database=None,
+)
 @given(STATES, ATTEMPTS)
 def test_going_back_loses_nothing(state: list[tuple[str, ...]], attempt: list[tuple[str, ...]]) -> None:
     check_one(state, attempt)
@@ -400,7 +436,14 @@ def ignored_by_files(repo: Repo) -> Callable[[], set[str]]:
     def answer() -> set[str]:
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "exclude").write_bytes(exclude)
-            words = ["ls-files", "-z", "-o", "-i", "--exclude-per-directory=.gitignore", f"--exclude-from={folder}/exclude"]
+            words = [
+                "ls-files",
+                "-z",
+                "-o",
+                "-i",
+                "--exclude-per-directory=.gitignore",
+                f"--exclude-from={folder}/exclude",
+            ]
             env = {**os.environ, "GIT_INDEX_FILE": f"{folder}/index"}
             out = subprocess.run(["git", *words], cwd=repo.path, env=env, capture_output=True, check=True).stdout
         return {os.fsdecode(path) for path in out.split(b"\0")}
@@ -408,7 +451,13 @@ def ignored_by_files(repo: Repo) -> Callable[[], set[str]]:
     return answer
 
 
-@settings(max_examples=EXAMPLES, deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck), database=None)
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+    database=None,
+)
 @given(STATES, ATTEMPTS)
 def test_a_candidate_is_the_work_tree(state: list[tuple[str, ...]], attempt: list[tuple[str, ...]]) -> None:
     check_candidate(state, attempt)

@@ -120,7 +120,7 @@ class Git:
         if self._view is not None:
             yield self._view
             return
-        with View(self.repository, excludes=self.info_file("exclude")) as view:
+        with View(self.repository, excludes=self.repository_text("exclude")) as view:
             self._view = view
             try:
                 yield view
@@ -133,7 +133,7 @@ class Git:
         with Room(self.repository) as room, self.view():
             yield room
 
-    def info_file(self, name: str) -> str:
+    def repository_text(self, name: str) -> str:
         """The text of a file of ``.git/info``; empty when there is none."""
         return places.text_of(self.shared_dir() / "info" / name)
 
@@ -184,7 +184,7 @@ class Git:
     def _scan(self, room: Room) -> scan.Scan:
         head = self.look()
         where = head.commit or f"ref: {head.branch}"
-        with View(self.repository, head=where, excludes=self.info_file("exclude")) as view:
+        with View(self.repository, head=where, excludes=self.repository_text("exclude")) as view:
             index = room.copy_of_index("index")
             if index:
                 scan.uncover(view, index, view.call("ls-files", "-v", "-z", index=index).stdout)

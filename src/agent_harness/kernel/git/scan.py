@@ -256,8 +256,8 @@ def _translated(pattern: str) -> bytes:
 
 
 def under(path: bytes, places: set[bytes]) -> bool:
-    """Whether the set holds this path, or a folder above it written with a final slash."""
-    return path in places or path + b"/" in places or any(parent + b"/" in places for parent in parents(path))
+    """Whether the set holds this path, or a folder above it; folders end in a slash."""
+    return path in places or any(parent + b"/" in places for parent in parents(path))
 
 
 def parents(path: bytes) -> list[bytes]:

@@ -191,9 +191,9 @@ def notes_now(git: Git) -> Notes:
     found = values(git.repository)
     name, address = found.get("user.name"), found.get("user.email")
     return Notes(
-        info_exclude=git.info_file("exclude"),
+        info_exclude=git.repository_text("exclude"),
         user_excludes=text_of(user_file_path(found.get("core.excludesfile"), "ignore")),
-        info_attributes=git.info_file("attributes"),
+        info_attributes=git.repository_text("attributes"),
         user_attributes=user_file_path(found.get("core.attributesfile"), "attributes"),
         settings={key: found[key] for key in SHAPING if key in found},
         identity=[name, address] if name and address else [],
