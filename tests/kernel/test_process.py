@@ -64,7 +64,9 @@ def test_bytes_that_are_no_text_pass_through_words_and_environment(command: Run)
 
 def test_the_command_starts_with_clean_signals_and_descriptors(command: Run) -> None:
     done = command("grep -E 'Sig(Ign|Blk)' /proc/self/status; ls /proc/self/fd")
-    assert re.findall(rb"Sig\w+:\s(\w+)", done.output) == [b"0" * 16] * 2
+    of_the_c_library = 0b11 << 31  # signals 32 and 33: nobody may set them, and posix_spawn (make uses it) ignores 32
+    held = [int(mask, 16) & ~of_the_c_library for mask in re.findall(rb"Sig\w+:\s(\w+)", done.output)]
+    assert held == [0, 0]
     assert re.findall(rb"^(\d+)$", done.output, re.M) in ([b"0", b"1", b"2"], [b"0", b"1", b"2", b"3"])  # ls's own
 
 

@@ -14,6 +14,13 @@ from agent_harness.agents.base import Brief
 from agent_harness.agents.scripted import ScriptedAgent
 from agent_harness.supervision import Budget, Context, Limit, RepeatedError, Stall, WallClock, supervise
 
+def largest():
+    # Of this program alone: ru_maxrss also counts the process that started it.
+    status = pathlib.Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 2**20
+    return next(int(line.split()[1]) // 1024 for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+
 here = pathlib.Path(sys.argv[1])
 monitors = [
     WallClock(timeout_seconds=float(sys.argv[2])), Context(window_tokens=200_000), Stall(window_tokens=200_000),
@@ -26,7 +33,7 @@ outcome = supervise(ScriptedAgent(here / "play.json"), brief, monitors=monitors,
 after = os.times()
 print(json.dumps({
     "reason": outcome.reason, "input": outcome.usage.input_tokens, "tail": outcome.text_tail[-20:],
-    "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    "megabytes": largest(),
     "cpu": after.user + after.system - before.user - before.system, "seconds": outcome.seconds,
 }))
 """
