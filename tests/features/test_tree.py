@@ -3,8 +3,12 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import Git
 from agent_harness.protocols.features import tree
+from agent_harness.protocols.features.store import own_place
 
 
 def sh(folder: Path, *words: str) -> str:
@@ -24,7 +28,7 @@ def test_changes_set_aside_are_in_one_named_stash_and_come_back_whole(tmp_path: 
     (tmp_path / "kept.py").write_text("a = 2\n")
     (tmp_path / "new ü\n.txt").write_text("mine\n")
     (tmp_path / "story.txt").write_text("stays\n")
-    tree.set_aside(git, "harness session 4", ["kept.py", "new ü\n.txt"])
+    tree.set_aside(git, "harness session 4", ["story.txt"])
     assert tree.dirty_paths(git) == ["story.txt"]
     assert (tmp_path / "kept.py").read_text() == "a = 1\n"
     assert "harness session 4" in sh(tmp_path, "stash", "list")
@@ -62,7 +66,7 @@ def test_a_link_where_a_file_belongs_is_taken_away_and_never_followed(tmp_path: 
     outside.write_text("precious")
     place = tmp_path / "features.json"
     place.symlink_to(outside)
-    tree.make_regular(str(place))
+    own_place(str(place))
     assert not place.is_symlink()
     assert outside.read_text() == "precious"
 
@@ -72,6 +76,26 @@ def test_a_folder_where_a_file_belongs_is_moved_aside_whole(tmp_path: Path) -> N
     for text in ("one", "two"):
         place.mkdir()
         (place / "inside").write_text(text)
-        tree.make_regular(str(place))
+        own_place(str(place))
     assert (tmp_path / "features.json.aside" / "inside").read_text() == "one"
     assert (tmp_path / "features.json.aside-2" / "inside").read_text() == "two"
+
+
+def test_a_staged_rename_is_set_aside_and_comes_back(tmp_path: Path) -> None:
+    git = repository(tmp_path)
+    sh(tmp_path, "mv", "kept.py", "renamed.py")
+    (tmp_path / "new.txt").write_text("mine\n")
+    tree.set_aside(git, "harness session 5", ["story.txt"])
+    assert tree.dirty_paths(git) == []
+    sh(tmp_path, "stash", "pop", "--index")
+    assert (tmp_path / "renamed.py").read_text() == "a = 1\n"
+    assert (tmp_path / "new.txt").read_text() == "mine\n"
+
+
+def test_what_cannot_be_set_aside_is_named_and_nothing_is_called_clean(tmp_path: Path) -> None:
+    git = repository(tmp_path)
+    nested = tmp_path / "nested"
+    nested.mkdir()
+    repository(nested)
+    with pytest.raises(UnsafeTree, match="nested"):
+        tree.set_aside(git, "harness session 6", [])

@@ -3,6 +3,7 @@
 The help text of every command stands in one table, so that ``--help`` imports none of them.
 """
 
+import os
 import sys
 
 import click
@@ -72,18 +73,24 @@ def main(words: list[str]) -> int:
     as_json = "--json" in words
     try:
         code = cli.main(args=words, prog_name="harness", standalone_mode=False)
-        sys.stdout.flush()
+        _flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return 2
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 0
     except Exception as error:  # a person never meets a traceback
         return failure.show_any(_as_ours(error), as_json=as_json)
     except KeyboardInterrupt:
         return failure.show(Interrupted("Interrupted"), as_json=as_json)
+
+
+def _flush() -> None:
+    """Writes out what is waiting; a reader that has gone away changes no exit code."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _as_ours(error: Exception) -> Exception:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,16 @@ agent_option = click.option(
 
 
 def _say(as_json: bool) -> Callable[[str], None]:
-    """Lines for a person: on stdout, or on stderr when stdout holds the JSON answer."""
-    return lambda line: click.echo(line, err=as_json)
+    """Lines for a person: on stdout, or on stderr when stdout holds the JSON answer.
+
+    Whoever reads them may go away; the session does not end for that.
+    """
+
+    def say(line: str) -> None:
+        with suppress(OSError, ValueError, AttributeError):
+            click.echo(line, err=as_json)
+
+    return say
 
 
 def _answer(as_json: bool, ok: bool, fields: dict[str, Any]) -> None:

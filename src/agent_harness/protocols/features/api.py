@@ -15,9 +15,9 @@ from agent_harness.agents.base import Agent
 from agent_harness.errors import (
     Busy,
     ConfigurationError,
-    Escalated,
     HarnessError,
     NothingEligible,
+    Refused,
     ToolMissing,
     UsageError,
 )
@@ -26,6 +26,7 @@ from agent_harness.protocols.features import (
     escalations,
     interruption,
     lifecycle,
+    proofs,
     records,
     recover,
     selection,
@@ -79,6 +80,7 @@ class FeatureProject:
         results: list[Result] = []
         with self._lock(), interruption.watched() as stop:
             recovered = recover.recover(project)
+            proofs.check(project)
             verified_tree: str | None = None
             while max_sessions is None or len(results) < max_sessions:
                 choice = selection.next_feature(self._valid_features(), project.store.state())
@@ -94,12 +96,14 @@ class FeatureProject:
         self, agent: Agent, feature: Record, stop: interruption.Stop, verified_tree: str | None
     ) -> tuple[Result, str | None]:
         project = self._project
+        self._escalate(feature["id"])
         escalations.refuse_pending(project.store.state())
         judge = Judge(project)
         with _environment(project) as environment:
             start = prepare(project, judge, environment, feature, verified_tree)
             result = self._walk(start, agent, judge, stop)
-        self._escalate(result)
+        if result.feature_id is not None:
+            self._escalate(result.feature_id)
         tree = project.git.tree_of(result.commit) if result.accepted and result.commit else None
         return result, tree
 
@@ -123,6 +127,8 @@ class FeatureProject:
             return recover.interrupted(project, "user_pause")
         except HarnessError as error:
             recover.interrupted(project, "error", message=error.message)
+            if isinstance(error, Refused):
+                error.exit_code = 1  # an agent was started: this is no refusal before it
             raise
 
     def _must_stop(self, result: Result, until_done: bool) -> bool:
@@ -131,14 +137,15 @@ class FeatureProject:
             return bool(waiting) or (result.exit_code == 1 and not until_done)
         return True
 
-    def _escalate(self, result: Result) -> None:
+    def _escalate(self, feature_id: int) -> None:
+        """Stores the question when this feature has used up its sessions, unless it is stored already (C35)."""
         project = self._project
         state = project.store.state()
-        most = project.config.features.max_stuck_sessions
-        if result.feature_id is not None and lifecycle.is_stuck(state, most):
-            question = escalations.feature_stuck(result.feature_id, int(state["stuck_count"]))
+        stuck = lifecycle.is_stuck(state, project.config.features.max_stuck_sessions)
+        if stuck and state.get("current_feature") == feature_id and not state.get("pending_escalation"):
+            question = escalations.feature_stuck(feature_id, int(state["stuck_count"]))
             project.store.write(project.layout.session_state, {**state, "pending_escalation": question})
-            project.store.event("escalation", "critical", session=result.session, **question)
+            project.store.event("escalation", "critical", session=state.get("last_session"), **question)
 
     def _summary(self, results: list[Result], recovered: Record | None) -> Record:
         passing, total = records.counts(self._project.store.features())
@@ -178,13 +185,7 @@ class FeatureProject:
         """The whole suite once more, when a run begins with nothing left to do (UAH-483)."""
         project = self._project
         facts = Judge(project).suite(project.git.head() or "HEAD")
-        if facts.problem or facts.failing:
-            raise Escalated(
-                f"{passing}/{total} features marked passing but the suite has {len(facts.failing)} failures"
-                + (f" ({facts.problem})" if facts.problem else "."),
-                hint=f"{project.config.testing.full}",
-                failing=sorted(facts.failing)[:20],
-            )
+        proofs.require(project, facts)
         project.say(f"Full suite: {len(facts.passing)} passed.")
         return {
             "sessions": [],

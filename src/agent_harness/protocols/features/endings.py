@@ -9,10 +9,11 @@ from typing import Any
 from agent_harness.agents import usage
 from agent_harness.kernel import clock, files, graph, snapshot
 from agent_harness.kernel.git import DETACHED
-from agent_harness.protocols.features import checkpoints, costs, lifecycle, progress, records, tree
+from agent_harness.protocols.features import checkpoints, costs, lifecycle, progress, records
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.ruling import Ruling
 from agent_harness.protocols.features.settle import Settlement
+from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.underway import UnderWay, seconds_since
 
 Record = dict[str, Any]
@@ -27,7 +28,7 @@ def feature_name(feature: Record) -> str:
 
 def put_back_features(project: Project, under_way: UnderWay) -> None:
     """features.json as it was before the agent: unverified claims and illegal edits are gone."""
-    tree.make_regular(project.layout.features)
+    own_place(project.layout.features)
     expected = files.dumps(under_way.features)
     kept = project.git.show(checkpoints.way_back(under_way.checkpoint).commit, project.features_name)
     files.replace(project.layout.features, kept if kept is not None else expected)
@@ -59,7 +60,7 @@ def candidate(project: Project, under_way: UnderWay, message: str) -> str:
 
 def ensure_progress_entry(project: Project, under_way: UnderWay, parts: Sequence[progress.Part]) -> None:
     """The session is told of in the progress file, by the agent or else by the harness (UAH-368)."""
-    tree.make_regular(project.layout.progress)
+    own_place(project.layout.progress)
     if not progress.has_entry(project.layout.progress, under_way.session):
         progress.append(project.layout.progress, progress.entry(under_way.session, parts))
 
@@ -91,7 +92,7 @@ def accepted(project: Project, under_way: UnderWay, ruling: Ruling, used: usage.
         commit=ruling.commit,
         branch=way_back.branch,
         expected_head=branch_tip(project, way_back.branch),
-        state=lifecycle.after_session(under_way.state, ending),
+        state={**lifecycle.after_session(under_way.state, ending), "proven": _proven(under_way)},
         costs=costs_after(project, under_way, used),
         session_record=session_record(under_way, used, "complete", completed=True),
         baseline=_next_baseline(project, under_way, ruling),
@@ -104,6 +105,13 @@ def accepted(project: Project, under_way: UnderWay, ruling: Ruling, used: usage.
         events=[event],
         push=True,
     )
+
+
+def _proven(under_way: UnderWay) -> list[int]:
+    """The features accepted so far, with this one (``proofs.py``)."""
+    before = under_way.state.get("proven")
+    marked = [f["id"] for f in records.features_of(under_way.features) if records.passes(f)]
+    return sorted({*(before if isinstance(before, list) else marked), under_way.feature_id})
 
 
 def _next_baseline(project: Project, under_way: UnderWay, ruling: Ruling) -> Record:
@@ -120,7 +128,10 @@ def _next_baseline(project: Project, under_way: UnderWay, ruling: Ruling) -> Rec
 
 
 def rolled_back(project: Project, under_way: UnderWay, failure: str, used: usage.Totals) -> Settlement:
-    """Everything goes back to before the feature's first session; what is taken away stays in a rescue ref (C08)."""
+    """What the feature's sessions did goes back; what is taken away stays in a rescue ref (C08).
+
+    Where a person has committed since, only this session goes back: their commits stay on the branch.
+    """
     feature = under_way.feature
     ending = lifecycle.Ending(
         session=under_way.session,
@@ -140,7 +151,7 @@ def rolled_back(project: Project, under_way: UnderWay, failure: str, used: usage
     return Settlement(
         kind="rollback",
         session=under_way.session,
-        checkpoint=under_way.base,
+        checkpoint=under_way.rollback,
         state=lifecycle.after_session(under_way.state, ending),
         costs=costs_after(project, under_way, used),
         session_record=session_record(under_way, used, "complete", completed=False) | {"rejected": failure},

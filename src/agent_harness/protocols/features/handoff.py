@@ -114,6 +114,7 @@ def handed_off(
         partial=_partial(project, under_way, reason, left),
         red_tests=tuple(red_tests or ()),
         checkpoint=under_way.base,
+        wip_commit=left.commit or under_way.state.get("wip_commit"),
         summary={"completed": "nothing", "commits": left.commits, "status": f"partial ({reason.replace('_', ' ')})"},
     )
     state = lifecycle.after_session(under_way.state, ending)

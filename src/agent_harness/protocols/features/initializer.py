@@ -27,6 +27,7 @@ from agent_harness.protocols.features.config import default_text, load
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.layout import Layout
 from agent_harness.protocols.features.project import Project, Say
+from agent_harness.protocols.features.store import own_place
 from agent_harness.supervision.supervisor import supervise
 
 Record = dict[str, Any]
@@ -51,10 +52,10 @@ def initialise(root: Path, spec: Path, *, agent_spec: str | None, say: Say) -> R
     project = _first_files(root, say)
     with interruption.watched() as stop:
         say("Running initializer agent...")
-        used = _plan(project, agent, text, stop)
+        _plan(project, agent, text, stop)
         _complete_files(project)
         commit = _commit(project)
-        _state(project, commit, used)
+        _state(project, commit)
     return _tell(project, commit)
 
 
@@ -142,6 +143,8 @@ def _default_settings(root: Path) -> str:
 
 def _ignore(root: Path, lines: list[str]) -> None:
     path = root / ".gitignore"
+    if path.is_symlink():
+        raise Refused(".gitignore is a link; the harness writes only files of the project", hint="ls -l .gitignore")
     before = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
     missing = [line for line in lines if line not in before.splitlines()]
     if missing:
@@ -152,7 +155,7 @@ def _ignore(root: Path, lines: list[str]) -> None:
 # -- the agent ---------------------------------------------------------------------------------------------------------
 
 
-def _plan(project: Project, agent: Agent, specification: str, stop: interruption.Stop) -> usage.Totals:
+def _plan(project: Project, agent: Agent, specification: str, stop: interruption.Stop) -> None:
     """The initializer turn and, when its features.json is wrong, one repair turn."""
     config = project.config
     prompt = prompts.render(
@@ -180,7 +183,6 @@ def _plan(project: Project, agent: Agent, specification: str, stop: interruption
             hint="harness init --spec FILE (what the agent wrote is still here)",
             problems=found,
         )
-    return planner.used
 
 
 class _Planner:
@@ -190,7 +192,7 @@ class _Planner:
         self._project = project
         self._agent = agent
         self._stop = stop
-        self._watch = turns.watch_for(project, {}, None, project.config.models.initializer)
+        self._watch = turns.watch_for(project, project.store.costs(), None, project.config.models.initializer)
         self._run_id = process.new_run_id()
         self._rounds = 0
         self.used = usage.Totals()
@@ -220,6 +222,7 @@ class _Planner:
                 on_event=turns.ActionLog(project, 0, model).see,
             )
         self.used = usage.merge(self.used, outcome.usage)
+        self._record_costs(outcome.usage)
         if outcome.reason == "finished" and outcome.ok:
             return
         _remember_failed_try(project)
@@ -229,6 +232,22 @@ class _Planner:
             f"The initializer session did not end well ({outcome.reason}): {outcome.message}",
             hint=f"less {project.layout.transcript(0)}",
         )
+
+    def _record_costs(self, used: usage.Totals) -> None:
+        """What a turn cost is on record at once, also when nothing comes of the session."""
+        project = self._project
+        spent = costs.Spent(
+            session=0,
+            started=clock.timestamp(),
+            feature_id=None,
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens,
+            cached_tokens=used.cached_tokens,
+            cost_usd=used.cost_usd,
+            assumed_usd=used.budget_usd() if used.cost_usd is None else 0.0,
+        )
+        record = costs.add_session(project.store.costs(), spent, project.budgets)
+        project.store.write(project.layout.costs, record)
 
 
 def _problems(project: Project) -> list[str]:
@@ -263,10 +282,13 @@ def _complete_files(project: Project) -> None:
     load(project.root)
     for name, what in _SCRIPTS.items():
         path = project.root / name
+        own_place(str(path))
         if not path.exists():
             files.replace(path, _SCRIPT.format(what=what))
         path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     at = project.layout.progress
+    own_place(at)
+    own_place(str(project.root / ".gitignore"))
     if not os.path.exists(at):
         document = project.store.features()
         progress.append(at, progress.header(str(document.get("project") or project.config.project.name)))
@@ -289,7 +311,7 @@ def _commit(project: Project) -> str:
     return commit
 
 
-def _state(project: Project, commit: str, used: usage.Totals) -> None:
+def _state(project: Project, commit: str) -> None:
     """The state of a project that is ready for its first session; written last, since it says "initialised"."""
     at = project.layout
     document = project.store.features()
@@ -297,15 +319,6 @@ def _state(project: Project, commit: str, used: usage.Totals) -> None:
     if facts.problem:
         project.say(f"Warning: the test command gave no report yet ({facts.problem})")
     tests = [records.test_file(f) for f in records.features_of(document)]
-    spent = costs.Spent(
-        session=0,
-        started=clock.timestamp(),
-        feature_id=None,
-        input_tokens=used.input_tokens,
-        output_tokens=used.output_tokens,
-        cached_tokens=used.cached_tokens,
-        cost_usd=used.cost_usd,
-    )
     project.store.write(
         at.baseline,
         {
@@ -318,7 +331,6 @@ def _state(project: Project, commit: str, used: usage.Totals) -> None:
         },
     )
     project.store.write(at.file_sizes, quality.file_sizes(project.git, commit, 0, {}, tests))
-    project.store.write(at.costs, costs.add_session({}, spent, project.budgets))
     project.store.event("initialised", session=0, commit=commit, features=len(records.features_of(document)))
     project.store.write(at.session_state, {**records.new_state(), "timestamp": clock.timestamp()})
 

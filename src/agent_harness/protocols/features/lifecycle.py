@@ -34,6 +34,7 @@ class Ending:
     partial: Mapping[str, Any] | None = None  # what is done, left and under way
     red_tests: tuple[str, ...] = ()  # baseline tests that the WIP leaves failing (C15)
     checkpoint: Mapping[str, Any] | None = None  # the way back from before the feature's first session
+    wip_commit: str | None = None  # the head of the branch that the hand-off leaves
     summary: Mapping[str, Any] = field(default_factory=dict)  # completed, commits, status: for the next orientation
 
 
@@ -51,6 +52,7 @@ def after_session(state: Mapping[str, Any], ending: Ending) -> Record:
         "timeout_count": int(state.get("timeout_count") or 0) + (ending.reason == "timeout"),
         "timestamp": ending.at,
         "feature_checkpoint": ending.checkpoint if partial and ending.kept_work else None,
+        "wip_commit": ending.wip_commit if partial and ending.kept_work else None,
         "partial": dict(ending.partial) if partial and ending.partial else None,
         "wip_red_tests": list(ending.red_tests) if partial else [],
         "last_failure": ending.failure,

@@ -96,7 +96,7 @@ def git_state(git: Git, *, on_dirty: str, session: int, free_paths: Sequence[str
     shown = ", ".join(dirty[:3]) + (f" and {len(dirty) - 3} more" if len(dirty) > 3 else "")
     if on_dirty != "stash":
         raise UnsafeTree(f"The work tree is not clean: {shown}", hint="git stash -u", check="git_state")
-    tree.set_aside(git, f"harness session {session}", dirty)
+    tree.set_aside(git, f"harness session {session}", free_paths)
     say(f"The work tree was not clean ({shown}); stashed as 'harness session {session}'. Get it back: git stash pop")
     return Check(name="git_state", note="stashed")
 

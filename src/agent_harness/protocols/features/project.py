@@ -75,5 +75,7 @@ class Project:
             if os.path.islink(folder) or (os.path.lexists(folder) and not os.path.isdir(folder)):
                 name = self.layout.relative(folder)
                 raise Refused(f"{name} is not a folder", hint=f"ls -ld {name}")
+        if self.git.is_repository and self.git.top().resolve() != self.root.resolve():
+            raise Refused(f"The project must be the top of its repository, which is {self.git.top()}", hint="git init")
         if not self.store.initialised():
             raise NotAProject(f"{self.root} is not an initialised project", hint="harness init --spec FILE")

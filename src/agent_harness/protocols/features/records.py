@@ -150,6 +150,7 @@ def new_state() -> "Record":
         "handoff": None,
         "pending_escalation": None,
         "feature_checkpoint": None,
+        "wip_commit": None,
         "wip_red_tests": [],
         "partial": None,
         "last_failure": None,

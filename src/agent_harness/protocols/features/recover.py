@@ -7,12 +7,14 @@ from typing import Any
 
 from agent_harness.errors import Busy
 from agent_harness.kernel import owner, process
-from agent_harness.protocols.features import endings, handoff, recovery, settle
+from agent_harness.protocols.features import endings, handoff, recovery, settle, tree
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.result import Result
 from agent_harness.protocols.features.underway import UnderWay, totals_of
 
 Record = dict[str, Any]
+
+NAMED = 10  # files of a WIP commit that are named to the person
 
 
 def recover(project: Project) -> Record | None:
@@ -69,8 +71,14 @@ def interrupted(project: Project, reason: str, message: str | None = None) -> Re
 def _hand_off(project: Project, under_way: UnderWay, reason: str, message: str) -> None:
     _restore_state(project, under_way)
     used = totals_of(project, under_way.session)
+    found = [path for path in tree.dirty_paths(project.git) if path != project.progress_name]
     settlement = handoff.handed_off(project, under_way, reason, used, red_tests=None, message=message)
     settle.settle(project, under_way.as_record(), settlement)
+    if settlement.kind == "hand_off" and found:
+        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        project.say(
+            f"In the WIP commit, which is not pushed before its feature is proven: {', '.join(found[:NAMED])}{more}"
+        )
 
 
 def _restore_state(project: Project, under_way: UnderWay) -> None:

@@ -13,6 +13,7 @@ from agent_harness.kernel import snapshot
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import checkpoints, progress, tree
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.store import own_place
 
 Record = dict[str, Any]
 
@@ -76,7 +77,7 @@ def carry_out(project: Project, open_session: Record) -> Settled:
 def _tree(project: Project, open_session: Record, settlement: Settlement) -> Record:
     if settlement.kind == "rollback":
         return _roll_back(project, open_session, settlement)
-    if settlement.commit and settlement.branch:
+    if settlement.commit and settlement.branch and not _is_on_branch(project, settlement):
         snapshot.adopt(
             project.git,
             settlement.commit,
@@ -85,6 +86,13 @@ def _tree(project: Project, open_session: Record, settlement: Settlement) -> Rec
             base=checkpoints.way_back(open_session["checkpoint"]),
         )
     return {}
+
+
+def _is_on_branch(project: Project, settlement: Settlement) -> bool:
+    """Whether an earlier try has adopted the commit, and somebody has committed on top of it since."""
+    tip = project.git.commit_of(settlement.branch or "HEAD")
+    commit = settlement.commit or ""
+    return tip not in (None, commit, settlement.expected_head) and project.git.ancestor(commit, str(tip))
 
 
 def _free_the_index(project: Project) -> None:
@@ -130,7 +138,7 @@ def _free_ref(project: Project, wanted: str) -> str:
 
 def _files(project: Project, settlement: Settlement) -> None:
     at = project.layout
-    tree.make_regular(at.progress)
+    own_place(at.progress)
     if settlement.progress_entry and not progress.has_entry(at.progress, settlement.session):
         progress.append(at.progress, settlement.progress_entry)
     for path, value in (
@@ -158,10 +166,17 @@ def _logs(project: Project, settlement: Settlement, rescue: Record) -> None:
             rescue_ref=rescue.get("ref"),
             left_in_place=rescue.get("left_in_place") or [],
         )
-    for event in settlement.events:
-        project.store.event(**event)
-    project.store.event("session_ended", session=settlement.session, **settlement.session_record)
+    for event in [*settlement.events, {"event_type": "session_ended", **settlement.session_record}]:
+        fields: Record = {**event, "session": settlement.session}
+        if not _is_told(project, settlement.session, str(fields["event_type"])):
+            project.store.event(**fields)
     project.store.log("sessions.jsonl", settlement.session_record)
+
+
+def _is_told(project: Project, session: int, event_type: str) -> bool:
+    """Whether a try before a crash has written this event already."""
+    rows = project.store.recent("events.jsonl", 40)
+    return any(row.get("session") == session and row.get("type") == event_type for row in rows)
 
 
 def _push(project: Project, settlement: Settlement, recorded: Record | None) -> tuple[bool, str | None]:

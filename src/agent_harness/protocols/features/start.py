@@ -131,13 +131,18 @@ def begin(project: Project, start: Start) -> UnderWay:
     state = start.state
     checkpoint = checkpoints.create(project, start.number, start.feature["id"])
     continues = start.prompt_type == "continuation" and state.get("feature_checkpoint")
+    base = state["feature_checkpoint"] if continues else checkpoint
+    undisturbed = not continues or project.git.head() == state.get("wip_commit")
+    if not undisturbed:
+        project.say("There are commits of yours on top of the unfinished work; a rejection leaves them where they are.")
     under_way = UnderWay(
         session=start.number,
         feature_id=start.feature["id"],
         prompt_type=start.prompt_type,
         started_at=clock.timestamp(),
         checkpoint=checkpoint,
-        base=state["feature_checkpoint"] if continues else checkpoint,
+        base=base,
+        rollback=base if undisturbed else checkpoint,
         features=project.store.features(),
         state=state,
         baseline=project.store.baseline(),

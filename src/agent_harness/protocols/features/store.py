@@ -17,6 +17,23 @@ if TYPE_CHECKING:
 
     Record = dict[str, Any]
 
+
+def own_place(path: str) -> None:
+    """Takes away a link, or moves a folder aside, where a file of the harness belongs; a link is never followed."""
+    folder = os.path.dirname(path)
+    if os.path.islink(folder):
+        os.unlink(folder)
+    os.makedirs(folder, exist_ok=True)
+    if os.path.islink(path):
+        os.unlink(path)
+    elif os.path.isdir(path):
+        aside, number = f"{path}.aside", 1
+        while os.path.lexists(aside):
+            number += 1
+            aside = f"{path}.aside-{number}"
+        os.rename(path, aside)
+
+
 LEVELS = ("critical", "important", "routine", "debug")
 
 
@@ -84,7 +101,8 @@ class FeatureStore:
 
     def write(self, path: str, value: "Mapping[str, Any]") -> None:
         """Replaces one state file whole, atomically, keeps the one before, and remembers what it now holds."""
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        own_place(path)
+        own_place(f"{path}.bak")
         files.write_json(path, dict(value), backup=True)
         self._written[path] = files.read_bytes(path)
 
@@ -111,7 +129,7 @@ class FeatureStore:
         for path in self._guarded():
             try:
                 held[path] = files.read_bytes(path)
-            except FileNotFoundError:
+            except (OSError, StateDamaged):
                 continue
         self._written = held
 
@@ -122,16 +140,16 @@ class FeatureStore:
             expected = self._written.get(path)
             try:
                 found = files.read_bytes(path)
-            except OSError:
+            except (OSError, StateDamaged):
                 found = None
-            if found == expected:
+            if found == expected and not os.path.islink(path):
                 continue
             changed.append(self.layout.relative(path))
-            if expected is None:
-                os.unlink(path)
-            else:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
+            own_place(path)
+            if expected is not None:
                 files.replace(path, expected)
+            elif os.path.lexists(path):
+                os.unlink(path)
         return changed
 
     def _guarded(self) -> tuple[str, ...]:
@@ -142,22 +160,30 @@ class FeatureStore:
 
     def open_session(self) -> "Record | None":
         """The session that is, or was, under way; ``None`` when the last one was closed."""
+        path = self.layout.open_session
         try:
-            return files.read_json(self.layout.open_session)
+            return files.read_json(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except StateDamaged as error:
+            try:
+                return files.read_json(f"{path}.bak")
+            except (OSError, StateDamaged):
+                error.hint = f"mv {path} {path}.damaged"
+                raise error from None
 
     def write_open_session(self, record: "Mapping[str, Any]") -> None:
         """Records the session under way; durable before this returns."""
-        os.makedirs(os.path.dirname(self.layout.open_session), exist_ok=True)
-        files.write_json(self.layout.open_session, dict(record))
+        path = self.layout.open_session
+        own_place(path)
+        own_place(f"{path}.bak")
+        files.write_json(path, dict(record), backup=True)
 
     def close_session(self) -> None:
         """Forgets the session under way: all of its effects are on disk."""
-        try:
-            os.unlink(self.layout.open_session)
-        except FileNotFoundError:
-            return
+        for path in (self.layout.open_session, f"{self.layout.open_session}.bak"):
+            if os.path.lexists(path):
+                os.unlink(path)
 
     # -- logs ----------------------------------------------------------------------------------------------------
 
@@ -168,7 +194,8 @@ class FeatureStore:
 
     def log(self, name: str, fields: "Mapping[str, object]") -> None:
         """One JSON line with a time stamp in a log of the project."""
-        os.makedirs(self.layout.logs, exist_ok=True)
+        if not os.path.isfile(self.layout.log(name)):
+            own_place(self.layout.log(name))
         journal.append(self.layout.log(name), {"ts": clock.timestamp(fraction=True), **fields})
 
     def recent(self, name: str, count: int) -> "list[Record]":

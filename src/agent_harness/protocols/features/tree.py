@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent_harness.errors import ToolMissing, UnsafeTree
-from agent_harness.kernel.git import Git
+from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.process import scrubbed_environment
 
 LOCK_LOOKS = 20
@@ -34,11 +34,28 @@ def make_repository(root: Path) -> None:
         raise UnsafeTree(f"git init failed: {done.stderr.decode(errors='replace').strip()}", hint="git init")
 
 
-def set_aside(git: Git, name: str, paths: Sequence[str]) -> None:
-    """Stashes exactly these changes under a name, untracked files included; they leave the work tree."""
-    given = "\0".join(paths).encode("utf-8", "surrogateescape") + b"\0"
-    words = ("stash", "push", "--quiet", "--include-untracked", "--message", name)
-    git.run(*words, "--pathspec-from-file=-", "--pathspec-file-nul", input=given, env=git.identity_variables())
+def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
+    """Stashes every change but those of ``free_paths`` under a name, untracked files included.
+
+    ``UnsafeTree`` when git cannot, or when something stays: what is in a new stash by then is said.
+    """
+    before = git.commit_of("refs/stash")
+    words = ("stash", "push", "--quiet", "--include-untracked", "--message", name, "--", ".")
+    problem = ""
+    try:
+        git.run(*words, *[f":(exclude,literal){path}" for path in free_paths], env=git.identity_variables())
+    except GitFailed as error:
+        problem = error.message.splitlines()[-1][:200]
+    left = [path for path in dirty_paths(git) if path not in free_paths]
+    if not problem and not left:
+        return
+    kept = git.commit_of("refs/stash") != before
+    raise UnsafeTree(
+        f"The work tree could not be cleaned: {', '.join(left[:3])} {problem}".strip()
+        + (f"; what was stashed is in stash@{{0}} ({name})" if kept else ""),
+        hint="commit, move or ignore it, then harness run",
+        check="git_state",
+    )
 
 
 def switch(git: Git, branch: str) -> None:
@@ -49,21 +66,6 @@ def switch(git: Git, branch: str) -> None:
 def commit_file(git: Git, path: str, message: str) -> None:
     """One commit of one file; whatever else is staged or changed stays as it is."""
     git.run("commit", "--quiet", "--no-verify", "--only", "--message", message, "--", path)
-
-
-def make_regular(path: str) -> None:
-    """Takes away a link, or moves a folder aside, where a file of the harness belongs; a link is never followed.
-
-    Preflight has seen a regular file there, so that anything else is the agent's.
-    """
-    if os.path.islink(path):
-        os.unlink(path)
-    elif os.path.isdir(path):
-        aside, number = f"{path}.aside", 1
-        while os.path.lexists(aside):
-            number += 1
-            aside = f"{path}.aside-{number}"
-        os.rename(path, aside)
 
 
 def index_lock(git: Git) -> str | None:

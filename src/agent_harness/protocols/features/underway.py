@@ -25,6 +25,7 @@ class UnderWay:
     started_at: str
     checkpoint: Record  # the way back to before this session
     base: Record  # the way back to before the feature's first session; the same unless this is a continuation
+    rollback: Record  # where a rejection goes back to: base, or the checkpoint when a person has committed since
     features: Record  # features.json as it was
     state: Record
     baseline: Record
