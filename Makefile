@@ -4,6 +4,9 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-slow test-clients check bench docs requirements clean
 
+# What bends Python from outside stays outside; without cached bytecode every start of the harness takes long.
+unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME PYTHONSTARTUP
+
 PYTHON ?= python3
 JOBS ?= logical
 ARGS ?=

@@ -18,6 +18,7 @@ _DROPPED = (
     "CLAUDE",
     "XDG_",
     "PYTEST_ADDOPTS",
+    "PYTHONDONTWRITEBYTECODE",  # every start of the harness would take long
     "MAKE",  # an outer make hands its flags to inner ones
     "PYTEST_PLUGINS",
 )
