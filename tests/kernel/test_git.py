@@ -120,6 +120,11 @@ def submodule(repo: Repo, trap: Trap) -> None:
     inner.config("core.fsmonitor", str(trap.program)).write("x", "more")
 
 
+def curious_submodule(repo: Repo, trap: Trap) -> None:
+    submodule(repo, trap)
+    repo.write(".gitmodules", '[submodule "inner"]\n\tpath = inner\n\turl = ./inner\n\tignore = none\n')
+
+
 def lazy_fetch(repo: Repo, trap: Trap) -> None:
     repo.config("remote.far.url", str(repo.path)).config("remote.far.uploadpack", str(trap.program))
     repo.config("remote.far.promisor", "true").config("extensions.partialClone", "far")
@@ -141,6 +146,7 @@ RUNNING: dict[str, tuple[Callable[[Repo, Trap], None], tuple[str, ...]]] = {
     "editor": (editor, ("commit", "-a")),
     "alias": (alias, ("ci",)),
     "a submodule's settings": (submodule, ("status",)),
+    "a submodule that wants to be looked at": (curious_submodule, ("status",)),
     "lazy fetch": (lazy_fetch, ("cat-file", "-p", "1" * 40)),
 }
 

@@ -1,8 +1,8 @@
 """Going back loses nothing, whatever the repository was like and whatever an agent did to it.
 
 States and attempts are random lists of steps over a few names, so that they collide: files become folders and links,
-ignored files become tracked ones. Some dozen examples run by default; ``HARNESS_PROPERTY_EXAMPLES=2000`` or
-``make test-slow`` runs more.
+ignored files become tracked ones. Some dozen examples run by default, 2,000 with ``make test-slow``;
+``HARNESS_PROPERTY_EXAMPLES`` sets another number.
 """
 
 import os
@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +24,9 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.snapshot import Rescue, adopt, candidate, restore, take
 from agent_harness.testing.repo import Repo
 
-EXAMPLES = int(os.environ.get("HARNESS_PROPERTY_EXAMPLES", "40"))
+Script = list[tuple[Any, ...]]
+
+FEW = int(os.environ.get("HARNESS_PROPERTY_EXAMPLES", "30"))
 MANY = int(os.environ.get("HARNESS_PROPERTY_EXAMPLES", "2000"))
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 HARNESS = (".harness/", "state.json")
@@ -101,7 +105,7 @@ class Steps:
         self.repo = repo
         self.count = 0
 
-    def play(self, steps: list[tuple[str, ...]]) -> None:
+    def play(self, steps: Script) -> None:
         for name, *words in steps:
             getattr(self, name)(*words)
 
@@ -333,7 +337,7 @@ def own_settings_put_back(repo: Repo) -> Iterator[None]:
         path.write_bytes(content)
 
 
-def check_back(repo: Repo, before: Look, after: Look, rescue: Rescue, rescued: Path) -> None:
+def compare(repo: Repo, before: Look, after: Look, rescue: Rescue, rescued: Path) -> None:
     """Everything of the user is back, everything of the attempt is somewhere, everything ignored is untouched."""
     final = Look.at(repo)
     moved = contents(rescued) if rescued.exists() else {}
@@ -360,7 +364,7 @@ def check_back(repo: Repo, before: Look, after: Look, rescue: Rescue, rescued: P
         assert not repo.git("rev-list", after.head, f"^{rescue.commit}")
 
 
-def check_one(state: list[tuple[str, ...]], attempt: list[tuple[str, ...]]) -> None:
+def check_back(state: Script, attempt: Script) -> None:
     with repository() as (repo, rescued):
         Steps(repo).play(state)
         git, before = Git(repo.path), Look.at(repo)
@@ -371,22 +375,10 @@ def check_one(state: list[tuple[str, ...]], attempt: list[tuple[str, ...]]) -> N
             Steps(repo).play(attempt)
             after = Look.at(repo)
             rescue = restore(git, snapshot, "refs/harness/rescue/1", exclude=HARNESS, rescue_files=rescued)
-        check_back(repo, before, after, rescue, rescued)
+        compare(repo, before, after, rescue, rescued)
 
 
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    phases=(Phase.generate, Phase.shrink),
-    suppress_health_check=list(HealthCheck),
-    database=None,
-)
-@given(STATES, ATTEMPTS)
-def test_going_back_loses_nothing(state: list[tuple[str, ...]], attempt: list[tuple[str, ...]]) -> None:
-    check_one(state, attempt)
-
-
-def check_candidate(state: list[tuple[str, ...]], attempt: list[tuple[str, ...]]) -> None:
+def check_candidate(state: Script, attempt: Script) -> None:
     with repository() as (repo, _):
         Steps(repo).play(state)
         git, before = Git(repo.path), Look.at(repo)
@@ -424,9 +416,9 @@ def check_adopted(repo: Repo, git: Git, made: str, after: Look, *, quiet: bool) 
     assert quiet or {line for line in shown if not line.startswith("??")} <= {""}
 
 
-def shaped(*lists: list[tuple[str, ...]]) -> bool:
+def shaped(*scripts: Script) -> bool:
     """Whether something in there makes objects differ from files."""
-    return any(step[0] in ("attributes", "endings") for steps in lists for step in steps)
+    return any(step[0] in ("attributes", "endings") for script in scripts for step in script)
 
 
 def ignored_by_files(repo: Repo) -> Callable[[], set[str]]:
@@ -451,13 +443,37 @@ def ignored_by_files(repo: Repo) -> Callable[[], set[str]]:
     return answer
 
 
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    phases=(Phase.generate, Phase.shrink),
-    suppress_health_check=list(HealthCheck),
-    database=None,
-)
+def examples(count: int) -> settings:
+    """So many random examples; a failing one is made small before it is shown."""
+    phases = (Phase.generate, Phase.shrink)
+    return settings(
+        max_examples=count, deadline=None, phases=phases, suppress_health_check=list(HealthCheck), database=None
+    )
+
+
+@examples(FEW)
 @given(STATES, ATTEMPTS)
-def test_a_candidate_is_the_work_tree(state: list[tuple[str, ...]], attempt: list[tuple[str, ...]]) -> None:
+def test_going_back_loses_nothing(state: Script, attempt: Script) -> None:
+    check_back(state, attempt)
+
+
+@examples(FEW)
+@given(STATES, ATTEMPTS)
+def test_a_candidate_is_the_work_tree(state: Script, attempt: Script) -> None:
+    check_candidate(state, attempt)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@examples(MANY)
+@given(STATES, ATTEMPTS)
+def test_going_back_loses_nothing_at_length(state: Script, attempt: Script) -> None:
+    check_back(state, attempt)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@examples(MANY)
+@given(STATES, ATTEMPTS)
+def test_a_candidate_is_the_work_tree_at_length(state: Script, attempt: Script) -> None:
     check_candidate(state, attempt)

@@ -32,6 +32,18 @@ IDENTITY = ("agent-harness", "agent-harness@localhost")
 """Who makes commits where the user has not said who he or she is, and all private ones."""
 
 
+COMMITTING = frozenset({"cherry-pick", "commit", "merge", "pull", "rebase", "revert", "stash"})
+"""Commands of git that need to know who commits."""
+
+ENTERING = frozenset(
+    {"add", "checkout", "commit", "diff", "diff-files", "diff-index", "merge", "mv", "pull", "rebase"}
+) | {*("reset", "restore", "revert", "rm", "stash", "status", "switch", "cherry-pick")}
+"""Commands that may look into submodules."""
+
+COMPARING = frozenset({"diff-tree"})
+"""Commands that compare what is stored, and would leave submodules out where ``.gitmodules`` asks for it."""
+
+
 class Git:
     """One repository. An object that was made before ``git init`` works as soon as there is a repository."""
 
@@ -93,11 +105,18 @@ class Git:
         timeout_seconds: float = 120.0,
     ) -> bytes:
         """What a git command prints. ``GitFailed`` when it fails and ``check`` is set; also ``TimedOut``."""
-        variables = {**self.identity_variables(), **(env or {})} if words[:1] == ("commit",) else env
         with self.view() as view:
-            return view.call(
+            variables = dict(env or {})
+            if words[0] in COMMITTING:
+                variables = {**self.identity_variables(), **variables}
+            if words[0] in ENTERING:
+                variables = {**settings.closed_submodules(view), **variables}
+            if words[0] in COMPARING:
+                words = (words[0], "--ignore-submodules=none", *words[1:])
+            done = view.call(
                 *words, input=input, env=variables, check=check, timeout_seconds=timeout_seconds, cwd=str(self.root)
-            ).stdout
+            )
+        return done.stdout
 
     def text(self, *words: str, check: bool = True, timeout_seconds: float = 120.0) -> str:
         """The same as text, without white space at its ends."""
@@ -202,7 +221,7 @@ class Git:
 
     def changed_paths(self, base: str | None, tip: str) -> list[Change]:
         """Paths that differ between two commits or trees; a rename is a removal and an addition."""
-        words = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", "--ignore-submodules=none")
+        words = ("diff-tree", "-r", "-z", "--no-renames", "--name-status")
         fields = os.fsdecode(self.run(*words, base or self.empty_tree(), tip)).split("\0")
         return [Change(letter, path) for letter, path in zip(fields[:-1:2], fields[1::2], strict=True)]
 

@@ -25,13 +25,13 @@ from typing import Self
 from agent_harness.errors import LockBusy, UnsafeTree
 from agent_harness.kernel import owner
 from agent_harness.kernel.clock import scaled
+from agent_harness.kernel.git.locks import await_lock
 from agent_harness.kernel.git.places import Repository
 from agent_harness.kernel.git.view import own_folder
 
 __all__ = ["Room", "copy_index", "install_index"]
 
 LOCK_SECONDS = 60.0
-INDEX_LOCK_SECONDS = 10.0
 KEPT_INDEXES = 24
 LOCKING = "locking"
 
@@ -83,10 +83,9 @@ class Room:
         digest = _digest(index)
         folder = f"{self._parent}/index"
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        if not _is_kept(f"{folder}/{digest}", digest):
-            copy = self.path("kept")
-            copy_index(index, copy)
-            os.replace(copy, f"{folder}/{digest}")
+        copy = self.path("kept")
+        copy_index(index, copy)
+        os.replace(copy, f"{folder}/{digest}")
         _drop_oldest(folder)
         return digest
 
@@ -127,16 +126,12 @@ def install_index(repository: Repository, index: str) -> None:
     ``UnsafeTree`` when another program holds the index lock.
     """
     lock, target = f"{repository.git_dir}/index.lock", f"{repository.git_dir}/index"
-    until = time.monotonic() + scaled(INDEX_LOCK_SECONDS)
     while True:
         try:
             os.link(index, lock)
             break
         except FileExistsError:
-            if time.monotonic() > until:
-                hint = f"if no git command is running here, remove {lock} and try again"
-                raise UnsafeTree(f"another git command holds {lock}", hint=hint) from None
-            time.sleep(0.02)
+            await_lock(repository, lock)
     os.replace(lock, target)
     os.unlink(index)
 

@@ -9,7 +9,7 @@ from agent_harness.kernel.git import scan
 from agent_harness.kernel.git.places import Repository, text_of
 from agent_harness.kernel.git.view import View, settings_of
 
-__all__ = ["differences", "local_filters", "record", "values"]
+__all__ = ["closed_submodules", "differences", "local_filters", "record", "values"]
 
 RECORDED_FILES = (
     *("info/attributes", "info/exclude", "info/sparse-checkout", "info/grafts"),
@@ -52,6 +52,25 @@ def local_filters(repository: Repository) -> list[str]:
             scopes.setdefault(match[1], set()).add(scope in OWN_SCOPES)
     own = [name for name, found in scopes.items() if found == {True}]
     return sorted(set(own) & _filters_asked_for(repository)) if own else []
+
+
+def closed_submodules(view: View) -> dict[str, str]:
+    """Variables under which git enters no submodule to see whether it is dirty, whatever ``.gitmodules`` asks for.
+
+    What is in a submodule has settings of its own, and a git that is run there obeys them.
+    """
+    file = ("--file", f"{view.repository.top}/.gitmodules")
+    sources = (file, ("--blob", ":.gitmodules"), ("--blob", "HEAD:.gitmodules"))
+    keys = [
+        key.decode("utf-8", "surrogateescape")
+        for source in sources
+        for key in scan.split(view.call("config", *source, "--null", "--name-only", "--list", check=False).stdout)
+    ]
+    names = dict.fromkeys(key.rpartition(".")[0] for key in keys if key.startswith("submodule."))
+    variables = {"GIT_CONFIG_COUNT": str(len(names))}
+    for at, name in enumerate(names):
+        variables |= {f"GIT_CONFIG_KEY_{at}": f"{name}.ignore", f"GIT_CONFIG_VALUE_{at}": "dirty"}
+    return variables
 
 
 def _filters_asked_for(repository: Repository) -> set[str]:

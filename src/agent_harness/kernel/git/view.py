@@ -32,7 +32,7 @@ __all__ = ["NOWHERE", "GitFailed", "View", "id_bytes", "own_folder", "settings_o
 SECONDS = 600.0
 """No call of git takes longer, unless the caller says so."""
 
-LINKS = ("refs", "packed-refs", "reftable", "logs", "objects", "lfs", "shallow")
+LINKS = ("refs", "packed-refs", "reftable", "logs", "objects", "worktrees", "lfs", "shallow")
 NOWHERE = "ref: refs/heads/nowhere"
 """The HEAD of a view that needs none."""
 
@@ -118,15 +118,17 @@ class View:
     def __enter__(self) -> Self:
         parent = own_folder(self.repository)
         self._folder = tempfile.mkdtemp(prefix=f"view-{os.getpid()}-", dir=parent)
-        for name in LINKS:
-            target = f"{self.repository.shared_dir}/{name}"
-            if os.path.lexists(target) or name == "packed-refs":
-                os.symlink(target, f"{self._folder}/{name}")
-        texts = {name: text for name, text in self._texts.items() if text}
-        if any(name.startswith("info/") for name in texts):
+        shared = self.repository.shared_dir
+        os.makedirs(f"{shared}/logs", exist_ok=True)  # git would write reflogs into the view
+        for name in LINKS if self._head else (*LINKS, "HEAD"):
+            if name == "packed-refs" or os.path.lexists(f"{shared}/{name}"):
+                os.symlink(f"{shared}/{name}", f"{self._folder}/{name}")
+        texts = {**self._texts, "HEAD": f"{self._head}\n" if self._head else "", "config": self._config()}
+        if any(text for name, text in texts.items() if name.startswith("info/")):
             os.mkdir(f"{self._folder}/info")
-        for name, text in (*texts.items(), ("HEAD", f"{self._head or NOWHERE}\n"), ("config", self._config())):
-            write(f"{self._folder}/{name}", text)
+        for name, text in texts.items():
+            if text:
+                write(f"{self._folder}/{name}", text)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:

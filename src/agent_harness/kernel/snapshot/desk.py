@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import DETACHED, Git, GitFailed, Head
 from agent_harness.kernel.git import scan as walk
 from agent_harness.kernel.git.client import IDENTITY
+from agent_harness.kernel.git.locks import await_lock
 from agent_harness.kernel.git.places import branches_elsewhere, operation_under_way, text_of
 from agent_harness.kernel.git.room import Room, copy_index
 from agent_harness.kernel.git.settings import values
@@ -30,6 +32,9 @@ __all__ = [
 
 SHAPING = ("core.autocrlf", "core.eol", "core.safecrlf")
 """Settings of a repository that shape what becomes of a file's bytes in an object, and run nothing."""
+
+
+LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ class Desk:
     def set_ref(self, ref: str, commit: str, *old: str) -> None:
         """Makes or moves one of our own refs."""
         with self.room.locking(ref):
-            self.view.call("update-ref", "--no-deref", ref, commit, *old)
+            without_left_locks(self.git, lambda: self.view.call("update-ref", "--no-deref", ref, commit, *old))
 
     def own_copy(self, name: str) -> str:
         """A copy of the repository's index in one piece; an empty one when there is none yet."""
@@ -223,17 +228,27 @@ def branch_tip(git: Git, branch: str, now: Head) -> str | None:
     return now.commit if branch in (DETACHED, now.branch) else git.commit_of(branch)
 
 
+def without_left_locks(git: Git, change: Callable[[], object]) -> None:
+    """Makes a change of refs, and makes it once more when a lock that somebody left is in its way."""
+    try:
+        change()
+    except GitFailed as error:
+        found = LOCKED.search(error.stderr)
+        if not found:
+            raise
+        await_lock(git.repository, found[1])
+        change()
+
+
 def move_head(git: Git, room: Room, *, branch: str, commit: str | None, expected: str | None, now: Head) -> None:
     """Makes HEAD name the branch and the branch the commit, if the branch is still at ``expected``; touches no file.
 
     ``GitFailed`` when it is elsewhere by now. Safe to repeat.
     """
-    with room.locking("HEAD", "packed-refs", *([] if branch == DETACHED else [branch])):
-        if branch == DETACHED:
-            if (now.branch, now.commit) != (DETACHED, commit):
-                git.update_ref("HEAD", commit, expected or "")
-            return
-        if commit != expected:
-            git.update_ref(branch, commit, expected or "")
-        if now.branch != branch:
-            git.run("symbolic-ref", "-m", "agent-harness", "HEAD", branch)
+    at_branch = branch != DETACHED
+    with room.locking("HEAD", "packed-refs", *([branch] if at_branch else [])):
+        if commit != expected or (not at_branch and now.branch != DETACHED):
+            ref = branch if at_branch else "HEAD"
+            without_left_locks(git, lambda: git.update_ref(ref, commit, expected or ""))
+        if at_branch and now.branch != branch:
+            without_left_locks(git, lambda: git.run("symbolic-ref", "-m", "agent-harness", "HEAD", branch))

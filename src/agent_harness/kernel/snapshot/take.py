@@ -93,12 +93,14 @@ def _with_everything(
 
 
 def _note_young(desk: Desk, plain: str, full: str) -> None:
+    """Notes which entries of the two indexes prove little; those that are absent by the user's wish prove nothing."""
     second = second_now(desk.room.folder)
     found = {index: young(index, second, id_bytes=desk.id_bytes()) for index in {plain, full}}
-    texts = {
-        index: None if entries is None else {os.fsdecode(path): entry for path, entry in entries.items()}
-        for index, entries in found.items()
-    }
+    texts: dict[str, dict[str, str] | None] = {}
+    for index, entries in found.items():
+        names = {path: os.fsdecode(path) for path in entries or ()}
+        there = {path for path, name in names.items() if name not in desk.notes.flags or desk.kind(path) != "nothing"}
+        texts[index] = None if entries is None else {names[path]: entries[path] for path in there}
     desk.notes.young_plain, desk.notes.young_full = texts[plain], texts[full]
 
 
