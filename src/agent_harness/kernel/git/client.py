@@ -14,6 +14,7 @@ starts, and push with that record::
 """
 
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -50,7 +51,7 @@ class Git:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(os.path.realpath(root))
         self._repository: Repository | None = None
-        self._view: View | None = None
+        self._open = threading.local()
         self.trusted_index: str | None = None  # digest of the newest index that was built here
 
     # ---- where -------------------------------------------------------------------------------------------------
@@ -131,25 +132,26 @@ class Git:
         return True
 
     @contextmanager
-    def view(self) -> Iterator[View]:
+    def view(self, *, inherit: Sequence[int] = ()) -> Iterator[View]:
         """Our settings over the repository's own HEAD and index, with the ignore rules of ``info/exclude``.
 
-        Within this context all calls share one view.
+        Within this context all calls of this thread share one view. Descriptors of ``inherit`` stay open in git.
         """
-        if self._view is not None:
-            yield self._view
+        shared = getattr(self._open, "view", None)
+        if shared is not None:
+            yield shared
             return
-        with View(self.repository, excludes=self.repository_text("exclude")) as view:
-            self._view = view
+        with View(self.repository, excludes=self.repository_text("exclude"), inherit=inherit) as view:
+            self._open.view = view
             try:
                 yield view
             finally:
-                self._view = None
+                self._open.view = None
 
     @contextmanager
     def room(self) -> Iterator[Room]:
         """The lock on this work tree and a temporary folder: for what must not happen twice at a time."""
-        with Room(self.repository) as room, self.view():
+        with Room(self.repository) as room, self.view(inherit=(room.lock,)):
             yield room
 
     def repository_text(self, name: str) -> str:

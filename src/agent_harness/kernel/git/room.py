@@ -32,7 +32,7 @@ from agent_harness.kernel.git.view import own_folder
 __all__ = ["Room", "copy_index", "install_index"]
 
 LOCK_SECONDS = 60.0
-KEPT_INDEXES = 24
+KEPT_INDEXES = 12
 LOCKING = "locking"
 
 
@@ -48,8 +48,12 @@ class Room:
     def __enter__(self) -> Self:
         self._parent = own_folder(self.repository)
         self.lock = _locked(f"{self._parent}/lock")
-        _sweep(self._parent, self.repository)
-        self.folder = tempfile.mkdtemp(prefix="work-", dir=self._parent)
+        try:
+            _sweep(self._parent, self.repository)
+            self.folder = tempfile.mkdtemp(prefix="work-", dir=self._parent)
+        except BaseException:
+            os.close(self.lock)
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:

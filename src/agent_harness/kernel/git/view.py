@@ -147,9 +147,10 @@ class View:
     ) -> subprocess.CompletedProcess[bytes]:
         """Runs git to its end. ``GitFailed`` when it fails and ``check`` is set, ``TimedOut`` when it runs too long."""
         tree = work_tree or str(self.repository.top)
+        place = cwd if cwd and os.path.isdir(cwd) else tree
         variables = {**environment(), **self._places(tree, index), **(env or {})}
         done = execute(
-            words, cwd=cwd or tree, env=variables, input=input, timeout_seconds=timeout_seconds, inherit=self._inherit
+            words, cwd=place, env=variables, input=input, timeout_seconds=timeout_seconds, inherit=self._inherit
         )
         if check and done.returncode:
             raise GitFailed(words[0], done.returncode, done.stderr.decode("utf-8", "replace"))
