@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -334,7 +335,7 @@ def test_files_that_keep_changing_are_left_alone(repo: Repo, back: Callable[...,
             try:
                 back(snapshot)
             except UnsafeTree as error:
-                assert "keeps changing" in error.message
+                assert "cannot be brought back" in error.message
     finally:
         writer.kill()
         writer.wait()
@@ -741,3 +742,34 @@ def test_a_killed_operation_changes_no_file_and_can_be_repeated(verb: str, secon
     restore(git, base, "refs/harness/rescue/1", rescue_files=tmp_path / "rescued")
     assert repo.files() == files
     assert leftovers(repo) == []
+
+
+# ---- permissions ---------------------------------------------------------------------------------------------------
+
+CLOSING = """\
+import os, sys
+from pathlib import Path
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.snapshot import restore, take
+from agent_harness.testing.repo import Repo
+if os.geteuid() == 0:
+    os.setegid(65534)
+    os.seteuid(65534)
+folder = Path(sys.argv[1])
+repo = Repo(folder / "project").write("a", "1").write("d/b", "2").write("e/f", "3").commit()
+files, base = repo.files(), take(Git(repo.path), "refs/harness/base/1")
+repo.write("a", "agent").write("d/b", "agent").write("e/f", "agent").write("e/new", "agent")
+for name, mode in (("a", 0), ("d", 0), ("e", 0o555), (".", 0o555)):
+    (repo.path / name).chmod(mode)
+rescue = restore(Git(repo.path), base, "refs/harness/rescue/1", rescue_files=folder / "rescued")
+assert (repo.files(), repo.status(), rescue.moved) == (files, [], ("a",)), (repo.files(), rescue)
+assert repo.git("show", f"{rescue.commit}:d/b") == "agent"
+"""
+
+
+def test_what_an_attempt_closed_is_opened_again() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        words = [sys.executable, "-c", CLOSING, folder]
+        done = subprocess.run(words, env={**os.environ, "HOME": folder}, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr

@@ -16,6 +16,7 @@ from agent_harness.kernel.git.view import View
 
 __all__ = [
     "GITLINK",
+    "ClosedFolder",
     "Entry",
     "Scan",
     "at_or_below",
@@ -78,23 +79,40 @@ class Entry:
     path: bytes
 
 
+class ClosedFolder(UnsafeTree):
+    """Folders of ours may not be read, so that nothing is known of what they hold. Those of others are passed over."""
+
+    def __init__(self, folders: Sequence[bytes]) -> None:
+        self.folders = folders
+        name = os.fsdecode(folders[0])
+        super().__init__(f"the folder {name} cannot be read", hint=f"chmod u+rwx {name}")
+
+
 def scan(view: View, index: str | None, *, ignored: bool = True) -> Scan:
     """Walks the work tree once and compares it with this index; nothing is written and no submodule is entered."""
     words = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--no-ahead-behind")
     more = (f"--ignored={'matching' if ignored else 'no'}", "--ignore-submodules=dirty")
+    top = os.fsencode(view.repository.top)
     try:
         done = view.call(*words, *more, index=index, timeout_seconds=WALK_SECONDS)
     except TimedOut:
-        _refuse_pipes(os.fsencode(view.repository.top))
+        _refuse_pipes(top)
         done = view.call(*words, *more, index=index)
-    closed = CLOSED.search(done.stderr)
+    closed = [path for path in CLOSED.findall(done.stderr) if _is_ours(os.path.join(top, path))]
     if closed:
-        folder = os.fsdecode(closed[1])
-        raise UnsafeTree(f"the folder {folder} cannot be read", hint=f"chmod u+rwx {folder}")
+        raise ClosedFolder(closed)
     found = Scan()
     for record in split(done.stdout):
-        _READERS[record[:2]](found, record)
+        if not record.startswith(b"# "):
+            _READERS[record[:2]](found, record)
     return found
+
+
+def _is_ours(folder: bytes) -> bool:
+    try:
+        return os.lstat(folder).st_uid == os.geteuid()
+    except OSError:
+        return False
 
 
 def _refuse_pipes(top: bytes) -> None:

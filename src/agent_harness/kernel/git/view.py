@@ -33,6 +33,9 @@ SECONDS = 600.0
 """No call of git takes longer, unless the caller says so."""
 
 LINKS = ("refs", "packed-refs", "reftable", "logs", "objects", "worktrees", "lfs", "shallow")
+FORMAT_KEYS = ("extensions.objectformat", "extensions.refstorage")
+SHARING_KEY = "core.sharedrepository"
+
 NOWHERE = "ref: refs/heads/nowhere"
 """The HEAD of a view that needs none."""
 
@@ -66,6 +69,7 @@ OWN_SETTINGS: tuple[tuple[str, str], ...] = (
     ("fetch.recurseSubmodules", "false"),
     ("submodule.recurse", "false"),
     ("diff.ignoreSubmodules", "dirty"),
+    ("status.showStash", "false"),
     ("log.showSignature", "false"),
     ("rerere.enabled", "false"),
     ("i18n.commitEncoding", "UTF-8"),
@@ -81,7 +85,8 @@ class GitFailed(UnsafeTree):
 
     def __init__(self, command: str, status: int, stderr: str) -> None:
         lines = [line for line in stderr.splitlines() if line.strip()] or [f"exit status {status}"]
-        super().__init__(f"git {command} failed: {lines[0]}", hint="git status")
+        told = [line for line in lines if line.startswith(("error:", "fatal:"))] or lines
+        super().__init__(f"git {command} failed: {told[0]}", hint="git status")
         self.status = status
         self.stderr = stderr
 
@@ -220,7 +225,6 @@ def environment() -> dict[str, str]:
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_NO_REPLACE_OBJECTS": "1",
-        "GIT_GRAFT_FILE": os.devnull,
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_ALLOW_PROTOCOL": "none",
         "GIT_EDITOR": ":",
@@ -307,13 +311,13 @@ def _keeps_modes(file: str) -> bool:
 
 
 def _format(repository: Repository) -> tuple[tuple[str, str], ...]:
-    """The two settings without which git could not read the repository's objects and refs."""
-    keys = ("extensions.objectformat", "extensions.refstorage")
+    """The settings without which git could not read the objects and refs, or others could not read what we write."""
     text = text_of(repository.shared_dir / "config").lower()
-    if not any(key.rpartition(".")[2] in text for key in keys):
+    if not any(key.rpartition(".")[2] in text for key in (*FORMAT_KEYS, SHARING_KEY)):
         return (("core.repositoryFormatVersion", "0"),)
-    found = [(key, value) for scope, key, value in _own_settings(repository) if scope == "local" and key in keys]
-    return (("core.repositoryFormatVersion", "1"), *found)
+    found = [(key, value) for _, key, value in _own_settings(repository) if key in (*FORMAT_KEYS, SHARING_KEY)]
+    version = "1" if any(key in FORMAT_KEYS for key, _ in found) else "0"
+    return (("core.repositoryFormatVersion", version), *found)
 
 
 def _own_settings(repository: Repository) -> list[tuple[str, str, str]]:

@@ -38,6 +38,7 @@ from agent_harness.kernel.snapshot.records import Rescue, Snapshot
 __all__ = ["restore"]
 
 TRIES = 3
+EFFECTIVE = os.access in os.supports_effective_ids
 RESCUE_MAX_BYTES = 256 << 20
 STATE_FOLDER = b"git-state"
 
@@ -118,8 +119,8 @@ def _restore(way: _Way) -> Rescue:
         except _Changed as error:
             reason = str(error)
     way.aside.put_back()
-    hint = "end what still writes to the work tree, then run the same command again"
-    raise UnsafeTree(f"the work tree keeps changing: {reason}", hint=hint)
+    hint = "end what still writes there and see that the disk has space, then run the same command again"
+    raise UnsafeTree(f"the work tree cannot be brought back: {reason}", hint=hint)
 
 
 def _try(way: _Way) -> Rescue:
@@ -149,7 +150,7 @@ def _try(way: _Way) -> Rescue:
 
 
 def _plan(way: _Way, index: str) -> _Plan:
-    found = walk.scan(way.desk.view, index)
+    found = _scan(way, index)
     hidden = hidden_since(way.desk, index, found)
     ignored = way.desk.notes.ignored_places()
     plan = _Plan(remove=list(found.deleted))
@@ -165,6 +166,34 @@ def _plan(way: _Way, index: str) -> _Plan:
     return plan
 
 
+def _scan(way: _Way, index: str) -> walk.Scan:
+    """How the files differ from an index; folders that were closed are opened, as often as a folder lies in another."""
+    while True:
+        try:
+            return walk.scan(way.desk.view, index)
+        except walk.ClosedFolder as error:
+            opened = [_open(way.desk.git.file(folder)) for folder in error.folders]
+            if not any(opened):
+                raise
+
+
+def _open(folder: bytes) -> bool:
+    """Gives us every permission in a folder of ours; whether that changes anything."""
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o700 == 0o700:
+        return False
+    os.chmod(folder, stat.S_IMODE(found.st_mode) | 0o700)
+    return True
+
+
+def _open_folders(way: _Way, plan: _Plan) -> None:
+    """Opens the folders in which something will be written or removed."""
+    above = {parent for path in (*plan.add, *plan.remove) for parent in walk.parents(path)}
+    for folder in (b"", *sorted(above)):
+        if way.desk.kind(folder) == "folder":
+            _open(way.desk.git.file(folder))
+
+
 def _fits(way: _Way, path: bytes) -> bool:
     """Whether a commit can hold what is at this path."""
     full = way.desk.git.file(path)
@@ -174,7 +203,7 @@ def _fits(way: _Way, path: bytes) -> bool:
         raise _Changed(f"{os.fsdecode(path)} is gone") from error
     if not stat.S_ISREG(found.st_mode):
         return stat.S_ISLNK(found.st_mode) or stat.S_ISDIR(found.st_mode)
-    return found.st_size <= way.most_bytes and os.access(full, os.R_OK)
+    return found.st_size <= way.most_bytes and os.access(full, os.R_OK, effective_ids=EFFECTIVE)
 
 
 def _rescue(way: _Way, index: str, plan: _Plan, now: _Now) -> tuple[str | None, str | None]:
@@ -200,6 +229,7 @@ def _commits(git: Git, now: _Now) -> list[Commit]:
 
 def _clear_way(way: _Way, plan: _Plan) -> None:
     """Moves what git keeps of an unfinished operation, and what is in the way of the snapshot's files."""
+    _open_folders(way, plan)
     for name in OPERATION_FILES:
         path = way.desk.git.git_dir() / name
         if os.path.lexists(path):
@@ -211,9 +241,11 @@ def _clear_way(way: _Way, plan: _Plan) -> None:
 
 def _write_files(way: _Way, index: str, made: str) -> None:
     try:
-        way.desk.view.call("read-tree", "-m", "-u", made, way.snapshot.commit, index=index)
+        done = way.desk.view.call("read-tree", "-m", "-u", made, way.snapshot.commit, index=index)
     except GitFailed as error:
         raise _Changed(error.message) from error
+    if b"unable to" in done.stderr:  # a file that cannot be removed is no error to git
+        raise _Changed(done.stderr.decode("utf-8", "replace").splitlines()[0])
 
 
 def _set_modes(desk: Desk) -> None:
