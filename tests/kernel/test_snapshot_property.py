@@ -447,7 +447,12 @@ def examples(count: int) -> settings:
     """So many random examples; a failing one is made small before it is shown."""
     phases = (Phase.generate, Phase.shrink)
     return settings(
-        max_examples=count, deadline=None, phases=phases, suppress_health_check=list(HealthCheck), database=None
+        max_examples=count,
+        derandomize=count == FEW,  # the default suite is the same every time; the long one explores
+        deadline=None,
+        phases=phases,
+        suppress_health_check=list(HealthCheck),
+        database=None,
     )
 
 
