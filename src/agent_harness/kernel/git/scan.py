@@ -18,6 +18,7 @@ __all__ = [
     "GITLINK",
     "ClosedFolder",
     "Entry",
+    "Links",
     "Scan",
     "at_or_below",
     "entries",
@@ -190,7 +191,7 @@ def update(view: View, index: str, *, remove: Sequence[bytes] = (), add: Sequenc
     above it is a link now, takes a call of its own.
     """
     top = os.fsencode(view.repository.top)
-    links = _Links(top)
+    links = Links(top)
     absent = [path for path in remove if not links.above(path) and kind_at(top, path) == "nothing"]
     other = sorted({*remove} - {*absent})
     if other:
@@ -200,7 +201,7 @@ def update(view: View, index: str, *, remove: Sequence[bytes] = (), add: Sequenc
         view.call(*words, input=joined((*absent, *add)), index=index)
 
 
-class _Links:
+class Links:
     """Knows which folders of a work tree are links, and asks once for each."""
 
     def __init__(self, top: bytes) -> None:

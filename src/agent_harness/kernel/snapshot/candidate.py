@@ -120,7 +120,7 @@ def _held_untracked(desk: Desk, base: Snapshot, known: set[bytes]) -> list[bytes
     """Files that were untracked at the base and are still there, ignored or not."""
     words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", base.index_tree, base.commit)
     paths = walk.split(desk.view.call(*words).stdout)
-    return [path for path in paths if path not in known and desk.kind(path) == "file"]
+    return desk.files_among(path for path in paths if path not in known)
 
 
 def _leave_out(desk: Desk, index: str, excluded: Callable[[bytes], bool], head: str | None) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -53,6 +53,11 @@ class Desk:
     def kind(self, path: bytes) -> str:
         """What is at a path of the work tree: file, folder, other or nothing."""
         return walk.kind_at(os.fsencode(self.git.top()), path)
+
+    def files_among(self, paths: Iterable[bytes]) -> list[bytes]:
+        """Those of the paths at which a file or a link is; what is below a link is elsewhere."""
+        links = walk.Links(os.fsencode(self.git.top()))
+        return [path for path in paths if self.kind(path) == "file" and not links.above(path)]
 
     def write_tree(self, index: str) -> str:
         """The tree of an index."""

@@ -60,6 +60,7 @@ class Notes:
     """
 
     ignored: list[str] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)  # tracked, and not there
     info_exclude: str = ""
     user_excludes: str = ""
     info_attributes: str = ""

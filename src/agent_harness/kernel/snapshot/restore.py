@@ -12,6 +12,7 @@ Every step can be repeated after a crash: what is found then is rescued in its t
 """
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ __all__ = ["restore"]
 TRIES = 3
 EFFECTIVE = os.access in os.supports_effective_ids
 RESCUE_MAX_BYTES = 256 << 20
+LEFT = re.compile(rb"unable to (unlink|create|write) .*")
 STATE_FOLDER = b"git-state"
 
 
@@ -71,6 +73,15 @@ class _Now:
         return list(dict.fromkeys(sha for sha in (self.head.commit, self.tip) if sha))
 
 
+@dataclass(slots=True)
+class _Done:
+    """What was rescued so far; each rescue commit has the one before it among its parents."""
+
+    ref: str | None = None
+    commit: str | None = None
+    taken_back: dict[Commit, None] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class _Way:
     """What all steps need."""
@@ -81,6 +92,7 @@ class _Way:
     most_bytes: int
     wished_ref: str
     aside: Aside
+    done: _Done
 
 
 def restore(
@@ -108,7 +120,8 @@ def restore(
     refuse_elsewhere(git, snapshot.branch)
     excluded = walk.matcher(exclude, git.prefix())
     with git.room() as room, at_desk(git, room, snapshot, load_notes(git, snapshot), raw=True) as desk:
-        return _restore(_Way(desk, snapshot, excluded, rescue_max_bytes, rescue_ref, Aside(git, rescue_files)))
+        way = _Way(desk, snapshot, excluded, rescue_max_bytes, rescue_ref, Aside(git, rescue_files), _Done())
+        return _restore(way)
 
 
 def _restore(way: _Way) -> Rescue:
@@ -129,8 +142,7 @@ def _try(way: _Way) -> Rescue:
     now = _Now(head, branch_tip(git, snapshot.branch, head), snapshot.head)
     index = way.desk.full_index(snapshot)
     plan = _plan(way, index)
-    ref, made = _rescue(way, index, plan, now)
-    taken_back = _commits(git, now)
+    made = _rescue(way, index, plan, now)
     _clear_way(way, plan)
     if made and (plan.add or plan.remove):
         _write_files(way, index, made)
@@ -141,9 +153,9 @@ def _try(way: _Way) -> Rescue:
         raise _Changed(error.message) from error
     install_index(git.repository, _index_as_it_was(way, index))
     return Rescue(
-        ref=ref,
-        commit=made,
-        rolled_back_commits=tuple((each.sha, each.subject) for each in taken_back),
+        ref=way.done.ref,
+        commit=way.done.commit,
+        rolled_back_commits=tuple((each.sha, each.subject) for each in way.done.taken_back),
         left_in_place=_texts(path for path in plan.leave if os.path.lexists(git.file(path))),
         moved=_texts(way.aside.moved),
     )
@@ -160,7 +172,9 @@ def _plan(way: _Way, index: str) -> _Plan:
         else:
             plan.move.append(path)
             plan.remove.append(path)
-    for path in (*found.untracked, *hidden.files, *found.nested, *hidden.nested, *hidden.caches):
+    absent = {os.fsencode(path) for path in way.desk.notes.absent} - {*found.untracked, *hidden.files}
+    appeared = way.desk.files_among(sorted(absent))
+    for path in (*found.untracked, *appeared, *hidden.files, *found.nested, *hidden.nested, *hidden.caches):
         if not way.excluded(path) and not walk.under(path, ignored):
             (plan.leave if path.endswith(b"/") or not _fits(way, path) else plan.add).append(path)
     return plan
@@ -206,25 +220,24 @@ def _fits(way: _Way, path: bytes) -> bool:
     return found.st_size <= way.most_bytes and os.access(full, os.R_OK, effective_ids=EFFECTIVE)
 
 
-def _rescue(way: _Way, index: str, plan: _Plan, now: _Now) -> tuple[str | None, str | None]:
-    """Name and id of the rescue commit; nothing when files and commits are those of the snapshot."""
+def _rescue(way: _Way, index: str, plan: _Plan, now: _Now) -> str | None:
+    """The rescue commit, which is named by a ref now; nothing when files and commits are those of the snapshot."""
     if not plan.add and not plan.remove and set(now.commits) <= {now.base}:
-        return None, None
-    desk = way.desk
+        return None
+    desk, done = way.desk, way.done
     try:
         walk.update(desk.view, index, remove=plan.remove, add=plan.add)
     except GitFailed as error:
         raise _Changed(error.message) from error
     message = f"Rescued before going back to {way.snapshot.commit}"
-    made = desk.commit(desk.write_tree(index), now.commits, message)
+    parents = [*now.commits, *([done.commit] if done.commit else [])]
+    made = desk.commit(desk.write_tree(index), parents, message)
     names = chain([way.wished_ref], (f"{way.wished_ref}-{number}" for number in count(2)))
-    return next(name for name in names if desk.new_ref(name, made)), made
-
-
-def _commits(git: Git, now: _Now) -> list[Commit]:
-    """The commits that are checked out, or on the branch, and not in the snapshot; newest first."""
-    found = [each for sha in now.commits if sha != now.base for each in git.commits_between(now.base, sha)]
-    return list(dict.fromkeys(found))
+    done.ref, done.commit = next(name for name in names if desk.new_ref(name, made)), made
+    for sha in now.commits:
+        if sha != now.base:
+            done.taken_back |= dict.fromkeys(desk.git.commits_between(now.base, sha))
+    return made
 
 
 def _clear_way(way: _Way, plan: _Plan) -> None:
@@ -244,8 +257,9 @@ def _write_files(way: _Way, index: str, made: str) -> None:
         done = way.desk.view.call("read-tree", "-m", "-u", made, way.snapshot.commit, index=index)
     except GitFailed as error:
         raise _Changed(error.message) from error
-    if b"unable to" in done.stderr:  # a file that cannot be removed is no error to git
-        raise _Changed(done.stderr.decode("utf-8", "replace").splitlines()[0])
+    left = LEFT.search(done.stderr)  # a file that cannot be removed is no error to git
+    if left:
+        raise _Changed(left[0].decode("utf-8", "replace"))
 
 
 def _set_modes(desk: Desk) -> None:

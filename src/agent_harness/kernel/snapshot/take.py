@@ -72,6 +72,7 @@ def _scan(desk: Desk, plain: str) -> walk.Scan:
     if found.unmerged:
         raise UnsafeTree(f"{os.fsdecode(found.unmerged[0])} has an unresolved conflict", hint="git status")
     desk.notes.ignored = [os.fsdecode(path) for path in found.ignored]
+    desk.notes.absent = [os.fsdecode(path) for path in found.deleted]
     desk.notes.intended = [os.fsdecode(path) for path in found.intended]
     return found
 
