@@ -91,7 +91,7 @@ def project_files(features: Sequence[int] = (1, 2, 3, 4, 5, 6)) -> dict[str, str
         "claude-progress.txt": PROGRESS,
         "init.sh": INIT,
         "reset.sh": RESET,
-        "pytest.ini": "[pytest]\npythonpath = src\ntestpaths = tests\n",
+        "pytest.ini": "[pytest]\npythonpath = src\ntestpaths = tests\naddopts = -p no:hypothesispytest\n",  # half its start
         "tools/lint.py": LINT,
         "src/calc.py": '"""A calculator."""\n',
         **{proof_path(n): stub_text(n) for n in features},

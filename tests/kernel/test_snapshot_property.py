@@ -259,14 +259,18 @@ class Look:
         )
         return cls(contents(repo.path), {os.fsdecode(name) for name in names}, nested, facts, status, head)
 
-    def project_status(self, nested: set[str]) -> set[str]:
-        """The lines of the status that are neither about the harness's own files nor about other repositories."""
+    def project_status(self, foreign: set[str]) -> set[str]:
+        """The lines of the status that are not about the harness's own files, other repositories or pipes."""
         paths = {line: line[3:].rstrip("/") for line in self.status}
-        return {line for line, path in paths.items() if not (harness(path) or path in nested or inside(path, nested))}
+        return {line for line, path in paths.items() if not (harness(path) or path in foreign or inside(path, foreign))}
+
+    def pipes(self) -> set[str]:
+        """Paths of what is neither a file nor a link."""
+        return {path for path, (kind, _) in self.files.items() if kind == "other"}
 
     def ours(self) -> set[str]:
         """Paths that a snapshot must bring back."""
-        foreign = self.ignored | {path for path, (kind, _) in self.files.items() if kind == "other"}
+        foreign = self.ignored | self.pipes()
         return {path for path in self.files if not (path in foreign or harness(path) or inside(path, self.nested))}
 
 
@@ -344,7 +348,8 @@ def compare(repo: Repo, before: Look, after: Look, rescue: Rescue, rescued: Path
     for path in before.ours():
         assert final.files.get(path) == before.files[path], f"{path!r} is not back"
     for path in after.files:
-        if (path in before.ignored and path in before.files) or harness(path) or inside(path, before.nested):
+        foreign = path in before.ignored or inside(path, before.nested)
+        if (path in before.files and foreign) or harness(path):
             assert final.files.get(path) == after.files[path] or moved.get(path) == after.files[path], (
                 f"{path!r} was touched"
             )
@@ -356,9 +361,9 @@ def compare(repo: Repo, before: Look, after: Look, rescue: Rescue, rescued: Path
     assert not any(harness(path) for path in taken)
     assert final.facts == before.facts
     left = {f"?? {path}" for path in rescue.left_in_place}
-    nested = before.nested | after.nested
-    shown = final.project_status(nested) - left - {f"?? {path}" for path in before.ignored}
-    assert shown == before.project_status(nested) - left
+    foreign = before.nested | after.nested | before.pipes()
+    shown = final.project_status(foreign) - left - {f"?? {path}" for path in before.ignored}
+    assert shown == before.project_status(foreign) - left
     if after.head and after.head != before.head:
         assert rescue.commit
         assert not repo.git("rev-list", after.head, f"^{rescue.commit}")

@@ -30,6 +30,7 @@ __all__ = [
     "parents",
     "scan",
     "set_flags",
+    "shown",
     "split",
     "uncover",
     "under",
@@ -85,7 +86,7 @@ class ClosedFolder(UnsafeTree):
 
     def __init__(self, folders: Sequence[bytes]) -> None:
         self.folders = folders
-        name = os.fsdecode(folders[0])
+        name = shown(folders[0])
         super().__init__(f"the folder {name} cannot be read", hint=f"chmod u+rwx {name}")
 
 
@@ -123,7 +124,7 @@ def _refuse_pipes(top: bytes) -> None:
         for name in RULES & {*files}:
             path = os.path.join(folder, name)
             if kind_at(top, path) == "other":
-                text = os.fsdecode(path)
+                text = shown(path)
                 raise UnsafeTree(f"{text} is no regular file, and git waits for it", hint=f"move {text} away")
 
 
@@ -164,6 +165,12 @@ _READERS: dict[bytes, Callable[[Scan, bytes], None]] = {
     b"? ": _read_untracked,
     b"! ": _read_ignored,
 }
+
+
+def shown(path: bytes) -> str:
+    """A path as it can be shown on one line, whatever bytes it is made of."""
+    text = path.decode("utf-8", "backslashreplace")
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def split(output: bytes) -> list[bytes]:

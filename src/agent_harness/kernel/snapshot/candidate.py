@@ -71,7 +71,7 @@ def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base
             except GitFailed as error:
                 raise UnsafeTree(f"{branch} moved meanwhile", hint="git log --oneline") from error
             git.trusted_index = room.keep(index)
-            desk.set_noted_flags(index)
+            desk.set_flags(index, desk.notes.flags_by_path())
         install_index(git.repository, index)
 
 
@@ -86,7 +86,7 @@ def _compared(desk: Desk, base: Snapshot | None) -> tuple[str, walk.Scan]:
         if not any(os.path.basename(path) == b".gitattributes" for path in found.every_path()):
             return warm, found
     if base:
-        index = desk.cold_index(base.index_tree, desk.notes.flags_by_path())
+        index = desk.cold_index(base.index_tree, desk.notes.away_by_path())
     else:
         copy = desk.own_copy("copy")
         index = desk.cold_index(desk.write_tree(copy), walk.flagged(desk.listed(copy, "-v")))
@@ -141,7 +141,7 @@ def _index_of(desk: Desk, commit: str) -> str:
     trusted = desk.git.trusted_index
     warm = desk.room.kept(trusted, "warm") if trusted else None
     if warm is None:
-        return desk.cold_index(commit, desk.notes.flags_by_path())
+        return desk.cold_index(commit, desk.notes.away_by_path())
     if desk.write_tree(warm) != desk.git.tree_of(commit):
         desk.view.call("read-tree", "-m", commit, index=warm)
         desk.refresh(warm)

@@ -31,7 +31,8 @@ def converted(desk: Desk, index: str, listing: bytes, found: walk.Scan) -> list[
         return []
     changed = {*found.changed, *found.deleted}
     files = [entry for entry in walk.entries(desk.listed(index, "-s")) if entry.mode.startswith("100")]
-    same = {entry.path: entry.oid for entry in files if entry.path not in changed}
+    away = desk.notes.away_by_path()
+    same = {entry.path: entry.oid for entry in files if entry.path not in changed and entry.path not in away}
     always, sized = _asked_for(desk, index, list(same))
     suspects = {*same} if everywhere else sized
     return sorted(always | _of_another_size(desk, {path: same[path] for path in suspects - always}))

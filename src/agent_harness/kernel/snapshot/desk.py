@@ -101,15 +101,14 @@ class Desk:
         copy_index(index, self.room.path(name))
         return self.room.path(name)
 
-    def cold_index(self, tree: str, flags: Mapping[bytes, str]) -> str:
+    def cold_index(self, tree: str, away: Mapping[bytes, str]) -> str:
         """An index of a tree that believes nothing about files, so that each is read again.
 
-        Of the files that ``flags`` names, those that are not there stay absent by the user's wish.
+        ``away`` are files that were not there by the user's wish, with their flags. Those that still are not, stay so.
         """
         index = self.room.path("cold")
         self.view.call("read-tree", tree, index=index)
-        absent = {path: words for path, words in flags.items() if self.kind(path) == "nothing"}
-        walk.set_flags(self.view, index, absent, on=True)
+        self.set_flags(index, {path: words for path, words in away.items() if self.kind(path) == "nothing"})
         self.refresh(index)
         return index
 
@@ -120,23 +119,26 @@ class Desk:
     def full_index(self, snapshot: Snapshot) -> str:
         """An index of the snapshot's tree: the kept one, else one that knows nothing about files."""
         warm = self.kept_index(snapshot.index_full, self.notes.young_full)
-        return warm or self.cold_index(snapshot.commit, self.notes.flags_by_path())
+        return warm or self.cold_index(snapshot.commit, self.notes.away_by_path())
 
     def kept_index(self, digest: str, young: Mapping[str, str] | None) -> str | None:
-        """A kept index in which nothing is believed about the young entries; ``None`` when it cannot be had."""
+        """A kept index that hides nothing and believes nothing about young entries; ``None`` when it cannot be had."""
         warm = None if young is None else self.room.kept(digest, "warm")
         if warm and young:
             lines = [f"{entry}\t".encode() + os.fsencode(path) for path, entry in young.items()]
             self.view.call("update-index", "-z", "--index-info", input=walk.joined(lines), index=warm)
+        if warm:
+            away = self.notes.away_by_path()
+            appeared = {path: words for path, words in away.items() if self.kind(path) != "nothing"}
+            walk.set_flags(self.view, warm, appeared, on=False)
         return warm
 
     def id_bytes(self) -> int:
         """The length of an object id of this repository."""
         return id_bytes(self.git.repository)
 
-    def set_noted_flags(self, index: str) -> None:
-        """Sets the flags of the notes, where the index still has these files."""
-        flags = self.notes.flags_by_path()
+    def set_flags(self, index: str, flags: Mapping[bytes, str]) -> None:
+        """Sets flags of files that the index has."""
         if flags:
             there = set(walk.split(self.listed(index)))
             walk.set_flags(self.view, index, {path: flags[path] for path in flags if path in there}, on=True)

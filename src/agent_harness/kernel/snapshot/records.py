@@ -68,6 +68,7 @@ class Notes:
     settings: dict[str, str] = field(default_factory=dict)  # harmless settings of the repository that shape content
     identity: list[str] = field(default_factory=list)
     flags: dict[str, str] = field(default_factory=dict)  # path -> assume, skip or "assume skip"
+    away: list[str] = field(default_factory=list)  # flagged files that are not there, as in a sparse checkout
     hidden: dict[str, str] = field(default_factory=dict)  # flagged files -> object id of their bytes
     intended: list[str] = field(default_factory=list)  # `git add -N`
     young_plain: dict[str, str] | None = field(default_factory=dict)  # entries to be read again; None: all of them
@@ -83,6 +84,10 @@ class Notes:
         """The notes that ``as_text`` wrote; members of a later version are left out."""
         record: dict[str, Any] = json.loads(text)
         return cls(**{each.name: record[each.name] for each in fields(cls) if each.name in record})
+
+    def away_by_path(self) -> dict[bytes, str]:
+        """The flags of files that were not there, by path as the file system has it."""
+        return {os.fsencode(path): self.flags[path] for path in self.away}
 
     def flags_by_path(self) -> dict[bytes, str]:
         """The flags, by path as the file system has it."""

@@ -214,7 +214,7 @@ def _fits(way: _Way, path: bytes) -> bool:
     try:
         found = os.lstat(full)
     except OSError as error:
-        raise _Changed(f"{os.fsdecode(path)} is gone") from error
+        raise _Changed(f"{walk.shown(path)} is gone") from error
     if not stat.S_ISREG(found.st_mode):
         return stat.S_ISLNK(found.st_mode) or stat.S_ISDIR(found.st_mode)
     return found.st_size <= way.most_bytes and os.access(full, os.R_OK, effective_ids=EFFECTIVE)
@@ -274,7 +274,7 @@ def _set_modes(desk: Desk) -> None:
 def _index_as_it_was(way: _Way, full: str) -> str:
     """The kept index, else one that is made again from what was staged and from the notes."""
     snapshot, desk = way.snapshot, way.desk
-    if snapshot.index_exact == snapshot.index_full:
+    if snapshot.index_exact == snapshot.index_full and not desk.notes.flags:
         return full
     index = desk.room.kept(snapshot.index_exact, "exact") or _index_again(way, full)
     with at_desk(desk.git, desk.room, snapshot, desk.notes, raw=False) as ordinary:
@@ -291,7 +291,7 @@ def _index_again(way: _Way, full: str) -> str:
     if there:
         words = ("add", "--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul")
         desk.view.call(*words, input=there, index=index, env={"GIT_LITERAL_PATHSPECS": "1"})
-    desk.set_noted_flags(index)
+    desk.set_flags(index, desk.notes.flags_by_path())
     return index
 
 

@@ -61,7 +61,9 @@ def _without_flags(desk: Desk, exact: str, listing: bytes) -> str:
     if not flags:
         return exact
     plain = desk.copy(exact, "plain")
-    ids = {os.fsdecode(path): desk.blob_id(path) for path in walk.uncover(desk.view, plain, listing)}
+    there = walk.uncover(desk.view, plain, listing)
+    ids = {os.fsdecode(path): desk.blob_id(path) for path in there}
+    desk.notes.away = [os.fsdecode(path) for path in flags if path not in there]
     desk.notes.flags = {os.fsdecode(path): words for path, words in flags.items()}
     desk.notes.hidden = {path: oid for path, oid in ids.items() if oid}
     return plain
@@ -70,7 +72,7 @@ def _without_flags(desk: Desk, exact: str, listing: bytes) -> str:
 def _scan(desk: Desk, plain: str) -> walk.Scan:
     found = walk.scan(desk.view, plain)
     if found.unmerged:
-        raise UnsafeTree(f"{os.fsdecode(found.unmerged[0])} has an unresolved conflict", hint="git status")
+        raise UnsafeTree(f"{walk.shown(found.unmerged[0])} has an unresolved conflict", hint="git status")
     desk.notes.ignored = [os.fsdecode(path) for path in found.ignored]
     desk.notes.absent = [os.fsdecode(path) for path in found.deleted]
     desk.notes.intended = [os.fsdecode(path) for path in found.intended]
