@@ -57,6 +57,7 @@ def file_for_folder(name: str) -> Setup:
 def unborn(world: World) -> None:
     shutil.rmtree(world.root / ".git")
     world.git("init", "-q", "-b", "main")
+    (world.root / ".git/logs").mkdir()  # git makes it with the first commit, and the harness with its first look
 
 
 def merging(world: World) -> None:

@@ -5,6 +5,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -173,11 +174,13 @@ def test_the_parent_of_a_process() -> None:
 
 
 def test_it_holds_nothing_of_the_command(tmp_path: Path) -> None:
-    with start("exec >&- 2>&-; sleep 1000", cwd=tmp_path, env=dict(os.environ)) as running:
+    with start("exec >&- 2>&-; exec sleep 1000", cwd=tmp_path, env=dict(os.environ)) as running:
         assert running.owner
         held = {os.readlink(entry) for entry in Path(f"/proc/{running.owner.pid}/fd").iterdir()}
         assert os.readlink(f"/proc/{running.owner.pid}/cwd") == "/"
         assert os.devnull in held
+        while Path(f"/proc/{running.group}/comm").read_text() != "sleep\n":
+            time.sleep(0.01)  # the shell is still closing what it was told to close
         for entry in Path(f"/proc/{running.group}/fd").iterdir():
             assert os.readlink(entry) not in held
         assert owner.of(running.owner.pid) == running.owner
