@@ -37,6 +37,7 @@ quality:
   lint_command: python tools/lint.py src/
 """
 INIT = '#!/bin/sh\nset -e\n: > "$CALC_UP"\n'
+QUICK_PYTEST = "[pytest]\npythonpath = src\ntestpaths = tests\naddopts = -p no:hypothesispytest\n"  # half its start
 RESET = '#!/bin/sh\nset -e\nrm -f "$CALC_UP"\n'
 LINT = """\
 import pathlib, sys
@@ -91,7 +92,7 @@ def project_files(features: Sequence[int] = (1, 2, 3, 4, 5, 6)) -> dict[str, str
         "claude-progress.txt": PROGRESS,
         "init.sh": INIT,
         "reset.sh": RESET,
-        "pytest.ini": "[pytest]\npythonpath = src\ntestpaths = tests\naddopts = -p no:hypothesispytest\n",  # half its start
+        "pytest.ini": QUICK_PYTEST,
         "tools/lint.py": LINT,
         "src/calc.py": '"""A calculator."""\n',
         **{proof_path(n): stub_text(n) for n in features},
