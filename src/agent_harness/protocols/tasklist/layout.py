@@ -1,0 +1,136 @@
+"""Where every file of a task list is; nobody else writes these names.
+
+    ROOT/
+      harness-tasks.json        the state; where it is, is the root
+      harness-tasks.json.bak    the state before the last write
+      harness-progress.txt      the log, only ever added to
+      harness-init.sh           sets the environment up at each session start; optional
+      .harness-active           hooks act only where this is
+      .harness-pause            hooks and runs rest while this is
+      .harness-lock             the kernel's lock
+      .harness/
+        now                     touched to read the clock of the disk
+        stops.json              how often the Stop hook has kept a session going
+        claims/ID.json          what was there when a task was claimed
+        validate/ID.N.log       the output of a validation
+        rescue-files/ID/N/      files that no commit can hold, moved out of the way of a rollback
+        sessions/               what the agents of `harness run` said
+
+Source: ``tasklist.md`` 1.
+"""
+
+from __future__ import annotations
+
+import os
+
+__all__ = ["HARNESS_FILES", "STATE_FILE", "Layout", "safe_name"]
+
+STATE_FILE = "harness-tasks.json"
+
+HARNESS_FILES = (
+    "harness-tasks.json",
+    "harness-tasks.json.*",
+    "harness-progress.txt",
+    "harness-init.sh",
+    ".harness-active",
+    ".harness-pause",
+    ".harness-stop-counter",
+    ".harness-reflect",
+    ".harness-lock",
+    ".harness-lock.d",
+    ".harness",
+)
+"""Patterns below the root that are never part of a snapshot, a rescue or a task's commit."""
+
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+
+
+def safe_name(task_id: str) -> str:
+    """The id as one part of a file or ref name: letters, digits, ``-`` and ``_`` stay, other bytes become ``%XX``.
+
+    A name that would be too long for a file ends in a digest instead.
+    """
+    raw = task_id.encode("utf-8", "surrogateescape")
+    name = "".join(chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}" for byte in raw)
+    if 0 < len(name) <= 120:
+        return name
+    from hashlib import sha256
+
+    return f"{name[:80]}%{sha256(raw).hexdigest()[:16]}"
+
+
+class Layout:
+    """The paths of one task list; plain strings, since hooks start in milliseconds."""
+
+    __slots__ = ("root",)
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = os.path.realpath(root)
+
+    def _at(self, *names: str) -> str:
+        return os.path.join(self.root, *names)
+
+    @property
+    def tasks(self) -> str:
+        return self._at(STATE_FILE)
+
+    @property
+    def backup(self) -> str:
+        return self._at(f"{STATE_FILE}.bak")
+
+    @property
+    def progress(self) -> str:
+        return self._at("harness-progress.txt")
+
+    @property
+    def init_script(self) -> str:
+        return self._at("harness-init.sh")
+
+    @property
+    def marker(self) -> str:
+        return self._at(".harness-active")
+
+    @property
+    def pause(self) -> str:
+        return self._at(".harness-pause")
+
+    @property
+    def reflect(self) -> str:
+        return self._at(".harness-reflect")
+
+    @property
+    def stop_counter(self) -> str:
+        """Where other harnesses of this protocol count the blocks of their Stop hook."""
+        return self._at(".harness-stop-counter")
+
+    @property
+    def state_dir(self) -> str:
+        return self._at(".harness")
+
+    @property
+    def stops(self) -> str:
+        return self._at(".harness", "stops.json")
+
+    @property
+    def clock_file(self) -> str:
+        return self._at(".harness", "now")
+
+    @property
+    def claims(self) -> str:
+        return self._at(".harness", "claims")
+
+    @property
+    def sessions(self) -> str:
+        return self._at(".harness", "sessions")
+
+    def claim(self, task_id: str) -> str:
+        """What was there when the task was claimed last."""
+        return os.path.join(self.claims, f"{safe_name(task_id)}.json")
+
+    def validation_log(self, task_id: str, attempt: int) -> str:
+        """The output of the last validation of one attempt."""
+        return self._at(".harness", "validate", f"{safe_name(task_id)}.{attempt}.log")
+
+    def rescue_files(self, task_id: str, number: int) -> str:
+        """Where a rollback moves what no commit can hold."""
+        return self._at(".harness", "rescue-files", safe_name(task_id), str(number))

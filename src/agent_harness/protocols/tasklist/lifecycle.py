@@ -1,0 +1,147 @@
+"""The legal states of a task, and its moves: they change a task in place, and nothing else. Pure.
+
+    pending ──start──> in_progress ──complete──> completed
+    failed  ──start──>             ──fail─────> failed
+                                   ──release──> pending
+
+``attempts`` counts the finished attempts: it goes up with ``complete`` and ``fail``, never with ``release``. Source:
+``tasklist.md`` 1.1, 7.2, 7.4, 10, 11.
+"""
+
+from __future__ import annotations
+
+from agent_harness.errors import NotOwner
+from agent_harness.kernel import clock, lease
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from agent_harness.protocols.tasklist.records import Task
+
+__all__ = ["MOVES", "checkpoint", "complete", "fail", "mark", "reap", "release", "renew", "start"]
+
+MOVES: dict[tuple[str, str], str] = {
+    ("pending", "start"): "in_progress",
+    ("failed", "start"): "in_progress",
+    ("in_progress", "complete"): "completed",
+    ("in_progress", "fail"): "failed",
+    ("in_progress", "release"): "pending",
+}
+"""(status, move) -> status; every other move is refused."""
+
+CLAIM_FIELDS = ("claimed_by", "claimed_at", "lease_expires_at", "lease_seconds", "claim_token")
+MAX_CHECKPOINTS = 50
+"""So many checkpoints of one attempt count as progress (6.3)."""
+
+
+def _move(task: Task, move: str) -> None:
+    after = MOVES.get((task.status, move))
+    if after is None:
+        raise NotOwner(
+            f"{task.id} is {task.status}, so there is nothing to {move}", hint="harness task claim", status=task.status
+        )
+    task.raw["status"] = after
+
+
+def start(
+    task: Task,
+    *,
+    owner: str,
+    token: str,
+    at: datetime,
+    lease_seconds: float,
+    head: str | None = None,
+    branch: str | None = None,
+    base_ref: str | None = None,
+) -> None:
+    """Gives the task to an owner until its lease ends."""
+    _move(task, "start")
+    ends = lease.renewed(lease.Lease(owner, token, at, at, lease_seconds), at, lease_seconds).expires_at
+    task.raw.update(
+        claimed_by=owner,
+        claimed_at=clock.timestamp(at),
+        lease_expires_at=clock.timestamp(ends),
+        lease_seconds=lease_seconds,
+        claim_token=token,
+        started_at_commit=head,
+        started_branch=branch,
+        base_ref=base_ref,
+        completed_at=None,
+    )
+
+
+def renew(task: Task, at: datetime, seconds: float) -> None:
+    """Moves the end of the lease forward, never back. ``LeaseLost`` when it had expired."""
+    held = task.lease
+    if held is None:
+        held = lease.Lease(task.claimed_by or "", task.claim_token or "", at, at, seconds)
+    later = lease.renewed(held, at, seconds)
+    if later.expires_at > held.expires_at or task.lease_expires_at is None:
+        task.raw["lease_expires_at"] = clock.timestamp(later.expires_at)
+        task.raw["lease_seconds"] = later.seconds
+
+
+def checkpoint(task: Task, step: int, total: int, description: str, at: datetime) -> None:
+    """Records a step of the attempt under way; the same step again takes the place of the one before."""
+    found = task.raw.get("checkpoints")
+    kept = found if isinstance(found, list) else []
+    attempt = task.attempts + 1
+    entry = {"step": step, "total": total, "description": description, "timestamp": clock.timestamp(at)}
+    same = [n for n, each in enumerate(kept) if _is_step(each, step, attempt)]
+    if same:
+        kept[same[-1]] = {**kept[same[-1]], **entry}
+    else:
+        kept.append({**entry, "attempt": attempt})
+    task.raw["checkpoints"] = kept
+
+
+def _is_step(entry: object, step: int, attempt: int) -> bool:
+    return isinstance(entry, dict) and entry.get("step") == step and entry.get("attempt") in (None, attempt)
+
+
+def complete(task: Task, at: datetime) -> None:
+    """Ends the attempt with a proof."""
+    _move(task, "complete")
+    task.raw.update(attempts=task.attempts + 1, completed_at=clock.timestamp(at))
+    _let_go(task)
+
+
+def fail(task: Task, category: str, message: str, at: datetime, *, give_up: bool = False) -> None:
+    """Ends the attempt without one; ``give_up`` uses up the attempts that are left."""
+    _move(task, "fail")
+    attempts = task.attempts + 1
+    task.raw["attempts"] = max(attempts, task.max_attempts) if give_up else attempts
+    task.raw["failed_at"] = clock.timestamp(at, fraction=True)
+    _note(task, category, message)
+    _let_go(task)
+
+
+def reap(task: Task, at: datetime) -> None:
+    """Takes the task from an owner whose lease has expired."""
+    fail(task, "SESSION_TIMEOUT", f"Lease expired (claimed_by={task.claimed_by})", at)
+
+
+def release(task: Task) -> None:
+    """Gives the task back as if it had not been claimed."""
+    _move(task, "release")
+    _let_go(task)
+
+
+def mark(task: Task, message: str, at: datetime) -> None:
+    """Fails a task that nobody has started, for a dependency; ``attempts`` stays."""
+    task.raw["status"] = "failed"
+    task.raw["failed_at"] = clock.timestamp(at, fraction=True)
+    _note(task, "DEPENDENCY", message)
+
+
+def _note(task: Task, category: str, message: str) -> None:
+    found = task.raw.get("error_log")
+    task.raw["error_log"] = [*(found if isinstance(found, list) else []), f"[{category}] {message}"]
+
+
+def _let_go(task: Task) -> None:
+    """Forgets the claim, but for its token: the owner may ask again what became of it."""
+    task.raw["last_claim_token"] = task.claim_token
+    for name in CLAIM_FIELDS:
+        task.raw.pop(name, None)
