@@ -10,6 +10,11 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+def moment(seconds: float) -> datetime:
+    """The moment so many seconds after the start of 1970, as file times count; aware, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
 def timestamp(at: datetime | None = None, *, fraction: bool = False) -> str:
     """ISO 8601 in UTC with a final ``Z``: ``2026-01-31T09:30:00Z``; milliseconds on request."""
     text = (at or now()).astimezone(UTC).isoformat(timespec="milliseconds" if fraction else "seconds")

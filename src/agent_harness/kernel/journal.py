@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["append", "append_line", "read", "tail", "tail_lines"]
+__all__ = ["append", "append_line", "backwards", "read", "tail", "tail_lines"]
 
 MAX_LINE_BYTES = 16 << 20
 """Longer lines were not written by us; readers pass over them."""
@@ -57,8 +57,12 @@ def tail(path: AnyPath, count: int) -> list[dict[str, Any]]:
 
 def tail_lines(path: AnyPath, count: int) -> list[str]:
     """The last so many lines that are not empty, oldest first."""
-    lines = (line.decode("utf-8", "replace") for line in _lines_backwards(path))
-    return _last((line for line in lines if line.strip()), count)
+    return _last((line for line in backwards(path) if line.strip()), count)
+
+
+def backwards(path: AnyPath) -> Iterator[str]:
+    """The lines from the last to the first; each is read when it is asked for."""
+    return (line.decode("utf-8", "replace") for line in _lines_backwards(path))
 
 
 def _append(path: AnyPath, line: bytes) -> None:

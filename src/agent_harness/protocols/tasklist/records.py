@@ -121,7 +121,7 @@ class Task:
 
     @property
     def depends_on(self) -> list[str] | None:
-        """Ids, as written; ``None`` when the member is neither a list nor absent. An entry that is no text is unknown."""
+        """Ids, as written; ``None`` when this is neither a list nor absent. What is no text is an id nobody has."""
         found = self.raw.get("depends_on")
         if found is None:
             return []
@@ -345,7 +345,8 @@ class State:
         return found
 
     def _other_findings(self) -> list[Finding]:
-        known, found = self.by_id, []
+        known = self.by_id
+        found: list[Finding] = []
         for task in self.tasks:
             needs = task.depends_on
             if needs is None:

@@ -1,0 +1,205 @@
+"""The log of a task list, ``harness-progress.txt``: one line an event, only ever added to.
+
+    [2025-07-01T10:20:00Z] [SESSION-1] ERROR [task-002] [TASK_EXEC] Redis connection refused
+
+Source: ``tasklist.md`` 6.2, 13.1.
+"""
+
+from __future__ import annotations
+
+from agent_harness.kernel import clock, journal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+
+    from agent_harness.protocols.tasklist.layout import Layout
+
+__all__ = [
+    "KINDS",
+    "Entry",
+    "condensed",
+    "entry",
+    "last_error_time",
+    "outcomes",
+    "parse",
+    "quoted",
+    "stats_text",
+    "tail",
+]
+
+KINDS = ("INIT", "Starting", "Completed", "ERROR", "CHECKPOINT", "ROLLBACK", "RECOVERY", "STATS", "LOCK", "WARN")
+MAX_TEXT = 500
+UNCOUNTED = ("CONFIG", "ENV_SETUP")
+"""Errors of these categories are no outcome of an attempt."""
+
+_CONDENSED = ("Starting", "Completed", "ERROR", "CHECKPOINT", "ROLLBACK", "RECOVERY", "WARN")
+_MAYBE_SECRET = ("=", ":", "-", "_", "AKIA", "AIza", "eyJ")
+
+
+class Entry:
+    """One line, read again."""
+
+    __slots__ = ("at", "category", "kind", "session", "task", "text")
+
+    def __init__(self, at: str, session: int, kind: str, *, task: str | None, category: str | None, text: str) -> None:
+        self.at = at  # as written
+        self.session = session
+        self.kind = kind
+        self.task = task
+        self.category = category
+        self.text = text
+
+    @property
+    def time(self) -> datetime | None:
+        return clock.parse(self.at)
+
+
+def entry(
+    kind: str,
+    session: int,
+    *,
+    at: datetime | None = None,
+    task: str | None = None,
+    category: str | None = None,
+    text: str = "",
+) -> str:
+    """One line of the log without its newline: line ends escaped, secrets masked, the text at most 500 characters."""
+    parts = [f"[{clock.timestamp(at)}]", f"[SESSION-{session}]", kind]
+    parts += [f"[{_in_brackets(task)}]"] if task is not None else []
+    parts += [f"[{category}]"] if category else []
+    parts += [_plain(text)] if text else []
+    return " ".join(parts)
+
+
+def _in_brackets(task: str) -> str:
+    """An id that cannot be mistaken for the end of its brackets, or for two lines."""
+    return _one_line(task).replace("]", ")")[:200]
+
+
+def _plain(text: str) -> str:
+    line = _one_line(text)
+    if any(sign in line for sign in _MAYBE_SECRET):
+        from agent_harness.kernel.redact import redact
+
+        line = redact(line)
+    return line if len(line) <= MAX_TEXT else f"{line[: MAX_TEXT - 1]}…"
+
+
+def _one_line(text: str) -> str:
+    return (
+        text.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n") if "\n" in text or "\r" in text else text
+    )
+
+
+def quoted(text: str) -> str:
+    """Free text in quotation marks, those within it escaped."""
+    short = text if len(text) <= MAX_TEXT - 50 else f"{text[: MAX_TEXT - 51]}…"
+    return '"' + short.replace('"', '\\"') + '"'
+
+
+def parse(line: str) -> Entry | None:
+    """The entry that a line holds from its very start; ``None`` for any other text."""
+    at, found, rest = _bracketed(line)
+    if not found:
+        return None
+    name, found, rest = _bracketed(rest.removeprefix(" "))
+    number = name.removeprefix("SESSION-")
+    if not found or number == name or not number.isdecimal():
+        return None
+    kind, _, rest = rest.removeprefix(" ").partition(" ")
+    if kind not in KINDS:
+        return None
+    task = category = None
+    if kind not in ("INIT", "LOCK", "STATS"):
+        first, found, after = _bracketed(rest)
+        if found:
+            second, two, beyond = _bracketed(after.removeprefix(" "))
+            if kind == "ERROR" and not two and first.isupper():  # an error of no task
+                category, rest = first, after
+            elif kind == "ERROR" and two:
+                task, category, rest = first, second, beyond
+            else:
+                task, rest = first, after
+    return Entry(at, int(number), kind, task=task, category=category, text=rest.removeprefix(" "))
+
+
+def _bracketed(text: str) -> tuple[str, bool, str]:
+    """(what stands in the brackets that the text begins with, whether there are any, the rest)."""
+    if not text.startswith("["):
+        return "", False, text
+    inside, closed, rest = text[1:].partition("]")
+    return (inside, True, rest) if closed else ("", False, text)
+
+
+def tail(layout: Layout, count: int) -> list[str]:
+    """The last so many lines that are not empty, oldest first."""
+    return journal.tail_lines(layout.progress, count)
+
+
+def outcomes(layout: Layout, session: int) -> int:
+    """How many attempts of a session have an outcome; several lines of one attempt count once.
+
+    Reads backwards to where an earlier session ends, so that the cost does not grow with the log.
+    """
+    count = 0
+    seen: set[str] = set()
+    for found in _backwards(layout):
+        if found.session < session:
+            break
+        if found.session != session or found.task is None:
+            continue
+        if found.kind == "Starting":
+            seen.discard(found.task)
+        elif _is_outcome(found) and found.task not in seen:
+            seen.add(found.task)
+            count += 1
+    return count
+
+
+def _is_outcome(found: Entry) -> bool:
+    return found.kind == "Completed" or (found.kind == "ERROR" and found.category not in (None, *UNCOUNTED))
+
+
+def last_error_time(layout: Layout, task_id: str) -> datetime | None:
+    """When the log says that a task failed last."""
+    for found in _backwards(layout):
+        if found.kind == "ERROR" and found.task == task_id:
+            return found.time
+    return None
+
+
+def _backwards(layout: Layout) -> Iterator[Entry]:
+    for line in journal.backwards(layout.progress):
+        found = parse(line)
+        if found:
+            yield found
+
+
+def last_stats(layout: Layout, *, lines: int = 200, limit: int = 220) -> str | None:
+    """The last STATS line among the last lines, else the last line of all, cut to the limit."""
+    found = tail(layout, lines)
+    chosen = next((line for line in reversed(found) if " STATS " in line), found[-1] if found else None)
+    return chosen[:limit] if chosen else None
+
+
+def condensed(layout: Layout, *, lines: int = 200, characters: int = 6000) -> list[str]:
+    """What an agent needs of the last lines: the events of tasks, newest kept, without time and session of each."""
+    kept: list[str] = []
+    room = characters
+    for line in reversed(tail(layout, lines)):
+        found = parse(line)
+        if found is None or found.kind not in _CONDENSED:
+            continue
+        short = line.partition("] [SESSION-")[2].partition("] ")[2]
+        room -= len(short) + 1
+        if room < 0:
+            break
+        kept.append(short)
+    return kept[::-1]
+
+
+def stats_text(stats: Mapping[str, int]) -> str:
+    """``tasks_total=10 completed=7 …`` in the order of the protocol."""
+    return " ".join(f"{name}={value}" for name, value in stats.items())

@@ -1,0 +1,210 @@
+"""What can be done next, what is left, and how far things are. Pure; linear in tasks and dependencies.
+
+Source: ``tasklist.md`` 6.3, 6.5, 7.1, 13.1.
+"""
+
+from __future__ import annotations
+
+from agent_harness.kernel import graph
+from agent_harness.protocols.tasklist import lifecycle
+from agent_harness.protocols.tasklist.records import natural_key
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from agent_harness.protocols.tasklist.records import State, Task
+
+    FailureTime = Callable[[str], datetime | None]
+
+__all__ = ["Marked", "counts", "eligible", "in_progress", "next_task", "settle", "signature", "stats", "work_left"]
+
+
+class Marked:
+    """A task that was failed because of its dependencies, and the words for its error log."""
+
+    __slots__ = ("message", "task")
+
+    def __init__(self, task: Task, message: str) -> None:
+        self.task = task
+        self.message = message
+
+
+def settle(state: State, at: datetime) -> list[Marked]:
+    """Fails what can never be done: tasks in a circle, then pending ones behind a task that failed for good."""
+    return [*_mark_circles(state, at), *_mark_blocked(state, at)]
+
+
+def _mark_circles(state: State, at: datetime) -> list[Marked]:
+    marked = []
+    for path in graph.cycles(_needs(state)):
+        for start, item in enumerate(path[:-1]):
+            task = state.by_id[item]
+            if task.status == "pending":
+                walk = [*path[start:-1], *path[:start], item]
+                marked.append(_mark(task, f"Circular dependency detected: {' -> '.join(walk)}", at))
+    return marked
+
+
+def _mark_blocked(state: State, at: datetime) -> list[Marked]:
+    lost = {task.id for task in state.tasks if task.given_up}
+    if not lost:
+        return []
+    needs = {task.id: task.depends_on or [] for task in state.tasks if task.status in ("pending", "failed")}
+    blocked = graph.blocked({item: needs[item] for item in needs}, lost)
+    marked = []
+    for item in blocked:
+        task = state.by_id[item]
+        if task.status == "pending":
+            nearest = next(need for need in needs[item] if need in lost or need in blocked)
+            marked.append(_mark(task, f"Blocked by failed {nearest}", at))
+    return marked
+
+
+def _mark(task: Task, message: str, at: datetime) -> Marked:
+    lifecycle.mark(task, message, at)
+    return Marked(task, message)
+
+
+def _needs(state: State) -> dict[str, list[str]]:
+    """What each task that is not completed still needs."""
+    return {task.id: task.depends_on or [] for task in state.tasks if task.status != "completed"}
+
+
+def eligible(state: State, failure_time: FailureTime | None = None) -> list[Task]:
+    """What may be claimed, best first: pending tasks, then failed ones with attempts left, oldest failure first.
+
+    ``failure_time`` tells when a task failed whose record does not say so.
+    """
+    fresh, again = _candidates(state)
+    fresh.sort(key=_urgency)
+    again.sort(key=lambda task: (task.rank, _failed_at(task, failure_time), natural_key(task.id)))
+    return [*fresh, *again]
+
+
+def next_task(state: State, failure_time: FailureTime | None = None) -> Task | None:
+    """The first of ``eligible``, without sorting the rest."""
+    fresh, again = _candidates(state)
+    if fresh:
+        return min(fresh, key=_urgency)
+    return eligible(state, failure_time)[0] if again else None
+
+
+def _urgency(task: Task) -> tuple[int, object]:
+    return task.rank, natural_key(task.id)
+
+
+def _failed_at(task: Task, failure_time: FailureTime | None) -> float:
+    found = task.failed_at or (failure_time(task.id) if failure_time else None)
+    return found.timestamp() if found else 0.0
+
+
+def _candidates(state: State) -> tuple[list[Task], list[Task]]:
+    done = {task.raw.get("id") for task in state.tasks if task.raw.get("status") == "completed"}
+    wrong = _ambiguous(state)
+    fresh, again = [], []
+    for task in state.tasks:
+        status = task.status
+        if status not in ("pending", "failed") or not task.id or task.id in wrong:
+            continue
+        needs = task.depends_on
+        if needs is None or not all(need in done for need in needs):
+            continue
+        if status == "pending":
+            fresh.append(task)
+        elif task.attempts < task.max_attempts and (not task.given_up or task.blocked_only):
+            again.append(task)
+    return fresh, again
+
+
+def _ambiguous(state: State) -> set[str]:
+    """Ids that more than one task has."""
+    if len(state.by_id) == len(state.tasks):
+        return set()
+    seen: set[str] = set()
+    return {task.id for task in state.tasks if task.id in seen or seen.add(task.id)}  # type: ignore[func-returns-value]
+
+
+def in_progress(state: State) -> list[Task]:
+    """The tasks that somebody works on, in the order of the file."""
+    return [task for task in state.tasks if task.status == "in_progress"]
+
+
+def work_left(state: State) -> bool:
+    """Whether anything is pending, in progress or may be tried again, and can still be reached.
+
+    Work that waits for a person, such as a task with an unknown dependency, is left too. Source: ``tasklist.md`` 6.5.
+    """
+    open_ones = [task for task in state.tasks if task.status != "completed" and not _over(state, task)]
+    if not open_ones:
+        return False
+    if any(task.status == "in_progress" for task in open_ones):
+        return True
+    dead = _unreachable(state)
+    return any(task.id not in dead for task in open_ones)
+
+
+def _over(state: State, task: Task) -> bool:
+    """Whether a failed task stays failed; one that was only blocked comes back when its dependencies are completed."""
+    if not task.given_up:
+        return False
+    if not task.blocked_only or task.attempts >= task.max_attempts:
+        return True
+    known = state.by_id
+    return not all(need in known and known[need].status == "completed" for need in task.depends_on or [])
+
+
+def _unreachable(state: State) -> set[str]:
+    """Tasks in a circle, tasks that failed for good, and all that need one of them."""
+    needs = _needs(state)
+    lost = {task.id for task in state.tasks if _over(state, task)}
+    lost.update(item for path in graph.cycles(needs) for item in path)
+    return lost | graph.blocked(needs, lost).keys()
+
+
+def counts(state: State) -> dict[str, int]:
+    """Tasks by status, and ``total``; a status that nobody has is not named."""
+    found: dict[str, int] = {}
+    for task in state.tasks:
+        status = task.raw.get("status") or "pending"
+        name = status if isinstance(status, str) else "pending"
+        found[name] = found.get(name, 0) + 1
+    return {**dict(sorted(found.items())), "total": len(state.tasks)}
+
+
+def stats(state: State) -> dict[str, int]:
+    """The numbers of a STATS line; a task in progress counts as pending."""
+    found = counts(state)
+    done, failed, total = found.get("completed", 0), found.get("failed", 0), found["total"]
+    return {
+        "tasks_total": total,
+        "completed": done,
+        "failed": failed,
+        "pending": total - done - failed,
+        "blocked": blocked_count(state),
+        "attempts_total": sum(task.attempts for task in state.tasks),
+        "checkpoints": sum(len(task.checkpoints) for task in state.tasks),
+    }
+
+
+def blocked_count(state: State) -> int:
+    """Pending tasks that need, however indirectly, one that failed for good."""
+    lost = {task.id for task in state.tasks if task.given_up}
+    if not lost:
+        return 0
+    return sum(state.by_id[item].status == "pending" for item in graph.blocked(_needs(state), lost))
+
+
+def signature(state: State) -> str:
+    """Changes with every step of progress: status, attempts, and up to 50 checkpoints of an attempt of any task."""
+    from hashlib import blake2b
+
+    found = blake2b(digest_size=16)
+    for task in state.tasks:
+        raw = task.raw
+        steps = raw.get("checkpoints")
+        count = min(len(task.checkpoints_of_attempt), lifecycle.MAX_CHECKPOINTS) if steps else 0
+        line = f"{raw.get('id')}\0{raw.get('status')}\0{raw.get('attempts')}\0{count}\n"
+        found.update(line.encode("utf-8", "surrogatepass"))
+    return found.hexdigest()
