@@ -13,7 +13,7 @@ import pytest
 from agent_harness.errors import Refused
 from agent_harness.kernel import owner
 from agent_harness.kernel.git import GitFailed
-from agent_harness.verification.workspace import Overlay, in_place, workspace
+from agent_harness.verification.workspace import Overlay, clear_leftovers, in_place, remove, workspace
 
 from .sample import Repo
 
@@ -130,6 +130,26 @@ def test_a_killed_harness_leaves_nothing_for_long(repo: Repo) -> None:
     assert len(places()) == 1
     with workspace(repo.client, repo.base):
         assert len(places()) == 1
+    assert places() == []
+
+
+@pytest.mark.parametrize("left", ["nothing in it", "a record torn in two", "a removal cut short"])
+def test_a_folder_without_a_whole_record_goes_with_the_process_in_its_name(repo: Repo, left: str) -> None:
+    code = (
+        "import os, signal, sys\nfrom agent_harness.kernel.git import Git\n"
+        "from agent_harness.verification.workspace import workspace\n"
+        "with workspace(Git(sys.argv[1]), sys.argv[2]) as space:\n"
+        "    print(space.private, flush=True)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    words = [sys.executable, "-c", code, str(repo.root), repo.base]
+    folder = Path(subprocess.run(words, check=False, capture_output=True, text=True).stdout.strip())
+    assert folder.is_dir()
+    record = folder / "owner.json"
+    record.write_text(record.read_text()[:20]) if left.startswith("a record") else record.unlink()
+    if left == "nothing in it":
+        remove(folder)
+        folder.mkdir()
+    assert clear_leftovers(repo.root) == 1
     assert places() == []
 
 

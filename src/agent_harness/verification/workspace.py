@@ -9,6 +9,7 @@ Overlays are made of git objects before anything is written, so that a link in a
 are empty folders, as after a plain clone. Compiled Python files of a commit are left out.
 """
 
+import hashlib
 import json
 import os
 import secrets
@@ -17,7 +18,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,8 @@ _OWNER = "owner.json"
 _STOPPER = "pytest.ini"  # above the checkout: where pytest, looking upwards for settings, finds none of anybody else
 _CHECKOUT_SECONDS = 600.0
 _FORGOTTEN_SECONDS = 86400.0
+_REMOVALS = 5  # tries: what a dead harness had running may write until it is ended too
+_REMOVAL_PAUSE_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +118,11 @@ def _folder(git: Git) -> Iterator[Path]:
     """A new folder of ours with our name in it, gone afterwards."""
     place = _place(Path(git.top()))
     prune(place)
-    folder = place / f"{os.getpid()}-{secrets.token_hex(8)}"
+    own = owner.current()
+    folder = place / f"{_name_of(own)}-{secrets.token_hex(8)}"
     try:
         folder.mkdir(mode=0o700)
-        (folder / _OWNER).write_text(json.dumps(owner.current().as_record()))
+        (folder / _OWNER).write_text(json.dumps(own.as_record()))
         yield folder
     except OSError as error:
         raise Refused(f"the checkout cannot be used: {error}", hint=f"look at the disk of {place}") from None
@@ -128,15 +132,10 @@ def _folder(git: Git) -> Iterator[Path]:
 
 def _place(top: Path) -> Path:
     """The folder for checkouts: in the user's cache, else in the folder for temporary files; never below ``top``."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
-    uid = os.getuid()
-    for base in (Path(cache, "agent-harness"), Path(tempfile.gettempdir(), f"agent-harness-{uid}")):
-        place = base / "worktrees"
-        if not place.is_absolute() or Path(os.path.realpath(place)).is_relative_to(os.path.realpath(top)):
-            continue
+    for place in _places(top):
         try:
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if base.stat().st_uid == uid and os.access(place, os.W_OK | os.X_OK):
+            if place.parent.stat().st_uid == os.getuid() and os.access(place, os.W_OK | os.X_OK):
                 return place
         except OSError:
             continue
@@ -146,21 +145,67 @@ def _place(top: Path) -> Path:
     )
 
 
-def prune(place: Path) -> None:
-    """Removes the checkouts of harnesses that are provably gone."""
-    for folder in place.iterdir():
-        if not folder.is_symlink() and folder.is_dir() and _abandoned(folder):
-            remove(folder)
+def _places(top: Path) -> list[Path]:
+    """Where checkouts may lie, the best place first."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    bases = (Path(cache, "agent-harness"), Path(tempfile.gettempdir(), f"agent-harness-{os.getuid()}"))
+    found = [base / "worktrees" for base in bases]
+    real = os.path.realpath(top)
+    return [place for place in found if place.is_absolute() and not Path(os.path.realpath(place)).is_relative_to(real)]
+
+
+def clear_leftovers(top: Path) -> int:
+    """Removes the checkouts that dead harnesses left, wherever they may lie; how many. Costs one listing of a folder.
+
+    For the start of a command that may need no checkout itself.
+    """
+    removed = 0
+    for place in _places(top):
+        try:
+            if place.parent.stat().st_uid == os.getuid():
+                removed += prune(place)
+        except OSError:
+            continue
+    return removed
+
+
+def prune(place: Path) -> int:
+    """Removes the checkouts of harnesses that are provably gone; how many."""
+    dead = [folder for folder in place.iterdir() if not folder.is_symlink() and folder.is_dir() and _abandoned(folder)]
+    for folder in dead:
+        remove(folder)
+    return len(dead)
 
 
 def _abandoned(folder: Path) -> bool:
-    """The owner is dead; without a record of an owner, a day has passed."""
+    """The owner is dead, by its record or by the name of the folder; where neither is of use, a day has passed."""
     try:
         found = owner.Owner.from_record(json.loads((folder / _OWNER).read_text()))
     except (OSError, ValueError):
         found = None
     if found is not None:
         return owner.state(found) == "dead"
+    return _named_after_the_dead(folder.name) or _forgotten(folder)
+
+
+def _name_of(process: owner.Owner) -> str:
+    """Says whose a folder is before anything is in it, and when nothing else is left of it."""
+    machine = hashlib.sha256(f"{process.host}\0{process.boot_id}".encode()).hexdigest()[:12]
+    return f"{process.pid}-{process.start_time}-{machine}"
+
+
+def _named_after_the_dead(name: str) -> bool:
+    """The process in the name was of this machine and this boot, and is no more."""
+    mine = _name_of(owner.current()).rpartition("-")[2]
+    process, _, _ = name.rpartition("-")
+    pid, _, rest = process.partition("-")
+    if not pid.isdecimal() or rest.rpartition("-")[2] != mine:
+        return False
+    found = owner.of(int(pid))
+    return found is None or _name_of(found) != process
+
+
+def _forgotten(folder: Path) -> bool:
     try:
         return time.time() - folder.stat().st_mtime > _FORGOTTEN_SECONDS
     except OSError:
@@ -168,17 +213,45 @@ def _abandoned(folder: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Removes a folder of ours, also what tests made unreadable; links are not followed."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Removes a folder of ours, also what tests made unreadable; links are not followed.
+
+    The owner's record goes last: a removal that is interrupted is taken up by the next harness.
+    """
+    for number in range(_REMOVALS):
+        if number:
+            time.sleep(_REMOVAL_PAUSE_SECONDS)
+        if _emptied(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+
+
+def _emptied(folder: Path) -> bool:
+    """Whether nothing but the record of the owner is left in the folder."""
     if not folder.exists():
-        return
-    folder.chmod(stat.S_IRWXU)
-    for path, names, _ in os.walk(folder):
-        for name in names:
-            inner = Path(path, name)
-            if not inner.is_symlink():
-                inner.chmod(stat.S_IRWXU)
-    shutil.rmtree(folder, ignore_errors=True)
+        return True
+    _open(folder)
+    for entry in list(folder.iterdir()):
+        if entry.name == _OWNER:
+            continue
+        if entry.is_symlink() or not entry.is_dir():
+            entry.unlink(missing_ok=True)
+            continue
+        shutil.rmtree(entry, ignore_errors=True)
+        if entry.exists():
+            _open(entry)
+            for path, names, _ in os.walk(entry):
+                for name in names:
+                    _open(Path(path, name))
+            shutil.rmtree(entry, ignore_errors=True)
+    return all(entry.name == _OWNER for entry in folder.iterdir())
+
+
+def _open(folder: Path) -> None:
+    """Gives us every permission in a folder; a link, or what is gone by now, is left alone."""
+    with suppress(OSError):
+        if not folder.is_symlink():
+            folder.chmod(stat.S_IRWXU)
 
 
 def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay]) -> None:

@@ -39,6 +39,7 @@ from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.project import Project, Say, silent
 from agent_harness.protocols.features.result import Result
 from agent_harness.protocols.features.start import Start, begin, prepare
+from agent_harness.verification.workspace import clear_leftovers
 
 Record = dict[str, Any]
 
@@ -79,6 +80,7 @@ class FeatureProject:
         agent = self._agent(agent_spec)
         results: list[Result] = []
         with self._lock(), interruption.watched() as stop:
+            clear_leftovers(project.root)
             recovered = recover.recover(project)
             proofs.check(project)
             verified_tree: str | None = None
@@ -229,6 +231,7 @@ class FeatureProject:
         """Runs one feature's tests on a clean checkout of what is in the work tree; flips nothing (UAH-051)."""
         project = self._project
         project.require_initialised()
+        clear_leftovers(project.root)
         document = self._valid_features()
         feature = records.feature_by_id(document, feature_id)
         if feature is None:
