@@ -63,11 +63,14 @@ def read_bytes(path: AnyPath) -> bytes:
     return content
 
 
-def read_json(path: AnyPath) -> dict[str, Any]:
-    """The JSON object in a file, numbers in their own spelling. ``FileNotFoundError``, ``StateDamaged`` as above."""
+def read_json(path: AnyPath, *, exact: bool = True) -> dict[str, Any]:
+    """The JSON object in a file, numbers in their own spelling. ``FileNotFoundError``, ``StateDamaged`` as above.
+
+    ``exact=False`` is for looking only (``jsontext.loads``).
+    """
     content = read_bytes(path)
     try:
-        return _json_object(content)
+        return _json_object(content, exact=exact)
     except ValueError as error:
         raise _damaged(path, str(error)) from None
 
@@ -172,8 +175,8 @@ def _damaged(path: AnyPath, why: str) -> StateDamaged:
     return StateDamaged(f"{os.fspath(path)} is damaged: {why}", hint=hint)
 
 
-def _json_object(content: bytes) -> dict[str, Any]:
-    value = jsontext.loads(content)
+def _json_object(content: bytes, *, exact: bool = True) -> dict[str, Any]:
+    value = jsontext.loads(content, exact=exact)
     if not isinstance(value, dict):
         raise ValueError("it holds no JSON object")
     return value

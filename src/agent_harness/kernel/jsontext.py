@@ -35,15 +35,19 @@ class Spelled(float):
         return (self.text,)
 
 
-def loads(text: str | bytes) -> Any:
-    """The value of a JSON text; ``ValueError`` with one clear line when it is damaged in any way."""
+def loads(text: str | bytes, *, exact: bool = True) -> Any:
+    """The value of a JSON text; ``ValueError`` with one clear line when it is damaged in any way.
+
+    ``exact=False`` is for looking only, at half the cost: numbers are as Python has them, the last of two members with
+    one name wins, and only what the interpreter cannot nest is too deep. Such a value must not be written.
+    """
     if isinstance(text, bytes):
         text = _decoded(text)
     text = text.removeprefix("\ufeff").rstrip(_BLANKS)
     if not text:
         raise ValueError("it is empty")
     try:
-        value, end = _scanned(text, len(text) - len(text.lstrip(_BLANKS)))
+        value, end = _scanned(_Rules if exact else _Glance, text, len(text) - len(text.lstrip(_BLANKS)))
     except StopIteration as at:
         raise ValueError(f"no JSON value at {_place(text, at.value)}") from None
     except RecursionError:
@@ -51,6 +55,8 @@ def loads(text: str | bytes) -> Any:
     if end != len(text):
         end = len(text) - len(text[end:].lstrip(_BLANKS))
         raise ValueError(f"more than one JSON value: the second at {_place(text, end)}")
+    if not exact:
+        return value
     if not _within_depth(value):
         raise ValueError(f"it nests deeper than {MAX_DEPTH} levels")
     if "\\ud" in text or "\\uD" in text:
@@ -146,26 +152,39 @@ class _Rules:
     parse_constant = staticmethod(_constant)
 
 
-def _scanner() -> Callable[[str, int], tuple[Any, int]]:
+class _Glance(_Rules):
+    """The same for a value that is only looked at."""
+
+    object_pairs_hook: None = None  # type: ignore[assignment]  # the scanner makes dictionaries by itself
+    parse_float = float  # type: ignore[assignment]  # it knows this type and calls nothing
+    parse_int = int  # type: ignore[assignment]
+
+
+def _scanner(rules: type[_Rules]) -> Callable[[str, int], tuple[Any, int]]:
     try:
         from _json import make_scanner
 
-        return make_scanner(_Rules)  # type: ignore[arg-type]  # anything with these attributes will do
+        return make_scanner(rules)  # type: ignore[arg-type]  # anything with these attributes will do
     except (ImportError, AttributeError, TypeError):  # another interpreter, or a later one
         from json import JSONDecoder
 
-        own = JSONDecoder(object_pairs_hook=_object, parse_float=_real, parse_int=_whole, parse_constant=_constant)
+        own = JSONDecoder(
+            object_pairs_hook=rules.object_pairs_hook,
+            parse_float=rules.parse_float,
+            parse_int=rules.parse_int,
+            parse_constant=_constant,
+        )
         return own.scan_once  # type: ignore[missing-attribute]  # there since Python 2.6, not in the stubs
 
 
-def _scanned(text: str, start: int) -> tuple[Any, int]:
+def _scanned(rules: type[_Rules], text: str, start: int) -> tuple[Any, int]:
     """The value at ``start`` and where it ends. The C scanner finds the class of its errors only once it is loaded."""
     try:
-        return _scanner()(text, start)
+        return _scanner(rules)(text, start)
     except SystemError:
         import json.decoder  # noqa: F401
 
-        return _scanner()(text, start)
+        return _scanner(rules)(text, start)
 
 
 def _quoter() -> Callable[[str], str]:

@@ -87,7 +87,8 @@ def next_task(state: State, failure_time: FailureTime | None = None) -> Task | N
     """The first of ``eligible``, without sorting the rest."""
     fresh, again = _candidates(state)
     if fresh:
-        return min(fresh, key=_urgency)
+        best = min(task.rank for task in fresh)
+        return min((task for task in fresh if task.rank == best), key=_urgency)
     return eligible(state, failure_time)[0] if again else None
 
 
@@ -101,15 +102,20 @@ def _failed_at(task: Task, failure_time: FailureTime | None) -> float:
 
 
 def _candidates(state: State) -> tuple[list[Task], list[Task]]:
+    """Tasks whose dependencies are all completed: the pending ones, and the failed ones with attempts left.
+
+    Hooks ask this on every turn, so the common shapes of a member are looked at first.
+    """
     done = {task.raw.get("id") for task in state.tasks if task.raw.get("status") == "completed"}
     wrong = _ambiguous(state)
-    fresh, again = [], []
+    fresh: list[Task] = []
+    again: list[Task] = []
     for task in state.tasks:
-        status = task.status
-        if status not in ("pending", "failed") or not task.id or task.id in wrong:
+        raw = task.raw
+        status = raw.get("status") or "pending"
+        if status not in ("pending", "failed") or (raw.get("depends_on") and not _are_done(task, done)):
             continue
-        needs = task.depends_on
-        if needs is None or not all(need in done for need in needs):
+        if not task.id or task.id in wrong or task.depends_on is None:
             continue
         if status == "pending":
             fresh.append(task)
@@ -118,9 +124,17 @@ def _candidates(state: State) -> tuple[list[Task], list[Task]]:
     return fresh, again
 
 
+def _are_done(task: Task, done: set[object]) -> bool:
+    needs = task.raw["depends_on"]
+    if not isinstance(needs, list):
+        return False
+    return all(isinstance(need, str) and need in done for need in needs)
+
+
 def _ambiguous(state: State) -> set[str]:
     """Ids that more than one task has."""
-    if len(state.by_id) == len(state.tasks):
+    ids = [task.raw.get("id") for task in state.tasks]
+    if all(isinstance(each, str) for each in ids) and len({*ids}) == len(ids):
         return set()
     seen: set[str] = set()
     return {task.id for task in state.tasks if task.id in seen or seen.add(task.id)}  # type: ignore[func-returns-value]
@@ -136,11 +150,14 @@ def work_left(state: State) -> bool:
 
     Work that waits for a person, such as a task with an unknown dependency, is left too. Source: ``tasklist.md`` 6.5.
     """
+    statuses = {task.status for task in state.tasks}
+    if statuses <= {"completed"}:
+        return False
+    if "in_progress" in statuses:
+        return True
     open_ones = [task for task in state.tasks if task.status != "completed" and not _over(state, task)]
     if not open_ones:
         return False
-    if any(task.status == "in_progress" for task in open_ones):
-        return True
     dead = _unreachable(state)
     return any(task.id not in dead for task in open_ones)
 
@@ -200,11 +217,9 @@ def signature(state: State) -> str:
     """Changes with every step of progress: status, attempts, and up to 50 checkpoints of an attempt of any task."""
     from hashlib import blake2b
 
-    found = blake2b(digest_size=16)
+    lines = []
     for task in state.tasks:
         raw = task.raw
-        steps = raw.get("checkpoints")
-        count = min(len(task.checkpoints_of_attempt), lifecycle.MAX_CHECKPOINTS) if steps else 0
-        line = f"{raw.get('id')}\0{raw.get('status')}\0{raw.get('attempts')}\0{count}\n"
-        found.update(line.encode("utf-8", "surrogatepass"))
-    return found.hexdigest()
+        steps = min(len(task.checkpoints_of_attempt), lifecycle.MAX_CHECKPOINTS) if raw.get("checkpoints") else 0
+        lines.append(f"{raw.get('id')}\0{raw.get('status')}\0{raw.get('attempts')}\0{steps}")
+    return blake2b("\n".join(lines).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -35,12 +35,12 @@ class _EditedMeanwhile(Exception):
 
 def read(layout: Layout) -> records.State:
     """The state as it is now, old or new but never half; takes no lock. ``StateDamaged`` also when it is missing."""
-    return records.State(_load(layout))
+    return records.State(_load(layout, exact=False))
 
 
-def _load(layout: Layout) -> dict[str, Any]:
+def _load(layout: Layout, *, exact: bool) -> dict[str, Any]:
     try:
-        return files.read_json(layout.tasks)
+        return files.read_json(layout.tasks, exact=exact)
     except FileNotFoundError:
         raise StateDamaged("harness-tasks.json is missing", hint=_way_out(layout)) from None
     except StateDamaged as error:
@@ -133,7 +133,7 @@ class TaskStore:
 
     def _change(self, act: Callable[[Change], T], lock: Lock) -> T:
         stamp = _stamp(self.layout.tasks)
-        state = records.State(_load(self.layout))
+        state = records.State(_load(self.layout, exact=True))
         if state.version > records.VERSION:
             raise ConfigurationError(
                 f"harness-tasks.json has version {state.version}; this harness writes version {records.VERSION}",
