@@ -30,7 +30,16 @@ MOVES: dict[tuple[str, str], str] = {
 }
 """(status, move) -> status; every other move is refused."""
 
-CLAIM_FIELDS = ("claimed_by", "claimed_at", "lease_expires_at", "lease_seconds", "claim_token")
+CLAIM_FIELDS = (
+    "claimed_by",
+    "claimed_at",
+    "claimed_process",
+    "claimed_session",
+    "lease_expires_at",
+    "lease_seconds",
+    "claim_token",
+    "worktree",
+)
 MAX_CHECKPOINTS = 50
 """So many checkpoints of one attempt count as progress (6.3)."""
 
@@ -143,5 +152,7 @@ def _note(task: Task, category: str, message: str) -> None:
 def _let_go(task: Task) -> None:
     """Forgets the claim, but for its token: the owner may ask again what became of it."""
     task.raw["last_claim_token"] = task.claim_token
+    task.raw["last_owner"] = task.claimed_by
+    task.raw["last_session"] = task.raw.get("claimed_session")
     for name in CLAIM_FIELDS:
         task.raw.pop(name, None)

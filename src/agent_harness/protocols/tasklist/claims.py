@@ -1,0 +1,290 @@
+"""Claiming a task, holding on to it, and telling how far it is. Source: ``tasklist.md`` 7, 10.
+
+The claim is the gate: under one lock the list is checked, expired claims are taken back, hopeless tasks are failed, the
+next task is chosen and given away, in one write.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from agent_harness.errors import Busy, HarnessError, LimitReached, NothingEligible, PersonNeeded, Refused, UsageError
+from agent_harness.kernel import lease
+from agent_harness.protocols.tasklist import expiry, lifecycle, preparing, progress, selection, sessionlease
+from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any
+
+    from agent_harness.protocols.tasklist.records import State, Task
+    from agent_harness.protocols.tasklist.store import Change
+    from agent_harness.protocols.tasklist.worker import Worker
+
+    Record = dict[str, Any]
+
+__all__ = ["claim", "gate", "preview", "refuse_rest"]
+
+_GUESSES = 3
+"""So many ways back are prepared outside of the lock; then one is prepared under it, however long it takes."""
+
+
+class _OtherTask(Exception):
+    """Somebody else took the task for which a way back was prepared."""
+
+
+class _Wish:
+    """What one call of ``claim`` asks for, and the way back that was prepared for it."""
+
+    __slots__ = ("dirty", "prepared", "seconds", "task_id", "worker")
+
+    def __init__(self, worker: Worker, task_id: str | None, seconds: float, dirty: str) -> None:
+        self.worker = worker
+        self.task_id = task_id
+        self.seconds = seconds
+        self.dirty = dirty
+        self.prepared: Record | None = None
+
+    def drop(self) -> None:
+        """Gives up the way back."""
+        if self.prepared:
+            preparing.drop(self.worker, self.prepared)
+
+
+def claim(
+    worker: Worker,
+    task_id: str | None = None,
+    *,
+    lease_seconds: float = DEFAULT_LEASE_SECONDS,
+    dirty: str = "remember",
+) -> Record:
+    """Gives the worker the next task, or the one it names, or the one that it already holds.
+
+    ``NothingEligible``, ``Busy`` (another session, paused, an interrupted task that the agent must judge),
+    ``PersonNeeded`` (halt), ``LimitReached``, ``Refused`` (two workers in one work tree), ``UnsafeTree``.
+    """
+    preparing.recover_first(worker)
+    wish = _Wish(worker, task_id, lease_seconds, dirty)
+    for number in range(_GUESSES + 1):
+        wish.prepared = _prepare(wish) if number < _GUESSES else None
+        try:
+            won = worker.store.change(lambda change: _claim(change, wish))
+        except _OtherTask:
+            wish.drop()
+            continue
+        except BaseException:
+            wish.drop()
+            raise
+        if wish.prepared and won.get("base_ref") != wish.prepared["ref"]:
+            wish.drop()
+        if "nothing" in won:
+            raise NothingEligible(won["nothing"], hint="harness status", work_left=won["work_left"])
+        return won
+    raise Busy("other workers took every task that was looked at", hint="harness task claim")
+
+
+def _prepare(wish: _Wish) -> Record | None:
+    """A way back for the task that will probably be claimed; ``None`` outside of git, or when none will be."""
+    worker = wish.worker
+    if not worker.git:
+        return None
+    state, now = worker.store.read(), worker.store.now()
+    try:
+        task = worker.find(state, wish.task_id) if wish.task_id else preview(worker, state, now)
+    except HarnessError:
+        return None  # the claim itself says what is wrong
+    if task.status not in ("pending", "failed"):
+        return None
+    return preparing.baseline(worker, task, wish.dirty)
+
+
+def preview(worker: Worker, state: State, now: datetime) -> Task:
+    """What ``claim`` would give; changes nothing. Raises as ``claim`` does."""
+    state = type(state)(copy.deepcopy(state.raw))
+    gate(worker, state, now)
+    held = _held(worker, state, now)
+    if held:
+        return held
+    for task in expiry.expired(state, now):
+        lifecycle.reap(task, now)
+    selection.settle(state, now)
+    task = selection.next_task(state, lambda each: progress.last_error_time(worker.layout, each))
+    if task is None:
+        raise NothingEligible(_why_nothing(state), hint="harness status", work_left=selection.work_left(state))
+    return task
+
+
+def gate(worker: Worker, state: State, now: datetime) -> None:
+    """Raises while this worker may not claim anything at all."""
+    refuse_rest(worker, state)
+    if state.sessions_used_up:
+        raise LimitReached(
+            f"max_sessions is reached ({state.session_count} of {state.max_sessions})",
+            hint="harness status; a person may raise session_config.max_sessions",
+        )
+    if state.concurrent and not worker.id:
+        raise UsageError("missing HARNESS_WORKER_ID", hint="export HARNESS_WORKER_ID=a-name-that-stays-the-same")
+    sessionlease.refuse_other(state, worker, now)
+    done = _outcomes(worker, state)
+    if 0 < state.max_tasks <= done and state.session_count:
+        raise LimitReached(
+            f"max_tasks_per_session is reached ({done} of {state.max_tasks})", hint="harness session end"
+        )
+
+
+def refuse_rest(worker: Worker, state: State) -> None:
+    """``PersonNeeded`` while the list is halted, ``Busy`` while a person has paused it."""
+    if halt := state.halt:
+        said = f"{halt.get('category')}: {halt.get('message')}"
+        raise PersonNeeded(f"halted by {said}", hint="mend it, then: harness resume", halt=halt)
+    if worker.store.paused():
+        raise Busy("a person has paused the work", hint="harness resume")
+
+
+def _outcomes(worker: Worker, state: State) -> int:
+    """Attempts that ended in this session; in concurrent mode, those of this worker."""
+    if not state.max_tasks:
+        return 0
+    if not state.concurrent:
+        return progress.outcomes(worker.layout, state.session_count)
+    mine = (worker.owner, state.session_count)
+    return sum((task.raw.get("last_owner"), task.raw.get("last_session")) == mine for task in state.tasks)
+
+
+def _claim(change: Change, wish: _Wish) -> Record:
+    state, now, worker = change.state, change.now, wish.worker
+    gate(worker, state, now)
+    sessionlease.keep(state, worker, now)
+    held = _held(worker, state, now)
+    if held and wish.task_id in (None, held.id):
+        lifecycle.renew(held, now, wish.seconds)
+        change.touch()
+        return _answer(held, resumed=True)
+    _refuse_others(worker, state, now)
+    _take_back(change)
+    task = _chosen(worker, state, wish.task_id)
+    if task is None:
+        return {"nothing": _why_nothing(state), "work_left": selection.work_left(state)}
+    prepared = wish.prepared
+    if prepared and (prepared["task"], prepared["attempt"]) != (task.id, task.attempts + 1):
+        raise _OtherTask
+    if prepared is None and worker.git:
+        prepared = preparing.baseline(worker, task, wish.dirty)
+    _give(change, wish, task, prepared)
+    return _answer(task, resumed=False)
+
+
+def _held(worker: Worker, state: State, now: datetime) -> Task | None:
+    """The task in progress that is this worker's, with a lease that stands."""
+    for task in selection.in_progress(state):
+        held = task.lease
+        if task.claimed_by == worker.owner and held and not lease.expired(held, now):
+            return task
+    return None
+
+
+def _refuse_others(worker: Worker, state: State, now: datetime) -> None:
+    """One work tree has one worker; an exclusive list has one, wherever it is."""
+    for task in selection.in_progress(state):
+        if not expiry.is_live(task, state, now) or task.claimed_by == worker.owner:
+            continue
+        if not state.concurrent:
+            raise Busy(
+                f"{task.id} is in progress by {task.claimed_by}",
+                hint="wait, or: harness session start --take-over",
+                owner=task.claimed_by,
+            )
+        if task.raw.get("worktree") == worker.tree:
+            refused = Refused(
+                f"{task.claimed_by} works on {task.id} in this same work tree ({worker.tree})",
+                hint="git worktree add ../another-folder, and claim there",
+                owner=task.claimed_by,
+            )
+            refused.code = "worktree_shared"
+            raise refused
+
+
+def _take_back(change: Change) -> None:
+    expiry.reap(change)
+    for marked in selection.settle(change.state, change.now):
+        session = change.state.session_count
+        name = marked.task.id
+        change.log(
+            progress.entry("ERROR", session, at=change.now, task=name, category="DEPENDENCY", text=marked.message)
+        )
+        change.touch()
+
+
+def _chosen(worker: Worker, state: State, task_id: str | None) -> Task | None:
+    def failed_at(each: str) -> datetime | None:
+        return progress.last_error_time(worker.layout, each)
+
+    if task_id is None:
+        return selection.next_task(state, failed_at)
+    task = worker.find(state, task_id)
+    if task not in selection.eligible(state, failed_at):
+        raise NothingEligible(f"{task_id} cannot be claimed: {_why_not(state, task)}", hint="harness task next")
+    return task
+
+
+def _why_not(state: State, task: Task) -> str:
+    wrong = next((each.message for each in state.findings() if each.task_id == task.id), None)
+    if wrong:
+        return wrong
+    waits = [need for need in task.depends_on or [] if state.by_id[need].status != "completed"]
+    if waits and task.status in ("pending", "failed"):
+        return f"it waits for {', '.join(waits[:3])}"
+    return f"it is {task.status}" + (" for good" if task.given_up else "")
+
+
+def _why_nothing(state: State) -> str:
+    found = selection.counts(state)
+    if not state.tasks:
+        return "there are no tasks yet"
+    if not selection.work_left(state):
+        failed = found.get("failed", 0)
+        return "every task is completed" if not failed else f"nothing is left to do: {failed} failed for good"
+    if found.get("in_progress"):
+        return f"nothing can be claimed now: {found['in_progress']} in progress by others"
+    wrong = state.findings()
+    return f"nothing can be claimed: {wrong[0].message}" if wrong else "nothing can be claimed now"
+
+
+def _give(change: Change, wish: _Wish, task: Task, prepared: Record | None) -> None:
+    worker = wish.worker
+    lifecycle.start(
+        task,
+        owner=worker.owner,
+        token=lease.new_token(),
+        at=change.now,
+        lease_seconds=wish.seconds,
+        head=prepared["head"] if prepared else None,
+        branch=prepared["branch"] if prepared else None,
+        base_ref=prepared["ref"] if prepared else None,
+    )
+    task.raw["worktree"] = worker.tree
+    task.raw["claimed_session"] = change.state.session_count
+    task.raw["claimed_process"] = worker.process.as_record() if worker.process else None
+    if prepared:
+        worker.keep_claim_record(task.id, prepared)
+    base = task.started_at_commit
+    text = f"{task.title} (base={base[:7] if base else 'none'})"
+    change.log(progress.entry("Starting", change.state.session_count, at=change.now, task=task.id, text=text))
+    change.touch()
+
+
+def _answer(task: Task, *, resumed: bool) -> Record:
+    raw = task.raw
+    return {
+        "task": copy.deepcopy(raw),
+        "task_id": task.id,
+        "title": task.title,
+        "token": task.claim_token,
+        "attempt": task.attempts + 1,
+        "base": task.started_at_commit,
+        "base_ref": task.base_ref,
+        "lease_expires_at": raw.get("lease_expires_at"),
+        "worker_id": task.claimed_by,
+        "resumed": resumed,
+    }
