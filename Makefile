@@ -30,7 +30,8 @@ test: setup ## run the whole default suite
 test-slow: setup ## run the long tests: many random states, many kills
 	@sh scripts/marked.sh slow $(PYTEST) $(ARGS)
 
-test-clients: setup ## run the tests that drive real agent clients
+test-clients: setup ## run the tests that drive real agent clients, pinned; fetches them once, 350 MB, through npm
+	@$(BIN)/python scripts/clients.py
 	@sh scripts/marked.sh client $(PYTEST) $(ARGS)
 
 check: setup ## lint, format, types, import direction, generated docs, and what must not be in the tree
@@ -51,5 +52,5 @@ requirements: setup ## compile requirements/*.txt from pyproject.toml again (nee
 	$(BIN)/python scripts/requirements.py
 
 clean: ## remove .venv, caches and build results
-	rm -rf .venv .make build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .make .clients build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +

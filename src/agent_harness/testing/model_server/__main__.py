@@ -1,0 +1,50 @@
+"""``python -m agent_harness.testing.model_server [--port N] --scripts FILE [--log FILE]``: serves until interrupted.
+
+Prints its address on the first line. Exit status: 0 after Ctrl-C or SIGTERM, 2 for a wrong script, 4 for a taken port.
+"""
+
+import argparse
+import signal
+import sys
+import threading
+
+from agent_harness.errors import HarnessError, Refused
+from agent_harness.testing.model_server import ModelServer
+
+
+def main() -> int:
+    """Serves; the exit status."""
+    options = _options()
+    try:
+        server = _listening(options)
+    except HarnessError as error:
+        sys.stderr.write(f"{error.message}\n{error.hint or ''}\n")
+        return error.exit_code
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: threading.Thread(target=server.close).start())
+    sys.stdout.write(f"model server on {server.url}\n")
+    sys.stdout.flush()
+    server.run()
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m agent_harness.testing.model_server",
+        description="A model server on this machine that plays scripts (docs/model-server.md).",
+    )
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="0, the default, takes a free one")
+    parser.add_argument("--scripts", required=True, metavar="FILE", help="JSON; read anew for each request")
+    parser.add_argument("--log", metavar="FILE", help="one JSON object a request is appended, keys masked")
+    return parser.parse_args()
+
+
+def _listening(options: argparse.Namespace) -> ModelServer:
+    try:
+        return ModelServer(options.scripts, port=options.port, log=options.log)
+    except (OSError, OverflowError) as error:
+        raise Refused(f"port {options.port} cannot be taken: {error}", hint="take a free one: --port 0") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

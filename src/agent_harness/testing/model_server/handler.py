@@ -1,0 +1,245 @@
+"""One HTTP request to the model server: read, recorded, and answered as the script says."""
+
+import gzip
+import hashlib
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from agent_harness.errors import UsageError
+from agent_harness.testing.model_server import anthropic_messages, openai_chat, openai_responses, trouble
+from agent_harness.testing.model_server.conversation import Answer, Event, Json, Turn, estimated_tokens, new_id
+from agent_harness.testing.model_server.filling import NotFound, fill
+from agent_harness.testing.model_server.reading import read_scripts
+from agent_harness.testing.model_server.record import RequestLog, masked
+from agent_harness.testing.model_server.script import Cue, Scripts, Step, choose
+
+__all__ = ["Handler", "Shared"]
+
+PROTOCOLS: Mapping[str, ModuleType] = {
+    "/messages": anthropic_messages,
+    "/responses": openai_responses,
+    "/chat/completions": openai_chat,
+}
+MODELS = ("claude-opus-4-8", "claude-sonnet-4-6", "claude-haiku-4-5", "gpt-5.5", "scripted")
+LIMIT_BYTES = 64 * 1024 * 1024
+
+
+@dataclass
+class Shared:
+    """What all requests to one server have together."""
+
+    scripts: Mapping[str, Any] | str | Path
+    log: RequestLog
+    closing: threading.Event = field(default_factory=threading.Event)
+    refusals: Counter[str] = field(default_factory=Counter)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def read(self) -> Scripts:
+        """The scripts as they are now: a file may change while the server runs."""
+        return read_scripts(self.scripts)
+
+    def refused_before(self, key: str) -> int:
+        """How often this very request was refused by a script; counts it once more."""
+        with self.lock:
+            self.refusals[key] += 1
+            return self.refusals[key] - 1
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers model requests; refuses, and records, whatever a client asks of a proxy."""
+
+    protocol_version = "HTTP/1.1"
+    server_version = "agent-harness-model-server"
+    sys_version = ""
+    shared: Shared
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Nothing: the request log says it all."""
+
+    # ---- methods
+
+    def do_CONNECT(self) -> None:
+        """A client wants to leave this machine: recorded and refused."""
+        self._refuse_as_proxy()
+
+    def do_HEAD(self) -> None:
+        """Clients ask whether somebody is there."""
+        if not self._refused():
+            self._send(200, b"")
+
+    def do_GET(self) -> None:
+        """The models there are; nothing else can be read here."""
+        if self._refused():
+            return
+        self._record()
+        if self._place() in ("/v1/models", "/models"):
+            self._send_json(200, _models())
+        else:
+            self._send_error_body(404, f"there is nothing at {self._place()}")
+
+    def do_POST(self) -> None:
+        """A model call."""
+        if self._refused():
+            return
+        try:
+            self._call(self._body())
+        except (BrokenPipeError, ConnectionResetError):
+            self.shared.log.add(path=self.path, disconnected=True)
+            self.close_connection = True
+
+    # ---- a model call
+
+    def _call(self, body: Json | None) -> None:
+        place = self._place()
+        protocol = next((protocol for end, protocol in PROTOCOLS.items() if place.endswith(end)), None)
+        if body is None:
+            self._record()
+            self._send_error_body(400, "the body is no JSON object")
+        elif place.endswith("/messages/count_tokens"):
+            self._record(body=body)
+            self._send_json(200, {"input_tokens": estimated_tokens(body)})
+        elif protocol is None:
+            self._record(body=body)
+            self._send_error_body(404, f"there is nothing at {place}")
+        else:
+            self._play(protocol, body)
+
+    def _play(self, protocol: ModuleType, body: Json) -> None:
+        turns: list[Turn] = protocol.turns(body)
+        try:
+            cue = choose(self.shared.read(), turns)
+            step = fill(cue.step, turns, body)
+        except (NotFound, UsageError) as error:
+            self._record(body=body, problem=str(error))
+            self._send_error_body(400, f"scripted: {error}", protocol)
+            return
+        self._record(body=body, script=cue.script, step=cue.index)
+        self.shared.closing.wait(step.delay_seconds)
+        if step.error is not None and self._still_refused(cue, body):
+            self._send_trouble(protocol, step.error)
+        else:
+            self._send_answer(protocol.answer(body, step), step, stream=bool(body.get("stream")))
+
+    def _still_refused(self, cue: Cue, body: Json) -> bool:
+        if cue.step.times is None:
+            return True
+        said = {name: body.get(name) for name in ("messages", "input")}
+        key = json.dumps([self._place(), cue.script, cue.index, said], sort_keys=True, default=str)
+        return self.shared.refused_before(hashlib.sha256(key.encode()).hexdigest()) < cue.step.times
+
+    # ---- sending
+
+    def _send_answer(self, answer: Answer, step: Step, *, stream: bool) -> None:
+        if stream:
+            self._send_stream(answer, step)
+        elif step.cut:
+            self.close_connection = True
+        else:
+            self._send_json(200, answer.whole, {"request-id": new_id("req_")})
+
+    def _send_stream(self, answer: Answer, step: Step) -> None:
+        self.send_response(200)
+        for name, value in (("content-type", "text/event-stream"), ("request-id", new_id("req_"))):
+            self.send_header(name, value)
+        self.send_header("connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        events = answer.events[: len(answer.events) // 2] if step.cut else answer.events
+        for event in events:
+            self.wfile.write(_line(event))
+            self.wfile.flush()
+            self.shared.closing.wait(step.pace_seconds)
+
+    def _send_trouble(self, protocol: ModuleType, error: Mapping[str, Any]) -> None:
+        facts = trouble.reset_facts(error)
+        given = {str(name): str(value) for name, value in (error.get("headers") or {}).items()}
+        message = str(error.get("message", "scripted error"))
+        body = protocol.error(trouble.status_of(error), trouble.kind_of(error), message, facts)
+        self._send_json(trouble.status_of(error), body, {**trouble.reset_headers(facts), **given})
+
+    def _send_error_body(self, status: int, message: str, protocol: ModuleType = anthropic_messages) -> None:
+        self._send_json(status, protocol.error(status, trouble.kind_of({"status": status}), message, {}))
+
+    def _send_json(self, status: int, value: object, headers: Mapping[str, str] | None = None) -> None:
+        self._send(status, json.dumps(value).encode(), {"content-type": "application/json", **(headers or {})})
+
+    def _send(self, status: int, content: bytes, headers: Mapping[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {**(headers or {}), "content-length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    # ---- reading
+
+    def _place(self) -> str:
+        return self.path.partition("?")[0]
+
+    def _record(self, **facts: Any) -> None:
+        headers = masked(dict(self.headers.items()))
+        self.shared.log.add(method=self.command, path=self._place(), headers=headers, **facts)
+
+    def _refused(self) -> bool:
+        if self.path.startswith("/"):
+            return False
+        self._refuse_as_proxy()
+        return True
+
+    def _refuse_as_proxy(self) -> None:
+        self.shared.log.add(method=self.command, refused=self._place())
+        self.close_connection = True
+        self._send(502, b"this server is no way out\n", {"connection": "close"})
+
+    def _body(self) -> Json | None:
+        chunked = self.headers.get("transfer-encoding", "").lower() == "chunked"
+        try:
+            raw = _chunks(self.rfile.readline, self.rfile.read) if chunked else self.rfile.read(self._length())
+            if self.headers.get("content-encoding") == "gzip":
+                raw = gzip.decompress(raw)
+            value = json.loads(raw)
+        except (ValueError, OSError, EOFError, RecursionError):
+            self.close_connection = True
+            return None
+        return value if isinstance(value, dict) else None
+
+    def _length(self) -> int:
+        length = int(self.headers.get("content-length") or 0)
+        if not 0 <= length <= LIMIT_BYTES:
+            raise ValueError(f"{length} bytes are too many")
+        return length
+
+
+def _chunks(line: Callable[[], bytes], read: Callable[[int], bytes]) -> bytes:
+    whole = b""
+    while size := int(line().partition(b";")[0], 16):
+        whole += read(size)
+        line()
+        if len(whole) > LIMIT_BYTES:
+            raise ValueError("too long")
+    line()
+    return whole
+
+
+def _line(event: Event) -> bytes:
+    name, content = event
+    text = content if isinstance(content, str) else json.dumps(content)
+    return (f"event: {name}\n" if name else "").encode() + f"data: {text}\n\n".encode()
+
+
+def _models() -> Json:
+    made = {
+        "type": "model",
+        "object": "model",
+        "created_at": "2026-01-01T00:00:00Z",
+        "created": 1,
+        "owned_by": "scripts",
+    }
+    listed = [{**made, "id": name, "display_name": name} for name in MODELS]
+    return {"object": "list", "data": listed, "has_more": False, "first_id": MODELS[0], "last_id": MODELS[-1]}

@@ -1,0 +1,88 @@
+"""OpenAI Chat Completions: a conversation read, an answer written, whole and as events."""
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agent_harness.testing.model_server.conversation import (
+    Answer,
+    Event,
+    Json,
+    Turn,
+    estimated_tokens,
+    members,
+    new_id,
+    texts,
+)
+from agent_harness.testing.model_server.script import Step
+
+__all__ = ["answer", "error", "turns"]
+
+
+def turns(body: Mapping[str, Any]) -> list[Turn]:
+    """The messages of the user, the assistant and the tools, in order. Instructions are nobody's turn."""
+    return [turn for message in members(body, "messages") if (turn := _turn(message))]
+
+
+def _turn(message: Json) -> Turn | None:
+    said = texts(message.get("content"))
+    match message.get("role"):
+        case "assistant":
+            return Turn(True, said)
+        case "tool":
+            return Turn(False, output=said)
+        case "user":
+            return Turn(False, said)
+        case _:
+            return None
+
+
+def answer(body: Mapping[str, Any], step: Step) -> Answer:
+    """The completion that the step comes to. It has no place for thinking, which is left out."""
+    text = "".join(block["text"] for block in step.blocks if "text" in block)
+    calls = [_call(block) for block in step.blocks if "tool" in block]
+    finish = step.stop_reason or ("tool_calls" if calls else "stop")
+    message: Json = {"role": "assistant", "content": text or None}
+    if calls:
+        message["tool_calls"] = calls
+    usage = _usage(body, message, step.usage)
+    head = {"id": new_id("chatcmpl-"), "created": int(time.time()), "model": body.get("model")}
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    whole = {**head, "object": "chat.completion", "choices": [choice], "usage": usage}
+    return Answer(whole, list(_events(head, text, calls, finish, usage)))
+
+
+def error(status: int, kind: str, message: str, reset: Json) -> Json:
+    """The body of an error, with ``resets_at`` and ``resets_in_seconds`` when it is a limit that ends."""
+    return {"error": {"type": kind, "code": kind, "message": message, "param": None, **reset}}
+
+
+def _call(block: Json) -> Json:
+    called = {"name": block["tool"], "arguments": json.dumps(block.get("input", {}))}
+    return {"id": new_id("call_"), "type": "function", "function": called}
+
+
+def _usage(body: Mapping[str, Any], message: Json, given: Mapping[str, int]) -> Json:
+    cached = given.get("cached_tokens", 0)
+    taken = given.get("input_tokens", estimated_tokens(body)) + cached + given.get("cache_write_tokens", 0)
+    made = given.get("output_tokens", estimated_tokens(message))
+    details = {"cached_tokens": cached}
+    total = {"prompt_tokens": taken, "completion_tokens": made, "total_tokens": taken + made}
+    return {**total, "prompt_tokens_details": details}
+
+
+def _events(head: Json, text: str, calls: Sequence[Json], finish: str, usage: Json) -> Iterator[Event]:
+    def chunk(delta: Json, reason: str | None = None) -> Event:
+        choice = {"index": 0, "delta": delta, "finish_reason": reason}
+        return None, {**head, "object": "chat.completion.chunk", "choices": [choice]}
+
+    yield chunk({"role": "assistant", "content": ""})
+    for word in re.findall(r"\S+\s*|\s+", text):
+        yield chunk({"content": word})
+    for index, call in enumerate(calls):
+        yield chunk({"tool_calls": [{"index": index, **call}]})
+    yield chunk({}, finish)
+    yield None, {**head, "object": "chat.completion.chunk", "choices": [], "usage": usage}
+    yield None, "[DONE]"

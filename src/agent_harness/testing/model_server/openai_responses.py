@@ -1,0 +1,132 @@
+"""OpenAI Responses: a conversation read, an answer written, whole and as events."""
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agent_harness.testing.model_server.conversation import (
+    Answer,
+    Event,
+    Json,
+    Turn,
+    estimated_tokens,
+    members,
+    new_id,
+    texts,
+)
+from agent_harness.testing.model_server.script import Step
+
+__all__ = ["answer", "error", "turns"]
+
+FROM_THE_MODEL = frozenset(["function_call", "custom_tool_call", "local_shell_call", "reasoning", "tool_search_call"])
+
+
+def turns(body: Mapping[str, Any]) -> list[Turn]:
+    """The items that are messages, calls or their results, in order. Instructions are nobody's turn."""
+    given = body.get("input")
+    if isinstance(given, str):
+        return [Turn(False, given)]
+    return [turn for item in members(body, "input") if (turn := _turn(item))]
+
+
+def _turn(item: Json) -> Turn | None:
+    kind, role = str(item.get("type") or "message"), item.get("role")
+    if kind == "message":
+        spoken = Turn(role == "assistant", texts(item.get("content")))
+        return None if role in ("developer", "system") else spoken
+    if kind.endswith("_output"):
+        return Turn(False, output=texts(item.get("output")))
+    return Turn(True) if kind in FROM_THE_MODEL else None
+
+
+def answer(body: Mapping[str, Any], step: Step) -> Answer:
+    """The response that the step comes to."""
+    items = [_item(block) for block in step.blocks]
+    whole = {
+        "id": new_id("resp_"),
+        "object": "response",
+        "created_at": int(time.time()),
+        "model": body.get("model"),
+        "status": "completed",
+        "output": items,
+        "usage": _usage(body, items, step.usage),
+        "error": None,
+    }
+    return Answer(whole, list(_events(whole)))
+
+
+def error(status: int, kind: str, message: str, reset: Json) -> Json:
+    """The body of an error, with ``resets_at`` and ``resets_in_seconds`` when it is a limit that ends."""
+    return {"error": {"type": kind, "code": kind, "message": message, "param": None, **reset}}
+
+
+def _item(block: Json) -> Json:
+    if "thinking" in block:
+        return {
+            "type": "reasoning",
+            "id": new_id("rs_"),
+            "summary": [{"type": "summary_text", "text": block["thinking"]}],
+        }
+    if "tool" in block:
+        return _call(block)
+    part: Json = {"type": "output_text", "text": block["text"], "annotations": []}
+    return {"type": "message", "id": new_id("msg_"), "role": "assistant", "status": "completed", "content": [part]}
+
+
+def _call(block: Json) -> Json:
+    given = block.get("input", {})
+    call = {"call_id": new_id("call_"), "name": block["tool"], "status": "completed"}
+    if isinstance(given, str):  # a custom tool takes a text as it is
+        return {"type": "custom_tool_call", "id": new_id("ctc_"), **call, "input": given}
+    space = {"namespace": block["namespace"]} if "namespace" in block else {}
+    return {"type": "function_call", "id": new_id("fc_"), **call, "arguments": json.dumps(given), **space}
+
+
+def _usage(body: Mapping[str, Any], items: Sequence[Json], given: Mapping[str, int]) -> Json:
+    cached = given.get("cached_tokens", 0)
+    taken = given.get("input_tokens", estimated_tokens(body)) + cached + given.get("cache_write_tokens", 0)
+    made = given.get("output_tokens", estimated_tokens(items))
+    return {
+        "input_tokens": taken,
+        "input_tokens_details": {"cached_tokens": cached},
+        "output_tokens": made,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": taken + made,
+    }
+
+
+def _events(whole: Json) -> Iterator[Event]:
+    begun: Json = {**whole, "status": "in_progress", "output": [], "usage": None}
+    pieces: list[Json] = [{"type": "response.created", "response": begun}]
+    for index, item in enumerate(whole["output"]):
+        emptied: Json = {"content": []} if item["type"] == "message" else {}
+        empty = {**item, "status": "in_progress", **emptied}
+        pieces.append({"type": "response.output_item.added", "output_index": index, "item": empty})
+        pieces += [{**piece, "item_id": item["id"], "output_index": index} for piece in _pieces(item)]
+        pieces.append({"type": "response.output_item.done", "output_index": index, "item": item})
+    pieces.append({"type": "response.completed", "response": whole})
+    for number, piece in enumerate(pieces):
+        yield piece["type"], {**piece, "sequence_number": number}
+
+
+def _pieces(item: Json) -> list[Json]:
+    if item["type"] == "message":
+        return _text_pieces(item["content"][0]["text"])
+    if item["type"] == "function_call":
+        kind, given = "response.function_call_arguments", item["arguments"]
+        return [{"type": f"{kind}.delta", "delta": given}, {"type": f"{kind}.done", "arguments": given}]
+    return []
+
+
+def _text_pieces(text: str) -> list[Json]:
+    place = {"content_index": 0}
+    part: Json = {"type": "output_text", "text": "", "annotations": []}
+    words = [{"type": "response.output_text.delta", "delta": word, **place} for word in re.findall(r"\S+\s*|\s+", text)]
+    return [
+        {"type": "response.content_part.added", "part": part, **place},
+        *words,
+        {"type": "response.output_text.done", "text": text, **place},
+        {"type": "response.content_part.done", "part": {**part, "text": text}, **place},
+    ]

@@ -1,0 +1,181 @@
+"""The real clients: how each is started, where its hooks go, and how its events are read."""
+
+import json
+import os
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from agent_harness.kernel import process
+
+from .island import Island
+
+LIMIT_SECONDS = 240.0
+KEY = "dummy-key-for-loopback"
+SCRIPTS = Path(sys.executable).parent
+
+
+@dataclass(frozen=True)
+class Run:
+    """How one run of a client went."""
+
+    exit_code: int | None
+    output: str
+
+    @cached_property
+    def events(self) -> list[dict[str, Any]]:
+        """The objects that the client printed, one a line."""
+        found: list[dict[str, Any]] = []
+        for line in self.output.splitlines():
+            try:
+                value = json.loads(line)
+            except ValueError:
+                continue
+            found += [value] if isinstance(value, dict) else []
+        return found
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        """The events of one type."""
+        return [event for event in self.events if event.get("type") == kind]
+
+
+class Client(ABC):
+    """A real client beside a model server, with a home of its own."""
+
+    name = ""
+
+    def __init__(self, program: Path, home: Path, island: Island) -> None:
+        self.program, self.home, self.island = str(program), home, island
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Everything the client gets to know: nothing of the caller's but where programs are."""
+        home = {"HOME": str(self.home), "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
+        return {**home, "HTTPS_PROXY": self.island.url, "HTTP_PROXY": self.island.url, "NO_PROXY": "127.0.0.1"}
+
+    def run(
+        self, prompt: str, *, project: Path, env: Mapping[str, str] | None = None, words: Sequence[str] = ()
+    ) -> Run:
+        """One unattended run to its end."""
+        done = process.run(
+            self.island.beside([*self.command(prompt, project), *words]),
+            cwd=project,
+            env={**self.env, **(env or {})},
+            timeout_seconds=LIMIT_SECONDS,
+            keep_bytes=16_000_000,
+        )
+        return Run(done.exit_code, done.output.decode(errors="replace"))
+
+    @abstractmethod
+    def command(self, prompt: str, project: Path) -> list[str]:
+        """The command line of an unattended run."""
+
+    @abstractmethod
+    def hook_file(self, project: Path) -> Path:
+        """The project's own file for hooks."""
+
+    @abstractmethod
+    def last_words(self, run: Run) -> str:
+        """What the model said last."""
+
+    def hooks(self, project: Path, **commands: str) -> None:
+        """Registers a command for each event, such as ``Stop="sh /x/stop.sh"``."""
+        file = self.hook_file(project)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        entries = {
+            event: [{"hooks": [{"type": "command", "command": command, "timeout": 30}]}]
+            for event, command in commands.items()
+        }
+        file.write_text(json.dumps({"hooks": entries}))
+
+
+class ClaudeCode(Client):
+    """Claude Code, unattended: ``claude -p``."""
+
+    name = "claude-code"
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Its address, a key, and nothing that is not the model's."""
+        off = ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY")
+        off += ("DISABLE_ERROR_REPORTING",)
+        own = {"ANTHROPIC_BASE_URL": self.island.url, "ANTHROPIC_API_KEY": KEY, "CLAUDE_CODE_MAX_RETRIES": "1"}
+        return {**super().env, "CLAUDE_CONFIG_DIR": str(self.home / ".claude"), **dict.fromkeys(off, "1"), **own}
+
+    def command(self, prompt: str, project: Path) -> list[str]:
+        """All shell commands are allowed; the model is pinned, since the tools depend on it."""
+        told = [self.program, "-p", prompt, "--model", "claude-sonnet-4-6", "--permission-mode", "acceptEdits"]
+        return [*told, "--allowedTools", "Bash", "--output-format", "stream-json", "--verbose"]
+
+    def hook_file(self, project: Path) -> Path:
+        """The project's settings."""
+        return project / ".claude" / "settings.json"
+
+    def last_words(self, run: Run) -> str:
+        """The last result."""
+        return str(run.of("result")[-1].get("result"))
+
+
+class Codex(Client):
+    """Codex, unattended: ``codex exec``, without its sandbox, which keeps tools from writing to ``.git``."""
+
+    name = "codex"
+
+    CONFIG = """\
+model = "gpt-5.5"
+model_provider = "scripted"
+check_for_update_on_startup = false
+
+[model_providers.scripted]
+name = "scripted"
+base_url = "{url}/v1"
+env_key = "SCRIPTED_KEY"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+
+[analytics]
+enabled = false
+
+[features]
+plugins = false
+apps = false
+remote_plugin = false
+unbounded_connection_retries = false
+
+[projects.{project}]
+trust_level = "trusted"
+"""
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Its home and a key."""
+        return {**super().env, "CODEX_HOME": str(self.home / ".codex"), "SCRIPTED_KEY": KEY}
+
+    def command(self, prompt: str, project: Path) -> list[str]:
+        """Hooks are believed without a question: nobody is there to answer."""
+        self.configure(project)
+        told = [self.program, "exec", "--json", "--sandbox", "danger-full-access", "--skip-git-repo-check"]
+        return [*told, "--dangerously-bypass-hook-trust", prompt]
+
+    def configure(self, project: Path) -> None:
+        """Writes the settings of a person who trusts this project."""
+        (self.home / ".codex").mkdir(exist_ok=True)
+        text = self.CONFIG.format(url=self.island.url, project=json.dumps(str(project)))
+        (self.home / ".codex" / "config.toml").write_text(text)
+
+    def hook_file(self, project: Path) -> Path:
+        """The project's hooks."""
+        return project / ".codex" / "hooks.json"
+
+    def last_words(self, run: Run) -> str:
+        """The last message of the model."""
+        items = [event["item"] for event in run.of("item.completed")]
+        return str([item["text"] for item in items if item["type"] == "agent_message"][-1])
+
+
+KINDS: Mapping[str, type[Client]] = {kind.name: kind for kind in (ClaudeCode, Codex)}
