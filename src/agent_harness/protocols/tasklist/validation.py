@@ -1,0 +1,123 @@
+"""Runs what proves a task, the harness itself and never the agent. Source: ``tasklist.md`` 11.5."""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from agent_harness.errors import ConfigurationError, ToolMissing
+from agent_harness.kernel import clock, files, process
+from agent_harness.kernel.redact import redact
+from agent_harness.protocols.tasklist.attempt import note, noted, place_of
+from agent_harness.protocols.tasklist.commits import fingerprint
+from agent_harness.protocols.tasklist.holding import Holding
+
+if TYPE_CHECKING:
+    from agent_harness.protocols.tasklist.records import Task
+    from agent_harness.protocols.tasklist.worker import Worker
+
+__all__ = ["MissingCommand", "ProgramMissing", "folder_of", "run", "still_proven"]
+
+Record = dict[str, Any]
+
+KEEP_BYTES = 64 << 10
+TAIL_LINES = 40
+LINE_CHARACTERS = 2000
+SECONDS_TO_LOOK = 30.0
+
+_SHELL = re.compile(r"[^\w./+,:@%-]")
+"""A first word with any other character in it is more than the name of a program."""
+
+
+class MissingCommand(ConfigurationError):
+    """The task has nothing that could prove it; category CONFIG."""
+
+    code = "missing_validation"
+
+
+class ProgramMissing(ToolMissing):
+    """The program that a validation begins with is not installed; category ENV_SETUP."""
+
+    code = "program_missing"
+
+
+def run(worker: "Worker", task: "Task") -> Record:
+    """Runs the validation of a task in progress: ``result`` is PASS, FAIL or TIMEOUT.
+
+    ``exit`` (none after a timeout), ``seconds``, ``tail`` (the last 40 lines), ``log`` (the last 64 KiB), ``tree`` (of
+    everything not ignored, before the run; ``None`` without a baseline). The lease is renewed meanwhile. A pass is
+    written into the record of the claim. ``MissingCommand``, ``ProgramMissing``; ``LeaseLost`` ends the command.
+    """
+    command = task.validation_command
+    if command is None:
+        hint = f"a person adds it: harness task set {task.id} validation.command='…', then: harness resume"
+        raise MissingCommand(f"{task.id} has no validation.command in harness-tasks.json", hint=hint)
+    folder, environment = folder_of(worker), process.scrubbed_environment()
+    _need_program(command, folder, environment)
+    before = fingerprint(worker, task)
+    done = process.run(
+        command,
+        cwd=folder,
+        env=environment,
+        timeout_seconds=task.timeout_seconds,
+        keep_bytes=KEEP_BYTES,
+        stop=Holding(worker, task),
+    )
+    output = redact(done.output.decode("utf-8", "replace"))
+    result = "TIMEOUT" if done.timed_out else "PASS" if done.exit_code == 0 else "FAIL"
+    if result == "PASS":
+        _record_pass(worker, task, command, before)
+    return {
+        "result": result,
+        "exit": done.exit_code,
+        "seconds": round(done.seconds, 3),
+        "tail": tail_of(output),
+        "log": _write_log(worker, task, output),
+        "tree": before,
+    }
+
+
+def folder_of(worker: "Worker") -> str:
+    """Where commands of the project run: the task list's place in the work tree; outside of git its own folder."""
+    place = place_of(worker)
+    return place.folder if place else worker.layout.root
+
+
+def still_proven(worker: "Worker", task: "Task") -> bool:
+    """Whether this claim has a pass on record and neither the files nor the command have changed since."""
+    found = noted(worker, task, "passed")
+    trees = found.get("trees")
+    if not isinstance(trees, list) or found.get("command") != task.validation_command:
+        return False
+    return fingerprint(worker, task) in [each for each in trees if isinstance(each, str)]
+
+
+def tail_of(output: str) -> list[str]:
+    """The last 40 lines; of very long ones the end."""
+    return [line[-LINE_CHARACTERS:] for line in output.splitlines()[-TAIL_LINES:]]
+
+
+def _record_pass(worker: "Worker", task: "Task", command: str, before: str | None) -> None:
+    """Notes which trees have passed: the one that was there, and with what the run itself wrote into it."""
+    after = fingerprint(worker, task)
+    if before and after:
+        note(worker, task, passed={"command": command, "trees": sorted({before, after}), "at": clock.timestamp()})
+
+
+def _write_log(worker: "Worker", task: "Task", output: str) -> str:
+    path = worker.layout.validation_log(task.id, task.attempts + 1)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    files.replace(path, output)
+    return path
+
+
+def _need_program(command: str, folder: str, environment: Mapping[str, str]) -> None:
+    """``ProgramMissing`` when the shell knows no such command; what is more than a name is left to the shell."""
+    word = command.split(maxsplit=1)[0]
+    if _SHELL.search(word):
+        return
+    words = ("sh", "-c", 'command -v -- "$1"', "sh", word)
+    found = process.run(words, cwd=folder, env=environment, timeout_seconds=SECONDS_TO_LOOK)
+    if found.exit_code != 0:
+        hint = "set the environment up (sh harness-init.sh), then run the same command again"
+        raise ProgramMissing(f"the validation needs {word}, which is not installed", hint=hint)
