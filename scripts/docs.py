@@ -87,9 +87,13 @@ def recovery_tables() -> str:
     return page(
         "src/agent_harness/protocols/features/recovery.py and handoff.py",
         "# Recovery",
-        "The session under way is recorded in `.git/harness/open_session.json` before anything of it happens. The next "
+        "The session under way is recorded outside the project, in "
+        "`$XDG_STATE_HOME/agent-harness/projects/NAME/open_session.json`, before anything of it happens. The next "
         "`harness run` finds the record of a harness that died, and does what the phase asks for.",
         table(("phase", "what may be left behind", "step", "promise"), phases),
+        "`.git/harness/open_session.json` is a copy. Where it is the only one, because the project was moved or copied "
+        "or because somebody wrote it, the session counts as interrupted whatever its phase: the work is handed off, "
+        "and no verdict is carried out. A copy that does not fit the project is kept beside it, and the run goes on.",
         "## Hand-off",
         "An unfinished session ends as a commit that is never pushed; the next session continues it.",
         table(("reason", "subject of the commit begins", "in the progress file", "event"), endings),

@@ -108,6 +108,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, obj
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
         patch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
+        patch.setenv("XDG_STATE_HOME", str(home / ".local/state"))
         world = new_project(tmp_path_factory.mktemp("undisturbed") / "world")
         begin = time.monotonic()
         finish(world)

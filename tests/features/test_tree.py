@@ -8,7 +8,6 @@ import pytest
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import Git
 from agent_harness.protocols.features import tree
-from agent_harness.protocols.features.store import own_place
 
 
 def sh(folder: Path, *words: str) -> str:
@@ -59,26 +58,6 @@ def test_lines_are_counted_from_the_commit_and_not_from_the_folder(tmp_path: Pat
     head = git.head()
     assert head
     assert tree.line_counts(git, head, (".py",)) == {"data.bin.py": 0, "kept.py": 1, "src/odd name.py": 3}
-
-
-def test_a_link_where_a_file_belongs_is_taken_away_and_never_followed(tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.write_text("precious")
-    place = tmp_path / "features.json"
-    place.symlink_to(outside)
-    own_place(str(place))
-    assert not place.is_symlink()
-    assert outside.read_text() == "precious"
-
-
-def test_a_folder_where_a_file_belongs_is_moved_aside_whole(tmp_path: Path) -> None:
-    place = tmp_path / "features.json"
-    for text in ("one", "two"):
-        place.mkdir()
-        (place / "inside").write_text(text)
-        own_place(str(place))
-    assert (tmp_path / "features.json.aside" / "inside").read_text() == "one"
-    assert (tmp_path / "features.json.aside-2" / "inside").read_text() == "two"
 
 
 def test_a_staged_rename_is_set_aside_and_comes_back(tmp_path: Path) -> None:

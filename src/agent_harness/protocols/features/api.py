@@ -81,6 +81,8 @@ class FeatureProject:
         results: list[Result] = []
         with self._lock(), interruption.watched() as stop:
             clear_leftovers(project.root)
+            if note := project.store.settle_in():
+                project.say(note)
             recovered = recover.recover(project)
             proofs.check(project)
             verified_tree: str | None = None

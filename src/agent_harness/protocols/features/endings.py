@@ -28,7 +28,7 @@ def feature_name(feature: Record) -> str:
 
 def put_back_features(project: Project, under_way: UnderWay) -> None:
     """features.json as it was before the agent: unverified claims and illegal edits are gone."""
-    own_place(project.layout.features)
+    own_place(project.layout.features, project.layout.root)
     expected = files.dumps(under_way.features)
     kept = project.git.show(checkpoints.way_back(under_way.checkpoint).commit, project.features_name)
     files.replace(project.layout.features, kept if kept is not None else expected)
@@ -60,7 +60,7 @@ def candidate(project: Project, under_way: UnderWay, message: str) -> str:
 
 def ensure_progress_entry(project: Project, under_way: UnderWay, parts: Sequence[progress.Part]) -> None:
     """The session is told of in the progress file, by the agent or else by the harness (UAH-368)."""
-    own_place(project.layout.progress)
+    own_place(project.layout.progress, project.layout.root)
     if not progress.has_entry(project.layout.progress, under_way.session):
         progress.append(project.layout.progress, progress.entry(under_way.session, parts))
 
@@ -92,7 +92,8 @@ def accepted(project: Project, under_way: UnderWay, ruling: Ruling, used: usage.
         commit=ruling.commit,
         branch=way_back.branch,
         expected_head=branch_tip(project, way_back.branch),
-        state={**lifecycle.after_session(under_way.state, ending), "proven": _proven(under_way)},
+        state=lifecycle.after_session(under_way.state, ending),
+        proven=_proven(under_way),
         costs=costs_after(project, under_way, used),
         session_record=session_record(under_way, used, "complete", completed=True),
         baseline=_next_baseline(project, under_way, ruling),
@@ -108,10 +109,9 @@ def accepted(project: Project, under_way: UnderWay, ruling: Ruling, used: usage.
 
 
 def _proven(under_way: UnderWay) -> list[int]:
-    """The features accepted so far, with this one (``proofs.py``)."""
-    before = under_way.state.get("proven")
+    """The features accepted so far, with this one; those marked before it were proven when the run began."""
     marked = [f["id"] for f in records.features_of(under_way.features) if records.passes(f)]
-    return sorted({*(before if isinstance(before, list) else marked), under_way.feature_id})
+    return sorted({*marked, under_way.feature_id})
 
 
 def _next_baseline(project: Project, under_way: UnderWay, ruling: Ruling) -> Record:

@@ -282,13 +282,13 @@ def _complete_files(project: Project) -> None:
     load(project.root)
     for name, what in _SCRIPTS.items():
         path = project.root / name
-        own_place(str(path))
+        own_place(str(path), project.layout.root)
         if not path.exists():
             files.replace(path, _SCRIPT.format(what=what))
         path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     at = project.layout.progress
-    own_place(at)
-    own_place(str(project.root / ".gitignore"))
+    own_place(at, project.layout.root)
+    own_place(str(project.root / ".gitignore"), project.layout.root)
     if not os.path.exists(at):
         document = project.store.features()
         progress.append(at, progress.header(str(document.get("project") or project.config.project.name)))

@@ -15,7 +15,11 @@
         checkpoints/ID/        copies of the state before a session
         logs/                  events, decisions, agent_actions, sessions (.jsonl), init.log, session-N.log
       .git/harness/
+        open_session.json      a copy of the record of the session under way, for people and for moved projects
+
+    $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the project: ``statehome.py``
         open_session.json      the session under way: where a crash left it
+        proven.json            the features that the harness has accepted
 
 Settings under ``paths:`` move the first three. Source: features.md UAH-078..093, C31.
 """
@@ -100,5 +104,6 @@ class Layout:
         return dot_git
 
     @property
-    def open_session(self) -> str:
+    def session_copy(self) -> str:
+        """The project's own copy of the record of the session under way; never believed where a verdict is at stake."""
         return os.path.join(self.git_dir, "harness", "open_session.json")

@@ -1,11 +1,12 @@
 """Which features the harness itself has accepted: nothing else counts as proven, whatever features.json says.
 
-``session_state.json`` lists them under ``proven``. A feature that is marked as passing and is not in that list (an
-agent killed the harness and removed its record, or a person edited the file) is believed only after the suite has been
-run at HEAD: its own tests pass there, and so does every test of the baseline. Source: features.md C31, UAH-489.
+``proven.json``, outside the project, lists them with the commit that holds them all. A feature that is marked as
+passing and is not in that list (a person or an agent edited the file, or the project was moved or copied), or whose
+commit is no longer part of the history, is believed only after the suite has been run at HEAD and its own tests have
+passed there. Source: features.md C31, UAH-489.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from agent_harness.errors import Escalated
@@ -18,47 +19,60 @@ Record = dict[str, Any]
 
 def check(project: Project) -> None:
     """``Escalated`` when a feature is marked as passing that nobody has proven and whose tests do not pass."""
-    state = project.store.state()
     marked = _marked(project.store.features())
-    unproven = sorted(set(marked) - set(proven(state, marked)))
+    head = project.git.head()
+    unproven = {i: file for i, file in sorted(marked.items()) if i not in _accepted(project, head)}
     if not unproven:
         return
-    project.say(f"Marked as passing without a proof: {_named(unproven)}; running the suite.")
-    require(project, Judge(project).suite(project.git.head() or "HEAD"))
-    project.store.write(project.layout.session_state, {**state, "proven": sorted(marked)})
+    project.say(f"Marked as passing without a proof: {_named(list(unproven))}; running the suite.")
+    facts = Judge(project).suite(head or "HEAD")
+    own = {node for node in facts.failing if any(_belongs(node, file) for file in unproven.values())}
+    _refuse(project, facts, failing=own, empty=_without_tests(unproven, facts))
+    project.store.write_proven({"commit": head, "features": sorted(marked)})
 
 
-def proven(state: Mapping[str, Any], marked: Iterable[int]) -> list[int]:
-    """The features that the harness has accepted; a state of before this list was kept is believed as it is."""
-    known = state.get("proven")
-    if isinstance(known, list):
-        return known
-    return list(marked) if records.number(state.get("last_session")) else []
+def _accepted(project: Project, head: str | None) -> set[int]:
+    """The features of proven.json, as long as HEAD holds the commit at which they were accepted."""
+    found = project.store.proven()
+    commit, listed = found.get("commit"), found.get("features")
+    if head is None or not isinstance(commit, str) or not isinstance(listed, list):
+        return set()
+    known = project.git.commit_of(commit) is not None and project.git.ancestor(commit, head)
+    return {i for i in listed if isinstance(i, int)} if known else set()
 
 
 def require(project: Project, facts: Suite) -> None:
-    """``Escalated`` unless the suite proves every feature that is marked as passing, and the whole baseline."""
+    """``Escalated`` unless the suite proves every feature that is marked as passing, and the whole baseline.
+
+    Tests that fail count, but for those of features that are open.
+    """
     document = project.store.features()
     marked = _marked(document)
     baseline = {str(i) for i in project.store.baseline().get("passing_tests") or []}
-    missing = sorted(baseline - facts.passing)
-    empty = [i for i, file in sorted(marked.items()) if not any(_belongs(node, file) for node in facts.passing)]
-    if not (facts.problem or facts.failing or missing or empty):
+    still_open = [records.test_file(f) for f in records.features_of(document) if f["id"] not in marked]
+    counted = {node for node in facts.failing if not any(_belongs(node, file) for file in still_open if file)}
+    _refuse(project, facts, failing=counted | (baseline - facts.passing), empty=_without_tests(marked, facts))
+
+
+def _refuse(project: Project, facts: Suite, *, failing: set[str], empty: list[int]) -> None:
+    if not (facts.problem or failing or empty):
         return
-    passing, total = records.counts(document)
-    why = facts.problem or ""
-    if facts.failing or missing:
-        why = f"{len(facts.failing | set(missing))} failures"
-    elif empty:
-        why = f"no passing test for {_named(empty)}"
+    passing, total = records.counts(project.store.features())
+    why = f"no passing test for {_named(empty)}"
+    if failing:
+        why = f"{len(failing)} failures"
+    if facts.problem:
+        why = f"no report: {facts.problem}"
     raise Escalated(
-        f"{passing}/{total} features marked passing but the suite has {why}."
-        if not facts.problem
-        else f"{passing}/{total} features marked passing but the suite gave no report: {why}",
+        f"{passing}/{total} features marked passing but the suite has {why}.",
         hint=str(project.config.testing.full),
-        failing=sorted(facts.failing | set(missing))[:20],
+        failing=sorted(failing)[:20],
         features=empty,
     )
+
+
+def _without_tests(marked: Mapping[int, str], facts: Suite) -> list[int]:
+    return [i for i, file in sorted(marked.items()) if not any(_belongs(node, file) for node in facts.passing)]
 
 
 def _marked(document: Record) -> dict[int, str]:

@@ -1,13 +1,17 @@
 """Closes a session that a crash, a kill or Ctrl-C left open, by the table in ``recovery.py``.
 
-Source: features.md C56, S11; UAH-354.
+Only the record outside the project is believed (``statehome.py``). A record that is found in the project alone, because
+the project was moved or copied or because somebody wrote it, is a session that was interrupted: its work is kept, and
+nothing of what it says was decided is carried out. Source: features.md C31, C56, S11; UAH-354.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from agent_harness.errors import Busy
+from agent_harness.errors import Busy, StateDamaged
 from agent_harness.kernel import owner, process
-from agent_harness.protocols.features import endings, handoff, recovery, settle, tree
+from agent_harness.protocols.features import checkpoints, endings, handoff, records, recovery, settle, tree
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.result import Result
 from agent_harness.protocols.features.underway import UnderWay, totals_of
@@ -23,8 +27,11 @@ def recover(project: Project) -> Record | None:
     ``Busy`` when the harness that opened it still lives (its lock file was taken away from it).
     """
     found = project.store.open_session()
+    if found is not None and not _is_of_this_repository(project, found):
+        project.say(f"A record of a session in another repository that was here is kept as {_set_aside(project)}.")
+        found = None
     if found is None:
-        return None
+        return _recover_copy(project)
     who = owner.Owner.from_record(found.get("harness"))
     if who is not None and who != owner.current() and owner.state(who) == "alive":
         raise Busy(f"Another harness (pid {who.pid}) is in the middle of a session here", hint="harness status")
@@ -41,9 +48,75 @@ def recover(project: Project) -> Record | None:
         settle.carry_out(project, found)
         return {"session": number, "step": action.step}
     under_way = UnderWay.from_record(found)
+    _restore_state(project, under_way)
     _hand_off(project, under_way, "error", f"Session {number} was interrupted")
     project.say(f"Its work is kept; Session {number + 1 if isinstance(number, int) else ''} continues it.")
     return {"session": number, "step": action.step, "feature_id": under_way.feature_id}
+
+
+def _recover_copy(project: Project) -> Record | None:
+    """The same for a session that only the project itself tells of: its work is kept, its verdict is not believed."""
+    found = project.store.session_copy()
+    if found is None:
+        return None
+    number = found.get("session")
+    if found.get("phase") == "preparing" or number == project.store.state()["last_session"]:
+        project.store.close_session()
+        return None
+    under_way = None if project.git.operation_under_way() else _session_in(project, found)
+    if under_way is None:
+        project.say(f"The project holds a record of a session that does not fit it; kept as {_set_aside(project)}.")
+        return {"session": number, "step": "set_aside"}
+    project.say(f"Session {number} was interrupted, and its record is in the project alone; its work is kept unjudged.")
+    project.store.event("record_not_believed", "critical", session=number, phase=str(found.get("phase")))
+    _hand_off(project, under_way, "error", f"Session {number} was interrupted, its record is in the project alone")
+    return {"session": number, "step": "hand_off", "feature_id": under_way.feature_id}
+
+
+def _session_in(project: Project, found: Mapping[str, Any]) -> UnderWay | None:
+    """The session of a record that nobody vouches for, with the state that is on disk; ``None`` when it cannot be."""
+    state = project.store.state()
+    try:
+        under_way = UnderWay.from_record(found)
+        way_back = checkpoints.way_back(under_way.checkpoint)
+        feature_id = int(under_way.feature["id"])
+    except (StateDamaged, TypeError, ValueError, KeyError, AttributeError, StopIteration):
+        return None
+    head = project.git.head()
+    fits = (
+        under_way.session == records.number(state.get("last_session")) + 1
+        and records.feature_by_id(project.store.features(), feature_id) is not None
+        and way_back.branch == project.git.branch()
+        and project.git.commit_of(way_back.commit) is not None
+        and None not in (head, way_back.head)
+        and project.git.ancestor(str(way_back.head), str(head))
+    )
+    if not fits:
+        return None
+    checkpoint = under_way.checkpoint
+    return replace(
+        under_way,
+        base=state.get("feature_checkpoint") or checkpoint,
+        rollback=checkpoint,
+        state=state,
+        baseline=project.store.baseline(),
+        costs=project.store.costs(),
+    )
+
+
+def _is_of_this_repository(project: Project, found: Mapping[str, Any]) -> bool:
+    """Whether the way back is in this repository, and not in one that was at the same place before."""
+    try:
+        commit = checkpoints.way_back(found["checkpoint"]).commit
+    except (StateDamaged, TypeError, KeyError):
+        return False
+    return project.git.commit_of(commit) is not None
+
+
+def _set_aside(project: Project) -> str:
+    kept = project.store.set_session_aside()
+    project.store.event("record_set_aside", "critical", path=kept)
+    return kept
 
 
 def interrupted(project: Project, reason: str, message: str | None = None) -> Result:
@@ -56,6 +129,7 @@ def interrupted(project: Project, reason: str, message: str | None = None) -> Re
     if found.get("phase") == "settling":
         settle.carry_out(project, found)
     else:
+        _restore_state(project, under_way)
         _hand_off(project, under_way, reason, message or "Paused by a person")
     name = endings.feature_name(under_way.feature)
     return Result(
@@ -69,7 +143,6 @@ def interrupted(project: Project, reason: str, message: str | None = None) -> Re
 
 
 def _hand_off(project: Project, under_way: UnderWay, reason: str, message: str) -> None:
-    _restore_state(project, under_way)
     used = totals_of(project, under_way.session)
     found = [path for path in tree.dirty_paths(project.git) if path != project.progress_name]
     settlement = handoff.handed_off(project, under_way, reason, used, red_tests=None, message=message)

@@ -34,6 +34,7 @@ class Settlement:
     baseline: Record | None = None
     file_sizes: Record | None = None
     quality: Record | None = None
+    proven: list[int] | None = None  # the features that count from now on, for accept (``proofs.py``)
     progress_entry: str | None = None  # for rollback: what the harness tells the next reader
     events: list[Record] = field(default_factory=list)
     push: bool = False
@@ -138,7 +139,7 @@ def _free_ref(project: Project, wanted: str) -> str:
 
 def _files(project: Project, settlement: Settlement) -> None:
     at = project.layout
-    own_place(at.progress)
+    own_place(at.progress, at.root)
     if settlement.progress_entry and not progress.has_entry(at.progress, settlement.session):
         progress.append(at.progress, settlement.progress_entry)
     for path, value in (
@@ -150,6 +151,8 @@ def _files(project: Project, settlement: Settlement) -> None:
     ):
         if value is not None:
             project.store.write(path, value)
+    if settlement.proven is not None:
+        project.store.write_proven({"commit": settlement.commit, "features": settlement.proven})
 
 
 def _logs(project: Project, settlement: Settlement, rescue: Record) -> None:
@@ -207,5 +210,4 @@ def _forget_candidates(project: Project, session: int) -> None:
 
 def forget(project: Project) -> None:
     """Closes a session that had not started anything."""
-    if os.path.exists(project.layout.open_session):
-        project.store.close_session()
+    project.store.close_session()

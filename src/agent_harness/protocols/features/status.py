@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 def read(layout: Layout, *, read_yaml: "Callable[[str], Record] | None" = None) -> "Record":
     """Everything that status shows, as one JSON object; ``read_yaml`` as for ``FeatureStore``."""
     store = FeatureStore(layout, read_yaml=read_yaml)
-    under_way = store.open_session()
-    document, state = _proven_features(store, under_way), store.state()
+    believed = store.open_session()
+    under_way = believed or store.session_copy()
+    document, state = _proven_features(store, believed, under_way), store.state()
     passing, total = records.counts(document)
     costs = store.costs()
     feature = selection.next_feature(document, state).feature
@@ -102,14 +103,25 @@ def _current(found: "Mapping[str, Any]", feature: "Record | None") -> str:
     return f"Ready for Feature #{feature['id']} ({feature['description']})"
 
 
-def _proven_features(store: FeatureStore, under_way: "Record | None") -> "Record":
-    """features.json without the claims of a session that is not judged yet."""
-    before = under_way.get("features") if under_way else None
-    return before if isinstance(before, dict) else store.features()
+def _proven_features(store: FeatureStore, believed: "Record | None", copied: "Record | None") -> "Record":
+    """features.json without the claims of a session that is not judged yet.
+
+    A record that only the project holds can take claims away, and add none.
+    """
+    before = believed.get("features") if believed else None
+    if isinstance(before, dict):
+        return before
+    document = store.features()
+    earlier = copied.get("features") if copied else None
+    if not isinstance(earlier, dict):
+        return document
+    marked = [f.get("id") for f in records.features_of(earlier) if records.passes(f)]
+    found = records.features_of(document)
+    return {**document, "features": [f if f.get("id") in marked else {**f, "passes": False} for f in found]}
 
 
 def _open(under_way: "Record | None") -> "Record | None":
-    if under_way is None:
+    if not under_way:
         return None
     from agent_harness.kernel import owner
 

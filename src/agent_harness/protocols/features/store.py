@@ -7,7 +7,7 @@ import os
 
 from agent_harness.errors import StateDamaged
 from agent_harness.kernel import clock, files, journal
-from agent_harness.protocols.features import records
+from agent_harness.protocols.features import records, statehome
 from agent_harness.protocols.features.layout import Layout
 
 TYPE_CHECKING = False
@@ -18,23 +18,56 @@ if TYPE_CHECKING:
     Record = dict[str, Any]
 
 
-def own_place(path: str) -> None:
-    """Takes away a link, or moves a folder aside, where a file of the harness belongs; a link is never followed."""
-    folder = os.path.dirname(path)
-    if os.path.islink(folder):
-        os.unlink(folder)
-    os.makedirs(folder, exist_ok=True)
+def own_place(path: str, root: str) -> None:
+    """Makes room for a file of the harness below ``root``, which may be there already; a link is never followed.
+
+    A link in its place or on the way to it is taken away; what is no folder on the way, or a folder in its place, is
+    kept under another name beside it.
+    """
+    for folder in _folders_between(root, path):
+        if os.path.islink(folder):
+            os.unlink(folder)
+        elif os.path.lexists(folder) and not os.path.isdir(folder):
+            os.rename(folder, free_name(f"{folder}.aside"))
+        os.makedirs(folder, exist_ok=True)
     if os.path.islink(path):
         os.unlink(path)
     elif os.path.isdir(path):
-        aside, number = f"{path}.aside", 1
-        while os.path.lexists(aside):
-            number += 1
-            aside = f"{path}.aside-{number}"
-        os.rename(path, aside)
+        os.rename(path, free_name(f"{path}.aside"))
+
+
+def _folders_between(root: str, path: str) -> list[str]:
+    """The folders below ``root`` that lead to ``path``, the outermost first."""
+    names = os.path.relpath(os.path.dirname(path), root).split(os.sep)
+    return [os.path.join(root, *names[: n + 1]) for n in range(len(names)) if names != [os.curdir]]
+
+
+def free_name(wanted: str) -> str:
+    """This path, or the same with a number behind it where something is there already."""
+    found, number = wanted, 1
+    while os.path.lexists(found):
+        number += 1
+        found = f"{wanted}-{number}"
+    return found
+
+
+def _read_or_backup(path: str) -> "Record | None":
+    """The record in a file or else in its backup; ``None`` when it is missing, ``StateDamaged`` when both are bad."""
+    try:
+        return files.read_json(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except StateDamaged as error:
+        try:
+            return files.read_json(f"{path}.bak")
+        except (OSError, StateDamaged):
+            error.hint = f"mv {path} {path}.damaged"
+            raise error from None
 
 
 LEVELS = ("critical", "important", "routine", "debug")
+OPEN_SESSION = "open_session.json"
+PROVEN = "proven.json"
 
 
 class FeatureStore:
@@ -48,6 +81,8 @@ class FeatureStore:
         self._read_yaml = read_yaml
         self._floor = LEVELS.index(log_level) if log_level in LEVELS else 1
         self._written: dict[str, bytes] = {}
+        self._open: Record | None = None  # the session that this very process has under way
+        self._home: str | None = None
 
     # -- features.json -------------------------------------------------------------------------------------------
 
@@ -93,7 +128,7 @@ class FeatureStore:
             return {}
         except StateDamaged as error:
             if self._read_yaml is None:
-                raise
+                raise self._with_hint(error, self.layout.costs) from None
             try:
                 return self._read_yaml(self.layout.costs)
             except StateDamaged:
@@ -101,8 +136,8 @@ class FeatureStore:
 
     def write(self, path: str, value: "Mapping[str, Any]") -> None:
         """Replaces one state file whole, atomically, keeps the one before, and remembers what it now holds."""
-        own_place(path)
-        own_place(f"{path}.bak")
+        own_place(path, self.layout.root)
+        own_place(f"{path}.bak", self.layout.root)
         files.write_json(path, dict(value), backup=True)
         self._written[path] = files.read_bytes(path)
 
@@ -142,10 +177,11 @@ class FeatureStore:
                 found = files.read_bytes(path)
             except (OSError, StateDamaged):
                 found = None
-            if found == expected and not os.path.islink(path):
+            on_the_way = _folders_between(self.layout.root, path)
+            if found == expected and not any(os.path.islink(each) for each in (*on_the_way, path)):
                 continue
             changed.append(self.layout.relative(path))
-            own_place(path)
+            own_place(path, self.layout.root)
             if expected is not None:
                 files.replace(path, expected)
             elif os.path.lexists(path):
@@ -158,32 +194,78 @@ class FeatureStore:
 
     # -- the session under way -----------------------------------------------------------------------------------
 
+    def settle_in(self) -> str | None:
+        """Finds the place for what no agent may rewrite; a line for the person when it is not the usual one."""
+        self._home, note = statehome.make(self.layout)
+        return note
+
+    def _trusted(self, name: str) -> str | None:
+        folder = self._home or statehome.existing(self.layout)
+        return os.path.join(folder, name) if folder else None
+
     def open_session(self) -> "Record | None":
-        """The session that is, or was, under way; ``None`` when the last one was closed."""
-        path = self.layout.open_session
+        """The session that is, or was, under way here, as the harness itself recorded it outside the project."""
+        if self._open is not None:
+            return self._open
+        path = self._trusted(OPEN_SESSION)
+        return _read_or_backup(path) if path else None
+
+    def session_copy(self) -> "Record | None":
+        """The copy in the project, which anybody may have written; ``None`` when there is none.
+
+        What is no record at all counts as an empty one.
+        """
         try:
-            return files.read_json(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except StateDamaged as error:
-            try:
-                return files.read_json(f"{path}.bak")
-            except (OSError, StateDamaged):
-                error.hint = f"mv {path} {path}.damaged"
-                raise error from None
+            return _read_or_backup(self.layout.session_copy)
+        except (OSError, StateDamaged):
+            return {}
 
     def write_open_session(self, record: "Mapping[str, Any]") -> None:
         """Records the session under way; durable before this returns."""
-        path = self.layout.open_session
-        own_place(path)
-        own_place(f"{path}.bak")
-        files.write_json(path, dict(record), backup=True)
+        self._open = dict(record)
+        for path in (self._trusted(OPEN_SESSION), self.layout.session_copy):
+            if path:
+                own_place(path, os.path.dirname(os.path.dirname(path)))
+                own_place(f"{path}.bak", os.path.dirname(path))
+                files.write_json(path, dict(record), backup=True)
 
     def close_session(self) -> None:
-        """Forgets the session under way: all of its effects are on disk."""
-        for path in (self.layout.open_session, f"{self.layout.open_session}.bak"):
-            if os.path.lexists(path):
-                os.unlink(path)
+        """Forgets the session under way: all of its effects are on disk. The record that is believed goes last."""
+        self._open = None
+        for path in (self.layout.session_copy, self._trusted(OPEN_SESSION)):
+            for each in (path, f"{path}.bak") if path else ():
+                if os.path.lexists(each):
+                    own_place(each, os.path.dirname(each))
+                if os.path.lexists(each):
+                    os.unlink(each)
+
+    def set_session_aside(self) -> str:
+        """Takes a record that is of no use here out of the way, kept under another name, which is returned."""
+        self._open = None
+        kept = ""
+        for path in (self._trusted(OPEN_SESSION), self.layout.session_copy):
+            if path and os.path.lexists(path):
+                kept = free_name(f"{path}.aside")
+                os.rename(path, kept)
+            if path and os.path.lexists(f"{path}.bak"):
+                os.rename(f"{path}.bak", free_name(f"{path}.bak.aside"))
+        return kept
+
+    # -- what is proven ------------------------------------------------------------------------------------------
+
+    def proven(self) -> "Record":
+        """proven.json, or an empty object where there is none, or none that can be read."""
+        path = self._trusted(PROVEN)
+        try:
+            return files.read_json(path) if path else {}
+        except (OSError, StateDamaged):
+            return {}
+
+    def write_proven(self, record: "Mapping[str, Any]") -> None:
+        """Replaces proven.json; where there is no place for it, the next run asks the suite instead."""
+        if path := self._trusted(PROVEN):
+            own_place(path, os.path.dirname(path))
+            files.write_json(path, dict(record))
 
     # -- logs ----------------------------------------------------------------------------------------------------
 
@@ -195,7 +277,7 @@ class FeatureStore:
     def log(self, name: str, fields: "Mapping[str, object]") -> None:
         """One JSON line with a time stamp in a log of the project."""
         if not os.path.isfile(self.layout.log(name)):
-            own_place(self.layout.log(name))
+            own_place(self.layout.log(name), self.layout.root)
         journal.append(self.layout.log(name), {"ts": clock.timestamp(fraction=True), **fields})
 
     def recent(self, name: str, count: int) -> "list[Record]":

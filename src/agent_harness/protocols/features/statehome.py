@@ -1,0 +1,88 @@
+"""Where the harness keeps what decides over an agent's work: outside the project, one folder a project.
+
+    $XDG_STATE_HOME/agent-harness/projects/NAME/     by default below ~/.local/state
+        open_session.json      the session under way; of its copies only this one is believed
+        proven.json            the features that the harness has accepted, and the commit that holds them all
+
+NAME is the real path of the folder with the repository's HEAD, so that each work tree has its own. A project that was
+moved or copied has nothing here. Where the place cannot be written, the folder for temporary files is next; a place
+inside the project, or of another user, is none. Imports stay on the hot path of ``status``.
+
+This keeps honest agents and careless commands out, not a program of the same user that knows where to look.
+"""
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent_harness.protocols.features.layout import Layout
+
+_LONGEST_NAME = 200  # bytes; file systems take 255, and backups have longer names
+
+
+def existing(layout: "Layout") -> str | None:
+    """The project's folder, when a harness has made one; nothing is made here."""
+    return next((f for f in _folders(layout) if os.path.isdir(f) and _is_ours(f)), None)
+
+
+def make(layout: "Layout") -> tuple[str | None, str | None]:
+    """The project's folder, made where it is missing, and a line for the person when it is not at the usual place.
+
+    ``None`` when no place outside the project can be written.
+    """
+    for folder in _folders(layout):
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        except OSError:
+            continue
+        if _is_ours(folder):
+            return folder, None if _base(folder) == _usual_base() else _elsewhere(folder)
+    return None, _elsewhere("the project, where one that a crash leaves behind is not believed")
+
+
+def name_of(git_dir: str) -> str:
+    """The name of the folder of a repository: its real path on one line, or a digest where that is too long."""
+    real = os.path.realpath(git_dir)
+    name = real.replace("%", "%25").replace(os.sep, "%")
+    if len(os.fsencode(name)) <= _LONGEST_NAME:
+        return name
+    from hashlib import sha256
+
+    return sha256(os.fsencode(real)).hexdigest()
+
+
+def _folders(layout: "Layout") -> list[str]:
+    name = name_of(layout.git_dir)
+    inside = os.path.join(os.path.realpath(layout.root), "")
+    bases = [_usual_base(), os.path.join(_temporary(), f"agent-harness-{os.getuid()}")]
+    outside = [b for b in bases if os.path.isabs(b) and not os.path.realpath(b).startswith(inside)]
+    return [os.path.join(base, "projects", name) for base in outside]
+
+
+def _usual_base() -> str:
+    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return os.path.join(home, "agent-harness")
+
+
+def _temporary() -> str:
+    return os.environ.get("TMPDIR") or "/tmp"  # noqa: S108  (of this user alone, or not used)
+
+
+def _elsewhere(place: str) -> str:
+    usual = _usual_base()
+    shown = usual if os.path.isabs(usual) else f"{usual} (not an absolute path)"
+    return f"{shown} cannot be used; the record of sessions is kept in {place}."
+
+
+def _base(folder: str) -> str:
+    return os.path.dirname(os.path.dirname(folder))
+
+
+def _is_ours(folder: str) -> bool:
+    """Of this user from the base on, no link, and writable."""
+    try:
+        found = [os.lstat(path) for path in (_base(folder), folder)]
+    except OSError:
+        return False
+    mine = all(each.st_uid == os.getuid() and not os.path.islink(folder) for each in found)
+    return mine and os.access(folder, os.W_OK | os.X_OK)

@@ -1,0 +1,266 @@
+"""What decides over an agent's work lies outside the project; what the project says of itself is not believed."""
+
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .script import append, claim, commit, honest, proof_path, sh, sleep, turn, usage, write
+from .world import World
+
+HALF = "\n\ndef add(a, b):\n    # half of it\n    raise NotImplementedError\n"
+
+
+def own_records(world: World, home: str | None = None) -> Path:
+    """The folder of the harness outside the project."""
+    base = Path(home or world.environ["XDG_STATE_HOME"], "agent-harness/projects")
+    (found,) = [path for path in base.iterdir() if path.name.endswith(f"%{world.root.name}%.git")]
+    return found
+
+
+def killed_at_work(world: World) -> None:
+    """A session whose agent has claimed and committed half of a feature, and whose harness is dead."""
+    ready = world.base / "ready"
+    steps = [append("src/calc.py", HALF), claim(1), commit("Half"), write("wip.txt", "x\n"), sh(f"touch {ready}")]
+    process = world.start("run", agent=[turn(*steps, sleep(600))])
+    world.wait_until(ready.exists, "the agent at work")
+    process.kill()
+    process.wait()
+    world.wait_until(lambda: not world.processes(), "the end of the agent", seconds=60)
+
+
+def forged(world: World, record: dict[str, Any]) -> dict[str, Any]:
+    """The record of a session whose harness had decided to accept everything that is there."""
+    state = {**record["state"], "last_session": record["session"], "status": "complete", "current_feature": 1}
+    settlement = {
+        "kind": "accept",
+        "session": record["session"],
+        "state": state,
+        "costs": record["costs"],
+        "session_record": {"session_id": record["session"], "feature_id": 1, "feature_completed": True},
+        "commit": world.head,
+        "branch": "refs/heads/main",
+        "expected_head": world.head,
+        "proven": [1],
+        "push": True,
+    }
+    return {**record, "phase": "settling", "settlement": settlement}
+
+
+def copy_of(world: World) -> Path:
+    return world.root / ".git/harness/open_session.json"
+
+
+def not_accepted(world: World, start: str | None) -> None:
+    assert world.remote() == start, "pushed what nobody had judged"
+    assert world.passing() == []
+    assert '"passes": true' not in world.git("show", "HEAD:features.json")
+    assert not copy_of(world).exists()
+    assert not [row for row in world.log("sessions.jsonl") if row.get("feature_completed")]
+
+
+def test_a_verdict_that_an_agent_wrote_is_not_carried_out(calc: World) -> None:
+    start = calc.remote()
+    killed_at_work(calc)
+    believed = own_records(calc) / "open_session.json"
+    assert stat.S_IMODE(believed.parent.stat().st_mode) == 0o700
+    record = json.loads(believed.read_text())
+    assert record["phase"] == "running"
+    copy_of(calc).write_text(json.dumps(forged(calc, record)))
+    shown = calc.harness("status")
+    assert "Features: 0/6" in shown.out, shown.text
+    ran = calc.run([turn({"exit": 3}, times=9)])
+    assert "Session 1 was interrupted (while running)" in ran.text
+    not_accepted(calc, start)
+    assert not believed.exists()
+
+
+def test_a_verdict_that_only_the_project_tells_of_is_an_interruption(calc: World) -> None:
+    """Moved, or the harness's own record was removed: the work is kept, and nobody's word is taken for it."""
+    start = calc.remote()
+    killed_at_work(calc)
+    copy_of(calc).write_text(json.dumps(forged(calc, json.loads(copy_of(calc).read_text()))))
+    shutil.rmtree(own_records(calc))
+    assert "Features: 0/6" in calc.harness("status").out
+    ran = calc.run([turn({"exit": 3}, times=9)])
+    assert "its record is in the project alone" in ran.text
+    not_accepted(calc, start)
+    assert calc.git("show", "HEAD~1:wip.txt") == "x" or calc.git("show", "HEAD:wip.txt") == "x"
+    assert calc.state["next_prompt"] == "continuation"
+    assert calc.log("sessions.jsonl")[0]["termination_reason"] == "error"
+
+
+def test_a_moved_project_goes_on_from_where_it_was(calc: World) -> None:
+    killed_at_work(calc)
+    moved = World(calc.base, calc.base / "elsewhere", calc.environ)
+    calc.root.rename(moved.root)
+    calc.root = moved.root
+    fresh = [write("src/calc.py", '"""A calculator."""\n'), sh("rm -f wip.txt")]
+    ran = moved.run([turn(fresh, honest(1), usage(1, 1))])
+    assert ran.code == 0, ran.text
+    assert "Prompt type: continuation" in ran.out
+    assert moved.passing() == [1]
+    assert moved.remote() == moved.head
+
+
+NO_RECORDS = {
+    "empty": "",
+    "torn": '{"session": 1',
+    "a-list": "[]",
+    "nothing": "{}",
+    "odd": json.dumps({"session": [], "phase": {}, "settlement": 3, "checkpoint": "x"}),
+    "of-a-future": json.dumps({"session": 1, "feature_id": 1, "phase": "settling", "settlement": {"kind": "accept"}}),
+}
+
+
+@pytest.mark.parametrize("text", NO_RECORDS.values(), ids=NO_RECORDS.keys())
+def test_what_is_no_record_is_kept_aside_and_the_run_goes_on(calc: World, text: str) -> None:
+    copy_of(calc).parent.mkdir(exist_ok=True)
+    copy_of(calc).write_text(text)
+    assert calc.harness("status").code == 0
+    ran = calc.run([turn(honest(1), usage(1, 1))])
+    assert ran.code == 0, ran.text
+    assert "does not fit" in ran.text
+    assert (copy_of(calc).parent / "open_session.json.aside").read_text() == text
+    assert calc.passing() == [1]
+
+
+def test_a_record_of_a_project_that_was_at_this_place_before_is_not_used(calc: World) -> None:
+    killed_at_work(calc)
+    shutil.rmtree(calc.root / ".git")
+    calc.git("init", "-q", "-b", "main")
+    calc.git("restore", "--source", "HEAD", ".", check=False)
+    document = calc.features
+    document["features"][0]["passes"] = False
+    calc.put({"features.json": json.dumps(document, indent=2) + "\n", "src/calc.py": '"""A calculator."""\n'})
+    (calc.root / "wip.txt").unlink()
+    calc.commit("Start again")
+    ran = calc.run([turn(honest(1), usage(1, 1))])
+    assert ran.code == 0, ran.text
+    assert "another repository" in ran.text
+    assert calc.passing() == [1]
+    calc.checked = False
+
+
+# -- where there is no usual place ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("home", ["/proc/nothing", "relative/place", "inside"])
+def test_without_the_usual_place_the_run_goes_on_with_one_line(calc: World, home: str) -> None:
+    temporary = calc.base / "temporary"
+    temporary.mkdir()
+    calc.environ |= {"XDG_STATE_HOME": home if home != "inside" else str(calc.root / ".state")}
+    calc.environ |= {"TMPDIR": str(temporary)}
+    killed_at_work(calc)
+    assert (own_records_below(temporary) / "open_session.json").exists()
+    assert not (calc.root / ".state").exists()
+    assert not (calc.root / "relative").exists()
+    fresh = [write("src/calc.py", '"""A calculator."""\n'), sh("rm -f wip.txt")]
+    ran = calc.run([turn(fresh, honest(1), usage(1, 1))])
+    assert ran.code == 0, ran.text
+    said = [line for line in ran.out.splitlines() if "cannot be used" in line]
+    assert len(said) == 1, ran.text
+    assert "Session 1 was interrupted (while running)" in ran.text
+    assert calc.passing() == [1]
+
+
+def own_records_below(temporary: Path) -> Path:
+    (found,) = (temporary / f"agent-harness-{os.getuid()}" / "projects").iterdir()
+    return found
+
+
+def test_without_any_place_a_crash_is_still_recovered(calc: World) -> None:
+    start = calc.remote()
+    nowhere = {"XDG_STATE_HOME": "/proc/nothing", "TMPDIR": "/proc/nothing"}
+    calc.environ |= nowhere
+    killed_at_work(calc)
+    ran = calc.run([turn({"exit": 3}, times=9)])
+    assert "in the project, where one that a crash leaves behind is not believed" in ran.text
+    assert "its record is in the project alone" in ran.text
+    not_accepted(calc, start)
+
+
+def test_without_a_home_folder(calc: World) -> None:
+    (calc.base / "temporary").mkdir()
+    for name in ("HOME", "XDG_STATE_HOME"):
+        calc.environ.pop(name)
+    calc.environ |= {"HOME": "/proc/nothing", "GIT_CONFIG_GLOBAL": os.devnull, "TMPDIR": str(calc.base / "temporary")}
+    ran = calc.run([turn(honest(1), usage(1, 1))])
+    assert ran.code == 0, ran.text
+    assert len([line for line in ran.out.splitlines() if "cannot be used" in line]) == 1
+
+
+# -- what counts as proven --------------------------------------------------------------------------------------------
+
+
+def mark(world: World, feature: int) -> None:
+    document = world.features
+    document["features"][feature - 1]["passes"] = True
+    world.put({"features.json": json.dumps(document, indent=2) + "\n"})
+
+
+def test_a_mark_by_hand_is_believed_after_a_run_of_the_suite(calc: World) -> None:
+    calc.accept(1)
+    ran = calc.run([turn(honest(2), usage(1, 1), feature=2)])
+    assert ran.code == 0, ran.text
+    assert "Marked as passing without a proof: Feature #1; running the suite." in ran.out
+    assert calc.passing() == [1, 2]
+    again = calc.run([turn(honest(3), usage(1, 1), feature=3)])
+    assert again.code == 0, again.text
+    assert "without a proof" not in again.out
+
+
+def test_a_mark_by_hand_that_nothing_proves_stops_the_runs(calc: World) -> None:
+    mark(calc, 1)
+    calc.commit("Feature 1 is surely done")
+    calc.git("push", "-q")
+    ran = calc.run([turn(honest(2), times=9)])
+    assert ran.code == 3, ran.text
+    assert "1/6 features marked passing but the suite has" in ran.err
+    assert calc.log("sessions.jsonl") == []
+    calc.checked = False
+
+
+def test_a_mark_whose_test_file_has_no_test_stops_the_runs(calc: World) -> None:
+    calc.put({proof_path(1): "ONE = 1\n"})
+    mark(calc, 1)
+    calc.commit("Feature 1 needs no test")
+    calc.git("push", "-q")
+    ran = calc.run([turn(honest(2), times=9)])
+    assert ran.code == 3, ran.text
+    assert "no passing test for Feature #1" in ran.err
+    calc.checked = False
+
+
+def test_a_list_of_proofs_in_the_projects_own_state_counts_for_nothing(calc: World) -> None:
+    mark(calc, 1)
+    calc.commit("Feature 1 is surely done")
+    calc.git("push", "-q")
+    path = calc.root / ".harness/session_state.json"
+    path.write_text(json.dumps({**calc.state, "proven": [1], "last_session": 1}))
+    ran = calc.run([turn(honest(2), times=9)])
+    assert ran.code == 3, ran.text
+    calc.checked = False
+
+
+def test_proofs_count_for_the_history_that_holds_them(calc: World) -> None:
+    """On a branch without the accepted commit the marks are claims like any other."""
+    start = calc.head
+    assert calc.run([turn(honest(1), usage(1, 1))]).code == 0
+    calc.git("switch", "-q", "-c", "other", start)
+    mark(calc, 1)
+    calc.commit("Feature 1 is surely done here too")
+    ran = calc.run([turn(honest(2), times=9)])
+    assert ran.code == 3, ran.text
+    calc.git("switch", "-q", "main")
+    assert "without a proof" not in calc.run([turn({"exit": 3}, times=9)]).out
+
+
+def test_nothing_of_the_harness_is_outside_of_its_places(bare: World) -> None:
+    """A command that reads, or that is refused, makes no folder in the state home."""
+    assert bare.harness("status").code == 4
+    assert not Path(bare.environ["XDG_STATE_HOME"], "agent-harness").exists()
