@@ -1,0 +1,222 @@
+"""The front door of a task list: one method a verb, each answer with the one command to run now.
+
+Source: ``tasklist.md`` 13.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agent_harness.errors import NotAProject
+from agent_harness.kernel import root
+from agent_harness.protocols.tasklist import (
+    claims,
+    damage,
+    outcomes,
+    planning,
+    recover,
+    rescue,
+    selection,
+    sessions,
+    status,
+    steps,
+    wayback,
+)
+from agent_harness.protocols.tasklist.layout import Layout
+from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS
+from agent_harness.protocols.tasklist.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+Record = dict[str, Any]
+
+CLAIM = "harness task claim"
+END = "harness session end"
+
+
+def _with_next(answer: Record, command: str) -> Record:
+    return {**answer, "next": command}
+
+
+class TaskList:
+    """One task list, asked by one worker. Every method raises ``HarnessError``s and nothing else."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.layout = worker.layout
+        self.store = worker.store
+
+    @classmethod
+    def open(
+        cls,
+        start: str | None = None,
+        *,
+        worker: str | None = None,
+        session: str | None = None,
+        token: str | None = None,
+        lock_timeout: float = 5.0,
+        now: datetime | None = None,
+        cwd: str | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> TaskList:
+        """The task list at or above a folder (the working directory by default). ``NotAProject`` when there is none."""
+        found = root.find(start, kind="tasklist")
+        if found is None:
+            raise NotAProject("No task list here or above: no harness-tasks.json", hint="harness init .")
+        opened = Worker.open(
+            Layout(found.path),
+            worker_id=worker,
+            session_id=session,
+            token=token,
+            lock_timeout_seconds=lock_timeout,
+            cwd=cwd,
+            now=now,
+            environ=environ,
+        )
+        return cls(opened)
+
+    # -- planning ----------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def init(folder: str, **options: Any) -> Record:
+        """Makes the files of a task list where they are missing."""
+        answer = planning.create(folder, **options)
+        return _with_next(answer, 'harness add "what is to be done" --validate "a command that proves it"')
+
+    def add(self, tasks: Sequence[Mapping[str, Any]]) -> Record:
+        """Adds tasks, all or none."""
+        ids = planning.add(self.store, tasks)
+        return _with_next({"task_id": ids[0] if ids else None, "task_ids": ids}, "harness run")
+
+    def set(self, task_id: str, changes: Mapping[str, str]) -> Record:
+        """A person's correction of one task."""
+        return _with_next({"task": planning.set_fields(self.store, task_id, changes)}, "harness status")
+
+    def status(self, *, tail: int = 5) -> Record:
+        """Where the list stands; takes no lock."""
+        return status.read(self.layout, tail=tail)
+
+    def stats(self) -> Record:
+        """The numbers, also into the log."""
+        return _with_next(sessions.log_stats(self.worker), "harness status")
+
+    # -- sessions ----------------------------------------------------------------------------------------------------
+
+    def session_start(self, *, take_over: bool = False) -> Record:
+        """Begins a session, or finds the one that this worker has under way."""
+        answer = sessions.start(self.worker, take_over=take_over)
+        undecided = [each for each in answer["recovered"] if each.get("action") == "resume"]
+        if undecided:
+            name = undecided[0]["task_id"]
+            return _with_next(answer, f"harness task recover {name} --decide resume|fail")
+        return _with_next(answer, CLAIM)
+
+    def session_end(self) -> Record:
+        """Ends the session with its numbers."""
+        answer = sessions.end(self.worker)
+        return _with_next(answer, "harness session start" if answer["work_left"] else "harness status")
+
+    def pause(self, why: str = "") -> Record:
+        """Makes everything rest until ``resume``."""
+        return _with_next(sessions.pause(self.worker, why), "harness resume")
+
+    def resume(self) -> Record:
+        """Takes back a pause and a halt."""
+        return _with_next(sessions.resume(self.worker), "harness run")
+
+    def activate(self) -> Record:
+        """Makes hooks act here."""
+        self.store.activate()
+        return _with_next({"active": True}, "harness status")
+
+    def deactivate(self) -> Record:
+        """Makes hooks rest here."""
+        return _with_next({"active": False, "was_active": self.store.deactivate()}, "harness activate")
+
+    # -- the work ----------------------------------------------------------------------------------------------------
+
+    def next(self) -> Record:
+        """What ``claim`` would give; changes nothing."""
+        task = claims.preview(self.worker, self.store.read(), self.store.now())
+        return _with_next({"task": dict(task.raw), "task_id": task.id, "title": task.title}, CLAIM)
+
+    def claim(
+        self,
+        task_id: str | None = None,
+        *,
+        lease_seconds: float = DEFAULT_LEASE_SECONDS,
+        dirty: str = "remember",
+    ) -> Record:
+        """The next task, given to this worker."""
+        answer = claims.claim(self.worker, task_id, lease_seconds=lease_seconds, dirty=dirty)
+        return _with_next(answer, f'harness task checkpoint {answer["task_id"]} 1/3 "what was done"')
+
+    def checkpoint(self, task_id: str, step: int, total: int, text: str) -> Record:
+        """Records a finished step, and renews the claim."""
+        answer = steps.checkpoint(self.worker, task_id, step, total, text)
+        further = f'harness task checkpoint {task_id} {step + 1}/{total} "what was done"'
+        return _with_next(answer, f"harness task complete {task_id}" if step >= total else further)
+
+    def renew(self, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> Record:
+        """Moves the end of the claim forward."""
+        answer = steps.renew(self.worker, task_id, lease_seconds=lease_seconds)
+        return _with_next(answer, f"harness task complete {task_id}")
+
+    def validate(self, task_id: str) -> Record:
+        """Runs what proves the task; records nothing but the proof."""
+        answer = outcomes.validate(self.worker, task_id)
+        passed = answer["result"] == "PASS"
+        return _with_next(answer, f"harness task complete {task_id}" if passed else f"harness task validate {task_id}")
+
+    def complete(self, task_id: str, *, commit: bool = True, message: str | None = None) -> Record:
+        """Proves the task, commits the work and closes it."""
+        answer = outcomes.complete(self.worker, task_id, commit=commit, message=message)
+        return _with_next(answer, self._go_on())
+
+    def fail(self, task_id: str, *, category: str, message: str, rollback: bool = True) -> Record:
+        """Closes the attempt without a proof, and goes back to what was there before it."""
+        answer = outcomes.fail(self.worker, task_id, category=category, message=message, rollback=rollback)
+        return _with_next(answer, self._go_on())
+
+    def release(self, task_id: str, why: str) -> Record:
+        """Gives the task back untried, and goes back to what was there before it."""
+        return _with_next(outcomes.release(self.worker, task_id, why), self._go_on())
+
+    def _go_on(self) -> str:
+        state = self.store.read()
+        if state.halt:
+            return "harness status"
+        return CLAIM if selection.next_task(state) else END
+
+    # -- the way back ------------------------------------------------------------------------------------------------
+
+    def recover(self, task_id: str | None = None, *, decide: str | None = None) -> Record:
+        """Mends a damaged state, and the tasks that an interrupted session left."""
+        restored = damage.restore_if_needed(self.worker)
+        found = recover.recover(self.worker, task_id, decide=decide)
+        return _with_next({"restored": restored, "tasks": found}, self._go_on())
+
+    def rollback(self, task_id: str, *, dry_run: bool = False) -> Record:
+        """Goes back to what was there when the task was claimed; ``dry_run`` only says what that would do."""
+        if dry_run:
+            task = self.worker.find(self.store.read(), task_id)
+            return _with_next({"plan": wayback.plan(self.worker, task)}, f"harness task rollback {task_id}")
+        return _with_next(outcomes.rollback(self.worker, task_id), f"harness task complete {task_id}")
+
+    def rescue_list(self) -> Record:
+        """What rollbacks took away."""
+        return _with_next({"rescues": rescue.entries(self.worker)}, "harness rescue show REF")
+
+    def rescue_show(self, ref: str) -> Record:
+        """What one of them holds."""
+        return _with_next(rescue.show(self.worker, ref), f"harness rescue restore {ref} --to DIR")
+
+    def rescue_restore(self, ref: str, *, to: str | None = None) -> Record:
+        """Writes what a rescue holds into a folder."""
+        return _with_next(rescue.restore(self.worker, ref, to=to), "harness status")
+
+    def rescue_prune(self, *, older_than_days: float) -> Record:
+        """Forgets old rescues; a person's decision."""
+        return _with_next(rescue.prune(self.worker, older_than_days=older_than_days), "harness rescue list")

@@ -1,0 +1,106 @@
+"""A damaged state file: the backup takes its place, and the log tells what the backup does not know yet.
+
+The backup is one write old, so a task that was just given away or finished looks older in it than it is. Nothing in the
+log is believed blindly: a completion is proven again, a claim gets the lease it would have had. Source: ``tasklist.md``
+8.
+"""
+
+from __future__ import annotations
+
+from agent_harness.errors import StateDamaged
+from agent_harness.kernel import clock, files, journal
+from agent_harness.protocols.tasklist import lifecycle, progress
+from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from agent_harness.protocols.tasklist.progress import Entry
+    from agent_harness.protocols.tasklist.records import Task
+    from agent_harness.protocols.tasklist.store import Change
+    from agent_harness.protocols.tasklist.worker import Worker
+
+    Record = dict[str, Any]
+
+__all__ = ["restore_if_needed"]
+
+_TELLING = ("Starting", "Completed", "ERROR", "RECOVERY")
+
+
+def restore_if_needed(worker: Worker) -> Record | None:
+    """Puts the backup in place of a damaged state; ``None`` when the state is whole.
+
+    The damaged file is kept. ``StateDamaged`` when there is no valid backup; the log says so once.
+    """
+    try:
+        worker.store.read()
+    except StateDamaged as error:
+        reason = error.message
+    else:
+        return None
+    with worker.store.lock():
+        try:
+            kept = files.restore(worker.layout.tasks)
+        except StateDamaged:
+            line = progress.entry(
+                "ERROR", 0, category="ENV_SETUP", text="harness-tasks.json corrupted and unrecoverable"
+            )
+            worker.store.log(line)
+            raise StateDamaged(
+                "harness-tasks.json corrupted and unrecoverable", hint="report it to a person and stop"
+            ) from None
+    replayed = worker.store.change(_replay(worker, reason))
+    return {"kept": kept, "reason": reason, "replayed": replayed}
+
+
+def _replay(worker: Worker, reason: str) -> Any:
+    told = _last_words(worker)
+
+    def act(change: Change) -> list[str]:
+        text = f'action="restored from .bak" reason={progress.quoted(reason)}'
+        change.log(progress.entry("RECOVERY", change.state.session_count, at=change.now, text=text))
+        changed = [task.id for task in change.state.tasks if task.id in told and _catch_up(task, told[task.id], change)]
+        change.touch()
+        return changed
+
+    return act
+
+
+def _last_words(worker: Worker) -> dict[str, Entry]:
+    """The last line about each task that tells its state."""
+    found: dict[str, Entry] = {}
+    for line in journal.backwards(worker.layout.progress):
+        entry = progress.parse(line)
+        if entry and entry.task and entry.kind in _TELLING:
+            found.setdefault(entry.task, entry)
+    return found
+
+
+def _catch_up(task: Task, said: Entry, change: Change) -> bool:
+    if task.status == "completed":
+        return False
+    if said.kind == "ERROR" and said.category and task.status == "in_progress":
+        lifecycle.fail(task, said.category, said.text, said.time or change.now)
+        return True
+    if said.kind in ("Starting", "Completed") and task.status in ("pending", "failed") and _is_later(task, said):
+        at = said.time or change.now
+        seconds = DEFAULT_LEASE_SECONDS if said.kind == "Starting" else 1.0
+        task.raw["status"] = "pending"
+        lifecycle.start(task, owner="unknown", token="", at=at, lease_seconds=seconds)
+        _find_base(task, said)
+        return True
+    return False
+
+
+def _is_later(task: Task, said: Entry) -> bool:
+    """Whether the line is younger than the failure that the backup knows of."""
+    known, at = task.failed_at, said.time
+    return known is None or at is None or clock.timestamp(at) >= clock.timestamp(known)
+
+
+def _find_base(task: Task, said: Entry) -> None:
+    """The commit that a Starting line names, for the recovery to look at."""
+    _, found, base = said.text.rpartition("(base=")
+    if found and base.rstrip(")").isalnum() and base.rstrip(")") != "none":
+        task.raw["started_at_commit"] = base.rstrip(")")
