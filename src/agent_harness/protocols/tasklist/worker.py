@@ -1,7 +1,8 @@
 """Who is asking: a worker with its session, its claim token and its work tree.
 
 A worker without an id is known by its session. A session without an id is known by the program that it runs in: the
-nearest process above that is no shell, since an agent starts every command in a shell of its own. Source:
+nearest process above that is no shell, since an agent starts every command in a shell of its own; for a person at a
+terminal, the shell of that terminal. Source:
 ``tasklist.md`` 7.3, 10.
 """
 
@@ -30,9 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Worker"]
 
-_SHELLS = frozenset(
-    ("sh", "bash", "dash", "zsh", "fish", "ksh", "timeout", "env", "make", "python", "python3", "harness")
-)
+_SHELLS = frozenset(("sh", "bash", "dash", "zsh", "fish", "ksh", "timeout", "env", "harness"))
 _MOST_ANCESTORS = 32
 
 
@@ -210,21 +209,24 @@ def _in_a_repository(folder: str) -> bool:
 
 
 def _program_above() -> Owner | None:
-    from agent_harness.kernel import lifeline, owner
+    """The nearest process above that an agent does not start anew for every command."""
+    from agent_harness.kernel import owner
 
     pid = os.getppid()
     for _ in range(_MOST_ANCESTORS):
-        above = lifeline.parent_of(pid)
-        if above is None or above <= 1 or not _is_shell(pid):
+        name, above, is_at_terminal = _look(pid)
+        if above <= 1 or name.lstrip("-") not in _SHELLS or is_at_terminal:
             break
         pid = above
     return owner.of(pid)
 
 
-def _is_shell(pid: int) -> bool:
+def _look(pid: int) -> tuple[str, int, bool]:
+    """(name, parent, whether it leads a session at a terminal, as a person's own shell does)."""
     try:
-        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
-            name = file.read().strip()
-    except OSError:
-        return False
-    return name.lstrip("-") in _SHELLS
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            before, _, after = file.read().rpartition(")")
+        fields = after.split()
+        return before.partition("(")[2], int(fields[1]), int(fields[3]) == pid and fields[4] != "0"
+    except (OSError, ValueError, IndexError):
+        return "", 0, False
