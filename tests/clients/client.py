@@ -82,6 +82,14 @@ class Client(ABC):
     def last_words(self, run: Run) -> str:
         """What the model said last."""
 
+    @abstractmethod
+    def complaint(self, run: Run) -> str:
+        """What a run that failed gives as the reason; empty when it says that all went well."""
+
+    @abstractmethod
+    def tokens(self, run: Run) -> dict[str, int]:
+        """The tokens of the whole run: ``input`` (uncached), ``cached``, ``output``."""
+
     def hooks(self, project: Path, **commands: str) -> None:
         """Registers a command for each event, such as ``Stop="sh /x/stop.sh"``."""
         file = self.hook_file(project)
@@ -118,6 +126,17 @@ class ClaudeCode(Client):
     def last_words(self, run: Run) -> str:
         """The last result."""
         return str(run.of("result")[-1].get("result"))
+
+    def complaint(self, run: Run) -> str:
+        """The last result, when ``is_error`` says so; ``subtype`` says success either way."""
+        result = run.of("result")[-1]
+        return str(result.get("result")) if result.get("is_error") else ""
+
+    def tokens(self, run: Run) -> dict[str, int]:
+        """The sums of the last result."""
+        used = run.of("result")[-1]["usage"]
+        names = {"input": "input_tokens", "cached": "cache_read_input_tokens", "output": "output_tokens"}
+        return {name: used[member] for name, member in names.items()}
 
 
 class Codex(Client):
@@ -176,6 +195,16 @@ trust_level = "trusted"
         """The last message of the model."""
         items = [event["item"] for event in run.of("item.completed")]
         return str([item["text"] for item in items if item["type"] == "agent_message"][-1])
+
+    def complaint(self, run: Run) -> str:
+        """The error of the turn that failed."""
+        return "; ".join(str(event["error"].get("message")) for event in run.of("turn.failed"))
+
+    def tokens(self, run: Run) -> dict[str, int]:
+        """The sums of the last turn; its input counts what was cached, too."""
+        used = run.of("turn.completed")[-1]["usage"]
+        cached = used["cached_input_tokens"]
+        return {"input": used["input_tokens"] - cached, "cached": cached, "output": used["output_tokens"]}
 
 
 KINDS: Mapping[str, type[Client]] = {kind.name: kind for kind in (ClaudeCode, Codex)}

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
+from agent_harness.kernel import journal
+
 LOOPBACK = str(Path(__file__).with_name("loopback.py"))
 ROOT = os.geteuid() == 0
 ALONE = ("unshare", "--net") if ROOT else ("unshare", "--map-root-user", "--net")
@@ -67,8 +69,7 @@ class Island:
 
     def requests(self) -> list[dict[str, Any]]:
         """What was asked of the server so far."""
-        lines = self._log.read_text().splitlines() if self._log.exists() else []
-        return [json.loads(line) for line in lines]
+        return list(journal.read(self._log))
 
     def conversations(self) -> list[Mapping[str, Any]]:
         """The bodies of the model calls, oldest first."""

@@ -90,7 +90,7 @@ class TestEveryProtocol:
 
     def test_nobody_is_there_for_a_body_that_is_no_object(self, stack: ExitStack, protocol: str) -> None:
         server = served(stack, {})
-        for body in (b"", b"{", b"[1]", b"\xff", b"[" * 100_000):
+        for body in (b"", b"{", b"[1]", b"\xff", b'{"a": NaN}', b"[" * 100_000):
             assert send(server, "POST", f"/v1/{protocol}", body).status == 400
         assert ask(server, protocol).status == 200
         assert send(server, "POST", f"/v1/{protocol}", b'{"messages": 7, "input": {}, "tools": [null]}').status == 200

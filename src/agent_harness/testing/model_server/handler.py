@@ -203,7 +203,7 @@ class Handler(BaseHTTPRequestHandler):
             raw = _chunks(self.rfile.readline, self.rfile.read) if chunked else self.rfile.read(self._length())
             if self.headers.get("content-encoding") == "gzip":
                 raw = gzip.decompress(raw)
-            value = json.loads(raw)
+            value = json.loads(raw, parse_constant=_no_number)
         except (ValueError, OSError, EOFError, RecursionError):
             self.close_connection = True
             return None
@@ -225,6 +225,10 @@ def _chunks(line: Callable[[], bytes], read: Callable[[int], bytes]) -> bytes:
             raise ValueError("too long")
     line()
     return whole
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no JSON")
 
 
 def _line(event: Event) -> bytes:

@@ -1,12 +1,12 @@
 """The log of requests: what came, and which step it was answered with. Keys are masked before anything is kept."""
 
-import json
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from agent_harness.kernel import journal
 from agent_harness.kernel.redact import MASK, is_secret_name
 
 __all__ = ["RequestLog"]
@@ -28,17 +28,13 @@ class RequestLog:
             record = {"n": self._count, "t": round(time.time(), 3), **facts}
             if self._path is None:
                 self._kept.append(record)
-                return
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
+            else:
+                journal.append(self._path, record)
 
     def records(self) -> list[dict[str, Any]]:
         """All requests so far, oldest first; those of earlier runs too when the file had some."""
         with self._lock:
-            if self._path is None:
-                return list(self._kept)
-            lines = self._path.read_text(encoding="utf-8").splitlines() if self._path.exists() else []
-        return [json.loads(line) for line in lines]
+            return list(self._kept) if self._path is None else list(journal.read(self._path))
 
 
 def masked(headers: Mapping[str, str]) -> dict[str, str]:
