@@ -10,6 +10,7 @@ from typing import Any
 
 from agent_harness.kernel import clock, files, snapshot
 from agent_harness.kernel.snapshot import Snapshot
+from agent_harness.protocols.features import refs
 from agent_harness.protocols.features.project import Project
 
 Record = dict[str, Any]
@@ -18,11 +19,11 @@ Record = dict[str, Any]
 def create(project: Project, session: int, feature_id: int | None, reason: str = "pre_feature") -> Record:
     """A recovery point of everything as it is now; the record that ``way_back`` understands."""
     checkpoint_id = f"s{session}-{secrets.token_hex(4)}"
-    taken = snapshot.take(
+    message = f"harness checkpoint {checkpoint_id}"
+    taken, _ = refs.named(
         project.git,
         f"refs/harness/checkpoints/{checkpoint_id}",
-        exclude=project.excluded,
-        message=f"harness checkpoint {checkpoint_id}",
+        lambda ref: snapshot.take(project.git, ref, exclude=project.excluded, message=message),
     )
     record: Record = {
         "id": checkpoint_id,

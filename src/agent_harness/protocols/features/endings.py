@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_harness.agents import usage
-from agent_harness.kernel import clock, files, graph, snapshot
+from agent_harness.kernel import clock, files, graph
 from agent_harness.kernel.git import DETACHED
-from agent_harness.protocols.features import checkpoints, costs, lifecycle, progress, records
+from agent_harness.protocols.features import checkpoints, costs, lifecycle, progress, records, refs
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.ruling import Ruling
 from agent_harness.protocols.features.settle import Settlement
@@ -17,8 +17,6 @@ from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.underway import UnderWay, seconds_since
 
 Record = dict[str, Any]
-
-CANDIDATE_REF = "refs/harness/candidates"
 
 
 def feature_name(feature: Record) -> str:
@@ -46,15 +44,14 @@ def candidate(project: Project, under_way: UnderWay, message: str) -> str:
     under ``refs/harness/rewritten/N`` and the candidate is one commit on top of the true history.
     """
     way_back = checkpoints.way_back(under_way.checkpoint)
-    ref = f"{CANDIDATE_REF}/{under_way.session}"
-    commit = snapshot.candidate(project.git, ref, exclude=project.excluded, message=message, base=way_back)
+    commit = project.candidate(str(under_way.session), message, way_back)
     if way_back.head is None or project.git.ancestor(way_back.head, commit):
         return commit
-    kept = f"refs/harness/rewritten/{under_way.session}"
-    project.git.update_ref(kept, commit)
+    wanted = f"refs/harness/rewritten/{under_way.session}"
+    _, kept = refs.named(project.git, wanted, lambda ref: project.git.update_ref(ref, commit))
     project.store.event("history_rewritten", "critical", session=under_way.session, ref=kept, base=way_back.head)
     rebuilt = project.git.commit_tree(project.git.tree_of(commit), [way_back.head], message)
-    project.git.update_ref(ref, rebuilt)
+    project.git.update_ref(project.candidate_refs[-1], rebuilt)
     return rebuilt
 
 

@@ -302,9 +302,7 @@ def _complete_files(project: Project) -> None:
 def _commit(project: Project) -> str:
     """One commit of the set-up: what is left over, or the agent's own commit when nothing is."""
     before = project.git.head()
-    commit = snapshot.candidate(
-        project.git, "refs/harness/candidates/0", exclude=project.excluded, message=COMMIT_MESSAGE, base=None
-    )
+    commit = project.candidate("0", COMMIT_MESSAGE)
     if commit != before:
         branch = project.git.look().branch
         snapshot.adopt(project.git, commit, branch=branch, expected_head=before)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_harness.kernel import snapshot
-from agent_harness.protocols.features import checkpoints, quality, records
+from agent_harness.protocols.features import checkpoints, quality, records, refs
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.ruling import Proof, Ruling
 from agent_harness.protocols.features.underway import UnderWay
@@ -72,13 +72,8 @@ class Judge:
         known = {str(i) for i in under_way.baseline.get("passing_tests") or []}
         if not known:
             return []
-        commit = snapshot.candidate(
-            self._project.git,
-            f"refs/harness/candidates/{under_way.session}-wip",
-            exclude=self._project.excluded,
-            message="WIP",
-            base=checkpoints.way_back(under_way.checkpoint),
-        )
+        way_back = checkpoints.way_back(under_way.checkpoint)
+        commit = self._project.candidate(f"{under_way.session}-wip", "WIP", way_back)
         facts = self.suite(commit)
         return sorted(known - facts.passing)
 
@@ -87,8 +82,11 @@ class Judge:
         project = self._project
         file = records.test_file(feature)
         command = project.config.test_command(file)
-        ref = f"refs/harness/verify/{feature['id']}"
-        commit = snapshot.candidate(project.git, ref, exclude=project.excluded, message="verify", base=None)
+        commit, ref = refs.named(
+            project.git,
+            f"refs/harness/verify/{feature['id']}",
+            lambda ref: snapshot.candidate(project.git, ref, exclude=project.excluded, message="verify", base=None),
+        )
         try:
             project.say(f"Running verification for Feature #{feature['id']}...")
             project.say(f"Test file: {file}\n\n$ {command}")

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from agent_harness.errors import NotAProject, Refused
+from agent_harness.kernel import snapshot
 from agent_harness.kernel.git import Git
+from agent_harness.kernel.snapshot import Snapshot
 from agent_harness.protocols.features import costs as cost_rules
+from agent_harness.protocols.features import refs
 from agent_harness.protocols.features.config import Config
 from agent_harness.protocols.features.layout import Layout
 from agent_harness.protocols.features.store import FeatureStore
@@ -36,6 +39,7 @@ class Project:
     store: FeatureStore
     git: Git
     say: Say = field(default=silent)
+    candidate_refs: list[str] = field(default_factory=list)  # made since the last settlement
 
     @classmethod
     def open(cls, root: Path, config: Config, say: Say = silent) -> "Project":
@@ -53,6 +57,16 @@ class Project:
     def excluded(self) -> tuple[str, ...]:
         """Top-level names that are never part of a snapshot, a candidate or a rescue."""
         return (self.layout.relative(self.layout.state_dir),)
+
+    def candidate(self, name: str, message: str, base: Snapshot | None = None) -> str:
+        """The commit of the work tree as it is, on a private ref until the session is settled."""
+        commit, ref = refs.named(
+            self.git,
+            f"refs/harness/candidates/{name}",
+            lambda ref: snapshot.candidate(self.git, ref, exclude=self.excluded, message=message, base=base),
+        )
+        self.candidate_refs.append(ref)
+        return commit
 
     @property
     def progress_name(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import snapshot
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.features import checkpoints, progress, tree
+from agent_harness.protocols.features import checkpoints, progress, refs, tree
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.store import own_place
 
@@ -109,7 +109,7 @@ def _roll_back(project: Project, open_session: Record, settlement: Settlement) -
         return done
     checkpoint = settlement.checkpoint or open_session["checkpoint"]
     earlier_try = open_session.get("rescue_ref")
-    ref = _free_ref(project, f"refs/harness/rolled-back/{settlement.session}")
+    ref = refs.free(project.git, f"refs/harness/rolled-back/{settlement.session}")
     project.store.write_open_session({**open_session, "rescue_ref": earlier_try or ref})
     rescued = snapshot.restore(
         project.git,
@@ -126,15 +126,6 @@ def _roll_back(project: Project, open_session: Record, settlement: Settlement) -
     }
     project.store.write_open_session({**open_session, "rescue": rescue})
     return rescue
-
-
-def _free_ref(project: Project, wanted: str) -> str:
-    taken = 1
-    ref = wanted
-    while project.git.commit_of(ref):
-        taken += 1
-        ref = f"{wanted}-{taken}"
-    return ref
 
 
 def _files(project: Project, settlement: Settlement) -> None:
@@ -203,9 +194,11 @@ def _push(project: Project, settlement: Settlement, recorded: Record | None) -> 
 
 def _forget_candidates(project: Project, session: int) -> None:
     """The private refs of what was judged: by now the commit is on the branch, or in the rescue."""
-    for ref in (f"refs/harness/candidates/{session}", f"refs/harness/candidates/{session}-wip"):
+    usual = (f"refs/harness/candidates/{session}", f"refs/harness/candidates/{session}-wip")
+    for ref in dict.fromkeys((*usual, *project.candidate_refs)):
         if project.git.commit_of(ref):
             project.git.update_ref(ref, None)
+    project.candidate_refs.clear()
 
 
 def forget(project: Project) -> None:
