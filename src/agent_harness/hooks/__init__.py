@@ -1,0 +1,15 @@
+"""What coding-agent clients call: a few milliseconds over bare Python, standard library only, read-only for the state.
+
+    event            what the client says, and where the task list is
+    decision         what a hook answers, as the bytes and the exit status that clients expect
+    stop, session_start, subagent_stop, teammate_idle      one rule each: values in, a Decision out
+    wording          the lines that agents read
+    guard            how often a session may be kept going without progress
+    reflect          another look at finished work, where a list asks for it
+    road             event in, answer out; never a traceback, exit status 0 or 2
+    calllog          one line a call, for whoever wants to look on
+    task_scripts     the claim and renew scripts
+    install, clients, jsonedit      writes the hooks into the settings of a client, and takes them out again
+
+Source: ``tasklist.md`` 2-7.3.
+"""

@@ -1,0 +1,10 @@
+"""``python -m agent_harness.hooks EVENT``: the same as the script of that event."""
+
+import sys
+
+from agent_harness.hooks import road
+
+if __name__ == "__main__":
+    found = road.named(sys.argv[1]) if len(sys.argv) == 2 else None
+    if found:
+        road.call_and_exit(found)

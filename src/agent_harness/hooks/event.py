@@ -1,0 +1,106 @@
+"""What a client says when it calls a hook, read safely, and the task list that it is about.
+
+Source: ``tasklist.md`` 2, 3.2, 5.
+"""
+
+from __future__ import annotations
+
+import os
+
+from agent_harness.errors import NotAProject
+from agent_harness.kernel import jsontext, root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+__all__ = ["MAX_BYTES", "Event", "find_root", "parse", "read"]
+
+MAX_BYTES = 32 << 20
+"""A payload that is longer is not read."""
+
+
+class Event:
+    """One call of a hook: its payload and the environment. A member of the wrong type counts as absent."""
+
+    __slots__ = ("environ", "payload")
+
+    def __init__(self, payload: dict[str, Any], environ: Mapping[str, str]) -> None:
+        self.payload = payload
+        self.environ = environ
+
+    def text(self, name: str) -> str:
+        """A text member without the blanks around it; empty when it is absent."""
+        found = self.payload.get(name)
+        return found.strip() if isinstance(found, str) else ""
+
+    def flag(self, name: str) -> bool | None:
+        """A member that is exactly true or false; ``None`` when it is neither."""
+        found = self.payload.get(name)
+        return found if isinstance(found, bool) else None
+
+    def entries(self, name: str) -> list[Any]:
+        """The entries of a list member."""
+        found = self.payload.get(name)
+        return found if isinstance(found, list) else []
+
+    @property
+    def session_id(self) -> str:
+        return self.text("session_id")
+
+    @property
+    def worker(self) -> str:
+        """The worker id of this process; empty when it has none."""
+        return self.environ.get("HARNESS_WORKER_ID", "").strip()
+
+    def identities(self, *names: str) -> list[str]:
+        """Under which names this caller may own a task: its worker id, then these members. Empty ones name nobody."""
+        return [each for each in (self.worker, *(self.text(name) for name in names)) if each]
+
+
+def read(descriptor: int) -> dict[str, Any]:
+    """The payload on standard input; empty when there is none, it is too long, or it is no JSON object."""
+    chunks: list[bytes] = []
+    room = MAX_BYTES
+    try:
+        if os.isatty(descriptor):
+            return {}
+        while chunk := os.read(descriptor, 1 << 16):
+            room -= len(chunk)
+            if room < 0:
+                return {}
+            chunks.append(chunk)
+    except OSError:
+        return {}
+    return parse(b"".join(chunks))
+
+
+def parse(raw: bytes) -> dict[str, Any]:
+    """The JSON object in these bytes; empty when they hold none.
+
+    What a state file may not hold is passed over here: a client that cuts a text may leave half of a character.
+    """
+    try:
+        found = jsontext.loads(raw.decode("utf-8", "replace"), exact=False)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def find_root(event: Event) -> str | None:
+    """The folder of the task list that the call is about; ``None`` when there is none, or its pin is wrong."""
+    start = event.payload.get("cwd")
+    here = start if isinstance(start, str) and start else _working_directory()
+    try:
+        found = root.find(event.environ.get("CLAUDE_PROJECT_DIR") or None, here, kind="tasklist")
+    except NotAProject:
+        return None
+    return found.path if found else None
+
+
+def _working_directory() -> str | None:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return None

@@ -1,0 +1,94 @@
+"""SessionStart: what the agent is told at the start of a session, after ``/clear`` and after a compaction.
+
+Source: ``tasklist.md`` 4.
+"""
+
+from __future__ import annotations
+
+from agent_harness.hooks import wording
+from agent_harness.hooks.decision import context
+from agent_harness.protocols.tasklist import selection
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from agent_harness.errors import StateDamaged
+    from agent_harness.hooks.decision import Decision
+    from agent_harness.protocols.tasklist.records import State
+
+__all__ = ["decide", "decide_damaged"]
+
+WHOLE = 8000
+LAST_LOG = 220
+NAMED = 5
+"""So many interrupted tasks and findings are named."""
+
+
+def decide_damaged(error: StateDamaged, *, backup: bool) -> Decision:
+    """What the agent is told when the state cannot be read."""
+    return context(f"HARNESS: {wording.damaged(error, backup=backup)}", "session")
+
+
+def decide(state: State, *, last_log: str | None, other: Mapping[str, Any] | None) -> Decision:
+    """What the agent is told otherwise: where things stand, and what to do first.
+
+    ``other`` is the lease of another session that is alive.
+    """
+    lines = [_counts(state)]
+    lines += [f"last_log={wording.cut(last_log, LAST_LOG)}"] if last_log else []
+    lines += [*_interrupted(state), *_waiting(state), *_other_session(other), *_findings(state)]
+    lines.append(_first_step(state))
+    return context(wording.cut("\n".join(lines), WHOLE), "session")
+
+
+def _counts(state: State) -> str:
+    found = selection.counts(state)
+    total = found.pop("total")
+    numbers = [f"{wording.cut(' '.join(name.split()), 40)}={count}" for name, count in list(found.items())[:20]]
+    following = selection.next_task(state)
+    shown = [f"next={wording.task_name(following)}"] if following else []
+    return " ".join(["HARNESS:", *numbers, f"total={total}", *shown])
+
+
+def _interrupted(state: State) -> list[str]:
+    """Tasks in progress, and the verb that takes each up again."""
+    found = selection.in_progress(state)
+    return [
+        f"In progress: {wording.task_name(task)}. If nobody works on it: `harness task recover "
+        f"{wording.shell_word(wording.cut(task.id, wording.TITLE))}`."
+        for task in found[:NAMED]
+    ]
+
+
+def _waiting(state: State) -> list[str]:
+    """Why nothing can be started, when that is so."""
+    if state.halt is not None:
+        return [wording.halted(state)]
+    if state.sessions_used_up:
+        return [f"The limit of {state.max_sessions} sessions is reached: start nothing; a person raises it."]
+    return []
+
+
+def _other_session(other: Mapping[str, Any] | None) -> list[str]:
+    """The session lease, while somebody else holds it."""
+    if other is None:
+        return []
+    owner, since, ends = (_shown(other.get(name)) for name in ("owner", "started_at", "expires_at"))
+    return [f"Another session is at work: {owner}, since {since}, until {ends}. Its tasks are not yours."]
+
+
+def _shown(value: object) -> str:
+    return wording.cut(" ".join(value.split()), 100) if isinstance(value, str) else "?"
+
+
+def _findings(state: State) -> list[str]:
+    found = state.findings()
+    return [f"[CONFIG] {wording.cut(each.message, 300)} (a person must mend it)" for each in found[:NAMED]]
+
+
+def _first_step(state: State) -> str:
+    if state.halt is not None or state.sessions_used_up:
+        return "Run `harness status`."
+    return "This project is worked down by the harness: run `harness session start`, then `harness task claim`."

@@ -1,0 +1,68 @@
+"""The lines that agents and people read in the answers of hooks: short, one fact a line, the next command in it."""
+
+from __future__ import annotations
+
+from agent_harness.protocols.tasklist import selection
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent_harness.errors import StateDamaged
+    from agent_harness.protocols.tasklist.records import State, Task
+
+__all__ = ["cut", "damaged", "halted", "shell_word", "stats_line", "status_line", "task_name"]
+
+TITLE = 200
+REASON = 2000
+
+
+def cut(text: str, length: int) -> str:
+    """The text, at most so long."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def task_name(task: Task) -> str:
+    """``id: title``, both cut."""
+    return f"{cut(' '.join(task.id.split()), TITLE)}: {cut(task.title, TITLE)}"
+
+
+def status_line(state: State, next_task: Task | None) -> str:
+    """``HARNESS: completed=1 … total=3 next=id: title``."""
+    found = selection.counts(state)
+    names = ("completed", "failed", "in_progress", "pending", "total")
+    numbers = " ".join(f"{name}={found.get(name, 0)}" for name in names)
+    return f"HARNESS: {numbers}" + (f" next={task_name(next_task)}" if next_task else "")
+
+
+def stats_line(state: State) -> str:
+    """The numbers of a STATS line."""
+    return " ".join(f"{name}={value}" for name, value in selection.stats(state).items())
+
+
+def damaged(error: StateDamaged, *, backup: bool) -> str:
+    """What is wrong with the state, and the one way out."""
+    way = (
+        "harness-tasks.json.bak is whole: run `harness task recover` to restore it; do not write the file by hand."
+        if backup
+        else "There is no whole backup: report this to a person and stop; the tasks cannot be made up again."
+    )
+    return cut(f"{cut(_file_first(error.message), 600)}\n{way}", REASON)
+
+
+def _file_first(message: str) -> str:
+    return message if "harness-tasks.json" in message else f"harness-tasks.json: {message}"
+
+
+def halted(state: State) -> str:
+    """Why everything waits for a person."""
+    found = state.halt or {}
+    words = (f"[{found.get('category')}]", found.get("task_id") or "", found.get("message") or "")
+    why = " ".join(" ".join(word.split()) for word in words if isinstance(word, str) and word and word != "[None]")
+    return f"HARNESS: halted for a person: {cut(why, 600)}. When it is mended: `harness resume`."
+
+
+def shell_word(text: str) -> str:
+    """The text as one word of a command line."""
+    plain = text.replace("-", "").replace("_", "").replace(".", "")
+    if plain.isascii() and plain.isalnum() and not text.startswith("-"):
+        return text
+    return "'" + " ".join(text.split()).replace("'", "'\\''") + "'"
