@@ -12,6 +12,7 @@ from typing import Any
 
 from agent_harness.kernel import process
 
+from . import appserver
 from .island import Island
 
 LIMIT_SECONDS = 240.0
@@ -47,14 +48,18 @@ class Client(ABC):
     """A real client beside a model server, with a home of its own."""
 
     name = ""
+    TRUSTING: Sequence[str] = ()
 
     def __init__(self, program: Path, home: Path, island: Island) -> None:
         self.program, self.home, self.island = str(program), home, island
+        self.believe_hooks = False  # those that a test has written by hand
+        home.joinpath(".profile").write_text(f'export PATH="{SCRIPTS}:$PATH"\n')  # Codex starts a login shell
 
     @property
     def env(self) -> dict[str, str]:
         """Everything the client gets to know: nothing of the caller's but where programs are."""
-        home = {"HOME": str(self.home), "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
+        path = os.pathsep.join([str(SCRIPTS), str(Path(self.program).parent), os.environ["PATH"]])
+        home = {"HOME": str(self.home), "PATH": path, "LC_ALL": "C.UTF-8"}
         return {**home, "HTTPS_PROXY": self.island.url, "HTTP_PROXY": self.island.url, "NO_PROXY": "127.0.0.1"}
 
     def run(
@@ -83,6 +88,10 @@ class Client(ABC):
         """What the model said last."""
 
     @abstractmethod
+    def shown(self, prompt: str, *, project: Path, env: Mapping[str, str] | None = None) -> list[str]:
+        """One run to its end; what a person is shown beside the words of the model."""
+
+    @abstractmethod
     def complaint(self, run: Run) -> str:
         """What a run that failed gives as the reason; empty when it says that all went well."""
 
@@ -99,6 +108,13 @@ class Client(ABC):
             for event, command in commands.items()
         }
         file.write_text(json.dumps({"hooks": entries}))
+        self.believe_hooks = True
+
+    def install_our_hooks(self, project: Path) -> None:
+        """Registers the hooks of the harness, as a person would."""
+        command = [str(SCRIPTS / "harness"), "hooks", "install", "--client", self.name, "--project", *self.TRUSTING]
+        done = process.run(self.island.beside(command), cwd=project, env=self.env, timeout_seconds=LIMIT_SECONDS)
+        assert done.exit_code == 0, done.output.decode(errors="replace")
 
 
 class ClaudeCode(Client):
@@ -127,6 +143,12 @@ class ClaudeCode(Client):
         """The last result."""
         return str(run.of("result")[-1].get("result"))
 
+    def shown(self, prompt: str, *, project: Path, env: Mapping[str, str] | None = None) -> list[str]:
+        """The notices."""
+        run = self.run(prompt, project=project, env=env)
+        assert run.exit_code == 0, run.output
+        return [str(event["content"]) for event in run.of("system") if event.get("subtype") == "informational"]
+
     def complaint(self, run: Run) -> str:
         """The last result, when ``is_error`` says so; ``subtype`` says success either way."""
         result = run.of("result")[-1]
@@ -143,6 +165,7 @@ class Codex(Client):
     """Codex, unattended: ``codex exec``, without its sandbox, which keeps tools from writing to ``.git``."""
 
     name = "codex"
+    TRUSTING = ("--trust",)
 
     CONFIG = """\
 model = "gpt-5.5"
@@ -176,16 +199,22 @@ trust_level = "trusted"
         return {**super().env, "CODEX_HOME": str(self.home / ".codex"), "SCRIPTED_KEY": KEY}
 
     def command(self, prompt: str, project: Path) -> list[str]:
-        """Hooks are believed without a question: nobody is there to answer."""
+        """Hooks that nobody has trusted are passed over, except for those that a test has written."""
         self.configure(project)
         told = [self.program, "exec", "--json", "--sandbox", "danger-full-access", "--skip-git-repo-check"]
-        return [*told, "--dangerously-bypass-hook-trust", prompt]
+        return [*told, *(["--dangerously-bypass-hook-trust"] if self.believe_hooks else []), prompt]
 
     def configure(self, project: Path) -> None:
-        """Writes the settings of a person who trusts this project."""
-        (self.home / ".codex").mkdir(exist_ok=True)
-        text = self.CONFIG.format(url=self.island.url, project=json.dumps(str(project)))
-        (self.home / ".codex" / "config.toml").write_text(text)
+        """Writes the settings of a person who trusts this project, unless there are settings already."""
+        file = self.home / ".codex" / "config.toml"
+        if not file.exists():
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(self.CONFIG.format(url=self.island.url, project=json.dumps(str(project))))
+
+    def install_our_hooks(self, project: Path) -> None:
+        """The same, with an answer to the question whether to trust them."""
+        self.configure(project)
+        super().install_our_hooks(project)
 
     def hook_file(self, project: Path) -> Path:
         """The project's hooks."""
@@ -195,6 +224,14 @@ trust_level = "trusted"
         """The last message of the model."""
         items = [event["item"] for event in run.of("item.completed")]
         return str([item["text"] for item in items if item["type"] == "agent_message"][-1])
+
+    def shown(self, prompt: str, *, project: Path, env: Mapping[str, str] | None = None) -> list[str]:
+        """The warnings of hooks, which only the app-server tells."""
+        self.configure(project)
+        server = self.island.beside([self.program, "app-server"])
+        told = appserver.turn(server, prompt, project, {**self.env, **(env or {})})
+        hooks = [event["params"]["run"] for event in told if event.get("method") == "hook/completed"]
+        return [str(entry["text"]) for hook in hooks for entry in hook["entries"] if entry["kind"] == "warning"]
 
     def complaint(self, run: Run) -> str:
         """The error of the turn that failed."""
