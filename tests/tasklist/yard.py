@@ -66,6 +66,7 @@ class Yard:
                 branch=base["branch"] if base else None,
                 base_ref=base["ref"] if base else None,
             )
+            change.state.by_id[task_id].raw["worktree"] = worker.tree
             change.touch()
 
         if base:
@@ -93,10 +94,14 @@ class Yard:
         lines = progress.tail(self.layout, 100)
         return [line.partition("] ")[2] for line in lines]
 
+    def status(self) -> list[str]:
+        """The lines of ``git status``, but for the harness's own files."""
+        return [line for line in self.repo.status() if not is_harness(line[3:])]
+
     def seen(self) -> tuple[Any, ...]:
         """What a person sees of the repository: files (but the harness's own), staged content, status, branch."""
         ours = {path: text for path, text in self.repo.files().items() if not is_harness(path)}
-        status = [line for line in self.repo.status() if not is_harness(line[3:])]
+        status = self.status()
         staged = [line for line in self.repo.git("ls-files", "-s").splitlines() if not is_harness(line.split("\t")[1])]
         return ours, status, staged, self.repo.head, self.repo.git("rev-parse", "--abbrev-ref", "HEAD")
 

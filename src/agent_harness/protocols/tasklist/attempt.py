@@ -8,13 +8,14 @@ import hashlib
 import os
 import shlex
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_harness.errors import StateDamaged, UnsafeTree
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.scan import GITLINK, kind_at, matcher
+from agent_harness.kernel.git.view import id_bytes
 from agent_harness.kernel.snapshot import Snapshot
 from agent_harness.protocols.tasklist.layout import HARNESS_FILES, safe_name
 
@@ -31,6 +32,7 @@ __all__ = [
     "Place",
     "attempt_of",
     "differences",
+    "entry_at",
     "note",
     "noted",
     "place_of",
@@ -128,8 +130,7 @@ class Attempt:
 
     place: Place
     snapshot: Snapshot
-    tree: str | None  # the work tree of the claim, where the record tells it
-    record: Record = field(default_factory=dict)
+    tree: str | None  # the work tree of the claim, where the state tells it
 
     @property
     def base(self) -> str:
@@ -155,17 +156,7 @@ class Attempt:
 
     def untouched(self) -> set[bytes]:
         """Those of the person's own files that are now as they were at the claim."""
-        return {path for path, entry in self.own.items() if self._entry_now(path, entry) == entry}
-
-    def _entry_now(self, path: bytes, entry: Entry) -> Entry | None:
-        top = os.fsencode(self.place.top)
-        full = os.path.join(top, path)
-        kind = kind_at(top, path)
-        if kind == "nothing":
-            return ABSENT
-        if kind == "folder":
-            return Entry(GITLINK, Git(os.fsdecode(full)).head() or "") if entry.mode == GITLINK else None
-        return _entry_of(full, len(entry.oid or self.base)) if kind == "file" else None
+        return {path for path, entry in self.own.items() if entry_at(self.place.git, path, entry) == entry}
 
 
 def attempt_of(worker: "Worker", task: "Task") -> Attempt | None:
@@ -176,8 +167,8 @@ def attempt_of(worker: "Worker", task: "Task") -> Attempt | None:
     record = record_of(worker, task)
     named = place.git.commit_of(task.base_ref)
     snapshot = _recorded(place.git, record, named) or _found_again(place.git, task, named)
-    tree = record.get("tree")
-    return Attempt(place, snapshot, tree if isinstance(tree, str) else None, record) if snapshot else None
+    tree = task.raw.get("worktree") or record.get("tree")
+    return Attempt(place, snapshot, tree if isinstance(tree, str) else None) if snapshot else None
 
 
 def _recorded(git: Git, record: Record, named: str | None) -> Snapshot | None:
@@ -223,6 +214,18 @@ def _both(head: bytes) -> tuple[Entry, Entry]:
 
 def _entry(mode: str, oid: str) -> Entry:
     return ABSENT if mode == ABSENT.mode else Entry(mode, oid)
+
+
+def entry_at(git: Git, path: bytes, like: Entry) -> Entry | None:
+    """What is at a path of the work tree, byte for byte; ``None`` for what could not be ``like`` the other entry."""
+    top = os.fsencode(git.top())
+    full = os.path.join(top, path)
+    kind = kind_at(top, path)
+    if kind == "nothing":
+        return ABSENT
+    if kind == "folder":
+        return Entry(GITLINK, Git(os.fsdecode(full)).head() or "") if like.mode == GITLINK else None
+    return _entry_of(full, 2 * id_bytes(git.repository)) if kind == "file" else None
 
 
 def _entry_of(full: bytes, digits: int) -> Entry | None:

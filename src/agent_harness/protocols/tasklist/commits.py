@@ -110,10 +110,11 @@ def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
 
 
 def _without(attempt: Attempt, full: str, head: Head, kept: frozenset[bytes]) -> str:
-    """The tree of the candidate, in which these files are as in HEAD."""
+    """The tree of the candidate, in which these files and the harness's own are as in HEAD."""
     git = attempt.place.git
     found = differences(git, full, str(head.commit))
-    wanted = {path: entry for path, (_, entry) in found.items() if path in kept}
+    is_ours = attempt.place.is_ours
+    wanted = {path: entry for path, (_, entry) in found.items() if path in kept or is_ours(path)}
     if not wanted:
         return git.tree_of(full)
     with git.room() as room, git.view() as view:

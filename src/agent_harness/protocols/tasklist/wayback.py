@@ -13,15 +13,13 @@ from agent_harness.errors import UnsafeTree
 from agent_harness.kernel import clock, snapshot
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.client import IDENTITY
-from agent_harness.kernel.lease import expired
-from agent_harness.protocols.tasklist import clearing
+from agent_harness.protocols.tasklist import clearing, expiry
 from agent_harness.protocols.tasklist.attempt import (
     BASE_REFS,
     RESCUE_REFS,
     Attempt,
     attempt_of,
     place_of,
-    record_of,
     ref_folder,
 )
 from agent_harness.protocols.tasklist.commits import commit_work, paths_of, work_of
@@ -33,7 +31,16 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.records import Task
     from agent_harness.protocols.tasklist.worker import Worker
 
-__all__ = ["BaseMissing", "commit_work", "evidence", "plan", "rescue_refs", "roll_back", "take_baseline"]
+__all__ = [
+    "BaseMissing",
+    "commit_work",
+    "drop_baseline",
+    "evidence",
+    "plan",
+    "rescue_refs",
+    "roll_back",
+    "take_baseline",
+]
 
 Record = dict[str, Any]
 
@@ -73,6 +80,13 @@ def take_baseline(worker: "Worker", task_id: str, attempt: int, *, dirty: str = 
         "at": clock.timestamp(worker.store.now()),
         "snapshot": taken.as_record(),
     }
+
+
+def drop_baseline(worker: "Worker", record: Record) -> None:
+    """Forgets a way back that no claim uses; nothing when it is gone already."""
+    place, ref = place_of(worker), record.get("ref")
+    if place and isinstance(ref, str) and ref.startswith(f"{BASE_REFS}/") and place.git.commit_of(ref):
+        place.git.update_ref(ref, None)
 
 
 def _refuse_dirty(place: "Place") -> None:
@@ -142,7 +156,7 @@ def _way_back(worker: "Worker", task: "Task") -> Attempt | None:
     if attempt is not None or not task.base_ref:
         return attempt
     if place_of(worker) is None:
-        tree = record_of(worker, task).get("tree")
+        tree = task.raw.get("worktree")
         raise UnsafeTree(f"{task.id} was claimed in the work tree {tree}", hint="run the same command there")
     raise BaseMissing(f"the baseline {task.base_ref} of {task.id} is gone", hint="git fsck --lost-found")
 
@@ -196,13 +210,11 @@ def _refused(reason: str, hint: str) -> UnsafeTree:
 
 
 def _living_neighbour(worker: "Worker", task: "Task", top: str) -> str | None:
-    """Another task that is claimed in this work tree by another worker whose lease has not ended."""
-    now = worker.store.now()
-    for other in worker.store.read().tasks:
-        if other.status != "in_progress" or other.id == task.id or other.claimed_by == worker.owner:
-            continue
-        lives = other.lease is None or not expired(other.lease, now)
-        if lives and record_of(worker, other).get("tree") == top:
+    """Another task that is claimed in this work tree by another worker who may still be at work."""
+    state, now = worker.store.read(), worker.store.now()
+    for other in state.tasks:
+        is_here = other.status == "in_progress" and other.id != task.id and other.raw.get("worktree") == top
+        if is_here and other.claimed_by != worker.owner and expiry.is_live(other, state, now):
             return other.id
     return None
 
