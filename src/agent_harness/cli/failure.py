@@ -22,17 +22,23 @@ def show(error: HarnessError, *, as_json: bool) -> int:
 def show_any(error: Exception, *, as_json: bool) -> int:
     """The same for any error: a fault of ours is one line too; ``HARNESS_DEBUG=1`` shows where it happened."""
     if isinstance(error, HarnessError):
+        _trace(error.__cause__)
         return show(error, as_json=as_json)
     if isinstance(error, OSError) and error.filename:
         refused = Refused(f"{error.filename}: {error.strerror}", hint=f"ls -ld {error.filename}")
         return show(refused, as_json=as_json)
-    if os.environ.get("HARNESS_DEBUG"):
-        import traceback
-
-        traceback.print_exception(error, file=sys.stderr)
+    _trace(error)
     where = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     fault = HarnessError(f"Unexpected: {where}", hint="HARNESS_DEBUG=1 and the same command shows where")
     return show(fault, as_json=as_json)
+
+
+def _trace(error: BaseException | None) -> None:
+    """Shows where a fault of ours happened, for whoever asks for it."""
+    if error is not None and os.environ.get("HARNESS_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error, file=sys.stderr)
 
 
 def _one_line(text: str) -> str:

@@ -128,12 +128,19 @@ class FeatureProject:
             return road.walk()
         except KeyboardInterrupt:
             project.say("Interrupted; handing off.")
-            return recover.interrupted(project, "user_pause")
-        except HarnessError as error:
-            recover.interrupted(project, "error", message=error.message)
-            if isinstance(error, Refused):
-                error.exit_code = 1  # an agent was started: this is no refusal before it
-            raise
+            return self._hand_off("user_pause")
+        except Exception as error:
+            fault = _as_fault(error)
+            self._hand_off("error", fault.message)
+            raise fault from error
+
+    def _hand_off(self, reason: str, message: str | None = None) -> Result:
+        """Hands off the session that is under way; where that fails too, the next run recovers it."""
+        try:
+            return recover.interrupted(self._project, reason, message=message)
+        except Exception as error:
+            self._project.say("The session could not be handed off; the next run recovers it.")
+            raise _as_fault(error) from error
 
     def _must_stop(self, result: Result, until_done: bool) -> bool:
         if result.exit_code in (0, 1) and result.reason not in ("error", "user_pause"):
@@ -277,6 +284,16 @@ class FeatureProject:
             yield
         finally:
             lock.release()
+
+
+def _as_fault(error: Exception) -> HarnessError:
+    """What a session ends with that an error has ended: an agent was started, so it is no refusal before the start."""
+    if not isinstance(error, HarnessError):
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        return HarnessError(f"Unexpected: {told}", hint="HARNESS_DEBUG=1 harness run shows where")
+    if isinstance(error, Refused):
+        error.exit_code = 1
+    return error
 
 
 @contextmanager

@@ -4,12 +4,13 @@ Source: features.md C07, C15, C16, C66; rows UAH-341..346, UAH-368.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_harness.agents import usage
-from agent_harness.kernel import clock
-from agent_harness.protocols.features import checkpoints, endings, lifecycle, progress, records
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import clock, files
+from agent_harness.protocols.features import checkpoints, endings, lifecycle, progress, records, refs
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.settle import Settlement
 from agent_harness.protocols.features.underway import UnderWay
@@ -131,6 +132,65 @@ def handed_off(
         session_record=endings.session_record(under_way, used, reason, completed=False),
         events=[_event(under_way, reason, left.commit, message)],
     )
+
+
+def overtaken(project: Project, under_way: UnderWay, settlement: Settlement) -> Settlement:
+    """The settlement of a session whose commit no longer fits its branch: kept on a ref, and nothing else of it counts.
+
+    The person's commits stay as they are. The agent's claim goes out of the work tree; its other files stay there.
+    """
+    commit = str(settlement.commit)
+    wanted = f"refs/harness/unadopted/{under_way.session}"
+    ref = wanted if project.git.commit_of(wanted) == commit else refs.free(project.git, wanted)
+    project.git.update_ref(ref, commit)
+    name = endings.feature_name(under_way.feature)
+    told = f"The branch has moved since Session {under_way.session} ended; its work on {name} is kept in {ref}."
+    project.say(told)
+    _take_back_claim(project, commit)
+    ending = lifecycle.Ending(
+        session=under_way.session,
+        feature_id=under_way.feature_id,
+        status="partial",
+        reason="error",
+        at=clock.timestamp(),
+        failure=told,
+        summary={"completed": "nothing", "commits": [], "status": f"partial (kept in {ref})"},
+    )
+    return replace(
+        settlement,
+        kind="nothing",
+        commit=None,
+        push=False,
+        proven=None,
+        state=lifecycle.after_session(under_way.state, ending),
+        baseline=under_way.baseline,
+        file_sizes=None,
+        quality=None,
+        session_record={**settlement.session_record, "termination_reason": "error", "feature_completed": False},
+        events=[
+            {
+                "event_type": "work_unadopted",
+                "level": "critical",
+                "session": under_way.session,
+                "feature_id": under_way.feature_id,
+                "ref": ref,
+                "commit": commit,
+                "message": told,
+            }
+        ],
+    )
+
+
+def _take_back_claim(project: Project, commit: str) -> None:
+    """features.json as the branch has it now, where it still is the one of the commit that was not adopted."""
+    theirs = project.git.show("HEAD", project.features_name)
+    claimed = project.git.show(commit, project.features_name)
+    try:
+        found = files.read_bytes(project.layout.features)
+    except (OSError, HarnessError):
+        return
+    if theirs is not None and found == claimed:
+        files.replace(project.layout.features, theirs)
 
 
 @dataclass(frozen=True, kw_only=True)

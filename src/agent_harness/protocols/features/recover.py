@@ -45,13 +45,22 @@ def recover(project: Project) -> Record | None:
     if ended:
         project.say(f"Ended {ended} process(es) that it had left running.")
     if action.step == "settle":
-        settle.carry_out(project, found)
-        return {"session": number, "step": action.step}
+        return {"session": number, "step": _settle(project, found)}
     under_way = UnderWay.from_record(found)
     _restore_state(project, under_way)
     _hand_off(project, under_way, "error", f"Session {number} was interrupted")
     project.say(f"Its work is kept; Session {number + 1 if isinstance(number, int) else ''} continues it.")
     return {"session": number, "step": action.step, "feature_id": under_way.feature_id}
+
+
+def _settle(project: Project, found: Record) -> str:
+    """Carries out the settlement that was written down, or the one that takes its place when the branch has moved."""
+    settlement = settle.Settlement(**found["settlement"])
+    if not settle.is_overtaken(project, settlement):
+        settle.carry_out(project, found)
+        return "settle"
+    settle.settle(project, found, handoff.overtaken(project, UnderWay.from_record(found), settlement))
+    return "unadopted"
 
 
 def _recover_copy(project: Project) -> Record | None:
@@ -127,7 +136,7 @@ def interrupted(project: Project, reason: str, message: str | None = None) -> Re
     process.end_orphans(found.get("agent") or {"run_id": found.get("run_id")})
     under_way = UnderWay.from_record(found)
     if found.get("phase") == "settling":
-        settle.carry_out(project, found)
+        _settle(project, found)
     else:
         _restore_state(project, under_way)
         _hand_off(project, under_way, reason, message or "Paused by a person")

@@ -10,6 +10,7 @@ from typing import Any
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import snapshot
+from agent_harness.kernel.git import DETACHED
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import checkpoints, progress, refs, tree
 from agent_harness.protocols.features.project import Project
@@ -89,9 +90,18 @@ def _tree(project: Project, open_session: Record, settlement: Settlement) -> Rec
     return {}
 
 
+def is_overtaken(project: Project, settlement: Settlement) -> bool:
+    """Whether somebody has moved the branch since the settlement was written down, so that its commit fits no more."""
+    if not settlement.commit or not settlement.branch:
+        return False
+    detached = settlement.branch == DETACHED
+    tip = project.git.head() if detached else project.git.commit_of(settlement.branch)
+    return tip not in (settlement.commit, settlement.expected_head) and not _is_on_branch(project, settlement)
+
+
 def _is_on_branch(project: Project, settlement: Settlement) -> bool:
     """Whether an earlier try has adopted the commit, and somebody has committed on top of it since."""
-    tip = project.git.commit_of(settlement.branch or "HEAD")
+    tip = project.git.commit_of("HEAD" if settlement.branch in (None, DETACHED) else settlement.branch)
     commit = settlement.commit or ""
     return tip not in (None, commit, settlement.expected_head) and project.git.ancestor(commit, str(tip))
 

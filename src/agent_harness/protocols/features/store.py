@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def own_place(path: str, root: str) -> None:
     """Makes room for a file of the harness below ``root``, which may be there already; a link is never followed.
 
-    A link in its place or on the way to it is taken away; what is no folder on the way, or a folder in its place, is
-    kept under another name beside it.
+    A link in its place or on the way to it is taken away; what is no folder on the way, or no file in its place (a
+    folder, a pipe), is kept under another name beside it.
     """
     for folder in _folders_between(root, path):
         if os.path.islink(folder):
@@ -32,7 +32,7 @@ def own_place(path: str, root: str) -> None:
         os.makedirs(folder, exist_ok=True)
     if os.path.islink(path):
         os.unlink(path)
-    elif os.path.isdir(path):
+    elif os.path.lexists(path) and not os.path.isfile(path):
         os.rename(path, free_name(f"{path}.aside"))
 
 
