@@ -121,8 +121,9 @@ def _reason(state: State, mine: Task | None, following: Task | None) -> str:
         name = wording.shell_word(mine.id)
         lines.append(f"In progress: {wording.task_name(mine)}")
         lines.append(
-            f"Prove it with `harness task complete {name}`, or say why not with `harness task fail {name}`; "
-            f"if an earlier session left it so, run `harness task recover {name}` first."
+            f"Prove it with `harness task complete {name}`, or give the attempt up with "
+            f'`harness task fail {name} --category TASK_EXEC "why"`. If an earlier session left it so, run '
+            f"`harness task recover {name}` first."
         )
     else:
         lines.append("Run `harness task claim` and work on the task that it gives you.")

@@ -54,7 +54,7 @@ def _finish(task: Task) -> str:
     name = wording.shell_word(task.id)
     reason = (
         f"Your task is still in progress: {wording.task_name(task)}\n"
-        f"Prove it with `harness task complete {name}`, or end it with `harness task fail {name}` or "
-        f"`harness task release {name}`."
+        f"Prove it with `harness task complete {name}`, or end it with "
+        f'`harness task fail {name} --category TASK_EXEC "why"` or `harness task release {name} "why"`.'
     )
     return wording.cut(reason, wording.REASON)

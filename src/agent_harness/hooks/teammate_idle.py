@@ -41,7 +41,8 @@ def _own_task(event: Event, state: State) -> Decision | None:
     text = (
         "HARNESS: your task is still in progress:\n"
         f"{wording.task_name(own)}\n"
-        f"Go on with it; prove it with `harness task complete {name}` or end it with `harness task fail {name}`."
+        f"Go on with it; prove it with `harness task complete {name}`, or end it with "
+        f'`harness task fail {name} --category TASK_EXEC "why"`.'
     )
     return keep("own task", wording.cut(text, wording.REASON))
 

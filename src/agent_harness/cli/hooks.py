@@ -1,0 +1,141 @@
+"""``harness hooks install|uninstall|print`` for people, and ``harness hook EVENT`` for clients."""
+
+import json
+import os
+import sys
+from typing import Any
+
+import click
+
+from agent_harness.errors import HarnessError, UsageError
+
+Record = dict[str, Any]
+
+CLIENTS = click.Choice(["claude-code", "codex"])
+client_option = click.option("--client", required=True, type=CLIENTS, help="Whose settings.")
+scope_option = click.option(
+    "--user/--project", "user", default=True, help="For all projects of this user (the default), or for this one only."
+)
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+
+
+@click.group(short_help="Register the hooks with a client.")
+def hooks() -> None:
+    """Register the hooks with Claude Code or Codex, so that a session goes on until its task list is proven done.
+
+    Hooks are silent wherever no task list is active. The Claude Code plugin carries the same hooks; use one of the two.
+
+    \b
+    harness hooks install --client claude-code             for all of your projects
+    harness hooks install --client codex --project         for this project only
+    harness hooks uninstall --client codex
+    """
+
+
+@hooks.command(short_help="Write them into the client's settings.")
+@client_option
+@scope_option
+@click.option("--trust", is_flag=True, help="Codex: trust them too, without asking.")
+@as_json_option
+def install(client: str, user: bool, trust: bool, as_json: bool) -> int:
+    """Write the hooks into the client's settings; all other entries stay. Codex runs them only once you trust them."""
+    from agent_harness.hooks import install as installing
+
+    answer = installing.install(client, _scope(user), _project(), os.environ)
+    if client == "codex":
+        answer["trusted"], answer["note"] = _trust(answer["file"], trust, as_json)
+    _show(as_json, answer, _installed_lines(answer))
+    return 0
+
+
+@hooks.command(short_help="Take them out of the client's settings.")
+@client_option
+@scope_option
+@as_json_option
+def uninstall(client: str, user: bool, as_json: bool) -> int:
+    """Take our hooks out again; all other entries stay."""
+    from agent_harness.hooks import install as installing
+
+    answer = installing.uninstall(client, _scope(user), _project(), os.environ)
+    lines = [f"{'removed from' if answer['changed'] else 'nothing of ours in'} {answer['file']}"]
+    if client == "codex" and answer["others_moved"]:
+        answer["note"] = "Other hooks in that file changed their place: Codex asks to trust them again (/hooks)."
+        lines.append(answer["note"])
+    _show(as_json, answer, lines)
+    return 0
+
+
+@hooks.command("print", short_help="Show what install would add.")
+@client_option
+@as_json_option
+def print_(client: str, as_json: bool) -> int:
+    """Show what `install` would add, to be pasted by hand."""
+    from agent_harness.hooks import install as installing
+
+    text = installing.snippet(client)
+    _show(as_json, {"client": client, "settings": json.loads(text)}, [text.rstrip("\n")])
+    return 0
+
+
+@click.command(short_help="Answer one event of a client.")
+@click.argument("event")
+def hook(event: str) -> int:
+    """Answer one event (stop, session-start, subagent-stop, teammate-idle); its payload is read from stdin.
+
+    This is what the hook scripts run. Exit 0, or 2 to keep a teammate at work.
+    """
+    from agent_harness.hooks import road
+
+    name = road.named(event)
+    if name is None:
+        raise UsageError(f"No event {event!r}: {', '.join(road.EVENTS)}", hint="harness hook stop < payload.json")
+    return road.call(name)
+
+
+def _scope(user: bool) -> Any:
+    return "user" if user else "project"
+
+
+def _project() -> str:
+    """The folder whose settings a client reads: that of the task list here or above, else the current one."""
+    from agent_harness.kernel import root
+
+    try:
+        found = root.find(kind="tasklist")
+    except HarnessError:
+        found = None
+    return found.path if found else os.path.realpath(".")
+
+
+def _trust(file: str, trust: bool, as_json: bool) -> tuple[bool | None, str | None]:
+    """(whether Codex trusts the hooks; None when nobody asked it, what the person must know)."""
+    from agent_harness.hooks.clients import codex_trust
+
+    skipped = f"Codex skips these hooks until you trust them: {codex_trust.HINT}"
+    if not trust and not (not as_json and sys.stdin.isatty() and _wants_trust()):
+        return None, skipped
+    trusted = codex_trust.trust(file, _project(), os.environ)
+    return trusted, None if trusted else f"Codex does not read {file} yet: trust the project in Codex, then repeat this"
+
+
+def _wants_trust() -> bool:
+    click.echo("Codex runs a hook only when you trust it. Ours start the Python that runs this command, and read the")
+    click.echo("task list of the project; `harness hooks print --client codex` shows the exact commands.")
+    return click.confirm("Trust them now?", default=False)
+
+
+def _installed_lines(answer: Record) -> list[str]:
+    lines = [f"{'installed in' if answer['changed'] else 'already installed in'} {answer['file']}"]
+    if answer["kept"]:
+        lines.append(f"as it was before: {answer['kept']}")
+    lines += [f"also in {path}: the hooks run twice" for path in answer["also_in"]]
+    if answer.get("trusted"):
+        lines.append("trusted by Codex")
+    return [*lines, answer["note"]] if answer.get("note") else lines
+
+
+def _show(as_json: bool, answer: Record, lines: list[str]) -> None:
+    if as_json:
+        click.echo(json.dumps({"ok": True, **answer}, ensure_ascii=False))
+    else:
+        click.echo("\n".join(lines))

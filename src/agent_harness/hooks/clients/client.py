@@ -1,0 +1,85 @@
+"""What differs between clients: the file that holds their hooks, and which events they know.
+
+Source: ``tasklist.md`` 3.1.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+
+from agent_harness.errors import Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Literal, Protocol
+
+    Scope = Literal["user", "project"]
+    Group = dict[str, Any]
+
+    class Place(Protocol):
+        def __call__(self, scope: Scope, project: str, environ: Mapping[str, str]) -> str: ...
+
+
+__all__ = ["MARK", "Client", "command", "groups", "is_ours", "package_folder", "scripts"]
+
+MARK = "# agent-harness"
+"""Ends every command that is ours; a comment for the shell."""
+
+TIMEOUT_SECONDS = 10
+STARTS = "startup|resume|clear|compact"
+SCRIPTS = {
+    "SessionStart": "harness-sessionstart.py",
+    "Stop": "harness-stop.py",
+    "SubagentStop": "harness-subagentstop.py",
+    "TeammateIdle": "harness-teammateidle.py",
+}
+
+
+class Client:
+    """One client: its name, the events that it knows, where its hooks are written, and what else a person must know."""
+
+    __slots__ = ("events", "name", "place", "program")
+
+    def __init__(self, name: str, program: str, events: tuple[str, ...], place: Place) -> None:
+        self.name = name
+        self.program = program
+        self.events = events
+        self.place = place
+
+
+def package_folder() -> str:
+    """The folder that holds the package."""
+    import agent_harness
+
+    return os.path.dirname(os.path.dirname(os.path.realpath(agent_harness.__file__)))
+
+
+def scripts() -> str:
+    """The folder of the hook scripts."""
+    return os.path.join(package_folder(), "agent_harness", "plugin", "hooks")
+
+
+def command(script: str) -> str:
+    """The shell command of one hook: nothing at all happens once its script or its interpreter is gone."""
+    if not sys.executable:
+        raise Refused("This Python does not know where it is", hint="harness hooks print")
+    path, python = shlex.quote(os.path.join(scripts(), script)), shlex.quote(sys.executable)
+    return f'f={path}; p={python}; [ -f "$f" ] && [ -x "$p" ] || exit 0; exec "$p" -S -E "$f" {MARK}'
+
+
+def groups(client: Client) -> dict[str, Group]:
+    """Event → the entry that is ours."""
+    made: dict[str, Group] = {}
+    for event in client.events:
+        hook = {"type": "command", "command": command(SCRIPTS[event]), "timeout": TIMEOUT_SECONDS}
+        made[event] = {**({"matcher": STARTS} if event == "SessionStart" else {}), "hooks": [hook]}
+    return made
+
+
+def is_ours(hook: object) -> bool:
+    """Whether an entry of the client's file was written by us."""
+    text = hook.get("command") if isinstance(hook, dict) else None
+    return isinstance(text, str) and text.rstrip().endswith(MARK)
