@@ -14,13 +14,33 @@ from agent_harness.errors import Interrupted, UsageError
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
     # name: (panel, module:attribute, help line)
-    "init": ("Everyday", "agent_harness.cli.features:init", "Plan a new project from a specification."),
-    "run": ("Everyday", "agent_harness.cli.features:run", "Run the next session, or sessions until all is proven."),
-    "status": ("Everyday", "agent_harness.cli.features:status", "Say where the project stands."),
+    "init": (
+        "Everyday",
+        "agent_harness.cli.everyday:init",
+        "Start a task list, or plan a project from a specification.",
+    ),
+    "add": ("Everyday", "agent_harness.cli.lists:add", "Add a task to the list."),
+    "run": ("Everyday", "agent_harness.cli.everyday:run", "Let agents work: sessions on a project, tasks on a list."),
+    "status": ("Everyday", "agent_harness.cli.everyday:status", "Say where it stands."),
     "verify": ("Everyday", "agent_harness.cli.features:verify", "Run one feature's tests on a clean checkout."),
-    "resume": ("People", "agent_harness.cli.features:resume", "Answer a stored question and go on."),
+    "pause": ("People", "agent_harness.cli.lists:pause", "Make hooks and runs of a task list rest."),
+    "resume": (
+        "People",
+        "agent_harness.cli.everyday:resume",
+        "Go on: answer a stored question, end a pause or a halt.",
+    ),
+    "rescue": ("People", "agent_harness.cli.tasks:rescue", "See and fetch what rollbacks took away."),
     "demo": ("People", "agent_harness.demo.command:demo", "Watch a whole project being built by a scripted agent."),
+    "task": ("Agents", "agent_harness.cli.tasks:task", "Claim, checkpoint, prove and close tasks."),
+    "session": ("Agents", "agent_harness.cli.tasks:session", "Begin and end a session on a task list."),
+    "drive": ("Integration", "agent_harness.cli.taskrun:drive", "Keep an interactive client going on a task list."),
+    "activate": ("Integration", "agent_harness.cli.lists:activate", "Make hooks act on this task list."),
+    "deactivate": ("Integration", "agent_harness.cli.lists:deactivate", "Make hooks rest on this task list."),
+    "doctor": ("Integration", "agent_harness.cli.doctor:doctor", "Say what is wrong here, and what mends it."),
 }
+
+ANSWERS_JSON = ("task", "session", "rescue")
+"""Commands that agents call: they answer in JSON unless told otherwise."""
 
 EXAMPLES = """\
 Examples:
@@ -70,7 +90,7 @@ def cli() -> None:
 
 def main(words: list[str]) -> int:
     """Runs one command line; every ending is an exit code of the house plan's table."""
-    as_json = "--json" in words
+    as_json = "--json" in words or (words[0:1] != [] and words[0] in ANSWERS_JSON and "--text" not in words)
     try:
         code = cli.main(args=words, prog_name="harness", standalone_mode=False)
         _flush()

@@ -22,6 +22,29 @@ def main(as_json: bool) -> int:
 
 
 def _answer(as_json: bool) -> int:
+    from agent_harness.kernel import root
+
+    found = root.find()
+    if found is not None and found.kind == "tasklist":
+        return _task_list(found.path, as_json)
+    return _features(as_json)
+
+
+def _task_list(folder: str, as_json: bool) -> int:
+    from agent_harness.protocols.tasklist import status
+    from agent_harness.protocols.tasklist.layout import Layout
+
+    found = status.read(Layout(folder))
+    if as_json:
+        import json
+
+        print(json.dumps({"ok": True, "verb": "status", **found}, ensure_ascii=False))
+    else:
+        print("\n".join(status.lines(found)))
+    return 0
+
+
+def _features(as_json: bool) -> int:
     from agent_harness.protocols.features import status
 
     layout = find_layout()

@@ -20,7 +20,6 @@ from agent_harness.protocols.tasklist import (
     sessions,
     status,
     steps,
-    wayback,
 )
 from agent_harness.protocols.tasklist.layout import Layout
 from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS
@@ -177,7 +176,7 @@ class TaskList:
 
     def fail(self, task_id: str, *, category: str, message: str, rollback: bool = True) -> Record:
         """Closes the attempt without a proof, and goes back to what was there before it."""
-        answer = outcomes.fail(self.worker, task_id, category=category, message=message, rollback=rollback)
+        answer = outcomes.fail(self.worker, task_id, category, message, rollback=rollback)
         return _with_next(answer, self._go_on())
 
     def release(self, task_id: str, why: str) -> Record:
@@ -200,10 +199,9 @@ class TaskList:
 
     def rollback(self, task_id: str, *, dry_run: bool = False) -> Record:
         """Goes back to what was there when the task was claimed; ``dry_run`` only says what that would do."""
-        if dry_run:
-            task = self.worker.find(self.store.read(), task_id)
-            return _with_next({"plan": wayback.plan(self.worker, task)}, f"harness task rollback {task_id}")
-        return _with_next(outcomes.rollback(self.worker, task_id), f"harness task complete {task_id}")
+        answer = outcomes.roll_back(self.worker, task_id, dry_run=dry_run)
+        further = f"harness task rollback {task_id}" if dry_run else f"harness task fail {task_id} --category TASK_EXEC"
+        return _with_next(answer, further)
 
     def rescue_list(self) -> Record:
         """What rollbacks took away."""

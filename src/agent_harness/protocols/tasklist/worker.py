@@ -50,6 +50,7 @@ class Worker:
         token: str | None,
         cwd: str,
         environ: Mapping[str, str],
+        process: Owner | None = None,
     ) -> None:
         self.layout = layout
         self.store = store
@@ -59,7 +60,7 @@ class Worker:
         self.cwd = cwd
         self.environ = dict(environ)
         self._git: list[Git | None] = []
-        self._process: list[Owner | None] = []
+        self._process: list[Owner | None] = [process] if process else []
 
     @classmethod
     def open(
@@ -73,8 +74,12 @@ class Worker:
         cwd: str | None = None,
         environ: Mapping[str, str] | None = None,
         now: datetime | None = None,
+        process: Owner | None = None,
     ) -> Worker:
-        """A worker by what was given, else by the environment. Blank values name nobody."""
+        """A worker by what was given, else by the environment. Blank values name nobody.
+
+        ``process`` is the program whose death ends the session, where that is not the one above.
+        """
         found = os.environ if environ is None else environ
 
         def given(value: str | None, *names: str) -> str | None:
@@ -88,6 +93,7 @@ class Worker:
             token=given(token, "HARNESS_CLAIM_TOKEN"),
             cwd=os.path.realpath(cwd or os.getcwd()),
             environ=found,
+            process=process,
         )
 
     @property

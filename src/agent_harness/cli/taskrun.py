@@ -1,0 +1,68 @@
+"""``harness run`` on a task list, and ``harness drive``: who keeps an agent going until the list is done."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agent_harness.cli.lists import answer, json_option, root_option
+from agent_harness.cli.tasks import open_list, show
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Record = dict[str, Any]
+
+
+def _say(as_json: bool) -> "Callable[[str], None]":
+    """Lines for a person; whoever reads them may go away, and the run does not end for that."""
+    from contextlib import suppress
+
+    def say(line: str) -> None:
+        with suppress(OSError, ValueError, AttributeError):
+            click.echo(line, err=as_json)
+
+    return say
+
+
+def run(*, agent: str | None, dry_run: bool, as_json: bool, **limits: Any) -> int:
+    """Works the list down with an agent."""
+    task_list = open_list()
+    if dry_run:
+        found = task_list.next()
+        return answer("run", found, as_json=as_json, said=f"Next: {found['task_id']}: {found['title']}")
+    import os
+
+    from agent_harness.agents import registry
+    from agent_harness.errors import ToolMissing
+    from agent_harness.protocols.tasklist import driver
+
+    chosen = registry.resolve(agent, configured=None, environ=os.environ)
+    if problem := chosen.problem():
+        raise ToolMissing(f"The agent cannot be started: {problem}", hint="harness run --agent SPEC")
+    done = driver.run(task_list.worker, chosen, say=_say(as_json), **limits)
+    if as_json:
+        show("run", {**done, "ok": done["exit_code"] == 0}, as_text=False)
+    return int(done["exit_code"])
+
+
+@click.command(
+    short_help="Keep an interactive client going.",
+    epilog="Example:  harness drive -- claude 'Work on the harness task list: /harness run'",
+    context_settings={"ignore_unknown_options": True},
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+@click.option("--times", type=click.IntRange(1), default=50, metavar="N", help="Starts it at most N times; 50.")
+@root_option
+@json_option
+def drive(command: tuple[str, ...], times: int, root: str | None, as_json: bool) -> int:
+    """Start a client again and again, in this terminal, until no work is left on the task list.
+
+    It stops when the list is done, halted or paused, when three starts in a row moved nothing, or on Ctrl-C.
+    """
+    from agent_harness.protocols.tasklist import driving
+
+    task_list = open_list(root=root)
+    done = driving.drive(task_list.worker, command, times=times, say=_say(as_json))
+    if as_json:
+        show("drive", done, as_text=False)
+    return int(done["exit_code"])

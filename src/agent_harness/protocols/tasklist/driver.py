@@ -1,0 +1,172 @@
+"""``harness run`` on a task list: a session in which an agent works on task after task until something ends it.
+
+Source: ``tasklist.md`` 12.2; the reasons are its stopping conditions.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from agent_harness.agents.base import Agent
+from agent_harness.agents.usage import Totals, merge
+from agent_harness.errors import HarnessError, NothingEligible
+from agent_harness.kernel import journal, owner
+from agent_harness.protocols.tasklist import attempting, claims, outcomes, selection, sessions
+from agent_harness.protocols.tasklist.attempting import Attempted, Terms
+from agent_harness.protocols.tasklist.worker import Worker
+from agent_harness.supervision import interruption
+
+__all__ = ["MAX_COST_USD", "MAX_MINUTES", "own_worker", "run"]
+
+Record = dict[str, Any]
+
+MAX_MINUTES = 60.0
+MAX_COST_USD = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ending:
+    """Why the run stopped, and what its exit code says."""
+
+    reason: str
+    exit_code: int
+    message: str
+
+
+def own_worker(worker: Worker) -> Worker:
+    """The same worker, whose session ends with this very process."""
+    me = owner.current()
+    return Worker.open(
+        worker.layout,
+        worker_id=worker.id,
+        session_id=f"run-{me.pid}-{me.start_time}",
+        lock_timeout_seconds=worker.store.lock_timeout_seconds,
+        cwd=worker.cwd,
+        environ={name: value for name, value in worker.environ.items() if not name.startswith("HARNESS_CLAIM")},
+        process=me,
+    )
+
+
+def run(
+    worker: Worker,
+    agent: Agent,
+    *,
+    max_tasks: int | None = None,
+    max_minutes: float = MAX_MINUTES,
+    max_cost_usd: float = MAX_COST_USD,
+    say: Callable[[str], None],
+) -> Record:
+    """Works the list down with one agent; what was done, why it stopped and the ``exit_code``.
+
+    ``max_tasks`` bounds the attempts, ``max_minutes`` each of them, ``max_cost_usd`` the whole run. Ctrl-C gives the
+    task at hand back with its work in a rescue, and ends the session. Raises what ``sessions.start`` raises.
+    """
+    worker = own_worker(worker)
+    with interruption.watched() as stop:
+        begun = sessions.start(worker)
+        say(f"Session {begun['session']} starting...")
+        for found in begun["recovered"]:
+            say(f"{found['task_id']} was interrupted: {found['action']} ({found['reason']})")
+        terms = Terms(agent=agent, max_minutes=max_minutes, max_cost_usd=max_cost_usd, say=say, stop=stop)
+        made: list[Attempted] = []
+        used = Totals()
+        try:
+            ending = None
+            while ending is None:
+                ending = _before_next(made, used, max_tasks, terms)
+                if ending is None:
+                    done, ending = _one(terms, worker, begun["session"], used)
+                    if done:
+                        made.append(done)
+                        used = merge(used, done.used)
+        except KeyboardInterrupt:
+            ending = _Ending(reason="user_pause", exit_code=130, message="Interrupted; nothing was under way.")
+        finally:
+            with stop.held():
+                ended = sessions.end(worker)
+    say(ending.message)
+    return _summary(begun, made, used, ending, ended)
+
+
+def _before_next(made: list[Attempted], used: Totals, max_tasks: int | None, terms: Terms) -> _Ending | None:
+    if made and made[-1].ends_run:
+        stopped = terms.stop.requested() is not None
+        return _Ending(reason="stopped", exit_code=130 if stopped else 9, message=f"Stopped: {made[-1].ends_run}")
+    if terms.stop.requested():
+        return _Ending(reason="user_pause", exit_code=130, message="Interrupted.")
+    if max_tasks is not None and len(made) >= max_tasks:
+        failed = made[-1].result != "completed"
+        return _Ending(reason="max_tasks", exit_code=int(failed), message=f"{len(made)} of {max_tasks} tasks done.")
+    if used.budget_usd() >= terms.max_cost_usd:
+        message = f"${used.budget_usd():.2f} of ${terms.max_cost_usd:.2f} are spent."
+        return _Ending(reason="budget", exit_code=9, message=message)
+    return None
+
+
+def _one(terms: Terms, worker: Worker, session: int, used: Totals) -> tuple[Attempted | None, _Ending | None]:
+    """Claims and attempts one task; the ending when there is none to be had."""
+    try:
+        with terms.stop.held():
+            claimed = claims.claim(worker)
+    except NothingEligible as error:
+        return None, _nothing_left(worker, error)
+    except HarnessError as error:
+        return None, _Ending(reason=error.code, exit_code=error.exit_code, message=error.message)
+    worker.token = claimed["token"]
+    task = worker.find(worker.store.read(), claimed["task_id"])
+    terms.say(f"{task.id}: {task.title} (attempt {task.attempts + 1} of {task.max_attempts})")
+    try:
+        done = attempting.attempt(terms, worker, task, session=session, spent_usd=used.budget_usd())
+    except HarnessError as error:  # the task is closed or halted; the list says how
+        _release_quietly(worker, task.id, error)
+        return None, _Ending(reason=error.code, exit_code=error.exit_code, message=error.message)
+    finally:
+        worker.token = None
+    terms.say(f"{task.id}: {done.result} ({done.message})")
+    _note_cost(worker, session, done)
+    return done, None
+
+
+def _release_quietly(worker: Worker, task_id: str, error: HarnessError) -> None:
+    """Gives a task back that this run cannot go on with; its claim may be over already."""
+    with suppress(HarnessError):
+        outcomes.release(worker, task_id, error.message)
+
+
+def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending:
+    state = worker.store.read()
+    if error.data.get("work_left"):
+        return _Ending(reason="waiting", exit_code=7, message=error.message)
+    failed = selection.counts(state).get("failed", 0)
+    message = "Every task is completed." if not failed else f"Nothing is left to do; {failed} failed for good."
+    return _Ending(reason="done" if not failed else "failed", exit_code=1 if failed else 0, message=message)
+
+
+def _note_cost(worker: Worker, session: int, done: Attempted) -> None:
+    journal.append(
+        f"{worker.layout.sessions}/costs.jsonl",
+        {
+            "session": session,
+            "task_id": done.task_id,
+            "result": done.result,
+            "input_tokens": done.used.input_tokens,
+            "output_tokens": done.used.output_tokens,
+            "cached_tokens": done.used.cached_tokens,
+            "cost_usd": done.used.cost_usd if done.used.reported else None,
+        },
+    )
+
+
+def _summary(begun: Record, made: list[Attempted], used: Totals, ending: _Ending, ended: Record) -> Record:
+    return {
+        "session": begun["session"],
+        "reason": ending.reason,
+        "message": ending.message,
+        "exit_code": ending.exit_code,
+        "recovered": begun["recovered"],
+        "attempts": [{"task_id": each.task_id, "result": each.result, "message": each.message} for each in made],
+        "stats": ended["stats"],
+        "cost_usd": used.cost_usd if used.reported else None,
+        "next": "harness run" if ended["work_left"] else "harness status",
+    }

@@ -1,0 +1,78 @@
+"""``harness drive``: starts an interactive client again until the list is done. Source: ``tasklist.md`` 13.3."""
+
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agent_harness.errors import HarnessError, ToolMissing
+from agent_harness.kernel import clock
+from agent_harness.protocols.tasklist import claims, selection, sessionlease
+from agent_harness.protocols.tasklist.worker import Worker
+
+__all__ = ["drive"]
+
+Record = dict[str, Any]
+
+IDLE_STARTS = 3
+PAUSE_SECONDS = 2.0
+
+
+def drive(worker: Worker, command: Sequence[str], *, times: int, say: Callable[[str], None]) -> Record:
+    """Runs the command in this terminal, time after time; why it stopped, how often it ran, and the ``exit_code``.
+
+    The client has the terminal and this process's environment, with ``HARNESS_STATE_ROOT`` for its hooks.
+    """
+    worker.store.activate()
+    idle = starts = 0
+    while True:
+        ending = _ending(worker, starts, times, idle)
+        if ending:
+            say(ending[1])
+            return {"starts": starts, "exit_code": ending[0], "message": ending[1], "next": "harness status"}
+        if starts:
+            clock.sleep(PAUSE_SECONDS * idle)
+        before = selection.signature(worker.store.read())
+        code = _run(worker, command)
+        starts += 1
+        idle = idle + 1 if selection.signature(worker.store.read()) == before else 0
+        if code in (130, -2):
+            return {"starts": starts, "exit_code": 130, "message": "Interrupted.", "next": "harness status"}
+        say(f"The client ended with exit {code}; {_left(worker)}.")
+
+
+def _ending(worker: Worker, starts: int, times: int, idle: int) -> tuple[int, str] | None:
+    state = worker.store.read()
+    if not selection.work_left(state):
+        failed = selection.counts(state).get("failed", 0)
+        return (1, f"Nothing is left to do; {failed} failed for good.") if failed else (0, "Every task is completed.")
+    try:
+        claims.refuse_rest(worker, state)
+        sessionlease.refuse_other(state, worker, worker.store.now())
+    except HarnessError as error:
+        return error.exit_code, error.message
+    if state.sessions_used_up:
+        return 9, "max_sessions is reached."
+    if idle >= IDLE_STARTS:
+        return 1, f"{IDLE_STARTS} starts in a row moved nothing."
+    return (9, f"It was started {starts} times.") if starts >= times else None
+
+
+def _run(worker: Worker, command: Sequence[str]) -> int:
+    environment = {**os.environ, "HARNESS_STATE_ROOT": worker.layout.root}
+    try:
+        with subprocess.Popen(list(command), env=environment) as client:
+            while True:
+                try:
+                    return client.wait()
+                except KeyboardInterrupt:  # the client has had it too, and decides what it means
+                    continue
+    except OSError as error:
+        raise ToolMissing(
+            f"{command[0]} cannot be started: {error.strerror}", hint=f"command -v {command[0]}"
+        ) from None
+
+
+def _left(worker: Worker) -> str:
+    found = selection.stats(worker.store.read())
+    return f"{found['completed']} of {found['tasks_total']} tasks are completed"
