@@ -218,6 +218,52 @@ open(path, "w").write(text[:at] + "0" * 32 + text[at + 32 :])
     assert yard.repo.head == head
 
 
+def test_odd_ids_titles_and_file_names(tmp_path: Path) -> None:
+    odd = "../täsk 1.lock\n~^:"
+    yard = Yard(tmp_path).add(odd, title="nul \0 and\nnewline")
+    name = os.fsdecode(b"odd \xff\n*name")
+    yard.repo.write(name, "mine\n").write("odd zzname", "x").stage("odd zzname").commit("Second", stage=False)
+    before = yard.seen()
+    worker = yard.claim(odd)
+    yard.repo.write("odd zzname", "changed").write(f"d/{name}", "new")
+    outcomes.fail(worker, odd, "TEST_FAIL", os.fsdecode(b"no \xff"))
+    assert yard.seen() == before
+    worker = yard.claim(odd)
+    yard.repo.write("odd zzname", "changed").write(f"d/{name}", "new")
+    outcomes.complete(worker, odd, message=os.fsdecode(b"why \xff"))
+    assert yard.repo.git("show", "-z", "--name-only", "--format=", "HEAD").split("\0")[:-1] == [
+        f"d/{name}",
+        "odd zzname",
+    ]
+    assert yard.status() == [line for line in before[1] if line.startswith("??")]
+
+
+def test_line_endings_are_committed_as_git_would(yard: Yard) -> None:
+    repo = yard.repo.write(".gitattributes", "*.txt text\n").write("a.txt", "one\n").write("b.txt", "one\n")
+    repo.stage(".gitattributes", "a.txt", "b.txt").commit("Text", stage=False)
+    repo.write("a.txt", "one\r\n").write("b.txt", "one\r\n").write("c.txt", "mine\r\n")
+    worker = yard.claim()
+    repo.write("b.txt", "one\r\ntwo\r\n")
+    outcomes.complete(worker, TASK)
+    assert repo.git("show", "--name-only", "--format=", "HEAD") == "b.txt"
+    assert repo.git_bytes("show", "HEAD:b.txt") == b"one\ntwo\n"
+    assert (repo.read("b.txt"), repo.read("a.txt")) == (b"one\r\ntwo\r\n", b"one\r\n")
+    assert yard.status() == [" M a.txt", "?? c.txt"]  # git itself says so of a.txt, as its size is another one
+
+
+def test_a_folder_in_the_place_of_a_persons_file(yard: Yard) -> None:
+    yard.repo.write("spot", "mine\n").stage("spot")
+    before = yard.seen()
+    worker = yard.claim()
+    yard.repo.remove("spot").write("spot/new", "x")
+    outcomes.roll_back(worker, TASK)
+    assert yard.seen() == before
+    yard.repo.remove("spot").write("spot/new", "x")
+    outcomes.complete(worker, TASK)
+    assert yard.repo.git("show", "--name-only", "--format=", "HEAD") == "spot/new"
+    assert yard.status() == []
+
+
 # ---- fail ----------------------------------------------------------------------------------------------------------
 
 
@@ -473,3 +519,29 @@ def test_killed_in_the_cleanup(yard: Yard, tmp_path: Path) -> None:
     [found] = recover.recover(yard.worker("next"), TASK)
     assert (found["action"], yard.task().attempts, found["cleanup"]["ok"]) == ("failed", 1, True)
     assert (yard.seen(), (tmp_path / "cleaned").read_text()) == (before, "x\nx\n")
+
+
+@pytest.mark.kill
+@pytest.mark.parametrize("verb", ["fail", "complete"])
+@pytest.mark.parametrize("delay", [0.15, 0.3, 0.5])
+def test_killed_at_any_moment(yard: Yard, verb: str, delay: float) -> None:
+    """Whatever a kill leaves, one recovery ends the attempt, once, and nothing of a person's is lost."""
+    leave_own_work(yard)
+    before = yard.seen()
+    yard.edit(validation={"command": "true" if verb == "complete" else "false"})
+    worker = yard.claim()
+    yard.repo.write("new", "x").write("app.py", "changed\n")
+    words = ("TEST_FAIL", "red") if verb == "fail" else ()
+    child = start(yard, str(worker.token), verb, *words)
+    time.sleep(delay)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    if yard.task().status == "in_progress":
+        left_alone(yard)
+        recover.recover(yard.worker("next"), TASK)
+    assert yard.task().attempts == 1
+    if verb == "fail":
+        assert (yard.seen(), yard.task().status) == (before, "failed")
+    else:
+        assert (yard.status(), yard.task().status) == (before[1], "completed")
+        assert yard.repo.git("rev-list", "--count", f"{before[3]}..HEAD") == "1"

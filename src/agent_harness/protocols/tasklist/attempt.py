@@ -8,6 +8,7 @@ import hashlib
 import os
 import shlex
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -72,7 +73,11 @@ class Place:
 
     def is_ours(self, path: bytes) -> bool:
         """Whether a path, relative to the top, is one of the harness's own files."""
-        return matcher(self.exclude)(path)
+        return self._matches(path)
+
+    @cached_property
+    def _matches(self) -> Callable[[bytes], bool]:
+        return matcher(self.exclude)
 
 
 def place_of(worker: "Worker") -> Place | None:

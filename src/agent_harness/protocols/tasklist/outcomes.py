@@ -50,7 +50,8 @@ def complete(worker: "Worker", task_id: str, *, commit: bool = True, message: st
 
 def commit_of(worker: "Worker", task: "Task", message: str | None = None) -> str | None:
     """The task's commit, under the message by which a recovery finds it again."""
-    return wayback.commit_work(worker, task, f"[{task.id}] {message or task.title}")
+    text = f"[{task.id}] {message or task.title}".replace("\0", " ")
+    return wayback.commit_work(worker, task, text.encode("utf-8", "replace").decode())
 
 
 def fail(
@@ -71,8 +72,7 @@ def fail(
         raise UsageError(f"{category} is no category", hint=f"one of {', '.join(CATEGORIES)}")
     if (found := _ended(worker, task_id, "failed")) is not None:
         return {**endings.failed_answer(found), "already": True}
-    text = redact(" ".join(message.split())) or "no reason given"
-    failure = Failure(category=category, message=text, rollback=rollback, allow_pushed=allow_pushed)
+    failure = Failure(category=category, message=_said(message), rollback=rollback, allow_pushed=allow_pushed)
     return {**endings.failed(worker, endings.mine(worker, task_id), failure), "already": False}
 
 
@@ -81,7 +81,7 @@ def release(worker: "Worker", task_id: str, why: str) -> Record:
     if (found := _ended(worker, task_id, "pending")) is not None:
         return {"task_id": found.id, "status": found.status, "attempts": found.attempts, "already": True}
     task = endings.mine(worker, task_id)
-    return {**endings.released(worker, task, " ".join(why.split()) or "no reason given"), "already": False}
+    return {**endings.released(worker, task, _said(why)), "already": False}
 
 
 def roll_back(worker: "Worker", task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> Record:
@@ -94,6 +94,12 @@ def roll_back(worker: "Worker", task_id: str, *, dry_run: bool = False, allow_pu
     back = wayback.roll_back(worker, task, policy=policy, allow_pushed=allow_pushed)
     worker.store.change(lambda change: endings.note_way_back(worker, change, task.id, back))
     return {"task_id": task.id, "dry_run": False, **back}
+
+
+def _said(text: str) -> str:
+    """What an agent wrote, on one line, without secrets, as JSON can hold it."""
+    line = " ".join(text.split()).encode("utf-8", "replace").decode()
+    return redact(line) or "no reason given"
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------

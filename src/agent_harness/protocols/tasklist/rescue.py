@@ -45,7 +45,7 @@ def show(worker: "Worker", ref: str) -> Record:
         **found,
         "base": base,
         "files": [{"status": status, "path": shown(os.fsencode(path))} for status, path in changes],
-        "commits": [{"commit": each.sha, "subject": each.subject} for each in commits],
+        "commits": [{"commit": each.sha, "subject": shown(os.fsencode(each.subject))} for each in commits],
     }
 
 
@@ -93,11 +93,11 @@ def _entry(ref: str, commit: str, seconds: str, subject: str) -> Record:
     number = last.partition("-")[0]
     return {
         "ref": ref,
-        "task_id": unquote(name, errors="surrogateescape"),
+        "task_id": unquote(name, errors="replace"),
         "number": int(number) if number.isdecimal() else 0,
         "commit": commit,
         "at": clock.timestamp(clock.moment(float(seconds))) if seconds else clock.timestamp(),
-        "subject": subject,
+        "subject": shown(os.fsencode(subject)),
         "is_own": not number.isdecimal(),
     }
 

@@ -13,6 +13,7 @@ from agent_harness.errors import UnsafeTree
 from agent_harness.kernel import clock, snapshot
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.client import IDENTITY
+from agent_harness.kernel.git.scan import shown
 from agent_harness.protocols.tasklist import clearing, expiry
 from agent_harness.protocols.tasklist.attempt import (
     BASE_REFS,
@@ -169,13 +170,18 @@ def _went(attempt: Attempt, rescued: "Rescue", policy: str) -> Record:
         "rescue": rescued.ref,
         "reason": None,
         "commits": [_commit(*each) for each in rescued.rolled_back_commits],
-        "left_in_place": list(rescued.left_in_place),
-        "moved": list(rescued.moved),
+        "left_in_place": [_plain(path) for path in rescued.left_in_place],
+        "moved": [_plain(path) for path in rescued.moved],
     }
 
 
 def _commit(sha: str, subject: str) -> Record:
-    return {"commit": sha, "subject": subject}
+    return {"commit": sha, "subject": _plain(subject)}
+
+
+def _plain(text: str) -> str:
+    """Text that JSON can hold, on one line, whatever bytes it was made of."""
+    return shown(os.fsencode(text))
 
 
 def _stayed(reason: str) -> Record:
@@ -246,8 +252,10 @@ def evidence(worker: "Worker", task: "Task") -> Record:
         commits = git.commits_between(attempt.base, str(work.head.commit))
         found |= {"known": True, "uncommitted": paths_of(work)}
     found["commits"] = [_commit(each.sha, each.subject) for each in commits]
-    found["foreign"] = [_commit(each.sha, each.subject) | {"author": each.author} for each in _foreign(git, commits)]
-    found["stashes"] = git.text("stash", "list").splitlines()
+    found["foreign"] = [
+        _commit(each.sha, each.subject) | {"author": _plain(each.author)} for each in _foreign(git, commits)
+    ]
+    found["stashes"] = [_plain(line) for line in git.text("stash", "list").splitlines()]
     return found
 
 

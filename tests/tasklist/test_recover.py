@@ -1,0 +1,215 @@
+"""An interrupted task is made whole: every row of the table, and who may do it."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_harness.errors import LeaseLost, LockBusy, NotOwner, UnsafeTree, UsageError
+from agent_harness.kernel import files
+from agent_harness.protocols.tasklist import outcomes, recover
+from agent_harness.protocols.tasklist.worker import Worker
+
+from .yard import TASK, Yard
+
+PAST = "2020-01-01T00:00:00Z"
+STEP = [{"step": 1, "total": 3, "description": "half", "timestamp": PAST, "attempt": 1}]
+
+
+def interrupted(tmp_path: Path, *, passes: bool = True, **members: Any) -> tuple[Yard, Worker]:
+    """A claim whose lease has ended, in a repository with a person's own changes."""
+    yard = Yard(tmp_path).add(validation="true" if passes else "echo red; false")
+    yard.repo.write("lib/b.py", "my edit\n").write("notes.txt", "mine\n").write("staged.py", "s\n").stage("staged.py")
+    worker = yard.claim()
+    yard.edit(lease_expires_at=PAST, **members)
+    return yard, worker
+
+
+def one(yard: Yard, **words: Any) -> dict[str, Any]:
+    [found] = recover.recover(yard.worker("next"), TASK, **words)
+    return found
+
+
+def test_no_progress_is_a_failure(tmp_path: Path) -> None:
+    yard, _ = interrupted(tmp_path)
+    before = yard.seen()
+    found = one(yard)
+    assert (found["action"], found["row"], yard.seen()) == ("failed", "fail", before)
+    assert (yard.task().status, yard.task().attempts) == ("failed", 1)
+    assert yard.task().error_log == ["[SESSION_TIMEOUT] No progress detected"]
+    assert yard.log()[:2] == [
+        '[SESSION-1] RECOVERY [task-001] action="failed" reason="No progress detected"',
+        "[SESSION-1] ERROR [task-001] [SESSION_TIMEOUT] No progress detected",
+    ]
+
+
+def test_claimed_progress_without_any_is_for_the_agent_to_judge(tmp_path: Path) -> None:
+    yard, _ = interrupted(tmp_path, checkpoints=STEP)
+    state = Path(yard.layout.tasks).read_bytes()
+    found = one(yard)
+    assert (found["action"], found["decided"], found["evidence"]["checkpoints"]) == ("resume", False, STEP)
+    assert Path(yard.layout.tasks).read_bytes() == state
+
+
+def test_the_agent_decides_to_resume(tmp_path: Path) -> None:
+    yard, old = interrupted(tmp_path, checkpoints=STEP)
+    found = one(yard, decide="resume")
+    assert (found["action"], found["decided"]) == ("resume", True)
+    with pytest.raises(LeaseLost):
+        outcomes.complete(old, TASK)
+    yard.repo.write("new", "x")
+    assert outcomes.complete(yard.worker("next", token=found["token"]), TASK)["status"] == "completed"
+    assert 'RECOVERY [task-001] action="resumed"' in yard.log()[0]
+
+
+def test_the_agent_decides_that_the_work_is_lost(tmp_path: Path) -> None:
+    yard, _ = interrupted(tmp_path, checkpoints=STEP)
+    found = one(yard, decide="fail")
+    assert (found["action"], yard.task().status, yard.task().attempts) == ("failed", "failed", 1)
+
+
+@pytest.mark.parametrize(("committed", "uncommitted"), [(True, False), (False, True), (True, True)])
+def test_work_that_passes_is_completed(tmp_path: Path, committed: bool, uncommitted: bool) -> None:
+    yard, _ = interrupted(tmp_path)
+    status, base = yard.status(), yard.repo.head
+    if committed:
+        yard.repo.write("first", "x").stage("first").git("commit", "-q", "-m", "[task-001] first", "--", "first")
+    if uncommitted:
+        yard.repo.write("second", "y")
+    found = one(yard)
+    assert (found["action"], found["commit"]) == ("completed", yard.repo.head)
+    names = [name for name, there in (("first", committed), ("second", uncommitted)) if there]
+    assert yard.repo.git("diff", "--name-only", base, "HEAD").split() == names
+    assert (yard.status(), yard.task().status, yard.task().attempts) == (status, "completed", 1)
+    assert 'action="completed"' in yard.log()[0]
+    assert yard.log()[-1] == f"[SESSION-1] Completed [task-001] (commit {yard.repo.head[:7]})"
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_work_that_does_not_pass_goes_back(tmp_path: Path, committed: bool) -> None:
+    yard, _ = interrupted(tmp_path, passes=False)
+    before = yard.seen()
+    yard.repo.write("first", "x").write("lib/b.py", "overwritten\n")
+    if committed:
+        yard.repo.stage("first").git("commit", "-q", "-m", "wip", "--", "first")
+    found = one(yard)
+    assert (found["action"], found["rolled_back"], yard.seen()) == ("failed", True, before)
+    assert yard.task().error_log == ["[TEST_FAIL] Interrupted; validation: FAIL (exit 1)"]
+    assert yard.repo.git("show", f"{found['rescue']}:first") == "x"
+    assert yard.repo.git("show", f"{found['rescue']}:lib/b.py") == "overwritten"
+
+
+def test_commits_of_others_stop_everything(tmp_path: Path) -> None:
+    yard, _ = interrupted(tmp_path)
+    yard.repo.write("new", "x").git("commit", "-q", "--allow-empty", "-m", "hello", "--author=Eve <e@x>", "--", "lib")
+    before = yard.seen()
+    with pytest.raises(UnsafeTree, match="Eve <e@x> committed"):
+        one(yard)
+    assert (yard.seen(), yard.task().status) == (before, "in_progress")
+    assert "Eve" in (yard.state.halt or {})["message"]
+    assert one(yard, decide="resume")["token"] == yard.task().claim_token
+
+
+def test_a_list_that_cannot_prove_is_left_to_a_person(tmp_path: Path) -> None:
+    yard, _ = interrupted(tmp_path, validation={"command": ""})
+    yard.repo.write("new", "x")
+    found = one(yard)
+    assert (found["action"], yard.task().status, yard.repo.read("new")) == ("blocked", "in_progress", b"x")
+    assert (yard.state.halt or {})["category"] == "CONFIG"
+
+
+# ---- who may ---------------------------------------------------------------------------------------------------------
+
+
+def test_somebody_at_work_is_left_alone(tmp_path: Path) -> None:
+    yard = Yard(tmp_path).add()
+    yard.claim()
+    with pytest.raises(NotOwner, match="who is at work on it"):
+        recover.recover(yard.worker("next"), TASK)
+    assert recover.recover(yard.worker("next")) == []
+
+
+def test_ones_own_living_claim_is_recovered_by_name_only(tmp_path: Path) -> None:
+    yard = Yard(tmp_path).add()
+    worker = yard.claim()
+    yard.repo.write("new", "x")
+    assert recover.recover(worker) == []
+    assert recover.recover(worker, TASK)[0]["action"] == "completed"
+
+
+def test_every_task_that_was_left_is_recovered(tmp_path: Path) -> None:
+    yard, _ = interrupted(tmp_path)
+    [found] = recover.recover(yard.worker("next"))
+    assert found["action"] == "failed"
+    assert recover.recover(yard.worker("next")) == []
+
+
+def test_a_task_of_another_work_tree_is_left(tmp_path: Path) -> None:
+    yard = Yard(tmp_path, mode="concurrent").add()
+    second = tmp_path / "second"
+    yard.repo.git("worktree", "add", "-q", str(second), "-b", "second")
+    yard.claim(cwd=second)
+    yard.edit(lease_expires_at=PAST)
+    assert recover.recover(yard.worker("next")) == []
+    with pytest.raises(UnsafeTree, match="claimed in the work tree"):
+        recover.recover(yard.worker("next"), TASK)
+    assert recover.recover(yard.worker("next", cwd=second))[0]["action"] == "failed"
+
+
+def test_a_task_that_is_not_in_progress(tmp_path: Path) -> None:
+    yard = Yard(tmp_path).add()
+    with pytest.raises(NotOwner, match="is pending"):
+        recover.recover(yard.worker(), TASK)
+    with pytest.raises(UsageError, match="no task"):
+        recover.recover(yard.worker(), "task-999")
+    with pytest.raises(UsageError, match="no decision"):
+        recover.recover(yard.worker(), TASK, "perhaps")
+
+
+# ---- places ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("passes", [False, True])
+def test_outside_of_git_the_proof_decides(tmp_path: Path, passes: bool) -> None:
+    yard = Yard(tmp_path, git=False).add(validation="true" if passes else "false")
+    yard.claim()
+    yard.edit(lease_expires_at=PAST)
+    found = one(yard)
+    assert found["action"] == ("completed" if passes else "failed")
+    assert yard.task().attempts == 1
+
+
+def test_a_claim_that_only_the_log_remembered(tmp_path: Path) -> None:
+    """What a restored backup and the log's `Starting` line know: a short hash, and no baseline."""
+    yard, _ = interrupted(tmp_path, passes=False)
+    before = yard.seen()
+    yard.repo.write("lib/b.py", "overwritten\n")
+    raw = files.read_json(yard.layout.tasks)
+    task = raw["tasks"][0]
+    for name in ("base_ref", "started_branch", "worktree"):
+        task.pop(name)
+    task.update(started_at_commit=task["started_at_commit"][:7], claimed_by="unknown", claim_token="")
+    files.write_json(yard.layout.tasks, raw)
+    assert one(yard)["rolled_back"]
+    assert yard.seen() == before
+
+
+def test_a_recovery_that_could_not_write_the_state_is_recovered(tmp_path: Path) -> None:
+    yard, _ = interrupted(tmp_path, passes=False)
+    before = yard.seen()
+    yard.repo.write("new", "x")
+    flag = tmp_path / "in-cleanup"
+    yard.edit(on_failure={"cleanup": f"touch {flag}; sleep 2"})
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(recover.recover, yard.worker("next", lock_timeout_seconds=0.2), TASK)
+        while not flag.exists():
+            time.sleep(0.02)
+        with yard.worker().store.lock(), pytest.raises(LockBusy):
+            run.result()
+    assert (yard.seen(), yard.task().status) == (before, "in_progress")
+    yard.edit(on_failure={}, lease_expires_at=PAST)
+    [found] = recover.recover(yard.worker("third"), TASK)
+    assert (found["action"], found["row"], yard.task().attempts) == ("failed", "finish", 1)
+    assert yard.task().rescues == ["refs/harness/rescue/task-001/1"]
