@@ -176,6 +176,14 @@ def test_a_missing_program_halts_the_second_time(yard: Yard) -> None:
     assert "ERROR [task-001] [ENV_SETUP] the validation needs no-such-program" in yard.log()[-1]
 
 
+def test_no_hook_of_git_runs(yard: Yard) -> None:
+    yard.repo.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 1\n", executable=True)
+    worker = yard.claim()
+    yard.repo.write("new", "x")
+    assert outcomes.complete(worker, TASK)["commit"] == yard.repo.head
+    assert yard.repo.git("show", "--name-only", "--format=", "HEAD") == "new"
+
+
 def test_a_merge_under_way_is_no_commit(yard: Yard) -> None:
     worker = yard.claim()
     (yard.path / ".git" / "MERGE_HEAD").write_text(yard.repo.head)
