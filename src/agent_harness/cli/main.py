@@ -1,6 +1,7 @@
 """The entry point of ``harness``: the everyday answers start in milliseconds, everything else loads click.
 
-This module imports ``sys`` alone. A word that the fast path does not know falls through to the full command line.
+This module imports ``sys`` alone as long as all goes well. A word that the fast path does not know falls through to
+the full command line.
 """
 
 import sys
@@ -8,7 +9,19 @@ import sys
 
 def main() -> int:
     """Runs the command line in ``sys.argv``; the exit code of the house plan's table, never a traceback."""
-    words = sys.argv[1:]
+    try:
+        code = _run(sys.argv[1:])
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except OSError:  # whoever was to read the answer has gone away, or its disk is full
+        import os
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+
+
+def _run(words: list[str]) -> int:
     if words in (["--version"], ["-V"]):
         from agent_harness import __version__
 

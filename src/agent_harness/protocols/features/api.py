@@ -215,7 +215,7 @@ class FeatureProject:
         state = project.store.state()
         choice = selection.next_feature(self._valid_features(), state)
         prompt_type, reason = lifecycle.prompt_type(state)
-        number = records.number(state.get("last_session")) + 1
+        number = project.store.next_session()
         text = orient_rules.orientation(project, state, choice, number)
         feature = choice.feature
         say = project.say

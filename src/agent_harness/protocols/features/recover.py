@@ -26,6 +26,7 @@ def recover(project: Project) -> Record | None:
 
     ``Busy`` when the harness that opened it still lives (its lock file was taken away from it).
     """
+    project.store.clear_places()
     found = project.store.open_session()
     if found is not None and not _is_of_this_repository(project, found):
         project.say(f"A record of a session in another repository that was here is kept as {_set_aside(project)}.")
@@ -93,7 +94,7 @@ def _session_in(project: Project, found: Mapping[str, Any]) -> UnderWay | None:
         return None
     head = project.git.head()
     fits = (
-        under_way.session == records.number(state.get("last_session")) + 1
+        under_way.session == project.store.next_session()
         and records.feature_by_id(project.store.features(), feature_id) is not None
         and way_back.branch == project.git.branch()
         and project.git.commit_of(way_back.commit) is not None
@@ -130,6 +131,7 @@ def _set_aside(project: Project) -> str:
 
 def interrupted(project: Project, reason: str, message: str | None = None) -> Result:
     """Hands off the session that this very process has open: Ctrl-C, or a fault of the harness."""
+    project.store.clear_places()
     found = project.store.open_session()
     if found is None:
         return Result(session=0, feature_id=None, status="partial", reason=reason, message="", exit_code=130)

@@ -143,6 +143,7 @@ class SessionRoad:
                 began=self._sum.began,
                 stop_requested=self._stop.requested,
             )
+        self._project.store.clear_places()
         self._sum.used = usage.merge(self._sum.used, outcome.usage)
         self._sum.conversation = outcome.conversation
         self._sum.evidence_shown = self._sum.evidence_shown or outcome.evidence_shown

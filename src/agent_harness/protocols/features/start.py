@@ -9,7 +9,7 @@ from typing import Any
 from agent_harness.errors import PreflightFailed
 from agent_harness.kernel import clock
 from agent_harness.kernel.process import new_run_id
-from agent_harness.protocols.features import checkpoints, lifecycle, orient, preflight, records, selection
+from agent_harness.protocols.features import checkpoints, lifecycle, orient, preflight, selection
 from agent_harness.protocols.features.environment import DevelopmentEnvironment
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.project import Project
@@ -41,7 +41,7 @@ def prepare(
     ``verified_tree`` is a tree whose suite this process has just seen pass; it is not run again.
     """
     state = project.store.state()
-    number = records.number(state.get("last_session")) + 1
+    number = project.store.next_session()
     project.say(f"Session {number} starting...")
     red = _checks(project, judge, environment, feature=feature, state=state, number=number, verified_tree=verified_tree)
     if red is not None:

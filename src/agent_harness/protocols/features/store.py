@@ -210,6 +210,11 @@ class FeatureStore:
         path = self._trusted(OPEN_SESSION)
         return _read_or_backup(path) if path else None
 
+    def clear_places(self) -> None:
+        """Makes the folders that git's rooms and the record need what they should be, whatever the agent put there."""
+        if os.path.isdir(self.layout.git_dir):
+            own_place(self.layout.session_copy, self.layout.git_dir)
+
     def session_copy(self) -> "Record | None":
         """The copy in the project, which anybody may have written; ``None`` when there is none.
 
@@ -276,13 +281,17 @@ class FeatureStore:
 
     def log(self, name: str, fields: "Mapping[str, object]") -> None:
         """One JSON line with a time stamp in a log of the project."""
-        if not os.path.isfile(self.layout.log(name)):
+        if os.path.islink(self.layout.log(name)) or not os.path.isfile(self.layout.log(name)):
             own_place(self.layout.log(name), self.layout.root)
         journal.append(self.layout.log(name), {"ts": clock.timestamp(fraction=True), **fields})
 
     def recent(self, name: str, count: int) -> "list[Record]":
         """The last rows of a log; the cost does not grow with the log."""
         return journal.tail(self.layout.log(name), count)
+
+    def next_session(self) -> int:
+        """The number of the next session: one that no record has, also where a person brought an older state back."""
+        return max(records.number(self.state().get("last_session")), *self.recorded_sessions(), 0) + 1
 
     def recorded_sessions(self) -> set[int]:
         """Numbers of the sessions whose record is already in sessions.jsonl (the last few are enough)."""

@@ -1,0 +1,161 @@
+"""Readers that go away, projects in odd places, money for nothing, and commits of a person between two sessions."""
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+
+import pytest
+
+from .script import append, claim, commit, edit_features, honest, say, sh, turn, usage, write
+from .test_s01_init import init, initializer, records
+from .world import World
+
+HALF = "\n\ndef add(a, b):\n    # half of it\n    raise NotImplementedError\n"
+
+
+# -- commits of a person -----------------------------------------------------------------------------------------------
+
+
+def test_a_rejected_continuation_leaves_a_persons_commits_where_they_are(calc: World) -> None:
+    ran = calc.run([turn(append("src/calc.py", HALF), commit("Half"), usage(1, 1))])
+    assert ran.code == 0, ran.text
+    assert calc.state["next_prompt"] == "continuation"
+    calc.put({"mine.txt": "of the person\n"})
+    mine = calc.commit("Mine, on top of the unfinished work")
+    cheat = edit_features("fs[1]['description'] = 'easier'")
+    ran = calc.run([turn(append("src/calc.py", "\n\nMORE = 1\n"), cheat, commit("More"), usage(1, 1))])
+    assert ran.code == 1, ran.text
+    assert "There are commits of yours on top of the unfinished work" in ran.out
+    assert calc.head == mine
+    assert "half of it" in (calc.root / "src/calc.py").read_text()
+    assert "MORE" not in (calc.root / "src/calc.py").read_text()
+    assert "MORE" in calc.git("show", "refs/harness/rolled-back/2:src/calc.py")
+    fresh = [write("src/calc.py", '"""A calculator."""\n'), *honest(1)]
+    ran = calc.run([turn(fresh, usage(1, 1))])
+    assert ran.code == 0, ran.text
+    assert calc.git("merge-base", mine, "HEAD") == mine
+    assert calc.passing() == [1]
+
+
+def test_a_rejected_continuation_that_nobody_disturbed_goes_back_to_its_beginning(calc: World) -> None:
+    start = calc.head
+    assert calc.run([turn(append("src/calc.py", HALF), commit("Half"), usage(1, 1))]).code == 0
+    ran = calc.run([turn(edit_features("fs[1]['description'] = 'easier'"), commit("More"), usage(1, 1))])
+    assert ran.code == 1, ran.text
+    assert calc.head == start
+    assert "half of it" in calc.git("show", "refs/harness/rolled-back/2:src/calc.py")
+
+
+# -- money -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_costs_of_an_init_that_failed_are_kept(bare: World) -> None:
+    bare.git("init", "-q", "-b", "main")
+    (bare.root / "spec.md").write_text("# Calculator\n")
+    failed = init(bare, turn(write("features.json", "{"), usage(500, 100, cost=0.25), times=2))
+    assert failed.code == 1, failed.text
+    assert bare.costs["cumulative"]["total_cost_usd"] == 0.5
+    ended = init(bare, turn(usage(10, 1, cost=0.125), {"exit": 3}))
+    assert ended.code == 1, ended.text
+    assert bare.costs["cumulative"]["total_cost_usd"] == 0.625
+    ran = init(bare, initializer(records()))
+    assert ran.code == 0, ran.text
+    total = bare.costs["cumulative"]
+    assert total["total_cost_usd"] >= 0.625
+    assert total["total_tokens"]["input"] == 500 + 500 + 10 + 1000
+
+
+# -- readers that go away ----------------------------------------------------------------------------------------------
+
+
+def shell(world: World, line: str, *args: str, agent: Sequence[dict[str, object]] | None = None) -> tuple[int, str]:
+    """A command of the harness within a line of the shell: its own exit code, and what it said on stderr."""
+    errors, code = world.base / "errors", world.base / "code"
+    words = " ".join(f"'{word}'" for word in world.command(*args, agent=agent))
+    line = line.replace("HARNESS", f"{{ {words} 2>'{errors}'; echo $? >'{code}'; }}")
+    subprocess.run(["sh", "-c", line], cwd=world.root, env=world.environ, stdin=subprocess.DEVNULL, check=False)
+    return int(code.read_text()), errors.read_text()
+
+
+@pytest.mark.parametrize("line", ["HARNESS | head -n 1 >/dev/null", "HARNESS | true", "HARNESS >/dev/full"])
+def test_a_session_goes_on_when_nobody_reads(calc: World, line: str) -> None:
+    talk = [say(f"line {n}") for n in range(50)]
+    code, errors = shell(calc, line, "run", agent=[turn(talk, honest(1), usage(1, 1))])
+    assert code == 0, errors
+    assert "Traceback" not in errors
+    assert "BrokenPipe" not in errors
+    assert calc.passing() == [1]
+    assert calc.remote() == calc.head
+    assert not (calc.root / ".git/harness/open_session.json").exists()
+
+
+@pytest.mark.parametrize("args", [("status",), ("status", "--json"), ("run", "--dry-run"), ("--help",), ("--version",)])
+@pytest.mark.parametrize("line", ["HARNESS >&-", "HARNESS >/dev/full", "HARNESS | true", "HARNESS >&- 2>&-"])
+def test_no_answer_to_a_closed_stdout_is_a_traceback(calc: World, line: str, args: tuple[str, ...]) -> None:
+    calc.checked = False
+    code, errors = shell(calc, line, *args)
+    assert "Traceback" not in errors, errors
+    assert "Exception ignored" not in errors, errors
+    assert len(errors.splitlines()) <= 2, errors
+    assert 0 <= code < 126
+
+
+def test_a_session_with_stdout_closed_is_finished(calc: World) -> None:
+    code, errors = shell(calc, "HARNESS >&-", "run", agent=[turn(honest(1), usage(1, 1))])
+    assert code == 0, errors
+    assert "Traceback" not in errors
+    assert calc.passing() == [1]
+
+
+# -- places ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("args", [("run",), ("run", "--dry-run"), ("verify", "--feature", "1"), ("resume",)])
+def test_a_project_in_a_subfolder_of_a_repository_is_refused(calc: World, args: tuple[str, ...]) -> None:
+    calc.checked = False
+    inner = calc.root / "inner"
+    inner.mkdir()
+    for path in list(calc.root.iterdir()):
+        if path.name not in (".git", "inner"):
+            os.rename(path, inner / path.name)
+    calc.git("add", "-A")
+    calc.git("commit", "-q", "-m", "Move everything down")
+    before = calc.fingerprint(without=(".git/index",))
+    ran = calc.harness(*args, cwd=inner, agent=[turn(honest(1))] if args == ("run",) else None)
+    assert ran.code == 4, ran.text
+    assert len(ran.err.splitlines()) == 2
+    assert "must be the top of its repository" in ran.err
+    assert str(calc.root) in ran.err
+    assert calc.fingerprint(without=(".git/index",)) == before
+
+
+def test_init_in_a_subfolder_of_a_repository_is_refused(calc: World) -> None:
+    inner = calc.root / "inner"
+    inner.mkdir()
+    (inner / "spec.md").write_text("# Calculator\n")
+    ran = calc.harness("init", "--spec", "spec.md", cwd=inner, agent=[turn(claim(1))])
+    assert ran.code == 4, ran.text
+    assert "top of the repository" in ran.err
+    assert [path.name for path in inner.iterdir()] == ["spec.md"]
+    (inner / "spec.md").unlink()
+
+
+# -- the version before ------------------------------------------------------------------------------------------------
+
+
+def test_the_hint_about_damaged_state_mends_it(calc: World) -> None:
+    """What the harness says to type, typed."""
+    for number in (1, 2):
+        assert calc.run([turn(honest(number), usage(1, 1))]).code == 0
+    path = calc.root / ".harness/session_state.json"
+    path.write_text('{"last_session": ')
+    ran = calc.harness("run", agent=[turn(honest(3))])
+    assert ran.code == 6, ran.text
+    hint = ran.err.splitlines()[1].removeprefix("next: ")
+    assert hint.startswith("cp .harness/session_state.json.bak ")
+    subprocess.run(["sh", "-c", hint], cwd=calc.root, check=True)
+    assert isinstance(json.loads(path.read_text()), dict)
+    ran = calc.run([turn(honest(3), sh("true"), usage(1, 1))])
+    assert ran.code == 0, ran.text
+    assert calc.passing() == [1, 2, 3]
