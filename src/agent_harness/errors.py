@@ -55,6 +55,7 @@ class HarnessError(Exception):
 
     exit_code: int = 1
     code: str = "failed"
+    category: str | None = None  # of ``kernel/failures.py``, where the error is a failure of that kind
 
     def __init__(self, message: str, *, hint: str | None = None, **data: object) -> None:
         super().__init__(message)
@@ -65,6 +66,8 @@ class HarnessError(Exception):
     def as_json(self) -> dict[str, object]:
         """The ``error`` member of a ``--json`` answer."""
         answer: dict[str, object] = {"code": self.code, "message": self.message, "hint": self.hint}
+        if self.category:
+            answer["category"] = self.category
         if self.data:
             answer["data"] = self.data
         return answer
@@ -74,6 +77,7 @@ class VerificationFailed(HarnessError):
     """The harness ran the tests itself and they, or the rules around them, said no."""
 
     code = "verification_failed"
+    category = "TEST_FAIL"
 
 
 class UsageError(HarnessError):
@@ -100,6 +104,7 @@ class ConfigurationError(PersonNeeded):
     """A setting is wrong; the message names file, key and, where known, line."""
 
     code = "configuration"
+    category = "CONFIG"
 
 
 class Refused(HarnessError):
@@ -113,6 +118,7 @@ class PreflightFailed(Refused):
     """A check before the session failed; no agent was started and nothing was spent."""
 
     code = "preflight_failed"
+    category = "ENV_SETUP"
 
 
 class UnsafeTree(Refused):
@@ -125,6 +131,7 @@ class ToolMissing(Refused):
     """A program, or an optional part of this package, is not installed."""
 
     code = "tool_missing"
+    category = "ENV_SETUP"
 
 
 class NotAProject(Refused):
@@ -171,6 +178,7 @@ class LeaseLost(NotOwner):
     """Another worker took this work after the lease expired; stop touching its files."""
 
     code = "lease_lost"
+    category = "SESSION_TIMEOUT"
 
 
 class LimitReached(HarnessError):
@@ -185,6 +193,7 @@ class TimedOut(HarnessError):
 
     exit_code = 124
     code = "timed_out"
+    category = "TIMEOUT"
 
 
 class Interrupted(HarnessError):

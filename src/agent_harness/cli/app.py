@@ -33,6 +33,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": ("People", "agent_harness.demo.command:demo", "Watch a whole project being built by a scripted agent."),
     "task": ("Agents", "agent_harness.cli.tasks:task", "Claim, checkpoint, prove and close tasks."),
     "session": ("Agents", "agent_harness.cli.tasks:session", "Begin and end a session on a task list."),
+    "hooks": ("Integration", "agent_harness.cli.hooks:hooks", "Register the hooks with Claude Code or Codex."),
+    "hook": ("Integration", "agent_harness.cli.hooks:hook", "Answer one event of an agent client."),
     "drive": ("Integration", "agent_harness.cli.taskrun:drive", "Keep an interactive client going on a task list."),
     "activate": ("Integration", "agent_harness.cli.lists:activate", "Make hooks act on this task list."),
     "deactivate": ("Integration", "agent_harness.cli.lists:deactivate", "Make hooks rest on this task list."),
@@ -45,10 +47,14 @@ ANSWERS_JSON = ("task", "session", "rescue")
 EXAMPLES = """\
 Examples:
 
-\b
   harness demo                                    see it work, without a model
-  harness init --spec SPEC.md --agent 'command:my-agent'
-  harness run --dry-run                           what the next session would get
+
+  harness init .                                  a task list in this folder
+  harness add "Add a limit" --validate "pytest -q"
+  harness hooks install --client claude-code      your own session works the list down
+  harness run --agent 'command:my-agent'          or leave it to the harness
+
+  harness init --spec SPEC.md                     a project, planned from a specification
   harness run --until-done                        sessions until every feature is proven
   harness status --json
 """
@@ -74,8 +80,7 @@ class LazyGroup(click.Group):
                 formatter.write_dl([(name, row[2]) for name, row in COMMANDS.items() if row[0] == panel])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        formatter.write_paragraph()
-        formatter.write(EXAMPLES)
+        formatter.write(f"\n{EXAMPLES}")
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -83,14 +88,15 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Run coding agents unattended, and trust the result.
 
-    The harness plans, hands out one feature a session, runs the tests itself on a clean checkout of the agent's
-    commit, and keeps what is proven. What is not proven is handed back or rolled back, and never lost.
+    The harness hands out the work, runs what proves it itself, and keeps what is proven. What is not proven is handed
+    back or rolled back, and never lost. It serves task lists and feature projects, whichever it finds here.
     """
 
 
 def main(words: list[str]) -> int:
     """Runs one command line; every ending is an exit code of the house plan's table."""
     as_json = "--json" in words or (words[0:1] != [] and words[0] in ANSWERS_JSON and "--text" not in words)
+    verb = _verb(words)
     try:
         code = cli.main(args=words, prog_name="harness", standalone_mode=False)
         _flush()
@@ -99,9 +105,16 @@ def main(words: list[str]) -> int:
         click.echo(error.format_message())
         return 2
     except Exception as error:  # a person never meets a traceback
-        return failure.show_any(_as_ours(error), as_json=as_json)
+        return failure.show_any(_as_ours(error), as_json=as_json, verb=verb)
     except KeyboardInterrupt:
-        return failure.show(Interrupted("Interrupted"), as_json=as_json)
+        return failure.show(Interrupted("Interrupted"), as_json=as_json, verb=verb)
+
+
+def _verb(words: list[str]) -> str | None:
+    """What an agent's verb is called in its answer: ``claim``, ``session start``."""
+    if words[:1] == ["task"]:
+        return words[1] if len(words) > 1 else None
+    return " ".join(words[:2]) if words[:1] in (["session"], ["rescue"]) else None
 
 
 def _flush() -> None:

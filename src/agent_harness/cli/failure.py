@@ -6,12 +6,13 @@ import sys
 from agent_harness.errors import HarnessError, Refused
 
 
-def show(error: HarnessError, *, as_json: bool) -> int:
-    """Prints the error and gives its exit code."""
+def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
+    """Prints the error and gives its exit code; ``verb`` is named in the answer to an agent."""
     if as_json:
         import json
 
-        print(json.dumps({"ok": False, "error": error.as_json()}, ensure_ascii=False, default=str))
+        named = {"verb": verb} if verb else {}
+        print(json.dumps({"ok": False, **named, "error": error.as_json()}, ensure_ascii=False, default=str))
         return error.exit_code
     print(f"harness: {_one_line(error.message)}", file=sys.stderr)
     if error.hint:
@@ -19,18 +20,18 @@ def show(error: HarnessError, *, as_json: bool) -> int:
     return error.exit_code
 
 
-def show_any(error: Exception, *, as_json: bool) -> int:
+def show_any(error: Exception, *, as_json: bool, verb: str | None = None) -> int:
     """The same for any error: a fault of ours is one line too; ``HARNESS_DEBUG=1`` shows where it happened."""
     if isinstance(error, HarnessError):
         _trace(error.__cause__)
-        return show(error, as_json=as_json)
+        return show(error, as_json=as_json, verb=verb)
     if isinstance(error, OSError) and error.filename:
         refused = Refused(f"{error.filename}: {error.strerror}", hint=f"ls -ld {error.filename}")
-        return show(refused, as_json=as_json)
+        return show(refused, as_json=as_json, verb=verb)
     _trace(error)
     where = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     fault = HarnessError(f"Unexpected: {where}", hint="HARNESS_DEBUG=1 and the same command shows where")
-    return show(fault, as_json=as_json)
+    return show(fault, as_json=as_json, verb=verb)
 
 
 def _trace(error: BaseException | None) -> None:

@@ -1,0 +1,156 @@
+"""``harness doctor``: looks at everything that the harness stands on, and says what mends what is wrong."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agent_harness.errors import HarnessError, LockBusy
+from agent_harness.kernel import root
+
+if TYPE_CHECKING:
+    from agent_harness.hooks.clients.client import Scope
+
+Record = dict[str, Any]
+
+OLDEST_GIT = (2, 20)
+SIGNS = {"ok": "ok", "warning": "!!", "wrong": "XX"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one look came to; ``mend`` is the command that mends it."""
+
+    name: str
+    state: str  # ok, warning, wrong
+    message: str
+    mend: str | None = None
+
+    def as_json(self) -> Record:
+        """The members of the JSON record."""
+        return {"name": self.name, "state": self.state, "message": self.message, "mend": self.mend}
+
+
+@click.command(short_help="Say what is wrong here, and what mends it.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+def doctor(as_json: bool) -> int:
+    """Look at Python, git, the agents on PATH, and the project here: its state, its lock, its hooks. Changes nothing.
+
+    Exit code 0 when nothing is wrong, 4 when something is.
+    """
+    found = list(looks())
+    wrong = [each for each in found if each.state == "wrong"]
+    following = next((each.mend for each in [*wrong, *found] if each.mend and each.state != "ok"), "harness status")
+    if as_json:
+        answer = {"ok": not wrong, "verb": "doctor", "checks": [each.as_json() for each in found], "next": following}
+        click.echo(json.dumps(answer, ensure_ascii=False))
+    else:
+        for each in found:
+            click.echo(f"{SIGNS[each.state]:>2}  {each.name:<14} {each.message}")
+            if each.mend and each.state != "ok":
+                click.echo(f"{'':>18} mend: {each.mend}")
+    return 4 if wrong else 0
+
+
+def looks() -> Iterator[Found]:
+    """Every look, in the order of what stands on what."""
+    yield Found("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
+    yield _git()
+    yield _agents()
+    try:
+        project = root.find()
+    except HarnessError as error:
+        yield Found("project", "wrong", error.message, error.hint)
+        return
+    if project is None:
+        yield Found("project", "warning", "no project here or above", "harness init .   or   harness init --spec FILE")
+        return
+    yield Found("project", "ok", f"{project.kind} at {project.path}")
+    if project.kind == "tasklist":
+        yield from _guarded(_task_list, project.path)
+
+
+def _guarded(look: Callable[[str], Iterator[Found]], folder: str) -> Iterator[Found]:
+    try:
+        yield from look(folder)
+    except HarnessError as error:
+        yield Found("state", "wrong", error.message, error.hint)
+
+
+def _git() -> Found:
+    import shutil
+    import subprocess
+
+    path = shutil.which("git")
+    if path is None:
+        return Found("git", "wrong", "git is not on PATH", "install git 2.20 or newer")
+    text = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout.strip()
+    numbers = text.removeprefix("git version ").split(".")
+    version = tuple(int(each) for each in numbers[:2] if each.isdecimal())
+    if version and version < OLDEST_GIT:
+        return Found("git", "wrong", f"{text} is too old", "install git 2.20 or newer")
+    return Found("git", "ok", text)
+
+
+def _agents() -> Found:
+    import shutil
+
+    found = [name for name in ("claude", "codex") if shutil.which(name)]
+    if found:
+        return Found("agents", "ok", f"on PATH: {', '.join(found)}")
+    return Found("agents", "warning", "neither claude nor codex is on PATH", "harness run --agent 'command:YOUR-AGENT'")
+
+
+def _task_list(folder: str) -> Iterator[Found]:
+    from agent_harness.protocols.tasklist import store
+    from agent_harness.protocols.tasklist.layout import Layout
+
+    layout = Layout(folder)
+    state = store.read(layout)
+    yield Found("state", "ok", f"{len(state.tasks)} tasks, revision {state.revision}")
+    yield _lock(layout.root)
+    for each in state.findings():
+        mend = f"harness task set {each.task_id} {each.field}=…" if each.task_id else "edit harness-tasks.json"
+        yield Found("config", "wrong", each.message, mend)
+    unproven = [task.id for task in state.tasks if task.status != "completed" and not task.validation_command]
+    if unproven:
+        mend = f"harness task set {unproven[0]} validation.command='…'"
+        yield Found("validation", "warning", f"without a validation command: {', '.join(unproven[:5])}", mend)
+    if state.halt:
+        yield Found("halt", "wrong", f"{state.halt.get('category')}: {state.halt.get('message')}", "harness resume")
+    if not os.path.isfile(layout.marker):
+        yield Found("marker", "warning", "hooks rest here", "harness activate")
+    yield from _hooks(layout.root)
+
+
+def _lock(folder: str) -> Found:
+    """Takes the lock, and sees that it excludes a second one."""
+    from agent_harness.kernel.lock import Lock
+
+    with Lock(folder, timeout_seconds=5.0):
+        try:
+            with Lock(folder, timeout_seconds=0.05):
+                return Found("lock", "wrong", "two took the lock at once", "use a disk that knows flock or mkdir")
+        except LockBusy:
+            return Found("lock", "ok", "taken, and it excluded a second one")
+
+
+def _hooks(folder: str) -> Iterator[Found]:
+    from agent_harness.hooks import install
+    from agent_harness.hooks.clients import CLIENTS
+
+    places: tuple[Scope, ...] = ("project", "user")
+    found = [
+        f"{name} ({scope})"
+        for name in CLIENTS
+        for scope in places
+        if install.installed(name, scope, folder, os.environ)
+    ]
+    if found:
+        yield Found("hooks", "ok", f"registered: {', '.join(found)}")
+    else:
+        yield Found("hooks", "warning", "registered with no client", "harness hooks install --client claude-code")
