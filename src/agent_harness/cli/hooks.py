@@ -111,7 +111,7 @@ def _trust(file: str, trust: bool, as_json: bool) -> tuple[bool | None, str | No
     """(whether Codex trusts the hooks; None when nobody asked it, what the person must know)."""
     from agent_harness.hooks.clients import codex_trust
 
-    skipped = f"Codex skips these hooks until you trust them: {codex_trust.HINT}"
+    skipped = f"Codex skips these hooks without a word until you have trusted them: {codex_trust.HINT}"
     if not trust and not (not as_json and sys.stdin.isatty() and _wants_trust()):
         return None, skipped
     trusted = codex_trust.trust(file, _project(), os.environ)

@@ -60,6 +60,7 @@ def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str
             os.unlink(path)
         else:
             _write(path, before, after)
+            _drop_kept(path, after)
     if not any(installed(name, "user", project, environ) for name in CLIENTS):
         _unlink(_path_file(environ))
     moved = before is not None and after is not None and _places_of_others(before) != _places_of_others(after)
@@ -203,6 +204,13 @@ def _write(path: str, before: str | None, after: str) -> str | None:
         files.replace(kept, files.read_bytes(path), mode=os.stat(path).st_mode & 0o777)
     files.replace(path, after)
     return kept
+
+
+def _drop_kept(path: str, text: str) -> None:
+    """What was kept is not needed any more once the file is the same again."""
+    kept = os.path.realpath(path) + KEPT
+    if _read(kept) == text:
+        _unlink(kept)
 
 
 def _elsewhere(client: Client, path: str, project: str, environ: Mapping[str, str]) -> list[str]:
