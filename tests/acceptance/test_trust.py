@@ -107,6 +107,29 @@ def test_a_moved_project_goes_on_from_where_it_was(calc: World) -> None:
     assert moved.remote() == moved.head
 
 
+def test_a_rollback_that_a_crash_cut_short_is_done_and_says_where_the_work_is(calc: World) -> None:
+    """Also what a person has committed on top meanwhile is in the rescue."""
+    start = calc.head
+    killed_at_work(calc)
+    calc.put({"mine.txt": "of the person\n"})
+    calc.git("add", "mine.txt")
+    calc.git("commit", "-q", "-m", "Mine")
+    path = own_records(calc) / "open_session.json"
+    record = json.loads(path.read_text())
+    settlement = forged(calc, record)["settlement"] | {"kind": "rollback", "checkpoint": record["rollback"]}
+    settlement |= {"commit": None, "branch": None, "proven": None, "push": False, "events": []}
+    settlement["session_record"]["feature_completed"] = False
+    path.write_text(json.dumps({**record, "phase": "settling", "settlement": settlement}))
+    ran = calc.run([turn(honest(1), usage(1, 1))])
+    assert ran.code == 0, ran.text
+    assert "Rolled back. What was taken away is kept: git show refs/harness/rolled-back/1" in ran.out
+    assert calc.git("show", "refs/harness/rolled-back/1:mine.txt") == "of the person"
+    assert calc.git("show", "refs/harness/rolled-back/1:wip.txt") == "x"
+    assert calc.git("merge-base", start, "HEAD") == start
+    assert calc.git("ls-tree", "HEAD", "mine.txt") == ""
+    assert calc.passing() == [1]
+
+
 NO_RECORDS = {
     "empty": "",
     "torn": '{"session": 1',

@@ -58,7 +58,11 @@ def _settle(project: Project, found: Record) -> str:
     """Carries out the settlement that was written down, or the one that takes its place when the branch has moved."""
     settlement = settle.Settlement(**found["settlement"])
     if not settle.is_overtaken(project, settlement):
-        settle.carry_out(project, found)
+        settled = settle.carry_out(project, found)
+        if settled.rescue_ref:
+            project.say(f"Rolled back. What was taken away is kept: git show {settled.rescue_ref}")
+        if settled.push_problem:
+            project.say(f"Push failed: {settled.push_problem}")
         return "settle"
     settle.settle(project, found, handoff.overtaken(project, UnderWay.from_record(found), settlement))
     return "unadopted"
