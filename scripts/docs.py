@@ -94,8 +94,8 @@ def recovery_tables() -> str:
         "`.git/harness/open_session.json` is a copy. Where it is the only one, because the project was moved or copied "
         "or because somebody wrote it, the session counts as interrupted whatever its phase: the work is handed off, "
         "and no verdict is carried out. A copy that does not fit the project is kept beside it, and the run goes on.",
-        "Where somebody has moved the branch before a settlement was carried out, so that the session's commit no longer "
-        "fits, the commit is kept under `refs/harness/unadopted/N`, and the session counts as unfinished.",
+        "Where somebody has moved the branch before a settlement was carried out, so that the session's commit no "
+        "longer fits, the commit is kept under `refs/harness/unadopted/N`, and the session counts as unfinished.",
         "## Hand-off",
         "An unfinished session ends as a commit that is never pushed; the next session continues it.",
         table(("reason", "subject of the commit begins", "in the progress file", "event"), endings),
