@@ -112,7 +112,16 @@ class Client(ABC):
 
     def install_our_hooks(self, project: Path) -> None:
         """Registers the hooks of the harness, as a person would."""
-        command = [str(SCRIPTS / "harness"), "hooks", "install", "--client", self.name, "--project", *self.TRUSTING]
+        command = [
+            sys.executable,
+            "-c",
+            "from agent_harness.cli.hooks import hooks; hooks()",
+            "install",
+            "--client",
+            self.name,
+            "--project",
+            *self.TRUSTING,
+        ]
         done = process.run(self.island.beside(command), cwd=project, env=self.env, timeout_seconds=LIMIT_SECONDS)
         assert done.exit_code == 0, done.output.decode(errors="replace")
 
@@ -162,10 +171,11 @@ class ClaudeCode(Client):
 
 
 class Codex(Client):
-    """Codex, unattended: ``codex exec``, without its sandbox, which keeps tools from writing to ``.git``."""
+    """Codex, unattended: ``codex exec``, by default without its sandbox."""
 
     name = "codex"
     TRUSTING = ("--trust",)
+    sandbox = "danger-full-access"
 
     CONFIG = """\
 model = "gpt-5.5"
@@ -201,7 +211,7 @@ trust_level = "trusted"
     def command(self, prompt: str, project: Path) -> list[str]:
         """Hooks that nobody has trusted are passed over, except for those that a test has written."""
         self.configure(project)
-        told = [self.program, "exec", "--json", "--sandbox", "danger-full-access", "--skip-git-repo-check"]
+        told = [self.program, "exec", "--json", "--sandbox", self.sandbox, "--skip-git-repo-check"]
         return [*told, *(["--dangerously-bypass-hook-trust"] if self.believe_hooks else []), prompt]
 
     def configure(self, project: Path) -> None:
