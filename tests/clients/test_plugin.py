@@ -56,3 +56,12 @@ def test_it_can_be_installed_from_its_marketplace(client: ClaudeCode, waiting: R
 def test_the_client_finds_it_valid(client: ClaudeCode, project: Repo) -> None:
     said = claude(client, project.path, "plugin", "validate", str(PLUGIN))
     assert "Validation passed" in said, said
+
+
+def test_its_skill_is_there_and_reaches_the_model(client: ClaudeCode, project: Repo) -> None:
+    client.island.script("skill", [{"tool": "Skill", "input": {"skill": "harness:harness"}}, "Now I know."])
+    run = client.run("SCRIPT:skill", project=project.path, words=["--plugin-dir", str(PLUGIN)])
+    assert run.exit_code == 0, run.output
+    (begun,) = [event for event in run.of("system") if event.get("subtype") == "init"]
+    assert "harness:harness" in begun["skills"]
+    assert heard(client.island, "harness task claim") == 1

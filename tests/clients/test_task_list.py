@@ -65,6 +65,27 @@ def test_the_model_is_told_at_the_start_where_things_stand(client: Client, work:
     assert "harness task claim" in json.dumps(first)
 
 
+@pytest.mark.parametrize("client", ["claude-code"], indirect=True)
+def test_the_model_is_told_again_after_its_context_was_summed_up(
+    client: Client, work: TaskList, tmp_path: Path
+) -> None:
+    work.add("Write one")
+    client.island.script("hello", ["Hello."])
+    client.island.script("next", ["I rest."], start=FEEDBACK)
+    calls = tmp_path / "hooks.jsonl"
+    env = {"HARNESS_HOOK_LOG": str(calls), "HARNESS_MAX_BLOCKS": "3"}
+    first = client.run("SCRIPT:hello", project=work.repo.path, env=env)
+    again = ["--resume", first.of("result")[-1]["session_id"]]
+    client.run("/compact", project=work.repo.path, env=env, words=again)
+    before = len(client.island.conversations())
+    client.run("SCRIPT:hello", project=work.repo.path, env=env, words=again)
+    told = json.dumps(client.island.conversations()[before]["messages"])
+    assert "A summary of the work so far" in told
+    assert "HARNESS: pending=1 total=1 next=task-001: Write one" in told
+    starts = [call["source"] for call in map(json.loads, calls.read_text().splitlines()) if "source" in call]
+    assert starts == ["startup", "resume", "compact", "resume"]
+
+
 def test_an_agent_that_gets_nowhere_is_let_go_and_the_person_told(
     client: Client, work: TaskList, tmp_path: Path
 ) -> None:
