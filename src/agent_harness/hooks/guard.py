@@ -108,11 +108,14 @@ def _number(value: object) -> int:
 
 
 def process_start() -> float | None:
-    """When this process began, in seconds since 1970, to a hundredth of a second; ``None`` where nothing says so."""
+    """When this process began at the latest, in seconds since 1970; ``None`` where nothing says so.
+
+    The system counts in hundredths of a second and leaves the rest out, so that one more is added.
+    """
     try:
         with open("/proc/self/stat", "rb") as file:
             ticks = int(file.read().rpartition(b")")[2].split()[19])
-        up = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+        up = time.clock_gettime(time.CLOCK_BOOTTIME) - (ticks + 1) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError, AttributeError):
         return None
     return time.time() - up
