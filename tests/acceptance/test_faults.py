@@ -137,17 +137,17 @@ def test_the_agent_cannot_keep_a_session_open(calc: World) -> None:
     assert not (calc.root / ".git/harness/open_session.json").exists()
 
 
-PLACES = [
-    ".harness/session_state.json",
-    ".harness/session_state.json.bak",
-    ".harness/costs.yaml",
-    ".harness/logs/events.jsonl",
-    ".harness/logs",
-    ".harness",
-    ".git/harness/open_session.json",
-    ".git/harness",
-    "claude-progress.txt",
-]
+PLACES = {
+    ".harness/session_state.json": ("link", "folder", "pipe"),
+    ".harness/session_state.json.bak": ("link",),
+    ".harness/costs.yaml": ("folder",),
+    ".harness/logs/events.jsonl": ("link", "folder", "pipe"),
+    ".harness/logs": ("link", "file"),
+    ".harness": ("link", "pipe"),
+    ".git/harness/open_session.json": ("link", "folder", "pipe"),
+    ".git/harness": ("link", "file"),
+    "claude-progress.txt": ("link", "folder", "pipe"),
+}
 FORMS = {
     "link": "mv {0} {1} && ln -s {1} {0}",
     "folder": "rm -rf {0} && mkdir -p {0}/inside",
@@ -156,8 +156,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("place", "form"), [(place, form) for place, forms in PLACES.items() for form in forms])
 def test_whatever_lies_in_our_places_the_session_is_closed_in_one_line(calc: World, place: str, form: str) -> None:
     outside = calc.base / "outside"
     spoil = FORMS[form].format(place, outside)
