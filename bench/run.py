@@ -23,6 +23,12 @@ class Bar:
 BARS = (
     Bar(name="version", most=2.5, unit="x", what="`harness --version`, of `python -c pass`"),
     Bar(name="status", most=4.0, unit="x", what="`harness status`, of `python -c pass`"),
+    Bar(name="stop-10", most=1.25, unit="x", what="the Stop hook, of bare Python reading the same 10 tasks"),
+    Bar(name="stop-100", most=1.25, unit="x", what="the same with 100 tasks"),
+    Bar(name="stop-5000", most=1.25, unit="x", what="the same with 5,000 tasks"),
+    Bar(name="claim-10", most=1.6, unit="x", what="the claim script, of bare Python reading the same 10 tasks"),
+    Bar(name="claim-100", most=1.6, unit="x", what="the same with 100 tasks"),
+    Bar(name="claim-5000", most=1.6, unit="x", what="the same with 5,000 tasks"),
     Bar(name="verification", most=1.25, unit="x", what="a whole verification, of one bare run of the suite"),
     Bar(name="snapshot", most=6.0, unit="x", what="checkpoint and rollback of 20,000 files, of `git status`"),
     Bar(name="idle-memory", most=80.0, unit="MB", what="the harness while its agent sleeps"),
@@ -34,6 +40,8 @@ BARS = (
 # What measures which bars, imported on first use: the figures of one function are taken in one run.
 SOURCES = {
     "startup_bench:measure": ("version", "status"),
+    "hook_bench:stop": ("stop-10", "stop-100", "stop-5000"),
+    "hook_bench:claim": ("claim-10", "claim-100", "claim-5000"),
     "verification_bench:measure": ("verification",),
     "snapshot_bench:measure": ("snapshot",),
     "live_bench:idle": ("idle-memory", "idle-processor"),

@@ -86,7 +86,8 @@ def test_whatever_stands_in_the_file_is_no_trouble(entry: dict[str, Any]) -> Non
 @given(st.lists(st.integers(0, 3), max_size=60), st.integers(3, 50))
 def test_blocks_are_bounded_by_progress(progress: list[int], limit: int) -> None:
     """At most the limit for every step of progress, and once more."""
-    done, calls = 0, []
+    done = 0
+    calls: list[Call] = []
     for number, step in enumerate(progress * 8):
         done += step == 3 and number % 7 == 0
         calls.append(call(str(done), at=number * 60))

@@ -32,7 +32,7 @@ def test_a_session_hears_the_last_line_of_the_log_cut() -> None:
     assert not any("last_log" in line for line in told(state(OPEN)))
 
 
-SAID = [
+SAID: list[tuple[str, State, dict[str, Any], str]] = [
     ("interrupted", state(task(1, "in_progress")), {}, "`harness task recover task-001`"),
     ("halt", state(OPEN, halt=HALT), {}, "halted for a person: [ENV_SETUP] no compiler"),
     ("sessions", state(OPEN, config={"max_sessions": 1}), {}, "limit of 1 sessions is reached"),

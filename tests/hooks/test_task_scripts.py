@@ -89,7 +89,7 @@ def test_a_renewal_moves_the_lease_forward_only(root: Path) -> None:
     assert told("renew", root, {"task_id": "nobody"}, HARNESS_TASK_ID="task-001", **W)["renewed"] is True
 
 
-RENEWALS = [
+RENEWALS: list[tuple[dict[str, Any], dict[str, str], str]] = [
     ({}, W, "missing task_id"),
     ({"task_id": "nobody"}, W, "task not found"),
     ({"task_id": "task-002"}, W, "task not in_progress"),
