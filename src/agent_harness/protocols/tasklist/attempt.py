@@ -161,7 +161,12 @@ class Attempt:
 
     def untouched(self) -> set[bytes]:
         """Those of the person's own files that are now as they were at the claim."""
-        return {path for path, entry in self.own.items() if entry_at(self.place.git, path, entry) == entry}
+        return {path for path, entry in self.own.items() if self._is_untouched(path, entry)}
+
+    def _is_untouched(self, path: bytes, entry: Entry) -> bool:
+        if entry == ABSENT and kind_at(os.fsencode(self.place.top), path) == "folder":
+            return True  # git knows files only, and there is none
+        return entry_at(self.place.git, path, entry) == entry
 
 
 def attempt_of(worker: "Worker", task: "Task") -> Attempt | None:

@@ -8,12 +8,13 @@ staged or not as it was. A file of the person's that the attempt changed further
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel import snapshot
 from agent_harness.kernel.git import DETACHED, GitFailed, Head
-from agent_harness.kernel.git.scan import shown
+from agent_harness.kernel.git.scan import parents, shown
 from agent_harness.protocols.tasklist.attempt import (
     ABSENT,
     Attempt,
@@ -48,6 +49,22 @@ class Work:
     changes: Mapping[bytes, tuple[Entry, Entry]]  # from HEAD to this tree
     kept: frozenset[bytes]  # the person's own files that are as they were
     committed: frozenset[bytes]  # what commits since the claim changed
+
+    @cached_property
+    def new(self) -> frozenset[bytes]:
+        """Files that the changes leave behind."""
+        return frozenset(path for path, (_, now) in self.changes.items() if now != ABSENT)
+
+    @cached_property
+    def folders(self) -> frozenset[bytes]:
+        """The folders above these files."""
+        return frozenset(parent for path in self.new for parent in parents(path))
+
+    def is_theirs(self, path: bytes) -> bool:
+        """Whether a file is the person's, and the attempt did nothing to it, nor anything in its place."""
+        is_known = path in self.kept or path in self.attempt.staged
+        is_changed = path in self.committed or path in self.changes
+        return is_known and not is_changed and path not in self.folders and self.new.isdisjoint(parents(path))
 
 
 def commit_work(worker: "Worker", task: "Task", message: str) -> str | None:
@@ -90,8 +107,7 @@ def work_of(attempt: Attempt, task: "Task") -> Iterator[Work]:
         if head.commit is None or head.tree is None:
             raise UnsafeTree(f"{head.branch} has no commit any more", hint="git log --all --oneline")
         committed = frozenset(differences(git, attempt.base, head.commit))
-        kept = frozenset(attempt.untouched())
-        tree = _without(attempt, full, head, kept)
+        kept, tree = _apart(attempt, full, head)
         yield Work(attempt, head, tree, differences(git, head.tree, tree), kept, committed)
 
 
@@ -109,19 +125,26 @@ def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
         place.git.update_ref(ref, None)
 
 
-def _without(attempt: Attempt, full: str, head: Head, kept: frozenset[bytes]) -> str:
-    """The tree of the candidate, in which these files and the harness's own are as in HEAD."""
+def _apart(attempt: Attempt, full: str, head: Head) -> tuple[frozenset[bytes], str]:
+    """The person's own files that are as they were, and the candidate's tree in which they are as in HEAD.
+
+    So are the harness's own. A file that the person had removed stays removed where the attempt put something into its
+    place.
+    """
     git = attempt.place.git
     found = differences(git, full, str(head.commit))
-    is_ours = attempt.place.is_ours
-    wanted = {path: entry for path, (_, entry) in found.items() if path in kept or is_ours(path)}
+    own = attempt.untouched()
+    new = {path for path, (now, _) in found.items() if now != ABSENT and path not in own}
+    folders = {parent for path in new for parent in parents(path)}
+    kept = frozenset(path for path in own if path not in folders and new.isdisjoint(parents(path)))
+    wanted = {path: entry for path, (_, entry) in found.items() if path in kept or attempt.place.is_ours(path)}
     if not wanted:
-        return git.tree_of(full)
+        return kept, git.tree_of(full)
     with git.room() as room, git.view() as view:
         index = room.path("task")
         view.call("read-tree", full, index=index)
         view.call(*PUT, input=_lines(wanted, full), index=index)
-        return view.call("write-tree", index=index).stdout.strip().decode()
+        return kept, view.call("write-tree", index=index).stdout.strip().decode()
 
 
 # ---- the index and the branch --------------------------------------------------------------------------------------
@@ -132,7 +155,7 @@ def _stage(work: Work, commit: str) -> None:
     git = work.attempt.place.git
     found = differences(git, commit, "", "diff-index", "--cached")
     wanted = {path: want for path, (said, now) in found.items() if (want := _wanted(work, path, said, now)) != now}
-    missing = [path for path in work.attempt.staged if path not in found and _is_theirs(work, path)]
+    missing = [path for path in work.attempt.staged if path not in found and work.is_theirs(path)]
     wanted |= {path: work.attempt.staged[path] for path in missing}
     if wanted:
         git.run(*PUT, input=_lines(wanted, commit))
@@ -143,17 +166,11 @@ def _wanted(work: Work, path: bytes, said: Entry, now: Entry) -> Entry:
     """What the index must hold where it holds another thing than the commit."""
     if work.attempt.place.is_ours(path):
         return now
-    if not _is_theirs(work, path):
+    if not work.is_theirs(path):
         return said
     if path not in work.attempt.staged and now.oid in EMPTY_BLOBS and said == ABSENT:
         return now  # `git add -N`
     return work.attempt.staged.get(path, said)
-
-
-def _is_theirs(work: Work, path: bytes) -> bool:
-    """Whether neither the attempt's commits nor its uncommitted changes are about this file."""
-    is_about = path in work.kept or path in work.attempt.staged
-    return is_about and path not in work.committed and path not in work.changes
 
 
 def _lines(wanted: Mapping[bytes, Entry], commit: str) -> bytes:

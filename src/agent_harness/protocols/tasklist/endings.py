@@ -151,7 +151,7 @@ def released(worker: "Worker", task: "Task", why: str) -> Record:
         back = wayback.roll_back(worker, task, policy=policy)
     except wayback.BaseMissing as error:
         back = {"rolled_back": False, "rescue": None, "reason": error.message}
-    except UnsafeTree:
+    except HarnessError:
         note(worker, task, intent={})
         raise
     rescues = _rescues(worker, task)
@@ -191,6 +191,9 @@ def _go_back(worker: "Worker", task: "Task", failure: Failure) -> tuple[Record, 
         return {"rolled_back": False, "rescue": None, "reason": error.message, "base_missing": True}, None
     except UnsafeTree as error:
         return {"rolled_back": False, "rescue": None, "reason": error.message}, error
+    except HarnessError:
+        note(worker, task, intent={})  # somebody is busy there: it is the owner's to try again, or to go on
+        raise
 
 
 def _clean_up(worker: "Worker", task: "Task") -> Record | None:

@@ -91,9 +91,11 @@ def drop_baseline(worker: "Worker", record: Record) -> None:
 
 
 def _refuse_dirty(place: "Place") -> None:
-    found = [each.path for each in place.git.status() if not place.is_ours(os.fsencode(each.path))]
+    found = [path for each in place.git.status() if not place.is_ours(path := os.fsencode(each.path))]
     if found:
-        raise UnsafeTree(f"{len(found)} files are not committed, such as {found[0]}", hint="commit or stash them")
+        raise UnsafeTree(
+            f"{len(found)} files are not committed, such as {shown(found[0])}", hint="commit or stash them"
+        )
 
 
 def _take(place: "Place", task_id: str, attempt: int) -> "Snapshot":
