@@ -7,7 +7,7 @@ import pytest
 from agent_harness.testing.repo import Repo
 
 from .client import Codex
-from .tasklist import FEEDBACK, ONE_TASK, TaskList, heard
+from .tasklist import FEEDBACK, ONE_TASK, TaskList, both, heard, intruded
 
 pytestmark = [pytest.mark.client, pytest.mark.parametrize("client", ["codex"], indirect=True)]
 
@@ -36,6 +36,13 @@ def test_a_list_is_worked_to_the_end_once_git_may_be_written(client: Codex, work
     run = client.run("SCRIPT:idle", project=work.repo.path, words=["--add-dir", str(git(work))])
     assert run.exit_code == 0, run.output
     assert (work.statuses, work.active) == (["completed", "completed"], False)
+
+
+def test_a_second_session_is_kept_out(client: Codex, work: TaskList) -> None:
+    both(client, work, *intruded(client.island, work), words=["--add-dir", str(git(work))])
+    assert heard(client.island, "another harness session is active") > 0
+    assert work.statuses == ["completed", "pending"]
+    assert work.kinds("Starting", "Completed", "ERROR") == ["Starting", "Completed"]
 
 
 def git(work: TaskList) -> Path:

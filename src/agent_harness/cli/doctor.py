@@ -60,6 +60,7 @@ def looks() -> Iterator[Found]:
     """Every look, in the order of what stands on what."""
     yield Found("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
     yield _git()
+    yield _command()
     yield _agents()
     try:
         project = root.find()
@@ -96,6 +97,29 @@ def _git() -> Found:
     return Found("git", "ok", text)
 
 
+def _command() -> Found:
+    """Whether a client that starts its commands in a login shell finds ``harness``."""
+    import shutil
+    import subprocess
+
+    bash = shutil.which("bash")
+    if bash is None:
+        return Found("command", "ok" if shutil.which("harness") else "warning", f"harness: {shutil.which('harness')}")
+    done = subprocess.run(
+        [bash, "-lc", "command -v harness"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    if done.returncode == 0:
+        return Found("command", "ok", f"harness is {done.stdout.strip()} in a login shell")
+    folder = os.path.dirname(os.path.abspath(sys.argv[0]))
+    mend = f"echo 'export PATH=\"{folder}:$PATH\"' >> ~/.profile"
+    return Found("command", "warning", "a login shell does not find harness; Codex starts its commands in one", mend)
+
+
 def _agents() -> Found:
     import shutil
 
@@ -106,7 +130,7 @@ def _agents() -> Found:
 
 
 def _task_list(folder: str) -> Iterator[Found]:
-    from agent_harness.protocols.tasklist import store
+    from agent_harness.protocols.tasklist import selection, store
     from agent_harness.protocols.tasklist.layout import Layout
 
     layout = Layout(folder)
@@ -122,7 +146,7 @@ def _task_list(folder: str) -> Iterator[Found]:
         yield Found("validation", "warning", f"without a validation command: {', '.join(unproven[:5])}", mend)
     if state.halt:
         yield Found("halt", "wrong", f"{state.halt.get('category')}: {state.halt.get('message')}", "harness resume")
-    if not os.path.isfile(layout.marker):
+    if selection.work_left(state) and not os.path.isfile(layout.marker):
         yield Found("marker", "warning", "hooks rest here", "harness activate")
     yield from _hooks(layout.root)
 

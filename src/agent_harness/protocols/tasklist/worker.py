@@ -89,7 +89,7 @@ class Worker:
             layout,
             TaskStore(layout, lock_timeout_seconds=lock_timeout_seconds, now=now),
             worker_id=given(worker_id, "HARNESS_WORKER_ID"),
-            session_id=given(session_id, "HARNESS_SESSION_ID", "CLAUDE_CODE_SESSION_ID"),
+            session_id=given(session_id, "HARNESS_SESSION_ID", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"),
             token=given(token, "HARNESS_CLAIM_TOKEN"),
             cwd=os.path.realpath(cwd or os.getcwd()),
             environ=found,
