@@ -289,7 +289,4 @@ def _write(descriptor: int, content: bytes) -> None:
 
 def call_and_exit(name: str) -> NoReturn:
     """The same, and ends the process at once: nothing of it needs to be taken down in order."""
-    import gc
-
-    gc.disable()  # the process ends before it could pay off
     os._exit(call(name))

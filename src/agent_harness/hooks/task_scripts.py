@@ -31,9 +31,6 @@ class _Refusal(Exception):
 
 def call_and_exit(name: str) -> NoReturn:
     """Prints the answer of ``claim`` or ``renew`` and ends the process with status 0."""
-    import gc
-
-    gc.disable()
     text = jsontext.line(answer(name, Event(read(0), os.environ)))
     content = f"{text}\n".encode("utf-8", "replace")
     try:

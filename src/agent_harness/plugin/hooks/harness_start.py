@@ -6,6 +6,7 @@ any Python 3.
 
 # ruff: noqa: PTH100, PTH111, PTH113, PTH118, PTH120, PTH123, S606
 
+import gc
 import os
 import sys
 
@@ -48,10 +49,20 @@ def recorded() -> "tuple[str, str]":
     return (lines[0], lines[1]) if len(lines) > 1 and lines[0][:1] == lines[1][:1] == "/" else ("", "")
 
 
+def be_quick() -> None:
+    """What a process may leave out that ends after a few milliseconds: collecting garbage, and loading OpenSSL.
+
+    Digests come from the interpreter itself then, as ``hashlib`` does it where there is no OpenSSL.
+    """
+    gc.disable()
+    sys.modules["_hashlib"] = None  # type: ignore[assignment]
+
+
 def hook(name: str) -> None:
     """Answers one hook and ends the process: status 0 or 2."""
     try:
         if find():
+            be_quick()
             from agent_harness.hooks.road import call_and_exit
 
             call_and_exit(name)
@@ -66,6 +77,7 @@ def script(name: str) -> None:
     why = "the agent-harness package was not found; run: harness hooks install"
     try:
         if find():
+            be_quick()
             from agent_harness.hooks.task_scripts import call_and_exit
 
             call_and_exit(name)
