@@ -256,7 +256,7 @@ _OWN = "agent_harness"
 _OS = {"os", "stat", "_stat", "posixpath", "genericpath", "os.path", "_collections_abc", "abc", "_abc", "posix"}
 _CLOCK = {"datetime", "_datetime", "time", "math", "operator", "_operator"}
 _ALLOWED = _OS | _CLOCK | {"__future__", "errno", "fcntl", "binascii", "gc", "_json", "_blake2"}
-_HASHING = {"hashlib", "_hashlib", "_sha256", "_sha2", "_sha512", "_sha3", "_sha1", "_md5"}
+_HASHING = {"hashlib", "warnings", "_sha256", "_sha2", "_sha512", "_sha3", "_sha1", "_md5"}
 _ROOMS = {"", "errors", "hooks", "hooks.decision", "hooks.event", "hooks.road", "kernel", "kernel.jsontext"}
 _ROOMS |= {"kernel.root", "protocols", "protocols.tasklist", "protocols.tasklist.layout"}
 _STATE = {"hooks.wording", "kernel.clock", "kernel.files", "kernel.graph", "kernel.journal", "kernel.lease"}
@@ -267,7 +267,7 @@ _LOADED = """
 import os, sys
 known = set(sys.modules)
 def report(_code, end=os._exit):
-    os.write(2, " ".join(sorted(set(sys.modules) - known)).encode())
+    os.write(2, " ".join(sorted({name for name in sys.modules if sys.modules[name]} - known)).encode())
     end(0)
 os._exit = report
 sys.argv = sys.argv[1:]
