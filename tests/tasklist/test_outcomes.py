@@ -272,6 +272,19 @@ def test_a_folder_in_the_place_of_a_persons_file(yard: Yard) -> None:
     assert yard.status() == []
 
 
+def test_a_persons_link_in_the_place_of_a_folder(yard: Yard, tmp_path: Path) -> None:
+    yard.repo.remove("lib/b.py")
+    (yard.path / "lib").rmdir()
+    (tmp_path / "b.py").write_text("elsewhere")
+    yard.repo.link("lib", str(tmp_path))
+    before = yard.status()
+    worker = yard.claim()
+    yard.repo.write("new", "x")
+    outcomes.complete(worker, TASK)
+    assert yard.repo.git("show", "--name-only", "--format=", "HEAD") == "new"
+    assert yard.status() == before
+
+
 # ---- fail ----------------------------------------------------------------------------------------------------------
 
 

@@ -85,6 +85,13 @@ def test_a_file_that_changed_since_is_not_overwritten(yard: Yard) -> None:
     assert yard.seen() == before
 
 
+def test_nothing_is_written_through_a_link(yard: Yard, tmp_path: Path) -> None:
+    yard.repo.link("d", str(tmp_path))
+    with pytest.raises(UnsafeTree, match="d/new is not as it was"):
+        rescue.restore(yard.worker(), REF)
+    assert (yard.path / "d").is_symlink()
+
+
 def test_pruning_lets_go_of_what_is_old_and_not_in_use(yard: Yard) -> None:
     assert rescue.prune(yard.worker(), 1.0) == {"pruned": [], "kept": 2}
     worker = yard.claim()

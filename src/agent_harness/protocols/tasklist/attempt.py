@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_harness.errors import StateDamaged, UnsafeTree
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.git.scan import GITLINK, kind_at, matcher
+from agent_harness.kernel.git.scan import GITLINK, Links, kind_at, matcher
 from agent_harness.kernel.git.view import id_bytes
 from agent_harness.kernel.snapshot import Snapshot
 from agent_harness.protocols.tasklist.layout import HARNESS_FILES, safe_name
@@ -164,9 +164,9 @@ class Attempt:
         return {path for path, entry in self.own.items() if self._is_untouched(path, entry)}
 
     def _is_untouched(self, path: bytes, entry: Entry) -> bool:
-        if entry == ABSENT and kind_at(os.fsencode(self.place.top), path) == "folder":
-            return True  # git knows files only, and there is none
-        return entry_at(self.place.git, path, entry) == entry
+        if entry_at(self.place.git, path, entry) == entry:
+            return True
+        return entry == ABSENT and kind_at(os.fsencode(self.place.top), path) == "folder"  # git knows files only
 
 
 def attempt_of(worker: "Worker", task: "Task") -> Attempt | None:
@@ -227,11 +227,14 @@ def _entry(mode: str, oid: str) -> Entry:
 
 
 def entry_at(git: Git, path: bytes, like: Entry) -> Entry | None:
-    """What is at a path of the work tree, byte for byte; ``None`` for what could not be ``like`` the other entry."""
+    """What is at a path of the work tree, byte for byte; ``None`` for what could not be ``like`` the other entry.
+
+    What is below a link is elsewhere.
+    """
     top = os.fsencode(git.top())
     full = os.path.join(top, path)
     kind = kind_at(top, path)
-    if kind == "nothing":
+    if kind == "nothing" or Links(top).above(path):
         return ABSENT
     if kind == "folder":
         return Entry(GITLINK, Git(os.fsdecode(full)).head() or "") if like.mode == GITLINK else None

@@ -93,6 +93,8 @@ def _take_over(worker: "Worker", task_id: str) -> "Worker":
             lease_expires_at=clock.timestamp(max(fresh, known) if known else fresh),
             lease_seconds=seconds,
             claimed_process=worker.process.as_record() if worker.process else None,
+            claimed_session=state.session_count,
+            worktree=task.raw.get("worktree") or worker.tree,
         )
         _find_base(worker, task)
         change.touch()

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from agent_harness.errors import UnsafeTree, UsageError
 from agent_harness.kernel import clock
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.git.scan import joined, shown
+from agent_harness.kernel.git.scan import Links, joined, shown
 from agent_harness.kernel.git.view import View
 from agent_harness.protocols.tasklist.attempt import ABSENT, BASE_REFS, RESCUE_REFS, differences, entry_at
 
@@ -139,8 +139,10 @@ def _write_all(git: Git, commit: str, folder: str) -> None:
 
 def _write_changes(git: Git, found: Record) -> list[str]:
     changes = differences(git, _base(git, found), found["commit"])
+    links = Links(os.fsencode(git.top()))
     for path, (before, after) in changes.items():
-        if not any(entry_at(git, path, entry) == entry for entry in (before, after)):
+        is_known = any(entry_at(git, path, entry) == entry for entry in (before, after))
+        if not is_known or links.above(path):
             hint = f"harness rescue restore {found['ref']} --to A-NEW-FOLDER"
             raise UnsafeTree(f"{shown(path)} is not as it was before the attempt; nothing was restored", hint=hint)
     with git.room() as room, View(git.repository, head=found["commit"], raw=True) as view:
