@@ -1,10 +1,7 @@
-"""The ends of an attempt: what is committed, what comes back, what is counted; repeated, killed, refused."""
+"""Completing a task: what proves it, what is committed, what stays the person's."""
 
 import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,16 +9,14 @@ import pytest
 from agent_harness.errors import (
     ConfigurationError,
     LeaseLost,
-    LockBusy,
     NotOwner,
     TimedOut,
     ToolMissing,
     UnsafeTree,
-    UsageError,
     VerificationFailed,
 )
 from agent_harness.kernel import lease
-from agent_harness.protocols.tasklist import outcomes, recover
+from agent_harness.protocols.tasklist import outcomes
 
 from .yard import TASK, Yard
 
@@ -31,21 +26,8 @@ def yard(tmp_path: Path) -> Yard:
     return Yard(tmp_path).add()
 
 
-def leave_own_work(yard: Yard) -> None:
-    """A person's staged, dirty, deleted, intended, untracked and ignored files."""
-    repo = yard.repo
-    repo.write("gone.py", "g\n").write("half.py", "h\n").stage("gone.py", "half.py").commit("Second", stage=False)
-    repo.write("staged.py", "staged\n").stage("staged.py").write("half.py", "staged\n").stage("half.py")
-    repo.write("half.py", "staged\nand more\n").write("lib/b.py", "my edit\n").remove("gone.py")
-    repo.write("intended", "i\n").git("add", "--intent-to-add", "intended")
-    repo.write("notes.txt", "untracked\n").write("x.o", "ignored\n")
-
-
-# ---- complete ------------------------------------------------------------------------------------------------------
-
-
 def test_a_commit_holds_the_attempts_work_and_nothing_else(yard: Yard) -> None:
-    leave_own_work(yard)
+    yard.leave_own_work()
     before = yard.status()
     staged = yard.repo.git("diff", "--cached")
     worker = yard.claim()
@@ -63,7 +45,7 @@ def test_a_commit_holds_the_attempts_work_and_nothing_else(yard: Yard) -> None:
 
 
 def test_a_file_of_a_persons_that_the_attempt_changed_goes_in(yard: Yard) -> None:
-    leave_own_work(yard)
+    yard.leave_own_work()
     worker = yard.claim()
     yard.repo.append("lib/b.py", "and the agent's\n").write("gone.py", "here again\n").append("notes.txt", "x\n")
     outcomes.complete(worker, TASK)
@@ -73,7 +55,7 @@ def test_a_file_of_a_persons_that_the_attempt_changed_goes_in(yard: Yard) -> Non
 
 
 def test_what_the_agent_staged_of_a_persons_is_not_committed(yard: Yard) -> None:
-    leave_own_work(yard)
+    yard.leave_own_work()
     before = yard.status()
     worker = yard.claim()
     yard.repo.write("new", "x").git("add", "--all", "--", ".", ":!harness*", ":!.harness*")
@@ -85,7 +67,7 @@ def test_what_the_agent_staged_of_a_persons_is_not_committed(yard: Yard) -> None
 
 
 def test_commits_of_the_agent_are_kept(yard: Yard) -> None:
-    leave_own_work(yard)
+    yard.leave_own_work()
     worker = yard.claim()
     yard.repo.write("new", "x").stage("new").git("commit", "-q", "-m", "agent", "--", "new")
     head = yard.repo.head
@@ -283,286 +265,3 @@ def test_a_persons_link_in_the_place_of_a_folder(yard: Yard, tmp_path: Path) -> 
     outcomes.complete(worker, TASK)
     assert yard.repo.git("show", "--name-only", "--format=", "HEAD") == "new"
     assert yard.status() == before
-
-
-# ---- fail ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_failure_goes_back_cleans_up_and_counts(yard: Yard, tmp_path: Path) -> None:
-    leave_own_work(yard)
-    before = yard.seen()
-    yard.edit(on_failure={"cleanup": f"cat app.py > {tmp_path}/cleaned; echo swept"})
-    worker = yard.claim()
-    base = yard.repo.head
-    yard.repo.write("app.py", "broken\n").write("new", "x")
-    done = outcomes.fail(worker, TASK, "TEST_FAIL", "two tests\nstay red")
-    assert yard.seen() == before
-    assert (done["attempts"], done["retryable"], done["rolled_back"], done["halted"]) == (1, True, True, False)
-    assert done["rescue"] == "refs/harness/rescue/task-001/1"
-    assert done["cleanup"] == {"ok": True, "exit": 0, "timed_out": False, "tail": ["swept"]}
-    assert (tmp_path / "cleaned").read_text() == "one\n"
-    assert yard.log()[-3:] == [
-        "[SESSION-1] ERROR [task-001] [TEST_FAIL] two tests stay red",
-        f"[SESSION-1] ROLLBACK [task-001] git reset --hard {base[:7]} (rescue=refs/harness/rescue/task-001/1)",
-        '[SESSION-1] ROLLBACK [task-001] cleanup exit=0 "swept"',
-    ]
-    task = yard.task()
-    assert (task.status, task.error_log, task.rescues) == (
-        "failed",
-        ["[TEST_FAIL] two tests stay red"],
-        [done["rescue"]],
-    )
-
-
-def test_attempts_run_out_and_each_has_its_rescue(yard: Yard) -> None:
-    for attempt in (1, 2, 3):
-        worker = yard.claim()
-        yard.repo.write("new", f"{attempt}")
-        done = outcomes.fail(worker, TASK, "TASK_EXEC", "no")
-        assert (done["attempts"], done["retryable"]) == (attempt, attempt < 3)
-        assert done["rescue"] == f"refs/harness/rescue/task-001/{attempt}"
-    assert yard.repo.git("show", "refs/harness/rescue/task-001/2:new") == "2"
-
-
-def test_fail_again_says_so(yard: Yard) -> None:
-    worker = yard.claim()
-    outcomes.fail(worker, TASK, "TASK_EXEC", "no")
-    again = outcomes.fail(worker, TASK, "TASK_EXEC", "no")
-    assert (again["already"], again["attempts"], yard.task().attempts) == (True, 1, 1)
-
-
-def test_a_refused_rollback_fails_the_task_and_halts(yard: Yard, tmp_path: Path) -> None:
-    worker = yard.claim()
-    yard.repo.write("new", "x").stage("new").commit("Pushed", stage=False).remote(tmp_path / "server.git")
-    before = yard.seen()
-    with pytest.raises(UnsafeTree, match="were pushed") as raised:
-        outcomes.fail(worker, TASK, "TEST_FAIL", "no")
-    assert raised.value.exit_code == 4
-    assert raised.value.data["attempts"] == 1
-    assert (yard.seen(), yard.task().status, yard.task().attempts) == (before, "failed", 1)
-    assert "were pushed" in (yard.state.halt or {})["message"]
-    assert "WARN [task-001] not rolled back: nothing was rolled back" in yard.log()[-1]
-
-
-def test_a_missing_baseline_gives_the_task_up(yard: Yard) -> None:
-    worker = yard.claim()
-    os.unlink(yard.layout.claim(TASK))
-    yard.repo.git("update-ref", "-d", str(yard.task().base_ref))
-    done = outcomes.fail(worker, TASK, "TASK_EXEC", "no")
-    assert (done["attempts"], done["retryable"], done["rolled_back"]) == (3, False, False)
-    assert yard.state.halt is None
-
-
-def test_no_rollback_on_request(yard: Yard) -> None:
-    worker = yard.claim()
-    yard.repo.write("new", "x")
-    assert not outcomes.fail(worker, TASK, "TASK_EXEC", "no", rollback=False)["rolled_back"]
-    assert yard.repo.read("new") == b"x"
-
-
-def test_settings_and_environments_halt(yard: Yard) -> None:
-    assert outcomes.fail(yard.claim(), TASK, "CONFIG", "no such section")["halted"]
-    yard.add("task-002")
-    assert not outcomes.fail(yard.claim("task-002"), "task-002", "ENV_SETUP", "no database")["halted"]
-    assert outcomes.fail(yard.claim("task-002"), "task-002", "ENV_SETUP", "no database")["halted"]
-
-
-def test_a_cleanup_that_fails_is_told_and_no_more(yard: Yard) -> None:
-    yard.edit(on_failure={"cleanup": "echo oh no; exit 7"})
-    done = outcomes.fail(yard.claim(), TASK, "TASK_EXEC", "no")
-    assert (done["cleanup"]["ok"], done["cleanup"]["exit"]) == (False, 7)
-    assert yard.log()[-1] == '[SESSION-1] WARN [task-001] cleanup exit=7 "oh no"'
-    assert yard.task().status == "failed"
-
-
-def test_an_unknown_category(yard: Yard) -> None:
-    with pytest.raises(UsageError, match="LAZINESS is no category"):
-        outcomes.fail(yard.claim(), TASK, "LAZINESS", "no")
-
-
-def test_the_policy_of_the_list_decides(yard: Yard) -> None:
-    from agent_harness.kernel import files
-
-    raw = files.read_json(yard.layout.tasks)
-    raw["session_config"]["rollback"] = "none"
-    files.write_json(yard.layout.tasks, raw)
-    worker = yard.claim()
-    yard.repo.write("new", "x")
-    assert not outcomes.fail(worker, TASK, "TASK_EXEC", "no")["rolled_back"]
-    assert yard.repo.read("new") == b"x"
-
-
-def test_outside_of_git_all_ends_work(tmp_path: Path) -> None:
-    plain = Yard(tmp_path, git=False).add()
-    assert outcomes.release(plain.claim(), TASK, "later")["status"] == "pending"
-    assert not outcomes.fail(plain.claim(), TASK, "TASK_EXEC", "no")["rolled_back"]
-    done = outcomes.complete(plain.claim(), TASK)
-    assert (done["status"], done["commit"], done["attempts"]) == ("completed", None, 2)
-    assert plain.log()[-1] == "[SESSION-1] Completed [task-001] (commit none)"
-
-
-# ---- release and rollback --------------------------------------------------------------------------------------------
-
-
-def test_a_release_goes_back_and_counts_nothing(yard: Yard) -> None:
-    leave_own_work(yard)
-    before = yard.seen()
-    worker = yard.claim()
-    yard.repo.write("app.py", "broken\n").write("new", "x")
-    done = outcomes.release(worker, TASK, "out of time")
-    assert yard.seen() == before
-    assert (done["status"], done["attempts"], done["rescue"]) == ("pending", 0, "refs/harness/rescue/task-001/1")
-    assert outcomes.release(worker, TASK, "out of time")["already"]
-    assert yard.log()[-2] == "[SESSION-1] WARN [task-001] released: out of time"
-
-
-def test_a_refused_release_changes_nothing(yard: Yard) -> None:
-    worker = yard.claim()
-    yard.repo.branch("elsewhere").write("new", "x")
-    before = yard.seen()
-    with pytest.raises(UnsafeTree, match="is checked out"):
-        outcomes.release(worker, TASK, "x")
-    assert (yard.seen(), yard.task().status, yard.state.halt) == (before, "in_progress", None)
-
-
-def test_a_rollback_keeps_the_claim(yard: Yard) -> None:
-    worker = yard.claim()
-    yard.repo.write("new", "x")
-    assert outcomes.roll_back(worker, TASK, dry_run=True)["files"] == ["new"]
-    assert yard.repo.read("new") == b"x"
-    done = outcomes.roll_back(worker, TASK)
-    assert (done["rolled_back"], yard.task().status, yard.task().rescues) == (True, "in_progress", [done["rescue"]])
-    yard.repo.write("new", "better")
-    assert outcomes.complete(worker, TASK)["status"] == "completed"
-
-
-# ---- killed ----------------------------------------------------------------------------------------------------------
-
-RUN = """
-import sys
-from agent_harness.protocols.tasklist import outcomes
-from agent_harness.protocols.tasklist.layout import Layout
-from agent_harness.protocols.tasklist.worker import Worker
-root, tree, token, verb, *rest = sys.argv[1:]
-worker = Worker.open(Layout(root), worker_id="me", token=token, cwd=tree, environ={}, lock_timeout_seconds=60.0)
-getattr(outcomes, verb)(worker, *rest)
-"""
-
-
-def start(yard: Yard, token: str, verb: str, *rest: str) -> "subprocess.Popen[bytes]":
-    words = [sys.executable, "-c", RUN, str(yard.root), str(yard.path), token, verb, TASK, *rest]
-    return subprocess.Popen(words, stderr=subprocess.DEVNULL)
-
-
-def until(found: object, seconds: float = 60.0) -> None:
-    """Waits until something is so."""
-    deadline = time.monotonic() + seconds
-    while not found():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def left_alone(yard: Yard) -> None:
-    """The lease of the killed worker ends."""
-    yard.edit(lease_expires_at="2020-01-01T00:00:00Z")
-
-
-def test_killed_between_the_commit_and_the_state(yard: Yard) -> None:
-    leave_own_work(yard)
-    before = yard.status()
-    worker = yard.claim()
-    base = yard.repo.head
-    yard.repo.write("new", "x")
-    with worker.store.lock():
-        child = start(yard, str(worker.token), "complete")
-        until(lambda: yard.repo.head != base)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-    assert yard.task().status == "in_progress"
-    made = yard.repo.head
-    left_alone(yard)
-    [found] = recover.recover(yard.worker("next"), TASK)
-    assert (found["action"], found["row"], found["commit"]) == ("completed", "validate", made)
-    assert (yard.task().status, yard.task().attempts, yard.repo.head) == ("completed", 1, made)
-    assert yard.status() == before
-
-
-def test_complete_repeated_after_the_state_could_not_be_written(yard: Yard) -> None:
-    worker = yard.claim()
-    yard.repo.write("new", "x")
-    worker.store.lock_timeout_seconds = 0.3
-    with yard.worker().store.lock(), pytest.raises(LockBusy):
-        outcomes.complete(worker, TASK)
-    made = yard.repo.head
-    done = outcomes.complete(worker, TASK)
-    assert (done["commit"], done["attempts"], yard.repo.git("log", "--format=%s", "-1")) == (
-        made,
-        1,
-        "[task-001] Title of task-001",
-    )
-
-
-@pytest.mark.parametrize("verb", ["fail", "release"])
-def test_killed_between_the_way_back_and_the_state(yard: Yard, verb: str) -> None:
-    leave_own_work(yard)
-    before = yard.seen()
-    worker = yard.claim()
-    yard.repo.write("new", "x")
-    with worker.store.lock():
-        words = ("TEST_FAIL", "red") if verb == "fail" else ("no time",)
-        child = start(yard, str(worker.token), verb, *words)
-        until(lambda: yard.seen() == before)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-    left_alone(yard)
-    [found] = recover.recover(yard.worker("next"), TASK)
-    task = yard.task()
-    if verb == "fail":
-        assert (found["action"], task.status, task.attempts) == ("failed", "failed", 1)
-        assert task.error_log == ["[TEST_FAIL] red"]
-    else:
-        assert (found["action"], task.status, task.attempts) == ("released", "pending", 0)
-    assert task.rescues == ["refs/harness/rescue/task-001/1"]
-    assert yard.seen() == before
-
-
-def test_killed_in_the_cleanup(yard: Yard, tmp_path: Path) -> None:
-    before = yard.seen()
-    yard.edit(on_failure={"cleanup": f"echo x >> {tmp_path}/cleaned; test -e {tmp_path}/go || sleep 100"})
-    worker = yard.claim()
-    yard.repo.write("new", "x")
-    child = start(yard, str(worker.token), "fail", "TEST_FAIL", "red")
-    until((tmp_path / "cleaned").exists)
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    (tmp_path / "go").touch()
-    left_alone(yard)
-    [found] = recover.recover(yard.worker("next"), TASK)
-    assert (found["action"], yard.task().attempts, found["cleanup"]["ok"]) == ("failed", 1, True)
-    assert (yard.seen(), (tmp_path / "cleaned").read_text()) == (before, "x\nx\n")
-
-
-@pytest.mark.kill
-@pytest.mark.parametrize("verb", ["fail", "complete"])
-@pytest.mark.parametrize("delay", [0.15, 0.3, 0.5])
-def test_killed_at_any_moment(yard: Yard, verb: str, delay: float) -> None:
-    """Whatever a kill leaves, one recovery ends the attempt, once, and nothing of a person's is lost."""
-    leave_own_work(yard)
-    before = yard.seen()
-    yard.edit(validation={"command": "true" if verb == "complete" else "false"})
-    worker = yard.claim()
-    yard.repo.write("new", "x").write("app.py", "changed\n")
-    words = ("TEST_FAIL", "red") if verb == "fail" else ()
-    child = start(yard, str(worker.token), verb, *words)
-    time.sleep(delay)
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    if yard.task().status == "in_progress":
-        left_alone(yard)
-        recover.recover(yard.worker("next"), TASK)
-    assert yard.task().attempts == 1
-    if verb == "fail":
-        assert (yard.seen(), yard.task().status) == (before, "failed")
-    else:
-        assert (yard.status(), yard.task().status) == (before[1], "completed")
-        assert yard.repo.git("rev-list", "--count", f"{before[3]}..HEAD") == "1"

@@ -74,6 +74,15 @@ class Yard:
         worker.store.change(start)
         return worker
 
+    def leave_own_work(self) -> None:
+        """A person's staged, dirty, deleted, intended, untracked and ignored files."""
+        repo = self.repo
+        repo.write("gone.py", "g\n").write("half.py", "h\n").stage("gone.py", "half.py").commit("Second", stage=False)
+        repo.write("staged.py", "staged\n").stage("staged.py").write("half.py", "staged\n").stage("half.py")
+        repo.write("half.py", "staged\nand more\n").write("lib/b.py", "my edit\n").remove("gone.py")
+        repo.write("intended", "i\n").git("add", "--intent-to-add", "intended")
+        repo.write("notes.txt", "untracked\n").write("x.o", "ignored\n")
+
     def edit(self, task_id: str = TASK, **members: Any) -> None:
         """Changes members of a task by hand."""
         raw = files.read_json(self.layout.tasks)
