@@ -1,0 +1,139 @@
+"""Trust on Codex goes through Codex: only our hooks, only with its own hashes, and never without an end.
+
+A small program stands for ``codex app-server`` here; the real one is driven in ``tests/clients``.
+"""
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from agent_harness.cli.hooks import hooks
+from agent_harness.errors import Refused, ToolMissing
+from agent_harness.hooks import install as installing
+from agent_harness.hooks.clients import codex_trust
+
+CODEX = """\
+#!{python}
+import hashlib, json, os, sys
+home = os.path.expanduser("~/.codex")
+trusted_file = os.path.join(home, "trusted.json")
+
+def listed():
+    path = os.path.join(home, "hooks.json")
+    trusted = json.load(open(trusted_file)) if os.path.exists(trusted_file) else {{}}
+    for event, groups in json.load(open(path))["hooks"].items():
+        for place, group in enumerate(groups):
+            for inner, hook in enumerate(group["hooks"]):
+                key = f"{{path}}:{{event.lower()}}:{{place}}:{{inner}}"
+                digest = "sha256:" + hashlib.sha256(hook["command"].encode()).hexdigest()
+                status = "trusted" if trusted.get(key, {{}}).get("trusted_hash") == digest else "untrusted"
+                yield {{"key": key, "command": hook["command"], "sourcePath": path, "currentHash": digest,
+                       "trustStatus": status}}
+
+print("no json", flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    method = asked["method"]
+    if "id" not in asked:
+        continue
+    {trouble}
+    result = {{}}
+    if method == "hooks/list":
+        result = {{"data": [{{"cwd": asked["params"]["cwds"][0], "hooks": list(listed())}}]}}
+    if method == "config/batchWrite":
+        (edit,) = asked["params"]["edits"]
+        assert (edit["keyPath"], edit["mergeStrategy"]) == ("hooks.state", "upsert")
+        json.dump(edit["value"], open(trusted_file, "w"))
+    print(json.dumps({{"method": "note", "params": {{}}}}), flush=True)
+    print(json.dumps({{"id": asked["id"], "result": result}}), flush=True)
+"""
+
+PERSONS = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}}
+
+
+def stand_in(folder: Path, trouble: str = "pass") -> None:
+    """Puts a ``codex`` first on PATH."""
+    program = folder / "bin" / "codex"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(CODEX.format(python=sys.executable, trouble=trouble))
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+
+
+@pytest.fixture
+def codex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of Codex's settings, with a hook of a person in it."""
+    stand_in(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    home = Path(os.environ["HOME"]) / ".codex"
+    home.mkdir()
+    (home / "hooks.json").write_text(json.dumps(PERSONS))
+    installing.install("codex", "user", str(tmp_path), os.environ)
+    return home
+
+
+def trust(home: Path) -> bool:
+    return codex_trust.trust(str(home / "hooks.json"), str(Path.cwd()), os.environ)
+
+
+def test_our_hooks_are_trusted_and_nobody_else_s(codex: Path) -> None:
+    assert trust(codex) is True
+    written: dict[str, Any] = json.loads((codex / "trusted.json").read_text())
+    assert sorted(key.split("hooks.json:")[1] for key in written) == [
+        "sessionstart:0:0",
+        "stop:1:0",
+        "subagentstop:0:0",
+    ]
+    states = codex_trust.states(str(codex / "hooks.json"), str(Path.cwd()), os.environ)
+    assert {each["trustStatus"] for each in states} == {"trusted"}
+    (codex / "trusted.json").chmod(0o400)
+    assert trust(codex) is True
+
+
+def test_a_file_that_codex_does_not_read_is_not_trusted(codex: Path, tmp_path: Path) -> None:
+    assert codex_trust.trust(str(tmp_path / "other.json"), str(tmp_path), os.environ) is False
+    assert not (codex / "trusted.json").exists()
+
+
+TROUBLE = [
+    ("sys.exit(3)", "ended"),
+    (
+        "print(json.dumps({'id': asked['id'], 'error': {'code': -32601, 'message': 'unknown'}}), flush=True); continue",
+        "unknown",
+    ),
+    ("import time; time.sleep(60)", "did not answer"),
+    ("os.close(1); import time; time.sleep(60)", "ended before"),
+]
+
+
+@pytest.mark.parametrize(("trouble", "words"), TROUBLE, ids=["dead", "refusing", "silent", "deaf"])
+def test_a_codex_in_trouble_is_one_line_for_the_person(
+    codex: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str, words: str
+) -> None:
+    stand_in(tmp_path, trouble)
+    monkeypatch.setattr(codex_trust, "TIMEOUT_SECONDS", 2.0)
+    with pytest.raises(Refused, match=words) as refused:
+        trust(codex)
+    assert refused.value.hint == "type /hooks in Codex"
+
+
+def test_without_codex_the_person_hears_that(codex: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolMissing, match="cannot be started"):
+        trust(codex)
+
+
+def test_the_command_line_trusts_only_when_it_is_told_to(codex: Path) -> None:
+    def run(*words: str) -> dict[str, Any]:
+        done = CliRunner().invoke(hooks, ["install", "--client", "codex", "--json", *words], catch_exceptions=False)
+        return json.loads(done.output)
+
+    assert run()["trusted"] is None
+    assert not (codex / "trusted.json").exists()
+    assert (run("--trust")["trusted"], run("--trust")["note"]) == (True, None)
