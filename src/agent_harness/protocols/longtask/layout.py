@@ -1,0 +1,99 @@
+"""Where every file of a long task is; nobody else writes these names.
+
+    TASK_DIR/
+      task.json                 the contract; written by `lth init` and by people
+      checkpoint.json           the state from which any worker resumes
+      harness.md                operating rules for people and workers
+      runs/YYYY-MM-DD.jsonl     the log, by the UTC date of the event; only ever added to
+      evidence/                 worker output, manifests, archive, handoff notes, files of people
+      artifacts/                generated results
+      .lth.lock                 the lease of the run under way
+
+Source: ``longtask.md`` 1.
+"""
+
+from __future__ import annotations
+
+import os
+
+from agent_harness.errors import HarnessError
+
+__all__ = ["ARCHIVE", "Layout", "OutsideTask", "file_stamp"]
+
+ARCHIVE = "evidence/checkpoint-evidence-archive.jsonl"
+"""Where evidence goes that has left the window, unless the contract names another place."""
+
+
+class OutsideTask(HarnessError):
+    """A path leaves the task directory; nothing was written."""
+
+    code = "outside_task"
+
+
+def file_stamp(timestamp: str) -> str:
+    """A timestamp as part of a file name: ``2026-05-17T12-35-54-111Z``."""
+    return timestamp.replace(":", "-").replace(".", "-")
+
+
+class Layout:
+    """The paths of one task, absolute; plain strings, since `lth next` starts in milliseconds."""
+
+    __slots__ = ("root",)
+
+    def __init__(self, task_dir: str | os.PathLike[str]) -> None:
+        self.root = os.path.abspath(task_dir)
+
+    def __repr__(self) -> str:
+        return f"Layout({self.root!r})"
+
+    def _at(self, *names: str) -> str:
+        return os.path.join(self.root, *names)
+
+    @property
+    def task(self) -> str:
+        return self._at("task.json")
+
+    @property
+    def checkpoint(self) -> str:
+        return self._at("checkpoint.json")
+
+    @property
+    def operating_rules(self) -> str:
+        return self._at("harness.md")
+
+    @property
+    def runs(self) -> str:
+        return self._at("runs")
+
+    @property
+    def evidence(self) -> str:
+        return self._at("evidence")
+
+    @property
+    def artifacts(self) -> str:
+        return self._at("artifacts")
+
+    @property
+    def lock(self) -> str:
+        return self._at(".lth.lock")
+
+    def run_log(self, date: str) -> str:
+        """The log of one UTC date, ``YYYY-MM-DD``; a longer timestamp will do."""
+        return self._at("runs", f"{date[:10]}.jsonl")
+
+    def inside(self, path: str, what: str = "path") -> str:
+        """The absolute path of a file of the task, also when it does not exist yet.
+
+        ``OutsideTask`` when it leaves the task directory, by its own words or through a link.
+        """
+        absolute = os.path.normpath(self._at(path))
+        home = os.path.realpath(self.root)
+        real = os.path.realpath(absolute)
+        lexical = os.path.commonpath([self.root, absolute]) == self.root or absolute == real
+        if not lexical or "\0" in path or os.path.commonpath([home, real]) != home or real == home:
+            raise OutsideTask(f"{what} must stay inside the task directory: {path}")
+        return absolute
+
+    def relative(self, path: str) -> str:
+        """A path below the task directory as records name it, with ``/`` between its parts."""
+        return os.path.relpath(path, self.root)

@@ -1,0 +1,111 @@
+"""What is due now: run, wait, done or needs-human. Pure: a checkpoint and a time in, a decision out.
+
+Source: ``longtask.md`` 4.
+"""
+
+from __future__ import annotations
+
+from agent_harness.kernel import clock
+from agent_harness.protocols.longtask.records import Checkpoint, moment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+__all__ = ["ROWS", "Decision", "decide", "expired_cooldowns", "is_cooling", "reopened", "seconds_until"]
+
+
+class Decision:
+    """What is due, why, and in how many whole seconds the answer may be another one."""
+
+    __slots__ = ("decision", "reason", "wait_seconds")
+
+    def __init__(self, decision: str, reason: str, wait_seconds: int = 0) -> None:
+        self.decision = decision
+        self.reason = reason
+        self.wait_seconds = wait_seconds
+
+    def __repr__(self) -> str:
+        return f"Decision({self.decision!r}, {self.reason!r}, {self.wait_seconds})"
+
+
+def seconds_until(until: datetime, now: datetime) -> int:
+    """Whole seconds from now, rounded up; 0 when the moment has passed."""
+    from datetime import timedelta
+
+    return max(0, -((now - until) // timedelta(seconds=1)))
+
+
+def _is(status: str) -> Callable[[Checkpoint, datetime], bool]:
+    return lambda checkpoint, now: checkpoint.status == status
+
+
+def _asks_for_a_person(checkpoint: Checkpoint, now: datetime) -> bool:
+    return checkpoint.blocker is not None and checkpoint.blocker.get("requiresHuman") is True
+
+
+def _has_no_window(checkpoint: Checkpoint, now: datetime) -> bool:
+    return checkpoint.status == "blocked" and checkpoint.raw.get("blockedUntil") in (None, "")
+
+
+def _has_odd_window(checkpoint: Checkpoint, now: datetime) -> bool:
+    return checkpoint.status == "blocked" and moment(checkpoint.raw.get("blockedUntil")) is None
+
+
+def _is_closed(checkpoint: Checkpoint, now: datetime) -> bool:
+    until = moment(checkpoint.raw.get("blockedUntil"))
+    return checkpoint.status == "blocked" and until is not None and until > now
+
+
+def _is_ready(checkpoint: Checkpoint, now: datetime) -> bool:
+    return checkpoint.status in ("active", "paused")
+
+
+ROWS: tuple[tuple[Callable[[Checkpoint, datetime], bool], str, str], ...] = (
+    (_is("done"), "done", "task is complete"),
+    (_is("needs-human"), "needs-human", "checkpoint requires human input"),
+    (_asks_for_a_person, "needs-human", "blocker requires human input"),
+    (_has_no_window, "needs-human", "blocked without blockedUntil"),
+    (_has_odd_window, "needs-human", "invalid blockedUntil"),
+    (_is_closed, "wait", "blocked window has not reopened"),
+    (_is("blocked"), "run", "blocked window reopened"),
+    (_is_ready, "run", "checkpoint status is {status}"),
+)
+"""Condition, decision and reason; the first condition that holds decides."""
+
+_OTHERWISE = ("needs-human", "checkpoint status is {status}")  # no checkpoint that passed its check comes here
+
+
+def decide(checkpoint: Checkpoint, now: datetime) -> Decision:
+    """What is due now, by the first row that holds."""
+    found = (row[1:] for row in ROWS if row[0](checkpoint, now))
+    decision, reason = next(found, _OTHERWISE)
+    until = moment(checkpoint.raw.get("blockedUntil"))
+    wait = seconds_until(until, now) if decision == "wait" and until else 0
+    return Decision(decision, reason.format(status=checkpoint.status), wait)
+
+
+def reopened(checkpoint: Checkpoint, now: datetime) -> Checkpoint:
+    """The checkpoint as it is once its blocked window is over; another status stays as it is. A copy."""
+    raw = dict(checkpoint.raw)
+    if checkpoint.status == "blocked":
+        raw |= {"status": "active", "blockedUntil": None, "blocker": None}
+        raw["updatedAt"] = clock.timestamp(now, fraction=True)
+    return Checkpoint(raw)
+
+
+def is_cooling(checkpoint: Checkpoint, worker: str, now: datetime) -> bool:
+    """Whether a worker waits for its rate limit to end."""
+    until = _cooldown_end(checkpoint, worker)
+    return until is not None and until > now
+
+
+def expired_cooldowns(checkpoint: Checkpoint, now: datetime) -> list[str]:
+    """The workers whose cooldown is over, or has no valid end, in the order of the checkpoint."""
+    return [worker for worker in checkpoint.cooldowns if not is_cooling(checkpoint, worker, now)]
+
+
+def _cooldown_end(checkpoint: Checkpoint, worker: str) -> datetime | None:
+    found = checkpoint.cooldowns.get(worker)
+    return moment(found.get("blockedUntil")) if isinstance(found, dict) else None

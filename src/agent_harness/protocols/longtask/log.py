@@ -1,0 +1,127 @@
+"""The log of events and the archive of evidence: lines that are only ever added to, and read past any damage.
+
+Source: ``longtask.md`` 3.4, 6, 12, 15.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from agent_harness.kernel import files, journal, jsontext
+from agent_harness.protocols.longtask import records
+from agent_harness.protocols.longtask.layout import ARCHIVE, Layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from agent_harness.protocols.longtask.records import Task
+
+    Record = dict[str, Any]
+
+__all__ = ["add", "add_to_archive", "archive_of", "archive_path", "archived", "events", "lines", "warn"]
+
+
+def warn(text: str) -> None:
+    """One line for a person on stderr; stdout carries the answer alone."""
+    try:
+        sys.stderr.write(f"lth: warning: {text}\n")
+    except (OSError, ValueError):  # nobody reads it
+        return
+
+
+def add(layout: Layout, record: Record) -> bool:
+    """Adds one event to the log of its UTC day; false, with a warning, when it does not fit the table of events."""
+    misfits = records.event_problems(record)
+    at = record.get("at")
+    if not misfits and (not isinstance(at, str) or records.moment(at) is None):
+        misfits = [f"event.at is no timestamp: {at}"]
+    if misfits:
+        warn(f"an event was not written: {'; '.join(misfits)}")
+        return False
+    journal.append(layout.run_log(str(at)), record)
+    return True
+
+
+def events(layout: Layout) -> tuple[list[Record], int]:
+    """Every event, by time, and how many damaged lines were passed over."""
+    names = os.listdir(layout.runs) if os.path.isdir(layout.runs) else ()
+    found: list[Record] = []
+    skipped = 0
+    for name in sorted(name for name in names if name.endswith(".jsonl")):
+        read, missed = lines(os.path.join(layout.runs, name), ("type", "at"))
+        found += read
+        skipped += missed
+    found.sort(key=lambda record: record["at"])
+    return found, skipped
+
+
+def archived(layout: Layout, checkpoint: Record) -> tuple[list[Record], int]:
+    """The archived evidence items, oldest first, none twice, and how many damaged lines were passed over."""
+    from agent_harness.protocols.longtask import evidence
+
+    path = archive_path(layout, checkpoint)
+    read, skipped = lines(path, ())
+    items = [line["evidence"] for line in read if isinstance(line.get("evidence"), dict)]
+    return evidence.without_repetitions(items), skipped
+
+
+def archive_path(layout: Layout, checkpoint: Record) -> str:
+    """Where readers find the archive. ``OutsideTask`` when the checkpoint names a place elsewhere."""
+    named = checkpoint.get("evidenceArchive")
+    path = named.get("path") if isinstance(named, dict) else None
+    return layout.inside(path if isinstance(path, str) and path.strip() else ARCHIVE, "evidenceArchive.path")
+
+
+def lines(path: str, texts: tuple[str, ...]) -> tuple[list[Record], int]:
+    """The records of a file, and how many of its lines hold none; each of those gets a warning.
+
+    A record is an object whose members ``texts`` are strings. A missing file has none.
+    """
+    found: list[Record] = []
+    skipped = 0
+    for number, line in _numbered(path):
+        record = _record(line, texts)
+        if record is None:
+            skipped += 1
+            warn(f"{path}:{number} is damaged and was passed over")
+        else:
+            found.append(record)
+    return found, skipped
+
+
+def _numbered(path: str) -> Iterator[tuple[int, bytes]]:
+    try:
+        with os.fdopen(files.open_regular(path, os.O_RDONLY), "rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield number, line
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise files.refusal(path, "read", error) from None
+
+
+def _record(line: bytes, texts: tuple[str, ...]) -> Record | None:
+    try:
+        record = jsontext.loads(line, exact=False)
+    except ValueError:
+        return None
+    if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in texts):
+        return None
+    return record
+
+
+def add_to_archive(layout: Layout, task: Task, items: list[Record], at: str) -> None:
+    """Appends the items that leave the window. ``OutsideTask`` when the contract names a place elsewhere."""
+    path = layout.inside(archive_of(task), "evidencePolicy.archivePath")
+    for item in items:
+        journal.append(path, {"schemaVersion": 1, "taskId": task.id, "archivedAt": at, "evidence": item})
+
+
+def archive_of(task: Task) -> str:
+    """Where writers put what leaves the window, as records name it."""
+    named = task.section("evidencePolicy").get("archivePath")
+    return named if isinstance(named, str) and named.strip() else ARCHIVE

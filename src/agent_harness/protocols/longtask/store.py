@@ -1,0 +1,309 @@
+"""The files of a long task: read whole, changed under the lock of the directory, never left in a state that fails.
+
+Readers take no lock and write nothing. A change reads again under ``flock``, is checked before anything is written, and
+lands in this order: kept files, archive, checkpoint, log. A crash in between leaves the state ahead of the log, never a
+claim without its evidence. Source: ``longtask.md`` 3.5, 6, 12, 15.
+"""
+
+from __future__ import annotations
+
+import os
+
+from agent_harness.errors import Busy, HarnessError, StateDamaged
+from agent_harness.kernel import clock, files, jsontext
+from agent_harness.protocols.longtask import log, records
+from agent_harness.protocols.longtask.dirlock import DirectoryLock
+from agent_harness.protocols.longtask.layout import Layout, file_stamp
+from agent_harness.protocols.longtask.records import Checkpoint, Task
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+    from typing import Any, TypeVar
+
+    Record = dict[str, Any]
+    T = TypeVar("T")
+
+__all__ = ["Change", "InvalidTask", "LongTaskStore", "Unreadable"]
+
+_TRIES = 20
+
+
+class InvalidTask(HarnessError):
+    """The task does not pass its check; ``errors`` says everything that is wrong, one line each."""
+
+    code = "invalid_task"
+
+    def __init__(self, errors: list[str]) -> None:
+        super().__init__("; ".join(errors))
+        self.errors = errors
+
+
+class Unreadable(HarnessError):
+    """A file of the task is missing or holds no JSON."""
+
+    code = "unreadable"
+
+
+class _EditedMeanwhile(Exception):
+    """Somebody wrote the checkpoint without the lock, or took a file name, after we had looked; it starts over."""
+
+
+class Change:
+    """One change under way: the checkpoint it edits in place, and what is written with it."""
+
+    __slots__ = ("archived", "checkpoint", "damaged", "dirty", "events", "kept", "layout", "now", "task")
+
+    def __init__(self, layout: Layout, task: Task, checkpoint: Checkpoint, now: datetime) -> None:
+        self.layout = layout
+        self.task = task
+        self.checkpoint = checkpoint
+        self.now = now
+        self.dirty = False
+        self.damaged: str | None = None  # where the damaged checkpoint went that ``fallback`` stands in for
+        self.events: list[Record] = []
+        self.kept: dict[str, bytes] = {}  # absolute path -> content
+        self.archived: list[Record] = []
+
+    @property
+    def at(self) -> str:
+        """The time of the change, as records write it."""
+        return clock.timestamp(self.now, fraction=True)
+
+    def touch(self) -> None:
+        """Says that the checkpoint was changed: it gets its time, and is written."""
+        self.checkpoint.raw["updatedAt"] = self.at
+        self.dirty = True
+
+    def event(self, kind: str, **members: object) -> None:
+        """A record for the log, written after the checkpoint."""
+        self.events.append({"type": kind, "at": self.at, **members})
+
+    def keep(self, name: str, content: str | bytes) -> str:
+        """A new file of the task, written before the checkpoint; its path as records name it.
+
+        ``-2``, ``-3``… is added before the suffix when the name is taken.
+        """
+        for path in _names(self.layout.inside(name)):
+            if path not in self.kept and not os.path.lexists(path):
+                self.kept[path] = content.encode() if isinstance(content, str) else content
+                return self.layout.relative(path)
+        raise AssertionError("there is always a free name")
+
+    def archive(self, item: Record) -> None:
+        """An item that leaves the window."""
+        self.archived.append(item)
+
+
+class LongTaskStore:
+    """The files of one task. ``now`` stands still in tests."""
+
+    def __init__(self, layout: Layout, *, lock_timeout_seconds: float = 30.0, now: datetime | None = None) -> None:
+        self.layout = layout
+        self.lock_timeout_seconds = lock_timeout_seconds
+        self._now = now
+
+    def now(self) -> datetime:
+        """The present moment."""
+        return self._now or clock.now()
+
+    # ---- reading; takes no lock
+
+    def load(self) -> tuple[Task, Checkpoint]:
+        """The task as it is now. ``Unreadable``, or ``InvalidTask`` with everything that is wrong."""
+        task, checkpoint = read_json(self.layout.task), read_json(self.layout.checkpoint)
+        errors = records.problems(task, checkpoint, self.layout)
+        if errors:
+            raise InvalidTask(errors)
+        return Task(task), Checkpoint(checkpoint)
+
+    def errors(self) -> list[str]:
+        """Everything that is wrong with the task; empty when it loads."""
+        try:
+            self.load()
+        except InvalidTask as error:
+            return error.errors
+        except HarnessError as error:
+            return [error.message]
+        return []
+
+    def task_id(self) -> str | None:
+        """The id in ``task.json``, also of a task that does not load; ``None`` when there is none."""
+        try:
+            found = read_json(self.layout.task)
+        except HarnessError:
+            return None
+        return Task(found).text("id") if isinstance(found, dict) else None
+
+    def events(self) -> tuple[list[Record], int]:
+        """The log, by time, and how many damaged lines were passed over, each with a warning."""
+        return log.events(self.layout)
+
+    # ---- writing
+
+    def exclusive(self) -> DirectoryLock:
+        """The lock on the task directory, for milliseconds; a context manager. ``change`` takes it by itself."""
+        return DirectoryLock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
+
+    def change(self, act: Callable[[Change], T], *, fallback: Record | None = None) -> T:
+        """Runs ``act`` on the checkpoint under the lock, and writes what it changed; returns what it returns.
+
+        ``act`` edits ``change.checkpoint.raw`` and calls ``change.touch()``. It runs again on a fresh checkpoint when
+        somebody edited the file meanwhile, so it has no other effect; what it raises drops everything. ``InvalidTask``,
+        and nothing written, when the task does not load or the new checkpoint would not. ``fallback`` stands in for a
+        checkpoint that is gone or does not load: the file is kept as ``evidence/invalid-checkpoint-STAMP.json``, and
+        ``change.damaged`` names it.
+        """
+        for _ in range(_TRIES):
+            try:
+                with self.exclusive():
+                    return self._change(act, fallback)
+            except _EditedMeanwhile:
+                continue
+        raise Busy("checkpoint.json is being written by somebody without the lock", hint="run the same command again")
+
+    def _change(self, act: Callable[[Change], T], fallback: Record | None) -> T:
+        stamp = _stamp(self.layout.checkpoint)
+        change = self._open(fallback)
+        result = act(change)
+        if change.dirty:
+            self._check(change)
+        written: list[str] = []
+        try:
+            self._write_kept(change, written)
+            if change.dirty:
+                self._write_checkpoint(change, stamp)
+        except _EditedMeanwhile:
+            for path in written:  # nothing names them
+                os.unlink(path)
+            raise
+        for record in change.events:
+            self.event(record)
+        return result
+
+    def _open(self, fallback: Record | None) -> Change:
+        try:
+            return Change(self.layout, *self.load(), self.now())
+        except (InvalidTask, Unreadable):
+            if fallback is None:
+                raise
+        return self._open_fallback(fallback)
+
+    def _open_fallback(self, fallback: Record) -> Change:
+        task = read_json(self.layout.task)
+        errors = records.problems(task, fallback, self.layout)
+        if errors:
+            raise InvalidTask(errors)
+        copy = jsontext.loads(jsontext.line(fallback))
+        change = Change(self.layout, Task(task), Checkpoint(copy), self.now())
+        try:
+            content = files.read_bytes(self.layout.checkpoint)
+        except (OSError, HarnessError):
+            content = b""
+        change.damaged = change.keep(f"evidence/invalid-checkpoint-{file_stamp(change.at)}.json", content)
+        change.dirty = True
+        return change
+
+    def _check(self, change: Change) -> None:
+        """The write-side rule: what would not load again is not written. ``longtask.md`` 3.5."""
+        errors = records.problems(change.task.raw, change.checkpoint.raw, self.layout)
+        if errors:
+            raise InvalidTask(errors)
+
+    def _write_kept(self, change: Change, written: list[str]) -> None:
+        for path, content in change.kept.items():
+            _make_folder(path)
+            if not _create(path, content):
+                raise _EditedMeanwhile
+            written.append(path)
+
+    def _write_checkpoint(self, change: Change, stamp: object) -> None:
+        def unchanged() -> None:
+            if _stamp(self.layout.checkpoint) != stamp:
+                raise _EditedMeanwhile
+
+        unchanged()
+        if change.archived:
+            log.add_to_archive(self.layout, change.task, change.archived, change.at)
+        files.write_json(self.layout.checkpoint, change.checkpoint.raw, before=unchanged)
+
+    def event(self, record: Record) -> bool:
+        """Adds one event to the log of its day; false, with a warning, when it does not fit."""
+        return log.add(self.layout, record)
+
+    def keep(self, name: str, content: str | bytes) -> str:
+        """Writes a new file of the task at once; its path as records name it. See ``Change.keep`` for the name."""
+        data = content.encode() if isinstance(content, str) else content
+        start = self.layout.inside(name)
+        _make_folder(start)
+        for path in _names(start):
+            if _create(path, data):
+                return self.layout.relative(path)
+        raise AssertionError("there is always a free name")
+
+
+def read_json(path: str) -> Any:
+    """The value in a JSON file, whatever it is. ``Unreadable`` when it is missing or no JSON."""
+    try:
+        content = files.read_bytes(path)
+        return _loads(content)
+    except FileNotFoundError:
+        raise Unreadable(f"Cannot read JSON {path}: there is no such file") from None
+    except (StateDamaged, ValueError) as error:
+        why = str(error).removeprefix(f"{path} is damaged: ")
+        raise Unreadable(f"Cannot read JSON {path}: {why}") from None
+    except HarnessError as error:
+        raise Unreadable(f"Cannot read JSON {path}: {error.message}") from None
+
+
+def _loads(content: bytes) -> Any:
+    """Half of a character, where another program cut a text, is read as a replacement character."""
+    try:
+        return jsontext.loads(content)
+    except ValueError as error:
+        if "lone surrogate" not in str(error):
+            raise
+    whole = jsontext.line(jsontext.loads(content, exact=False)).encode("utf-16", "surrogatepass")
+    return jsontext.loads(whole.decode("utf-16", "replace"))
+
+
+def _make_folder(path: str) -> None:
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    except OSError as error:
+        raise files.refusal(path, "written", error) from None
+
+
+def _names(path: str) -> Iterator[str]:
+    """The path, then the same with ``-2``, ``-3``… before its suffix, without end."""
+    yield path
+    stem, suffix = os.path.splitext(path)
+    number = 2
+    while True:
+        yield f"{stem}-{number}{suffix}"
+        number += 1
+
+
+def _create(path: str, content: bytes) -> bool:
+    """Writes a new file durably; false when the name is taken. A crash leaves it whole or empty."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise files.refusal(path, "written", error) from None
+    try:
+        files.replace(path, content)
+    except BaseException:
+        os.unlink(path)
+        raise
+    return True
+
+
+def _stamp(path: str) -> object:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
