@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_harness.cli.hooks import hooks
+from agent_harness.cli.hooks import hook, hooks
 from agent_harness.errors import Refused, UsageError
 from agent_harness.hooks import install as installing
 from agent_harness.hooks import jsonedit
@@ -237,6 +237,11 @@ def test_a_person_hears_that_codex_skips_hooks_which_nobody_trusts() -> None:
     done = CliRunner().invoke(hooks, ["install", "--client", "codex"], catch_exceptions=False)
     assert "Codex skips these hooks without a word until you have trusted them" in done.output
     assert "--trust" in done.output
+
+
+def test_a_client_that_calls_an_event_of_another_version_is_not_kept_going() -> None:
+    done = CliRunner().invoke(hook, ["after-midnight"], standalone_mode=False, catch_exceptions=False)
+    assert (done.return_value, done.stdout) == (0, "")
 
 
 # ---- the editor: any JSON, any place

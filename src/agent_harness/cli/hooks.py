@@ -88,8 +88,16 @@ def hook(event: str) -> int:
 
     name = road.named(event)
     if name is None:
-        raise UsageError(f"No event {event!r}: {', '.join(road.EVENTS)}", hint="harness hook stop < payload.json")
+        return _unknown(f"No event {event!r}: {', '.join(road.EVENTS)}")
     return road.call(name)
+
+
+def _unknown(message: str) -> int:
+    """A usage error for a person; a client, to which its exit status would mean "go on", hears nothing."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        raise UsageError(message, hint="harness hook stop < payload.json")
+    click.echo(message, err=True)
+    return 0
 
 
 def _scope(user: bool) -> Any:
