@@ -54,7 +54,10 @@ def add(title: str | None, source: Any, root: str | None, as_json: bool, **optio
             raise UsageError("a title and --from FILE exclude each other", hint="harness add --help")
         from agent_harness.protocols.tasklist.planning import read_lines
 
-        tasks = read_lines(source.read())
+        try:
+            tasks = read_lines(source.read())
+        except UnicodeDecodeError:
+            raise UsageError(f"{source.name} is no UTF-8 text", hint="harness add --help") from None
     else:
         if not title or not title.strip():
             raise UsageError("a task needs a title", hint='harness add "what is to be done" --validate "pytest -q"')

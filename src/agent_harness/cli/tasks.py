@@ -141,7 +141,7 @@ def claim(task_list: "TaskList", task_id: str | None, lease: float, dirty: str) 
 def checkpoint(task_list: "TaskList", task_id: str, step: str, description: str) -> Record:
     """Record that step M of N is done, and renew the lease. The same M again takes the place of the one before."""
     done, _, total = step.partition("/")
-    if not (done.isascii() and done.isdecimal() and total.isascii() and total.isdecimal()):
+    if not all(each.isascii() and each.isdecimal() and len(each) <= 9 for each in (done, total)):
         raise click.BadParameter(f"{step!r} is not of the form M/N", param_hint="M/N")
     return task_list.checkpoint(task_id, int(done), int(total), description)
 

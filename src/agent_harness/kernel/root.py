@@ -48,15 +48,16 @@ class Root:
         return f"Root({self.kind!r}, {self.path!r})"
 
 
-def find(*starts: object, kind: Kind | None = None) -> Root | None:
+def find(*starts: object, kind: Kind | None = None, pin: bool = True) -> Root | None:
     """The project at or above the first starting point that has one; the working directory when none is given.
 
     ``None`` counts as not given; a starting point of the wrong type, or that no longer exists, is passed over. ``kind``
     looks for one kind only. The folder in ``HARNESS_STATE_ROOT`` wins over all; ``NotAProject`` when no task list is
-    there, since a wrong pin must not let us act on another project.
+    there, since a wrong pin must not let us act on another project. ``pin=False``: a person named the
+    folder.
     """
     pinned = os.environ.get(PIN)
-    if pinned and kind in (None, "tasklist"):
+    if pin and pinned and kind in (None, "tasklist"):
         return _pinned(pinned)
     for start in [given for given in starts if given is not None] or ["."]:
         for folder in _upwards(start):

@@ -60,8 +60,11 @@ class TaskList:
         cwd: str | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> TaskList:
-        """The task list at or above a folder (the working directory by default). ``NotAProject`` when there is none."""
-        found = root.find(start, kind="tasklist")
+        """The task list at or above a folder, else by ``HARNESS_STATE_ROOT``, else at or above the working directory.
+
+        ``NotAProject`` when there is none.
+        """
+        found = root.find(start, kind="tasklist", pin=start is None)
         if found is None:
             raise NotAProject("No task list here or above: no harness-tasks.json", hint="harness init .")
         opened = Worker.open(

@@ -106,6 +106,7 @@ def preview(worker: Worker, state: State, now: datetime) -> Task:
     held = _held(worker, state, now)
     if held:
         return held
+    _refuse_others(worker, state, now)
     for task in expiry.expired(state, now):
         lifecycle.reap(task, now)
     selection.settle(state, now)
@@ -161,6 +162,8 @@ def _claim(change: Change, wish: _Wish) -> Record:
         lifecycle.renew(held, now, wish.seconds)
         change.touch()
         return _answer(held, resumed=True)
+    if held:
+        raise Busy(f"you hold {held.id}: end that first", hint=f"harness task complete {held.id}", task_id=held.id)
     _refuse_others(worker, state, now)
     _take_back(change)
     task = _chosen(worker, state, wish.task_id)
@@ -179,7 +182,8 @@ def _held(worker: Worker, state: State, now: datetime) -> Task | None:
     """The task in progress that is this worker's, with a lease that stands."""
     for task in selection.in_progress(state):
         held = task.lease
-        if task.claimed_by == worker.owner and held and not lease.expired(held, now):
+        alive = not lease.expired(held, now) if held else expiry.is_live(task, state, now)
+        if task.claimed_by == worker.owner and alive:
             return task
     return None
 
@@ -232,7 +236,9 @@ def _why_not(state: State, task: Task) -> str:
     wrong = next((each.message for each in state.findings() if each.task_id == task.id), None)
     if wrong:
         return wrong
-    waits = [need for need in task.depends_on or [] if state.by_id[need].status != "completed"]
+    waits = [
+        need for need in task.depends_on or [] if need not in state.by_id or state.by_id[need].status != "completed"
+    ]
     if waits and task.status in ("pending", "failed"):
         return f"it waits for {', '.join(waits[:3])}"
     return f"it is {task.status}" + (" for good" if task.given_up else "")

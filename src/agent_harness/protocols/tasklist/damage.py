@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from agent_harness.errors import StateDamaged
 from agent_harness.kernel import clock, files, journal
-from agent_harness.protocols.tasklist import lifecycle, progress
+from agent_harness.protocols.tasklist import lifecycle, progress, store
 from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from agent_harness.protocols.tasklist.progress import Entry
@@ -33,28 +34,38 @@ def restore_if_needed(worker: Worker) -> Record | None:
 
     The damaged file is kept. ``StateDamaged`` when there is no valid backup; the log says so once.
     """
-    try:
-        worker.store.read()
-    except StateDamaged as error:
-        reason = error.message
-    else:
+    if _damage(worker) is None:
         return None
-    with worker.store.lock():
-        try:
-            kept = files.restore(worker.layout.tasks)
-        except StateDamaged:
-            line = progress.entry(
-                "ERROR", 0, category="ENV_SETUP", text="harness-tasks.json corrupted and unrecoverable"
-            )
-            worker.store.log(line)
-            raise StateDamaged(
-                "harness-tasks.json corrupted and unrecoverable", hint="report it to a person and stop"
-            ) from None
-    replayed = worker.store.change(_replay(worker, reason))
+    with worker.store.lock() as lock:
+        reason = _damage(worker)
+        if reason is None:  # somebody else has just done it
+            return None
+        kept = _put_back(worker)
+        replayed = worker.store.change_under(lock, _replay(worker, reason))
     return {"kept": kept, "reason": reason, "replayed": replayed}
 
 
-def _replay(worker: Worker, reason: str) -> Any:
+def _damage(worker: Worker) -> str | None:
+    """What is wrong with the state, ``None`` when it is whole."""
+    try:
+        worker.store.read()
+    except StateDamaged as error:
+        return error.message
+    return None
+
+
+def _put_back(worker: Worker) -> str | None:
+    lost = "harness-tasks.json corrupted and unrecoverable"
+    if store.backup_is_whole(worker.layout):
+        return files.restore(worker.layout.tasks)
+    line = progress.entry("ERROR", 0, category="ENV_SETUP", text=lost)
+    last = progress.tail(worker.layout, 1)
+    if not last or not last[0].endswith(line.partition("] ")[2]):
+        worker.store.log(line)
+    raise StateDamaged(lost, hint="report it to a person and stop")
+
+
+def _replay(worker: Worker, reason: str) -> Callable[[Change], list[str]]:
     told = _last_words(worker)
 
     def act(change: Change) -> list[str]:
@@ -80,7 +91,7 @@ def _last_words(worker: Worker) -> dict[str, Entry]:
 def _catch_up(task: Task, said: Entry, change: Change) -> bool:
     if task.status == "completed":
         return False
-    if said.kind == "ERROR" and said.category and task.status == "in_progress":
+    if said.kind == "ERROR" and said.category and task.status == "in_progress" and progress.is_outcome(said):
         lifecycle.fail(task, said.category, said.text, said.time or change.now)
         return True
     if said.kind in ("Starting", "Completed") and task.status in ("pending", "failed") and _is_later(task, said):

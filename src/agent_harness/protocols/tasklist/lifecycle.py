@@ -135,6 +135,7 @@ def release(task: Task) -> None:
     """Gives the task back as if it had not been claimed."""
     _move(task, "release")
     _let_go(task)
+    task.raw["last_session"] = None  # no attempt of that session has ended
 
 
 def mark(task: Task, message: str, at: datetime) -> None:

@@ -54,6 +54,17 @@ FIELDS: dict[str, str] = {
 """What ``set`` may change, and of which kind it is."""
 
 
+_KINDS = (
+    ("id", str, "a text"),
+    ("max_attempts", int, "a whole number"),
+    ("validation", dict, 'an object: {"command": "…"}'),
+    ("validation.command", str, "a text"),
+    ("validation.timeout_seconds", (int, float), "a number"),
+    ("on_failure", dict, 'an object: {"cleanup": "…"}'),
+    ("on_failure.cleanup", str, "a text"),
+)
+
+
 def create(
     folder: str,
     *,
@@ -142,6 +153,7 @@ def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
         taken = {task.id for task in change.state.tasks}
         new: list[Record] = []
         for each in tasks:
+            _refuse_malformed(each)
             wanted = each.get("id") or _fresh_id([*found, *new])
             if wanted in taken:
                 raise ConfigurationError(f"there is a task {wanted} already", hint="harness status")
@@ -175,7 +187,23 @@ def _new_task(given: Mapping[str, Any], task_id: str) -> Record:
         is_object = isinstance(value, dict) and isinstance(task.get(name), dict)
         task[name] = {**task[name], **value} if is_object else value
     task.update(id=task_id, title=" ".join(title.split()), status="pending", attempts=0)
+    task.update(error_log=[], checkpoints=[], completed_at=None, started_at_commit=None)
     return task
+
+
+def _refuse_malformed(given: Mapping[str, Any]) -> None:
+    """``UsageError`` for members that would not be read as they are meant."""
+    for name, kinds, what in _KINDS:
+        outer, _, inner = name.partition(".")
+        value = given.get(outer)
+        if inner and isinstance(value, dict):
+            value = value.get(inner)
+        elif inner:
+            continue
+        if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+            raise UsageError(f"{name} of a task is {what}, not {value!r}"[:300], hint="harness add --help")
+    if given.get("priority") not in (None, "P0", "P1", "P2"):
+        raise UsageError(f"priority {given['priority']!r} is none of P0, P1, P2"[:300], hint="harness add --help")
 
 
 def _refuse_impossible(state: records.State, new: set[str]) -> None:
@@ -239,9 +267,10 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Re
     return store.change(act)
 
 
-def _without_dependency(task: records.Task) -> list[str]:
+def _without_dependency(task: records.Task) -> list[object]:
     """A task that a person makes pending again is not held by what blocked it before."""
-    return [each for each in task.error_log if "[DEPENDENCY]" not in each]
+    found = task.raw.get("error_log")
+    return [each for each in found if not str(each).startswith("[DEPENDENCY]")] if isinstance(found, list) else []
 
 
 def _value(name: str, text: str) -> object:

@@ -21,6 +21,7 @@ __all__ = [
     "Entry",
     "condensed",
     "entry",
+    "is_outcome",
     "last_error_time",
     "outcomes",
     "parse",
@@ -35,6 +36,7 @@ UNCOUNTED = ("CONFIG", "ENV_SETUP")
 """Errors of these categories are no outcome of an attempt."""
 
 _CONDENSED = ("Starting", "Completed", "ERROR", "CHECKPOINT", "ROLLBACK", "RECOVERY", "WARN")
+_NEVER_BEGUN = ("Circular dependency detected", "Blocked by failed")
 _MAYBE_SECRET = ("=", ":", "-", "_", "AKIA", "AIza", "eyJ")
 
 
@@ -152,14 +154,19 @@ def outcomes(layout: Layout, session: int) -> int:
             continue
         if found.kind == "Starting":
             seen.discard(found.task)
-        elif _is_outcome(found) and found.task not in seen:
+        elif is_outcome(found) and found.task not in seen:
             seen.add(found.task)
             count += 1
     return count
 
 
-def _is_outcome(found: Entry) -> bool:
-    return found.kind == "Completed" or (found.kind == "ERROR" and found.category not in (None, *UNCOUNTED))
+def is_outcome(found: Entry) -> bool:
+    """Whether a line ends an attempt: not what only says that a task was never begun, or what it still needs."""
+    if found.kind != "ERROR":
+        return found.kind == "Completed"
+    return found.category not in (None, *UNCOUNTED) and not (
+        found.category == "DEPENDENCY" and found.text.startswith(_NEVER_BEGUN)
+    )
 
 
 def last_error_time(layout: Layout, task_id: str) -> datetime | None:

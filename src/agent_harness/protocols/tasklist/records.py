@@ -50,6 +50,13 @@ def whole(value: object, default: int) -> int:
         return default
 
 
+def real(value: object) -> float | None:
+    """A number that can be reckoned with; ``None`` for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if abs(value) < 1e300 else None  # NaN is smaller than nothing
+
+
 def natural_key(task_id: str) -> tuple[tuple[bool, int, str], ...]:
     """Sorts ids as a person does: runs of digits as numbers, so that ``task-999`` comes before ``task-1000``."""
     parts: list[tuple[bool, int, str]] = []
@@ -108,7 +115,8 @@ class Task:
     @property
     def status(self) -> str:
         """One of the four; a missing one is ``pending``, an unknown one stays as it is written."""
-        return self._text("status") or "pending"
+        found = self.raw.get("status") or "pending"
+        return found if isinstance(found, str) else repr(found)
 
     @property
     def priority(self) -> str | None:
@@ -144,8 +152,8 @@ class Task:
     @property
     def timeout_seconds(self) -> float:
         found = self._object("validation").get("timeout_seconds")
-        usable = isinstance(found, (int, float)) and not isinstance(found, bool) and 0 < found < float("inf")
-        return float(found) if usable else DEFAULT_TIMEOUT_SECONDS  # type: ignore[arg-type]  # checked just above
+        seconds = real(found)
+        return seconds if seconds is not None and seconds > 0 else DEFAULT_TIMEOUT_SECONDS
 
     @property
     def cleanup(self) -> str | None:
@@ -193,10 +201,8 @@ class Task:
         if ends is None:
             return None
         began = self.claimed_at
-        given = self.raw.get("lease_seconds")
-        if isinstance(given, (int, float)) and not isinstance(given, bool):
-            seconds = float(given)
-        else:
+        seconds = real(self.raw.get("lease_seconds"))
+        if seconds is None:
             seconds = (ends - began).total_seconds() if began else DEFAULT_LEASE_SECONDS
         return Lease(self.claimed_by or "", self.claim_token or "", began or ends, ends, seconds)
 
@@ -223,15 +229,15 @@ class Task:
     @property
     def blocked_only(self) -> bool:
         """Failed for nothing but a dependency that failed: eligible again once all dependencies are completed."""
-        reasons = [each for each in self.error_log if "[DEPENDENCY]" in each]
-        return bool(reasons) and all("[DEPENDENCY] Blocked by failed" in each for each in reasons)
+        reasons = [each for each in self.error_log if each.startswith("[DEPENDENCY]")]
+        return bool(reasons) and all(each.startswith("[DEPENDENCY] Blocked by failed") for each in reasons)
 
     @property
     def given_up(self) -> bool:
         """Failed, and never tried again: no attempts left, or a dependency is the reason."""
         if self.status != "failed":
             return False
-        return self.attempts >= self.max_attempts or any("[DEPENDENCY]" in each for each in self.error_log)
+        return self.attempts >= self.max_attempts or any(each.startswith("[DEPENDENCY]") for each in self.error_log)
 
 
 class Finding:

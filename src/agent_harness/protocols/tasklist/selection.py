@@ -48,11 +48,11 @@ def _mark_circles(state: State, at: datetime) -> list[Marked]:
 
 
 def _mark_blocked(state: State, at: datetime) -> list[Marked]:
-    lost = {task.id for task in state.tasks if task.given_up}
+    lost = {item for item, task in state.by_id.items() if _over(state, task)}
     if not lost:
         return []
-    needs = {task.id: task.depends_on or [] for task in state.tasks if task.status in ("pending", "failed")}
-    blocked = graph.blocked({item: needs[item] for item in needs}, lost)
+    needs = {item: task.depends_on or [] for item, task in state.by_id.items() if task.status in ("pending", "failed")}
+    blocked = graph.blocked(needs, lost)
     marked = []
     for item in blocked:
         task = state.by_id[item]
@@ -68,8 +68,8 @@ def _mark(task: Task, message: str, at: datetime) -> Marked:
 
 
 def _needs(state: State) -> dict[str, list[str]]:
-    """What each task that is not completed still needs."""
-    return {task.id: task.depends_on or [] for task in state.tasks if task.status != "completed"}
+    """What each task that is not completed still needs; of tasks that share an id, the first."""
+    return {item: task.depends_on or [] for item, task in state.by_id.items() if task.status != "completed"}
 
 
 def eligible(state: State, failure_time: FailureTime | None = None) -> list[Task]:
@@ -106,7 +106,8 @@ def _candidates(state: State) -> tuple[list[Task], list[Task]]:
 
     Hooks ask this on every turn, so the common shapes of a member are looked at first.
     """
-    done = {task.raw.get("id") for task in state.tasks if task.raw.get("status") == "completed"}
+    completed = (task.raw.get("id") for task in state.tasks if task.raw.get("status") == "completed")
+    done = {item for item in completed if isinstance(item, str)}
     wrong = _ambiguous(state)
     fresh: list[Task] = []
     again: list[Task] = []
@@ -124,7 +125,7 @@ def _candidates(state: State) -> tuple[list[Task], list[Task]]:
     return fresh, again
 
 
-def _are_done(task: Task, done: set[object]) -> bool:
+def _are_done(task: Task, done: set[str]) -> bool:
     needs = task.raw["depends_on"]
     if not isinstance(needs, list):
         return False
@@ -184,9 +185,7 @@ def counts(state: State) -> dict[str, int]:
     """Tasks by status, and ``total``; a status that nobody has is not named."""
     found: dict[str, int] = {}
     for task in state.tasks:
-        status = task.raw.get("status") or "pending"
-        name = status if isinstance(status, str) else "pending"
-        found[name] = found.get(name, 0) + 1
+        found[task.status] = found.get(task.status, 0) + 1
     return {**dict(sorted(found.items())), "total": len(state.tasks)}
 
 
@@ -207,7 +206,7 @@ def stats(state: State) -> dict[str, int]:
 
 def blocked_count(state: State) -> int:
     """Pending tasks that need, however indirectly, one that failed for good."""
-    lost = {task.id for task in state.tasks if task.given_up}
+    lost = {item for item, task in state.by_id.items() if _over(state, task)}
     if not lost:
         return 0
     return sum(state.by_id[item].status == "pending" for item in graph.blocked(_needs(state), lost))

@@ -71,10 +71,8 @@ def keep(state: State, worker: Worker, now: datetime) -> None:
     session = state.session
     if session is None or state.concurrent or session.get("owner") != worker.session_owner:
         return
-    ends = clock.parse(session.get("expires_at"))
-    later = clock.moment(now.timestamp() + SECONDS)
     session["renewed_at"] = clock.timestamp(now)
-    session["expires_at"] = clock.timestamp(max(ends, later) if ends and ends <= later else later)
+    session["expires_at"] = clock.timestamp(clock.moment(now.timestamp() + SECONDS))
 
 
 def take(state: State, worker: Worker, now: datetime) -> None:

@@ -125,11 +125,20 @@ class TaskStore:
         for _ in range(_TRIES):
             try:
                 with self.lock() as lock:
-                    return self._change(act, lock)
-            except (_EditedMeanwhile, NotOwner) as error:
-                if isinstance(error, NotOwner) and not _is_lost_lock(error):
+                    return self.change_under(lock, act)
+            except NotOwner as error:
+                if not _is_lost_lock(error):
                     raise
-        raise Busy("harness-tasks.json is being written by somebody without the lock", hint="harness status")
+        raise _never_quiet()
+
+    def change_under(self, lock: Lock, act: Callable[[Change], T]) -> T:
+        """The same for a caller that holds the lock."""
+        for _ in range(_TRIES):
+            try:
+                return self._change(act, lock)
+            except _EditedMeanwhile:
+                continue
+        raise _never_quiet()
 
     def _change(self, act: Callable[[Change], T], lock: Lock) -> T:
         stamp = _stamp(self.layout.tasks)
@@ -198,6 +207,10 @@ class TaskStore:
     def paused(self) -> bool:
         """Whether a person paused the work."""
         return os.path.lexists(self.layout.pause)
+
+
+def _never_quiet() -> Busy:
+    return Busy("harness-tasks.json is being written by somebody without the lock", hint="harness status")
 
 
 def _stamp(path: str) -> object:
