@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_harness.errors import StateDamaged
-from agent_harness.protocols.features import statehome
+from agent_harness.kernel import statehome
 from agent_harness.protocols.features.layout import Layout
 from agent_harness.protocols.features.store import FeatureStore, own_place
 
@@ -137,7 +137,7 @@ def test_a_place_of_somebody_else_is_none(store: FeatureStore, monkeypatch: pyte
     name = statehome.name_of(store.layout.git_dir)
     (tmp_path / "state/agent-harness/projects").mkdir(parents=True)
     (tmp_path / "state/agent-harness/projects" / name).symlink_to(tmp_path / "elsewhere")
-    folder, note = statehome.make(store.layout)
+    folder, note = statehome.make(store.layout.git_dir, store.layout.root)
     assert folder == str(tmp_path / "nothing" / f"agent-harness-{os.getuid()}" / "projects" / name)
     assert note is not None
     assert list((tmp_path / "elsewhere").iterdir()) == []

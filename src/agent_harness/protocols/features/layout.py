@@ -17,7 +17,7 @@
       .git/harness/
         open_session.json      a copy of the record of the session under way, for people and for moved projects
 
-    $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the project: ``statehome.py``
+    $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the project: ``kernel/statehome.py``
         open_session.json      the session under way: where a crash left it
         proven.json            the features that the harness has accepted
 

@@ -6,8 +6,8 @@ The waterline of the protocol: it knows files, not git, agents or verification. 
 import os
 
 from agent_harness.errors import StateDamaged
-from agent_harness.kernel import clock, files, journal
-from agent_harness.protocols.features import records, statehome
+from agent_harness.kernel import clock, files, journal, statehome
+from agent_harness.protocols.features import records
 from agent_harness.protocols.features.layout import Layout
 
 TYPE_CHECKING = False
@@ -196,11 +196,11 @@ class FeatureStore:
 
     def settle_in(self) -> str | None:
         """Finds the place for what no agent may rewrite; a line for the person when it is not the usual one."""
-        self._home, note = statehome.make(self.layout)
+        self._home, note = statehome.make(self.layout.git_dir, self.layout.root)
         return note
 
     def _trusted(self, name: str) -> str | None:
-        folder = self._home or statehome.existing(self.layout)
+        folder = self._home or statehome.existing(self.layout.git_dir, self.layout.root)
         return os.path.join(folder, name) if folder else None
 
     def open_session(self) -> "Record | None":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agent_harness.errors import HarnessError, LeaseLost, NotOwner, UnsafeTree
 from agent_harness.kernel import clock, process
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.tasklist import lifecycle, progress, selection, validation, wayback
+from agent_harness.protocols.tasklist import lifecycle, progress, proofs, selection, validation, wayback
 from agent_harness.protocols.tasklist.attempt import note, place_of
 from agent_harness.protocols.tasklist.holding import Holding
 
@@ -69,6 +69,7 @@ def completed(worker: "Worker", task: "Task", commit: str | None, *, recovery: t
 
     def act(change: "Change") -> Record:
         own = worker.own(change.state, task.id, change.now)
+        proofs.prove(worker.layout, change.state, own.id)
         lifecycle.complete(own, change.now)
         own.raw["completed_commit"] = commit
         say = _speaker(change, task.id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_harness.errors import ConfigurationError, TimedOut, ToolMissing, UsageError, VerificationFailed
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.tasklist import endings, progress, validation, wayback
+from agent_harness.protocols.tasklist import endings, progress, proofs, validation, wayback
 from agent_harness.protocols.tasklist.attempt import note, noted, place_of
 from agent_harness.protocols.tasklist.endings import CATEGORIES, Failure
 
@@ -121,6 +121,9 @@ def validated(worker: "Worker", task: "Task") -> Record:
         ran = validation.run(worker, task)
     except validation.MissingCommand as error:
         _refuse(worker, task, "CONFIG", "Missing validation.command", error, halt=True)
+        raise
+    except proofs.ProofChanged as error:
+        _refuse(worker, task, "CONFIG", error.message, error, halt=True)
         raise
     except validation.ProgramMissing as error:
         again = bool(noted(worker, task, "environment"))

@@ -2,13 +2,14 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent_harness.errors import ConfigurationError, ToolMissing
 from agent_harness.kernel import clock, files, process
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.tasklist.attempt import note, noted, place_of
+from agent_harness.protocols.tasklist import proofs
+from agent_harness.protocols.tasklist.attempt import place_of
 from agent_harness.protocols.tasklist.commits import fingerprint
 from agent_harness.protocols.tasklist.holding import Holding
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.records import Task
     from agent_harness.protocols.tasklist.worker import Worker
 
-__all__ = ["MissingCommand", "ProgramMissing", "folder_of", "run", "still_proven"]
+__all__ = ["MissingCommand", "ProgramMissing", "again", "folder_of", "run", "still_proven"]
 
 Record = dict[str, Any]
 
@@ -46,34 +47,43 @@ def run(worker: "Worker", task: "Task") -> Record:
 
     ``exit`` (none after a timeout), ``seconds``, ``tail`` (the last 40 lines), ``log`` (the last 64 KiB), ``tree`` (of
     everything not ignored, before the run; ``None`` without a baseline). The lease is renewed meanwhile. A pass is
-    written into the record of the claim. ``MissingCommand``, ``ProgramMissing``; ``LeaseLost`` ends the command.
+    noted outside the project. ``MissingCommand``, ``ProgramMissing``, ``ProofChanged``; ``LeaseLost`` ends the command.
     """
     command = task.validation_command
     if command is None:
         hint = f"a person adds it: harness task set {task.id} validation.command='…', then: harness resume"
         raise MissingCommand(f"{task.id} has no validation.command in harness-tasks.json", hint=hint)
-    folder, environment = folder_of(worker), process.scrubbed_environment()
-    _need_program(command, folder, environment)
+    proofs.refuse_changed(worker.layout, task)
+    _need_program(command, folder_of(worker), process.scrubbed_environment())
     before = fingerprint(worker, task)
+    ran = _execute(worker, task, command, stop=Holding(worker, task))
+    if ran["result"] == "PASS":
+        _record_pass(worker, task, command, before)
+    return {**ran, "tree": before}
+
+
+def again(worker: "Worker", task: "Task") -> bool:
+    """Whether the validation of a task that is in nobody's hands passes on the files as they are."""
+    command = task.validation_command
+    return command is not None and _execute(worker, task, command)["result"] == "PASS"
+
+
+def _execute(worker: "Worker", task: "Task", command: str, stop: Callable[[], bool] | None = None) -> Record:
     done = process.run(
         command,
-        cwd=folder,
-        env=environment,
+        cwd=folder_of(worker),
+        env=process.scrubbed_environment(),
         timeout_seconds=task.timeout_seconds,
         keep_bytes=KEEP_BYTES,
-        stop=Holding(worker, task),
+        stop=stop,
     )
     output = redact(done.output.decode("utf-8", "replace"))
-    result = "TIMEOUT" if done.timed_out else "PASS" if done.exit_code == 0 else "FAIL"
-    if result == "PASS":
-        _record_pass(worker, task, command, before)
     return {
-        "result": result,
+        "result": "TIMEOUT" if done.timed_out else "PASS" if done.exit_code == 0 else "FAIL",
         "exit": done.exit_code,
         "seconds": round(done.seconds, 3),
         "tail": tail_of(output),
         "log": _write_log(worker, task, output),
-        "tree": before,
     }
 
 
@@ -85,7 +95,7 @@ def folder_of(worker: "Worker") -> str:
 
 def still_proven(worker: "Worker", task: "Task") -> bool:
     """Whether this claim has a pass on record and neither the files nor the command have changed since."""
-    found = noted(worker, task, "passed")
+    found = proofs.passed(worker.layout, task)
     trees = found.get("trees")
     if not isinstance(trees, list) or found.get("command") != task.validation_command:
         return False
@@ -101,7 +111,8 @@ def _record_pass(worker: "Worker", task: "Task", command: str, before: str | Non
     """Notes which trees have passed: the one that was there, and with what the run itself wrote into it."""
     after = fingerprint(worker, task)
     if before and after:
-        note(worker, task, passed={"command": command, "trees": sorted({before, after}), "at": clock.timestamp()})
+        record = {"command": command, "trees": sorted({before, after}), "at": clock.timestamp()}
+        proofs.note_pass(worker.layout, task, record)
 
 
 def _write_log(worker: "Worker", task: "Task", output: str) -> str:

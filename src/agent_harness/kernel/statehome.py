@@ -1,11 +1,9 @@
 """Where the harness keeps what decides over an agent's work: outside the project, one folder a project.
 
     $XDG_STATE_HOME/agent-harness/projects/NAME/     by default below ~/.local/state
-        open_session.json      the session under way; of its copies only this one is believed
-        proven.json            the features that the harness has accepted, and the commit that holds them all
 
-NAME is the real path of the folder with the repository's HEAD, so that each work tree has its own. A project that was
-moved or copied has nothing here. Where the place cannot be written, the folder for temporary files is next; a place
+NAME is the real path of a place that stands for the project, so that each work tree has its own folder. A project that
+was moved or copied has nothing here. Where the place cannot be written, the folder for temporary files is next; a place
 inside the project, or of another user, is none. Imports stay on the hot path of ``status``.
 
 This keeps honest agents and careless commands out, not a program of the same user that knows where to look.
@@ -13,24 +11,22 @@ This keeps honest agents and careless commands out, not a program of the same us
 
 import os
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from agent_harness.protocols.features.layout import Layout
+__all__ = ["existing", "make", "name_of"]
 
 _LONGEST_NAME = 200  # bytes; file systems take 255, and backups have longer names
 
 
-def existing(layout: "Layout") -> str | None:
-    """The project's folder, when a harness has made one; nothing is made here."""
-    return next((f for f in _folders(layout) if os.path.isdir(f) and _is_ours(f)), None)
+def existing(place: str, project: str) -> str | None:
+    """The folder of the project that ``place`` stands for, when a harness has made one; nothing is made here."""
+    return next((f for f in _folders(place, project) if os.path.isdir(f) and _is_ours(f)), None)
 
 
-def make(layout: "Layout") -> tuple[str | None, str | None]:
+def make(place: str, project: str) -> tuple[str | None, str | None]:
     """The project's folder, made where it is missing, and a line for the person when it is not at the usual place.
 
     ``None`` when no place outside the project can be written.
     """
-    for folder in _folders(layout):
+    for folder in _folders(place, project):
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         except OSError:
@@ -40,9 +36,9 @@ def make(layout: "Layout") -> tuple[str | None, str | None]:
     return None, _elsewhere("the project, where one that a crash leaves behind is not believed")
 
 
-def name_of(git_dir: str) -> str:
-    """The name of the folder of a repository: its real path on one line, or a digest where that is too long."""
-    real = os.path.realpath(git_dir)
+def name_of(place: str) -> str:
+    """The name of a project's folder: the real path of its place on one line, or a digest where that is too long."""
+    real = os.path.realpath(place)
     name = real.replace("%", "%25").replace(os.sep, "%")
     if len(os.fsencode(name)) <= _LONGEST_NAME:
         return name
@@ -51,9 +47,9 @@ def name_of(git_dir: str) -> str:
     return sha256(os.fsencode(real)).hexdigest()
 
 
-def _folders(layout: "Layout") -> list[str]:
-    name = name_of(layout.git_dir)
-    inside = os.path.join(os.path.realpath(layout.root), "")
+def _folders(place: str, project: str) -> list[str]:
+    name = name_of(place)
+    inside = os.path.join(os.path.realpath(project), "")
     bases = [_usual_base(), os.path.join(_temporary(), f"agent-harness-{os.getuid()}")]
     outside = [b for b in bases if os.path.isabs(b) and not os.path.realpath(b).startswith(inside)]
     return [os.path.join(base, "projects", name) for base in outside]
