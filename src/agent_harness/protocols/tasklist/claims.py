@@ -10,7 +10,7 @@ import copy
 
 from agent_harness.errors import Busy, HarnessError, LimitReached, NothingEligible, PersonNeeded, Refused, UsageError
 from agent_harness.kernel import lease
-from agent_harness.protocols.tasklist import expiry, lifecycle, preparing, progress, selection, sessionlease
+from agent_harness.protocols.tasklist import expiry, lifecycle, preparing, progress, proofs, selection, sessionlease
 from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS
 
 TYPE_CHECKING = False
@@ -274,6 +274,7 @@ def _give(change: Change, wish: _Wish, task: Task, prepared: Record | None) -> N
     task.raw["claimed_process"] = worker.process.as_record() if worker.process else None
     if prepared:
         worker.keep_claim_record(task.id, prepared)
+    proofs.begin(worker.layout, task)
     base = task.started_at_commit
     text = f"{task.title} (base={base[:7] if base else 'none'})"
     change.log(progress.entry("Starting", change.state.session_count, at=change.now, task=task.id, text=text))

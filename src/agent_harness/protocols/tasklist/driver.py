@@ -12,7 +12,7 @@ from agent_harness.agents.base import Agent
 from agent_harness.agents.usage import Totals, merge
 from agent_harness.errors import HarnessError, NothingEligible
 from agent_harness.kernel import journal, owner
-from agent_harness.protocols.tasklist import attempting, claims, outcomes, selection, sessions
+from agent_harness.protocols.tasklist import attempting, claims, confirming, outcomes, selection, sessions
 from agent_harness.protocols.tasklist.attempting import Attempted, Terms
 from agent_harness.protocols.tasklist.worker import Worker
 from agent_harness.supervision import interruption
@@ -23,6 +23,8 @@ Record = dict[str, Any]
 
 MAX_MINUTES = 60.0
 MAX_COST_USD = 10.0
+LOST_TIMES = 2
+"""A task that was taken from us so often is not begun again: somebody writes the list behind the harness."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +95,10 @@ def _before_next(made: list[Attempted], used: Totals, max_tasks: int | None, ter
     if made and made[-1].ends_run:
         stopped = terms.stop.requested() is not None
         return _Ending(reason="stopped", exit_code=130 if stopped else 9, message=f"Stopped: {made[-1].ends_run}")
+    lost = [each.task_id for each in made if each.result == "lost"]
+    if lost and lost.count(lost[-1]) >= LOST_TIMES:
+        message = f"{lost[-1]} changed hands {LOST_TIMES} times under way; look who writes harness-tasks.json."
+        return _Ending(reason="lost", exit_code=3, message=message)
     if terms.stop.requested():
         return _Ending(reason="user_pause", exit_code=130, message="Interrupted.")
     if max_tasks is not None and len(made) >= max_tasks:
@@ -134,7 +140,11 @@ def _release_quietly(worker: Worker, task_id: str, error: HarnessError) -> None:
         outcomes.release(worker, task_id, error.message)
 
 
-def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending:
+def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending | None:
+    """Why nothing is left to claim; ``None`` when a completion turned out to be nobody's, and is work again."""
+    reopened = [each["task_id"] for each in confirming.confirm(worker) if each["action"] == "reopened"]
+    if reopened:
+        return None
     state = worker.store.read()
     if error.data.get("work_left"):
         return _Ending(reason="waiting", exit_code=7, message=error.message)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from agent_harness.protocols.tasklist.records import Task
 
-__all__ = ["MOVES", "checkpoint", "complete", "fail", "mark", "reap", "release", "renew", "start"]
+__all__ = ["MOVES", "checkpoint", "complete", "fail", "mark", "reap", "release", "renew", "reopen", "start"]
 
 MOVES: dict[tuple[str, str], str] = {
     ("pending", "start"): "in_progress",
@@ -136,6 +136,11 @@ def release(task: Task) -> None:
     _move(task, "release")
     _let_go(task)
     task.raw["last_session"] = None  # no attempt of that session has ended
+
+
+def reopen(task: Task) -> None:
+    """Takes back a completion that nothing proves."""
+    task.raw.update(status="pending", completed_at=None)
 
 
 def mark(task: Task, message: str, at: datetime) -> None:

@@ -254,6 +254,11 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Re
             raise Refused(
                 f"{task_id} is in progress by {task.claimed_by}", hint=f"harness task release {task_id} 'why'"
             )
+        if task.status == "in_progress" and any(name.startswith("validation.") for name in changes):
+            raise Refused(
+                f"{task_id} is in progress; what proves it cannot change now",
+                hint=f"harness task release {task_id} 'the proof must change'",
+            )
         for name, text in changes.items():
             _set(task.raw, name, _value(name, text))
         if changes.get("status") == "pending":

@@ -32,7 +32,7 @@ def start(worker: Worker, *, take_over: bool = False) -> Record:
     The owner of a session that is under way gets it again. ``Busy``, ``PersonNeeded`` (halt), ``LimitReached``
     (``max_sessions``), ``PreflightFailed`` (``harness-init.sh`` failed twice), ``StateDamaged`` without a backup.
     """
-    from agent_harness.protocols.tasklist import damage, recover
+    from agent_harness.protocols.tasklist import confirming, damage, recover
 
     restored = damage.restore_if_needed(worker)
     files.sweep(worker.layout.tasks)
@@ -41,7 +41,7 @@ def start(worker: Worker, *, take_over: bool = False) -> Record:
         log_stats(worker)
         raise LimitReached(begun["used_up"], hint="harness status; a person may raise session_config.max_sessions")
     worker.store.activate()
-    recovered = recover.recover(worker)
+    recovered = [*recover.recover(worker), *confirming.confirm(worker)]
     environment = _set_up(worker)
     return {
         "session": begun["session"],

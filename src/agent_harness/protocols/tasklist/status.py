@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from agent_harness.kernel import clock
-from agent_harness.protocols.tasklist import progress, selection, sessionlease, store
+from agent_harness.protocols.tasklist import progress, proofs, selection, sessionlease, store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def read(layout: Layout, *, tail: int = 5, tasks: bool = True) -> Record:
         "next": next_command(state),
         "next_task": _named(selection.next_task(state)),
         "rescues": sum(len(task.rescues) for task in state.tasks),
+        "unproven": [task.id for task in proofs.unproven(layout, state)],
         "findings": [each.as_json() for each in state.findings()],
         "log": progress.tail(layout, tail),
         **({"tasks": [_row(task) for task in state.tasks]} if tasks else {}),
@@ -109,6 +110,10 @@ def _warnings(found: Record) -> list[str]:
         text.append(f"Halted by {halt.get('category')}: {halt.get('message')}")
     if session := found["session"]:
         text.append(f"A session is active: {session['owner']} until {session['expires_at']}")
+    if unproven := found["unproven"]:
+        text.append(
+            f"Marked completed, and not proven by the harness: {', '.join(unproven)}; harness session start looks"
+        )
     if not found["active"] and found["work_left"]:
         text.append("Hooks rest here: harness activate")
     if found["rescues"]:
