@@ -40,6 +40,7 @@ WHO = (
 
 TASK_ID = click.argument("task_id", metavar="ID")
 LEASE = click.option("--lease", type=float, default=1800.0, callback=_seconds, metavar="S", help="Seconds, 1800.")
+PUSHED = click.option("--allow-pushed", is_flag=True, help="Also go back over commits that were pushed.")
 
 
 def verb(name: str) -> Callable[[Callable[..., Record]], Callable[..., int]]:
@@ -193,10 +194,15 @@ def complete(task_list: "TaskList", task_id: str, no_commit: bool, message: str 
 @click.argument("message", metavar="TEXT")
 @click.option("--category", required=True, type=click.Choice(CATEGORIES), help="What kind of failure it is.")
 @click.option("--no-rollback", is_flag=True, help="Leave the work tree as it is.")
+@PUSHED
 @verb("fail")
-def fail(task_list: "TaskList", task_id: str, message: str, category: str, no_rollback: bool) -> Record:
+def fail(
+    task_list: "TaskList", task_id: str, message: str, *, category: str, no_rollback: bool, allow_pushed: bool
+) -> Record:
     """Close the attempt without a proof: the work goes into a rescue, the tree back to what it was at the claim."""
-    return task_list.fail(task_id, category=category, message=message, rollback=not no_rollback)
+    return task_list.fail(
+        task_id, category=category, message=message, rollback=not no_rollback, allow_pushed=allow_pushed
+    )
 
 
 @task.command(short_help="Give a task back untried.")
@@ -220,10 +226,11 @@ def recover(task_list: "TaskList", task_id: str | None, decide: str | None) -> R
 @task.command(short_help="Go back to the claim.")
 @TASK_ID
 @click.option("--dry-run", is_flag=True, help="Only say what it would do.")
+@PUSHED
 @verb("rollback")
-def rollback(task_list: "TaskList", task_id: str, dry_run: bool) -> Record:
+def rollback(task_list: "TaskList", task_id: str, dry_run: bool, allow_pushed: bool) -> Record:
     """Bring the work tree back to what it was at the claim; what is taken away goes into a rescue."""
-    return task_list.rollback(task_id, dry_run=dry_run)
+    return task_list.rollback(task_id, dry_run=dry_run, allow_pushed=allow_pushed)
 
 
 @task.command("set", short_help="Correct a task by hand.", epilog="Example:  harness task set task-001 priority=P0")

@@ -109,11 +109,15 @@ class TaskList:
     def session_start(self, *, take_over: bool = False) -> Record:
         """Begins a session, or finds the one that this worker has under way."""
         answer = sessions.start(self.worker, take_over=take_over)
-        undecided = [each for each in answer["recovered"] if each.get("action") == "resume"]
-        if undecided:
-            name = undecided[0]["task_id"]
-            return _with_next(answer, f"harness task recover {name} --decide resume|fail")
-        return _with_next(answer, CLAIM)
+        return _with_next(answer, self._after_recovery(answer["recovered"]) if answer["recovered"] else CLAIM)
+
+    def _after_recovery(self, found: Sequence[Mapping[str, Any]]) -> str:
+        for each in found:
+            if each.get("action") == "resume" and not each.get("decided"):
+                return f"harness task recover {each['task_id']} --decide resume"
+            if each.get("action") in ("resume", "blocked"):
+                return f"harness task complete {each['task_id']}"
+        return self._go_on()
 
     def session_end(self) -> Record:
         """Ends the session with its numbers."""
@@ -177,9 +181,11 @@ class TaskList:
         answer = outcomes.complete(self.worker, task_id, commit=commit, message=message)
         return _with_next(answer, self._go_on())
 
-    def fail(self, task_id: str, *, category: str, message: str, rollback: bool = True) -> Record:
+    def fail(
+        self, task_id: str, *, category: str, message: str, rollback: bool = True, allow_pushed: bool = False
+    ) -> Record:
         """Closes the attempt without a proof, and goes back to what was there before it."""
-        answer = outcomes.fail(self.worker, task_id, category, message, rollback=rollback)
+        answer = outcomes.fail(self.worker, task_id, category, message, rollback=rollback, allow_pushed=allow_pushed)
         return _with_next(answer, self._go_on())
 
     def release(self, task_id: str, why: str) -> Record:
@@ -198,11 +204,14 @@ class TaskList:
         """Mends a damaged state, and the tasks that an interrupted session left."""
         restored = damage.restore_if_needed(self.worker)
         found = recover.recover(self.worker, task_id, decide=decide)
-        return _with_next({"restored": restored, "tasks": found}, self._go_on())
+        return _with_next({"restored": restored, "tasks": found}, self._after_recovery(found))
 
-    def rollback(self, task_id: str, *, dry_run: bool = False) -> Record:
-        """Goes back to what was there when the task was claimed; ``dry_run`` only says what that would do."""
-        answer = outcomes.roll_back(self.worker, task_id, dry_run=dry_run)
+    def rollback(self, task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> Record:
+        """Goes back to what was there when the task was claimed; ``dry_run`` only says what that would do.
+
+        ``allow_pushed`` goes back over commits that a remote has.
+        """
+        answer = outcomes.roll_back(self.worker, task_id, dry_run=dry_run, allow_pushed=allow_pushed)
         further = f"harness task rollback {task_id}" if dry_run else f"harness task fail {task_id} --category TASK_EXEC"
         return _with_next(answer, further)
 
