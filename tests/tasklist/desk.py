@@ -109,7 +109,7 @@ class Desk:
         """The lines of the log without their time, after these were added."""
         for line in lines:
             self.store.log(line)
-        return [line.partition("] ")[2] for line in progress.tail(self.layout, 200)]
+        return [line.partition("] ")[2] or line for line in progress.tail(self.layout, 200)]
 
     def files(self) -> dict[str, bytes]:
         """Every file below the root but the lock and the clock."""

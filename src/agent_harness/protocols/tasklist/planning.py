@@ -27,6 +27,7 @@ IGNORED = (
     "harness-progress.txt",
     ".harness-active",
     ".harness-pause",
+    ".harness-reflect",
     ".harness-lock",
     ".harness/",
 )

@@ -1,0 +1,353 @@
+"""The claim is the gate: what it gives, to whom, and when it gives nothing."""
+
+import copy
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_harness.errors import (
+    Busy,
+    HarnessError,
+    LeaseLost,
+    LimitReached,
+    NothingEligible,
+    NotOwner,
+    PersonNeeded,
+    Refused,
+    StateDamaged,
+    UsageError,
+)
+from agent_harness.kernel import owner
+from agent_harness.protocols.tasklist import claims, outcomes, steps
+from agent_harness.protocols.tasklist.store import Change
+
+from .desk import NOON, Desk, Shop, after, task
+from .test_session_lease import LIVE, dead_process
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path / "list", task("a"), task("b"))
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Desk:
+    return Desk(tmp_path / "list", task("a"), task("b"), mode="concurrent")
+
+
+def claimed(by: str, **members: Any) -> dict[str, Any]:
+    return {
+        "status": "in_progress",
+        "claimed_by": by,
+        "claim_token": "t",
+        "claimed_at": "2026-03-01T12:00:00Z",
+        "lease_expires_at": "2026-03-01T12:30:00Z",
+        "lease_seconds": 1800,
+        **members,
+    }
+
+
+def refused(desk: Desk, error: type[HarnessError], *, name: str | None = "me", **words: Any) -> HarnessError:
+    """What a claim raises; and nothing is changed by it."""
+    before = desk.files()
+    with pytest.raises(error) as raised:
+        claims.claim(desk.worker(name), **words)
+    assert type(raised.value) is error
+    assert desk.files() == before
+    return raised.value
+
+
+# ---- what it gives ---------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_is_one_write_and_one_line(desk: Desk) -> None:
+    answer = claims.claim(desk.worker(), lease_seconds=60)
+    found = desk.task("a")
+    assert desk.raw["revision"] == 1
+    assert found.raw == task("a") | {
+        "status": "in_progress",
+        "claimed_by": "me",
+        "claimed_at": "2026-03-01T12:00:00Z",
+        "claimed_session": 1,
+        "claimed_process": found.raw["claimed_process"],
+        "lease_expires_at": "2026-03-01T12:01:00Z",
+        "lease_seconds": 60,
+        "claim_token": found.claim_token,
+        "worktree": str(desk.root),
+        "started_at_commit": None,
+        "started_branch": None,
+        "base_ref": None,
+    }
+    assert desk.log() == ["[SESSION-1] Starting [a] Title of a (base=none)"]
+    assert (answer["token"], answer["attempt"], answer["resumed"]) == (found.claim_token, 1, False)
+    assert len(found.claim_token or "") == 32
+
+
+def test_the_same_worker_gets_the_same_task_again_with_a_longer_lease(desk: Desk) -> None:
+    first = claims.claim(desk.worker())
+    desk.now = after(600)
+    again = claims.claim(desk.worker())
+    assert (again["task_id"], again["token"], again["resumed"]) == ("a", first["token"], True)
+    assert again["lease_expires_at"] == "2026-03-01T12:40:00Z"
+    assert len(desk.log()) == 1
+
+
+def test_the_same_worker_gets_the_same_task_again_when_its_lease_is_unreadable(desk: Desk) -> None:
+    first = claims.claim(desk.worker())
+    desk.edit("a", lease_expires_at="soon")
+    again = claims.claim(desk.worker())
+    assert (again["task_id"], again["token"], again["resumed"]) == ("a", first["token"], True)
+
+
+def test_a_worker_that_holds_a_task_gets_no_second_one(desk: Desk) -> None:
+    desk.claim()
+    assert "you hold a" in refused(desk, Busy, task_id="b").message
+    assert claims.claim(desk.worker(), "a")["resumed"]
+
+
+def test_a_named_task_is_given_or_the_reason_why_not(desk: Desk) -> None:
+    more = [
+        task("c", depends_on=["b"]),
+        task("d", status="completed", depends_on=["gone"]),
+        task("e", depends_on=["no"]),
+    ]
+    desk.edit(tasks=[*desk.raw["tasks"], *more, task("f", status="failed", attempts=3)])
+    for name, said in (("c", "waits for b"), ("d", "completed"), ("e", "which no task is called"), ("f", "for good")):
+        assert said in refused(desk, NothingEligible, task_id=name).message
+    assert "no task z" in refused(desk, UsageError, task_id="z").message
+    assert claims.claim(desk.worker(), "b")["task_id"] == "b"
+
+
+def test_in_concurrent_mode_each_worker_gets_its_own(shared: Desk, tmp_path: Path) -> None:
+    trees = [tmp_path / name for name in ("t1", "t2", "t3")]
+    for each in trees:
+        each.mkdir()
+    found = [claims.claim(shared.worker(each.name, cwd=str(each)))["task_id"] for each in trees[:2]]
+    assert found == ["a", "b"]
+    with pytest.raises(NothingEligible) as raised:
+        claims.claim(shared.worker("w3", cwd=str(trees[2])))
+    assert "2 in progress by others" in raised.value.message
+    assert raised.value.data["work_left"]
+
+
+def test_a_base_is_named_in_the_log(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "list", task("a"), git=True)
+    shop.claim()
+    head = shop.repo.head
+    assert shop.log() == [f"[SESSION-1] Starting [a] Title of a (base={head[:7]})"]
+    found = shop.task("a")
+    assert (found.started_at_commit, found.started_branch) == (head, "refs/heads/main")
+    assert shop.repo.git("rev-parse", f"{found.base_ref}^1") == head
+
+
+def test_an_unborn_branch_has_no_base(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "list", task("a"), git=True)
+    shop.repo.git("update-ref", "-d", "HEAD")
+    shop.claim()
+    assert (shop.task("a").started_at_commit, shop.task("a").base_ref) == (None, None)
+
+
+def test_a_lost_race_gives_the_next_task_and_leaves_no_ref_behind(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "list", task("a"), task("b"), git=True, mode="concurrent")
+
+    def refs() -> list[str]:
+        return shop.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/base").split()
+
+    def give_away(change: Change) -> None:
+        change.state.by_id["a"].raw.update(claimed("faster", worktree="/x", lease_expires_at="2099-01-01T00:00:00Z"))
+        change.touch()
+
+    won: list[dict[str, Any]] = []
+    slow = threading.Thread(target=lambda: won.append(claims.claim(shop.worker(lock_timeout_seconds=60))))
+    with shop.store.lock() as lock:
+        slow.start()
+        while not refs():  # it has prepared its way back, and waits for the lock
+            time.sleep(0.01)
+        shop.store.change_under(lock, give_away)
+    slow.join()
+    assert won[0]["task_id"] == "b"
+    assert refs() == [won[0]["base_ref"]]
+
+
+# ---- when it gives nothing -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("members", "error", "said"),
+    [
+        ({"halt": {"category": "CONFIG", "message": "no command"}}, PersonNeeded, "halted by CONFIG: no command"),
+        ({"session": LIVE | {"owner": "s9"}}, Busy, "owner=s9"),
+        ({"session_config": {"max_sessions": 1}}, LimitReached, "max_sessions"),
+        ({"session_config": {"concurrency_mode": "concurrent"}}, UsageError, "missing HARNESS_WORKER_ID"),
+        ({"tasks": []}, NothingEligible, "no tasks yet"),
+        ({"tasks": [task("a", status="completed")]}, NothingEligible, "every task is completed"),
+        ({"tasks": [task("a", status="failed", attempts=3)]}, NothingEligible, "1 failed for good"),
+        ({"tasks": [task("a", depends_on=["x"])]}, NothingEligible, "a depends on x"),
+        ({"tasks": 5}, StateDamaged, "no list of tasks"),
+        ({"tasks": [task("a", **claimed("other"))]}, Busy, "a is in progress by other"),
+    ],
+)
+def test_a_refusal_changes_nothing(desk: Desk, members: dict[str, Any], error: type[HarnessError], said: str) -> None:
+    desk.edit(**members)
+    name = None if error is UsageError else "me"
+    assert said in refused(desk, error, name=name).message
+    with pytest.raises(error):
+        claims.preview(desk.worker(name), desk.store.read(), NOON)
+
+
+def test_a_pause_is_a_refusal(desk: Desk) -> None:
+    Path(desk.layout.pause).touch()
+    assert refused(desk, Busy).hint == "harness resume"
+
+
+def test_one_work_tree_has_one_worker(shared: Desk) -> None:
+    claims.claim(shared.worker("w1"))
+    found = refused(shared, Refused, name="w2")
+    assert found.code == "worktree_shared"
+
+
+def test_a_session_has_so_many_outcomes(desk: Desk) -> None:
+    desk.edit(session_config={"max_tasks_per_session": 1})
+    outcomes.fail(desk.claim(), "a", "TEST_FAIL", "no")
+    assert "max_tasks_per_session" in refused(desk, LimitReached).message
+    desk.edit(session_count=2)
+    assert claims.claim(desk.worker())["task_id"] == "b"
+
+
+def test_in_concurrent_mode_the_outcomes_of_a_worker_count(shared: Desk) -> None:
+    shared.edit(session_config={"max_tasks_per_session": 1, "concurrency_mode": "concurrent"})
+    worker = shared.claim("w1")
+    outcomes.release(worker, "a", "later")
+    worker = shared.claim("w1")  # what was given back is no outcome
+    outcomes.complete(worker, "a")
+    refused(shared, LimitReached, name="w1")
+    assert claims.claim(shared.worker("w2"))["task_id"] == "b"
+
+
+def test_a_preview_says_what_a_claim_gives_and_writes_nothing(desk: Desk) -> None:
+    desk.edit(tasks=[task("a", depends_on=["a"]), task("b", priority="P0"), task("c", **claimed("x"))])
+    desk.now = after(3600)
+    before = desk.files()
+    state = desk.store.read()
+    raw = copy.deepcopy(state.raw)
+    assert claims.preview(desk.worker(), state, after(3600)).id == "b"
+    assert (state.raw, desk.files()) == (raw, before)
+    assert claims.claim(desk.worker())["task_id"] == "b"
+
+
+# ---- taking back -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("members", "at", "reaped"),
+    [
+        ({}, 0, False),
+        ({}, 1829, False),
+        ({}, 1836, True),  # 2 % of the lease
+        ({"lease_seconds": 60, "lease_expires_at": "2026-03-01T12:01:00Z"}, 89, False),
+        ({"lease_seconds": 60, "lease_expires_at": "2026-03-01T12:01:00Z"}, 90, True),
+        ({"lease_expires_at": None}, 1835, False),
+        ({"lease_expires_at": "soon"}, 1836, True),
+        ({"lease_expires_at": None, "claimed_at": None}, 0, True),
+    ],
+)
+def test_a_claim_without_a_sign_of_life_is_taken_back(
+    shared: Desk, members: dict[str, Any], at: float, reaped: bool
+) -> None:
+    shared.edit(tasks=[task("a", **claimed("w9", worktree="/elsewhere") | members), task("b", status="completed")])
+    shared.now = after(at)
+    if not reaped:
+        refused(shared, NothingEligible)
+        return
+    answer = claims.claim(shared.worker())
+    assert (answer["task_id"], answer["attempt"]) == ("a", 2)
+    assert shared.raw["revision"] == 1
+    assert shared.task("a").error_log == ["[SESSION_TIMEOUT] Lease expired (claimed_by=w9)"]
+    assert shared.log()[0] == '[SESSION-1] RECOVERY [a] action="failed" reason="Lease expired (claimed_by=w9)"'
+
+
+def test_a_claim_on_its_last_attempt_stays_failed_and_blocks(shared: Desk) -> None:
+    shared.edit(tasks=[task("a", attempts=2, **claimed("w9", worktree="/x")), task("b", depends_on=["a"]), task("c")])
+    shared.now = after(3600)
+    assert claims.claim(shared.worker())["task_id"] == "c"
+    assert shared.statuses() == ["failed", "failed", "in_progress"]
+    assert shared.log()[1] == "[SESSION-1] ERROR [b] [DEPENDENCY] Blocked by failed a"
+
+
+def test_nothing_eligible_still_writes_down_what_was_found_hopeless(desk: Desk) -> None:
+    desk.edit(tasks=[task("a", depends_on=["a"])])
+    with pytest.raises(NothingEligible):
+        claims.claim(desk.worker())
+    assert desk.task("a").error_log == ["[DEPENDENCY] Circular dependency detected: a -> a"]
+    assert desk.log() == ["[SESSION-1] ERROR [a] [DEPENDENCY] Circular dependency detected: a -> a"]
+
+
+def test_in_exclusive_mode_a_dead_owner_is_taken_from_at_once(desk: Desk) -> None:
+    desk.edit("a", **claimed("w9", claimed_process=owner.current().as_record()))
+    refused(desk, Busy)
+    desk.edit("a", claimed_process=dead_process())
+    answer = claims.claim(desk.worker(), "a")
+    assert (answer["task_id"], answer["attempt"]) == ("a", 2)
+
+
+def test_an_owner_that_slept_past_its_lease_can_change_nothing(shared: Desk, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    sleeper = shared.claim("w1", task_id="a")
+    shared.now = after(2000)
+    new = claims.claim(shared.worker("w2", cwd=str(tmp_path / "other")), "a")
+    awake = shared.worker("w1", token=sleeper.token)
+    before = shared.files()
+    for act in (
+        lambda: outcomes.complete(awake, "a"),
+        lambda: outcomes.fail(awake, "a", "TEST_FAIL", "x"),
+        lambda: outcomes.release(awake, "a", "x"),
+        lambda: outcomes.validate(awake, "a"),
+        lambda: steps.renew(awake, "a"),
+        lambda: steps.checkpoint(awake, "a", 1, 2, "x"),
+    ):
+        with pytest.raises(LeaseLost):
+            act()
+    assert shared.files() == before
+    assert shared.task("a").claim_token == new["token"]
+
+
+# ---- holding on ------------------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_is_recorded_logged_and_renews(desk: Desk) -> None:
+    worker = desk.claim(lease_seconds=600)
+    desk.now = after(300)
+    held = desk.worker(token=worker.token)
+    answer = steps.checkpoint(held, "a", 2, 4, 'auth "routes"\n created')
+    assert answer["lease_expires_at"] == "2026-03-01T12:15:00Z"
+    assert desk.log()[-1] == '[SESSION-1] CHECKPOINT [a] step=2/4 "auth \\"routes\\" created"'
+    assert desk.task("a").checkpoints == [
+        {
+            "step": 2,
+            "total": 4,
+            "description": 'auth "routes" created',
+            "timestamp": "2026-03-01T12:05:00Z",
+            "attempt": 1,
+        }
+    ]
+    assert steps.checkpoint(held, "a", 2, 4, "again")["checkpoints"] == 1
+
+
+@pytest.mark.parametrize(("step", "total"), [(0, 2), (3, 2), (-1, 2), (1, 0)])
+def test_a_step_that_is_none_is_refused(desk: Desk, step: int, total: int) -> None:
+    worker = desk.claim()
+    before = desk.files()
+    with pytest.raises(UsageError):
+        steps.checkpoint(worker, "a", step, total, "x")
+    assert desk.files() == before
+
+
+def test_a_renewal_never_shortens(desk: Desk) -> None:
+    worker = desk.claim(lease_seconds=1800)
+    assert steps.renew(worker, "a", lease_seconds=10)["lease_expires_at"] == "2026-03-01T12:30:00Z"
+    assert steps.renew(worker, "a", lease_seconds=3600)["lease_expires_at"] == "2026-03-01T13:00:00Z"
+    with pytest.raises(NotOwner):
+        steps.renew(worker, "b")

@@ -1,0 +1,82 @@
+"""One session at a time, for as long as its owner shows signs of life."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_harness.errors import Busy
+from agent_harness.kernel import owner
+from agent_harness.protocols.tasklist import sessionlease
+
+from .desk import NOON, Desk, after, state_of
+
+LIVE = {
+    "n": 1,
+    "owner": "s1",
+    "started_at": "2026-03-01T12:00:00Z",
+    "renewed_at": "2026-03-01T12:00:00Z",
+    "expires_at": "2026-03-01T13:00:00Z",
+}
+
+
+def dead_process() -> dict[str, Any]:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        found = owner.of(child.pid)
+        assert found
+    return found.as_record()
+
+
+@pytest.mark.parametrize(
+    ("session", "at", "alive"),
+    [
+        (None, 0, False),
+        ({}, 0, False),
+        (LIVE, 0, True),
+        (LIVE, 3671, True),  # 2 % of an hour
+        (LIVE, 3672, False),
+        (LIVE | {"expires_at": "soon"}, 0, False),
+        (LIVE | {"expires_at": 5}, 0, False),
+        (LIVE | {"process": "odd"}, 0, True),
+        (LIVE | {"process": {"pid": -1}}, 0, True),
+    ],
+)
+def test_a_session_is_alive(session: dict[str, Any] | None, at: float, alive: bool) -> None:
+    assert sessionlease.is_alive(session, after(at)) is alive
+
+
+def test_a_session_ends_with_its_program() -> None:
+    here = owner.current().as_record()
+    assert sessionlease.is_alive(LIVE | {"process": here}, NOON)
+    assert not sessionlease.is_alive(LIVE | {"process": dead_process()}, NOON)
+    elsewhere = here | {"host": "another", "boot_id": "another"}
+    assert sessionlease.is_alive(LIVE | {"process": elsewhere}, NOON)
+
+
+def test_another_session_is_refused_and_told_whose_it_is(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "list")
+    state = state_of(session=dict(LIVE))
+    sessionlease.refuse_other(state, desk.worker(session="s1"), NOON)
+    with pytest.raises(Busy, match=r"owner=s1, since 2026-03-01T12:00:00Z, until 2026-03-01T13:00:00Z") as raised:
+        sessionlease.refuse_other(state, desk.worker(session="s2"), NOON)
+    assert "--take-over" in (raised.value.hint or "")
+    sessionlease.refuse_other(state, desk.worker(session="s2"), after(4000))
+    state.raw["session_config"]["concurrency_mode"] = "concurrent"
+    sessionlease.refuse_other(state, desk.worker(session="s2"), NOON)
+
+
+def test_a_verb_of_the_owner_renews_and_one_of_another_does_not(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "list")
+    state = state_of(session=dict(LIVE))
+    sessionlease.keep(state, desk.worker(session="s1"), after(600))
+    assert state.session == LIVE | {"renewed_at": "2026-03-01T12:10:00Z", "expires_at": "2026-03-01T13:10:00Z"}
+    sessionlease.keep(state, desk.worker(session="s2"), after(9000))
+    assert state.session and state.session["expires_at"] == "2026-03-01T13:10:00Z"
+
+
+def test_an_end_far_ahead_of_the_clock_comes_back_with_the_owners_next_verb(tmp_path: Path) -> None:
+    state = state_of(session=LIVE | {"expires_at": "2030-01-01T00:00:00Z"})
+    sessionlease.keep(state, Desk(tmp_path / "list").worker(session="s1"), NOON)
+    assert state.session and state.session["expires_at"] == "2026-03-01T13:00:00Z"
