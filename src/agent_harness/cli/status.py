@@ -17,6 +17,8 @@ def main(as_json: bool) -> int:
         return _answer(as_json)
     except HarnessError as error:
         return failure.show(error, as_json=as_json)
+    except BrokenPipeError:
+        raise  # whoever was to read the answer has gone away
     except OSError as error:
         return failure.show(HarnessError(f"{error.filename or 'disk'}: {error.strerror}"), as_json=as_json)
 

@@ -69,7 +69,7 @@ def run(
         begun = sessions.start(worker)
         say(f"Session {begun['session']} starting...")
         for found in begun["recovered"]:
-            say(f"{found['task_id']} was interrupted: {found['action']} ({found['reason']})")
+            say(f"{found['task_id']}: {found['action']} ({found.get('reason') or 'it was interrupted'})")
         terms = Terms(agent=agent, max_minutes=max_minutes, max_cost_usd=max_cost_usd, say=say, stop=stop)
         made: list[Attempted] = []
         used = Totals()
