@@ -86,3 +86,13 @@ def test_status_names_what_is_not_proven(tmp_path: Path) -> None:
     shop.edit("task-001", status="completed")
     assert shop.harness("status", "--json").json["unproven"] == ["task-001"]
     assert "not proven by the harness: task-001" in shop.harness("status").out
+
+
+def test_a_crash_does_not_launder_a_changed_proof(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "list", task("task-001", validation={"command": "false"}), git=True)
+    shop.harness("task", "claim", "--session", "s")
+    (shop.root / "work.txt").write_text("done\n")
+    shop.edit("task-001", validation={"command": "true"}, lease_expires_at="2020-01-01T00:00:00Z")
+    ran = shop.harness("session", "start", "--session", "later")
+    assert shop.statuses() != ["completed"], ran
+    assert shop.store.read().halt

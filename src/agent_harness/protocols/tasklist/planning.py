@@ -6,7 +6,7 @@ import os
 
 from agent_harness.errors import ConfigurationError, Refused, UsageError
 from agent_harness.kernel import files, graph
-from agent_harness.protocols.tasklist import progress, records
+from agent_harness.protocols.tasklist import progress, proofs, records
 from agent_harness.protocols.tasklist.layout import Layout
 from agent_harness.protocols.tasklist.store import TaskStore
 
@@ -262,6 +262,8 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Re
             )
         for name, text in changes.items():
             _set(task.raw, name, _value(name, text))
+        if "status" in changes:
+            proofs.forget(store.layout, task_id)
         if changes.get("status") == "pending":
             task.raw.update(completed_at=None, error_log=_without_dependency(task))
         _refuse_impossible(records.State(change.state.raw), {task_id} if "depends_on" in changes else set())

@@ -25,7 +25,18 @@ if TYPE_CHECKING:
 
     Record = dict[str, Any]
 
-__all__ = ["ProofChanged", "adopt", "begin", "forget", "note_pass", "passed", "prove", "refuse_changed", "unproven"]
+__all__ = [
+    "ProofChanged",
+    "adopt",
+    "begin",
+    "forget",
+    "hand_over",
+    "note_pass",
+    "passed",
+    "prove",
+    "refuse_changed",
+    "unproven",
+]
 
 PROVEN = "proven.json"
 
@@ -109,6 +120,14 @@ def begin(layout: Layout, task: Task) -> None:
     files.write_json(_claim(home, task), {"task": task.id, "command": task.validation_command})
 
 
+def hand_over(layout: Layout, task: Task, token: str) -> None:
+    """Carries what was written down for a claim over to the token that takes its place. Under the lock."""
+    home, found = _home(layout, make=False), _claim_record(layout, task)
+    if home and found:
+        found.pop("passed", None)
+        files.write_json(_claim_path(home, task.id, token), found)
+
+
 def refuse_changed(layout: Layout, task: Task) -> None:
     """``ProofChanged`` when the validation is not the one that the task was claimed with."""
     found = _claim_record(layout, task)
@@ -140,7 +159,11 @@ def _claim_record(layout: Layout, task: Task) -> Record:
 
 
 def _claim(home: str, task: Task) -> str:
+    return _claim_path(home, task.id, task.claim_token or "")
+
+
+def _claim_path(home: str, task_id: str, token: str) -> str:
     from hashlib import blake2b
 
-    token = (task.claim_token or "").encode("utf-8", "surrogatepass")
-    return os.path.join(home, "claims", f"{safe_name(task.id)}.{blake2b(token, digest_size=8).hexdigest()}.json")
+    key = blake2b(token.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return os.path.join(home, "claims", f"{safe_name(task_id)}.{key}.json")

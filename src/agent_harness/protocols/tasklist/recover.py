@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from agent_harness.errors import NotOwner, PersonNeeded, ToolMissing, UnsafeTree, UsageError
 from agent_harness.kernel import clock, lease
-from agent_harness.protocols.tasklist import endings, expiry, outcomes, progress, recovery, sessionlease, wayback
+from agent_harness.protocols.tasklist import (
+    endings,
+    expiry,
+    outcomes,
+    progress,
+    proofs,
+    recovery,
+    sessionlease,
+    wayback,
+)
 from agent_harness.protocols.tasklist.attempt import BASE_REFS, noted, place_of, ref_folder
 from agent_harness.protocols.tasklist.endings import CATEGORIES, Failure
 from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS
@@ -87,6 +96,7 @@ def _take_over(worker: "Worker", task_id: str) -> "Worker":
         seconds = task.lease.seconds if task.lease and task.lease.seconds > 0 else DEFAULT_LEASE_SECONDS
         fresh = lease.renewed(lease.Lease(worker.owner, token, now, now, seconds), now, seconds).expires_at
         known = task.lease_expires_at
+        proofs.hand_over(worker.layout, task, token)
         task.raw.update(
             claimed_by=worker.owner,
             claim_token=token,
