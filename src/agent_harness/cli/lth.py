@@ -1,30 +1,129 @@
-"""The entry point of ``lth``, the command for long tasks."""
+"""The entry point of ``lth``, the command for long tasks: parse, call one method of the front door, render.
+
+Every error is plain lines on stderr and exit status 1; stdout carries the answer alone. Source: ``longtask.md`` 2.
+"""
 
 import sys
 
-HELP = """\
-lth: long tasks, one bounded slice at a time
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-This version has no long-task commands yet; `harness` runs feature projects.
-
-  lth --version
-  lth --help
-"""
+    from agent_harness.errors import HarnessError
 
 
 def main() -> int:
-    """Answers ``--version`` and ``--help``; any other word is a usage error."""
-    words = sys.argv[1:]
-    if words in (["--version"], ["-v"]):
+    """Runs the command line in ``sys.argv``; never a traceback."""
+    try:
+        code = _run(sys.argv[1:])
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # whoever was to read the answer has gone away
+        import os
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(words: list[str]) -> int:
+    if not words or words[0] in ("--help", "-h", "help"):
+        return _help(words[1:])
+    if words[0] in ("--version", "-v"):
         from agent_harness import __version__
 
-        print(f"lth {__version__}")
+        return _show(f"lth {__version__}")
+    from agent_harness.cli import lthoptions
+
+    command = lthoptions.ALIASES.get(words[0], words[0])
+    if command not in lthoptions.COMMANDS:
+        return _complain(f"Unknown command: {words[0]}{lthoptions.nearest_command(words[0])}")
+    return _call(command, words[1:])
+
+
+def _help(words: list[str]) -> int:
+    from agent_harness.cli import lthoptions
+
+    command = lthoptions.ALIASES.get(words[0], words[0]) if words else ""
+    return _show(lthoptions.usage_of(command) if command in lthoptions.COMMANDS else lthoptions.usage())
+
+
+def _call(command: str, words: list[str]) -> int:
+    from agent_harness.cli import lthoptions
+    from agent_harness.errors import HarnessError
+
+    try:
+        folder, options = lthoptions.parse(command, words)
+        from agent_harness.protocols.longtask.api import LongTask
+
+        answer, code = getattr(LongTask(folder), command.replace("-", "_"))(options)
+        _show(answer)
+        return int(code)
+    except lthoptions.HelpAsked:
+        return _show(lthoptions.usage_of(command))
+    except HarnessError as error:
+        return _failed(error)
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # a fault of ours is one line too
+        return _fault(error)
+
+
+def _show(answer: object) -> int:
+    """Prints a text as lines, and everything else as JSON."""
+    if answer is None or sys.stdout is None:
         return 0
-    if not words or words[0] in ("--help", "-h", "help"):
-        print(HELP, end="")
-        return 0
-    print(f"lth: unknown command {words[0]!r}\nnext: lth --help", file=sys.stderr)
-    return 2
+    if isinstance(answer, str):
+        text = answer if answer.endswith("\n") else f"{answer}\n"
+    else:
+        from agent_harness.kernel import jsontext
+
+        text = jsontext.dumps(answer)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+    return 0
+
+
+def _failed(error: "HarnessError") -> int:
+    """An error of the work: each problem of a task is a line, a report follows the line that it explains."""
+    problems: Any = getattr(error, "errors", None)
+    if problems:
+        return _complain(*(f"- {_one_line(each)}" for each in problems))
+    _complain(_one_line(f"{error.message}; {error.hint}" if error.hint else error.message))
+    report = error.data.get("report")
+    if report:
+        from agent_harness.kernel import jsontext
+
+        _complain(jsontext.dumps(report).rstrip("\n"))
+    return 1 if error.exit_code < 128 else error.exit_code
+
+
+def _fault(error: Exception) -> int:
+    import os
+
+    if os.environ.get("HARNESS_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error, file=sys.stderr)
+    named = getattr(error, "filename", None)
+    if isinstance(error, OSError) and named:
+        return _complain(_one_line(f"{os.fsdecode(named)}: {error.strerror}"))
+    return _complain(_one_line(f"Unexpected: {type(error).__name__}: {error}; HARNESS_DEBUG=1 shows where"))
+
+
+def _complain(*lines: str) -> int:
+    """Lines on stderr; 1, the exit status of every error."""
+    if sys.stderr is not None:
+        sys.stderr.flush()
+        sys.stderr.buffer.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+        sys.stderr.flush()
+    return 1
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 if __name__ == "__main__":

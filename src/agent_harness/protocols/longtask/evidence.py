@@ -70,7 +70,8 @@ def everything(layout: Layout, checkpoint: Record) -> tuple[list[Record], int]:
     archived, skipped = log.archived(layout, checkpoint)
     window = checkpoint.get("evidence")
     items = [each for each in window if isinstance(each, dict)] if isinstance(window, list) else []
-    return without_repetitions([*archived, *items]), skipped
+    known = {identity(each) for each in items}
+    return [*(each for each in archived if identity(each) not in known), *items], skipped
 
 
 def add(change: Change, *items: Record) -> bool:

@@ -154,6 +154,7 @@ _KIMI_WORKER = _object(
         "extraArgs": _TEXTS,
     }
 )
+_CLAUDE_WORKER = _object({**_KIMI_WORKER["properties"], "permissionMode": _TEXT})
 _RATE_LIMIT_POLICY = _object(
     {
         "sources": {"type": "array", "items": _SOURCE},
@@ -178,6 +179,8 @@ TASK = _object(
         "localWorker": _LOCAL_WORKER,
         "codexWorker": _CODEX_WORKER,
         "kimiWorker": _KIMI_WORKER,
+        "claudeWorker": _CLAUDE_WORKER,
+        "agentWorker": _KIMI_WORKER,
         "rateLimitPolicy": _RATE_LIMIT_POLICY,
         "createdAt": _TEXT,
     },

@@ -80,16 +80,18 @@ class Change:
         """A record for the log, written after the checkpoint."""
         self.events.append({"type": kind, "at": self.at, **members})
 
-    def keep(self, name: str, content: str | bytes) -> str:
-        """A new file of the task, written before the checkpoint; its path as records name it.
-
-        ``-2``, ``-3``… is added before the suffix when the name is taken.
-        """
+    def free_name(self, name: str) -> str:
+        """A name for a new file of the task, as records name it: ``-2``, ``-3``… is added when this one is taken."""
         for path in _names(self.layout.inside(name)):
             if path not in self.kept and not os.path.lexists(path):
-                self.kept[path] = content.encode() if isinstance(content, str) else content
                 return self.layout.relative(path)
         raise AssertionError("there is always a free name")
+
+    def keep(self, name: str, content: str | bytes) -> str:
+        """A new file of the task, written before the checkpoint, under a free name, which is returned."""
+        free = self.free_name(name)
+        self.kept[self.layout.inside(free)] = content.encode() if isinstance(content, str) else content
+        return free
 
     def archive(self, item: Record) -> None:
         """An item that leaves the window."""

@@ -1,0 +1,90 @@
+"""`status` and the first line of `resume`: how a task stands, in words for a person. Source: ``longtask.md`` 19."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from agent_harness.protocols.longtask import evidence
+from agent_harness.protocols.longtask.lifecycle import Decision, decide
+from agent_harness.protocols.longtask.records import Checkpoint
+from agent_harness.protocols.longtask.store import LongTaskStore
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from agent_harness.protocols.longtask.layout import Layout
+
+    Record = dict[str, Any]
+
+__all__ = ["explain", "status"]
+
+
+def status(layout: Layout, options: Mapping[str, object]) -> tuple[str, int]:
+    """A few lines: checkpoint, decision, blocker, evidence, last event, lease."""
+    store = LongTaskStore(layout)
+    task, checkpoint = store.load()
+    items, _ = evidence.everything(layout, checkpoint.raw)
+    events, _ = store.events()
+    rows = [
+        ("task", f"{task.id}: {task.title}"),
+        ("status", _state(checkpoint)),
+        ("due", _due(decide(checkpoint, store.now()))),
+        ("next step", checkpoint.next_step),
+        *_blockers(checkpoint),
+        ("evidence", f"{len(items)} item{'' if len(items) == 1 else 's'}"),
+        ("last event", _event(events[-1]) if events else "none"),
+        ("lease", _lease(store)),
+    ]
+    return "\n".join(f"{name + ':':<12}{_one_line(text)}" for name, text in rows), 0
+
+
+def explain(layout: Layout) -> None:
+    """One line on stderr: what is due and why."""
+    store = LongTaskStore(layout)
+    _, checkpoint = store.load()
+    sys.stderr.write(f"resume: {_due(decide(checkpoint, store.now()))}; next step: {_one_line(checkpoint.next_step)}\n")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _state(checkpoint: Checkpoint) -> str:
+    phase = checkpoint.text("currentPhase")
+    return f"{checkpoint.status} ({phase})" if phase else checkpoint.status
+
+
+def _due(found: Decision) -> str:
+    wait = f", {found.wait_seconds} s left" if found.wait_seconds else ""
+    return f"{found.decision}: {found.reason}{wait}"
+
+
+def _blockers(checkpoint: Checkpoint) -> Iterator[tuple[str, str]]:
+    if checkpoint.blocked_until:
+        yield "blocked", f"until {checkpoint.blocked_until}"
+    blocker = checkpoint.blocker
+    if blocker:
+        said = [str(blocker[name]) for name in ("type", "source", "message") if blocker.get(name)]
+        yield "blocker", ", ".join(said)
+    for worker, cooldown in checkpoint.cooldowns.items():
+        yield "cooldown", f"{worker} until {cooldown.get('blockedUntil')}"
+
+
+def _event(event: Record) -> str:
+    said = [str(event[name]) for name in ("type", "worker", "status", "reason") if event.get(name)]
+    return f"{event['at']} {' '.join(said)}"
+
+
+def _lease(store: LongTaskStore) -> str:
+    if not os.path.lexists(store.layout.lock):
+        return "none"
+    from agent_harness.protocols.longtask import runlock
+
+    found = runlock.look(store.layout, store.now())
+    if found is None:
+        return "none"
+    said = ", ".join(f"{name} {found.info[name]}" for name in ("owner", "expiresAt", "message") if name in found.info)
+    return f"held: {said}" if found.held else f"over: {said}"
