@@ -58,7 +58,7 @@ class Desk:
 
     def worker(self, name: str | None = "me", *, session: str | None = "s1", **words: Any) -> Worker:
         """A worker whose clock stands at ``now``."""
-        given = {"now": self.now, "cwd": str(self.root), "environ": {}, **words}
+        given: dict[str, Any] = {"now": self.now, "cwd": str(self.root), "environ": {}, **words}
         return Worker.open(self.layout, worker_id=name, session_id=session, **given)
 
     def claim(self, name: str | None = "me", **words: Any) -> Worker:

@@ -60,7 +60,7 @@ def refused(desk: Desk, error: type[HarnessError], *, name: str | None = "me", *
     return raised.value
 
 
-# ---- what it gives ---------------------------------------------------------------------------------------------------
+# ---- what it gives -------------------------------------------------------------------------------------------------
 
 
 def test_a_claim_is_one_write_and_one_line(desk: Desk) -> None:
@@ -172,7 +172,7 @@ def test_a_lost_race_gives_the_next_task_and_leaves_no_ref_behind(tmp_path: Path
     assert refs() == [won[0]["base_ref"]]
 
 
-# ---- when it gives nothing -------------------------------------------------------------------------------------------
+# ---- when it gives nothing -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_a_preview_says_what_a_claim_gives_and_writes_nothing(desk: Desk) -> Non
     assert claims.claim(desk.worker())["task_id"] == "b"
 
 
-# ---- taking back -----------------------------------------------------------------------------------------------------
+# ---- taking back ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_an_owner_that_slept_past_its_lease_can_change_nothing(shared: Desk, tmp
     assert shared.task("a").claim_token == new["token"]
 
 
-# ---- holding on ------------------------------------------------------------------------------------------------------
+# ---- holding on ----------------------------------------------------------------------------------------------------
 
 
 def test_a_checkpoint_is_recorded_logged_and_renews(desk: Desk) -> None:

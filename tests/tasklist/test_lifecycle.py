@@ -107,7 +107,7 @@ def test_a_mark_counts_no_attempt() -> None:
     assert (found.status, found.attempts, found.error_log) == ("failed", 0, ["[DEPENDENCY] Blocked by failed b"])
 
 
-# ---- leases ----------------------------------------------------------------------------------------------------------
+# ---- leases --------------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.tuples(st.floats(-100, 100), st.floats(0.1, 5000)), max_size=8))
@@ -129,7 +129,7 @@ def test_a_claim_whose_lease_is_unreadable_gets_one() -> None:
     assert found.lease_expires_at == after(70)
 
 
-# ---- checkpoints -----------------------------------------------------------------------------------------------------
+# ---- checkpoints ---------------------------------------------------------------------------------------------------
 
 
 def test_the_same_step_takes_the_place_of_the_one_before() -> None:
@@ -154,7 +154,7 @@ def _step(number: int, text: str, seconds: int) -> dict[str, Any]:
     return {"step": number, "total": 2, "description": text, "timestamp": clock.timestamp(after(seconds))}
 
 
-# ---- invariants ------------------------------------------------------------------------------------------------------
+# ---- invariants ----------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.sampled_from([*ACTS, "reap"]), max_size=20))

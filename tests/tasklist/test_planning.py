@@ -14,7 +14,7 @@ from agent_harness.testing.repo import Repo
 from .desk import Desk, task
 from .test_claims import claimed
 
-# ---- making ----------------------------------------------------------------------------------------------------------
+# ---- making --------------------------------------------------------------------------------------------------------
 
 
 def test_a_list_is_made_once_and_never_overwritten(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_the_files_are_ignored_where_it_is_wished(tmp_path: Path, where: str, fi
     assert expected.read_text() == text
 
 
-# ---- adding ----------------------------------------------------------------------------------------------------------
+# ---- adding --------------------------------------------------------------------------------------------------------
 
 
 def test_ids_count_on_from_the_highest(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_line_that_is_no_task_is_named(text: str, said: str) -> None:
         planning.read_lines(text)
 
 
-# ---- correcting ------------------------------------------------------------------------------------------------------
+# ---- correcting ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

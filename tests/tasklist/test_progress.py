@@ -114,7 +114,7 @@ def test_a_line_in_the_file_has_no_control_characters_and_no_secrets(tmp_path: P
     assert len(last.decode()) < 560
 
 
-# ---- counting a session's outcomes -----------------------------------------------------------------------------------
+# ---- counting a session's outcomes ---------------------------------------------------------------------------------
 
 
 def session(*lines: str, number: int = 2) -> list[str]:

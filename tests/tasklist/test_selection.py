@@ -67,7 +67,7 @@ def test_a_task_waits_until_what_it_needs_is_completed(status: str, expected: li
     assert names(state_of(task("a", status=status), task("b", depends_on=["a"]))) == expected
 
 
-# ---- circles and what is behind a failure ----------------------------------------------------------------------------
+# ---- circles and what is behind a failure --------------------------------------------------------------------------
 
 
 def test_every_member_of_a_circle_is_named_from_itself() -> None:
@@ -237,7 +237,7 @@ def can_be_done(state: State) -> bool:
     return bool(open_ones)
 
 
-# ---- how far things are ----------------------------------------------------------------------------------------------
+# ---- how far things are --------------------------------------------------------------------------------------------
 
 
 def test_numbers_count_what_is_in_progress_as_pending() -> None:

@@ -29,7 +29,7 @@ def title(change: Change, text: str) -> None:
     change.state.by_id["a"].raw["title"] = text
 
 
-# ---- what stays ------------------------------------------------------------------------------------------------------
+# ---- what stays ----------------------------------------------------------------------------------------------------
 
 UNKNOWN = """{
   "tasks": [
@@ -94,7 +94,7 @@ def test_a_link_keeps_and_its_target_is_written(desk: Desk, tmp_path: Path) -> N
     assert json.loads(kept.read_text())["tasks"][0]["title"] == "new"
 
 
-# ---- writing ---------------------------------------------------------------------------------------------------------
+# ---- writing -------------------------------------------------------------------------------------------------------
 
 
 def test_a_write_counts_keeps_the_state_before_and_then_logs(desk: Desk) -> None:
@@ -212,7 +212,7 @@ def test_no_update_of_threads_and_processes_is_lost(desk: Desk) -> None:
     assert parsed
 
 
-# ---- damage ----------------------------------------------------------------------------------------------------------
+# ---- damage --------------------------------------------------------------------------------------------------------
 
 DAMAGED = [
     b"",
@@ -271,7 +271,7 @@ def test_a_folder_where_a_file_should_be_is_one_clear_error(desk: Desk, name: st
         desk.change(act)
 
 
-# ---- clock and marker ------------------------------------------------------------------------------------------------
+# ---- clock and marker ----------------------------------------------------------------------------------------------
 
 
 def test_the_time_is_that_of_the_disk_and_the_local_one_where_nothing_can_be_touched(desk: Desk) -> None:

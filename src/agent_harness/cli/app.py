@@ -129,7 +129,7 @@ def _flush() -> None:
 def _as_ours(error: Exception) -> Exception:
     """The command line's own complaints as errors of ours."""
     if isinstance(error, click.ClickException):
-        return UsageError(error.format_message(), hint=_help_for(error))
+        return UsageError(" ".join(error.format_message().split()), hint=_help_for(error))
     return Interrupted("Interrupted") if isinstance(error, click.Abort) else error
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from agent_harness.cli.tasks import Positive
 from agent_harness.errors import NotAProject, UsageError
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
@@ -88,8 +89,8 @@ Examples:
 @click.option("--sessions", type=click.IntRange(1), metavar="N", help="Project: at most N sessions.")
 @click.option("--once", is_flag=True, help="Task list: one task.")
 @click.option("--max-tasks", type=click.IntRange(1), metavar="N", help="Task list: at most N attempts.")
-@click.option("--max-minutes", type=click.FloatRange(0, min_open=True), metavar="M", help="Task list: a task; 60.")
-@click.option("--max-cost", type=click.FloatRange(0, min_open=True), metavar="USD", help="Task list: this run; 10.")
+@click.option("--max-minutes", type=Positive(), metavar="M", help="Task list: a task; 60.")
+@click.option("--max-cost", type=Positive(), metavar="USD", help="Task list: this run; 10.")
 @agent_option
 @as_json_option
 def run(

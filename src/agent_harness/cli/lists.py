@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_harness.cli.tasks import open_list, show
+from agent_harness.cli.tasks import Positive, open_list, show
 from agent_harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ Examples:
 @click.option("--priority", type=click.Choice(["P0", "P1", "P2"]), help="P0 comes first; P1 is the default.")
 @click.option("--depends", metavar="IDS", help="Ids that must be completed first, with commas.")
 @click.option("--validate", metavar="CMD", help="The command that proves the task; it must exit 0.")
-@click.option("--timeout", type=click.FloatRange(1), metavar="S", help="Seconds for that command; 300.")
+@click.option("--timeout", type=Positive(1), metavar="S", help="Seconds for that command; 300.")
 @click.option("--max-attempts", type=click.IntRange(1), metavar="N", help="Attempts before it fails for good; 3.")
 @click.option("--cleanup", metavar="CMD", help="Runs after a failed attempt.")
 @click.option("--from", "source", type=click.File("r", encoding="utf-8"), metavar="FILE", help="One JSON task a line.")
@@ -81,7 +81,7 @@ def _asked() -> Record:
         "validate": click.prompt("Command that proves it", default="", show_default=False),
     }
     if found["validate"]:
-        found["timeout"] = click.prompt("Seconds for that command", type=click.FloatRange(1), default=300.0)
+        found["timeout"] = click.prompt("Seconds for that command", type=Positive(1), default=300.0)
     return found
 
 

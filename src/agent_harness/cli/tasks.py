@@ -19,10 +19,17 @@ CATEGORIES = ("ENV_SETUP", "CONFIG", "TASK_EXEC", "TEST_FAIL", "TIMEOUT", "DEPEN
 _LONG = ("task", "validation", "stats", "plan", "tail", "files", "recovered", "tasks", "rescues")
 
 
-def _seconds(_context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
-    if value is not None and not 0 < value < float("inf"):
-        raise click.BadParameter("a positive number of seconds is needed", param=parameter)
-    return value
+class Positive(click.FloatRange):
+    """A finite number above 0, or from ``least`` on."""
+
+    def __init__(self, least: float | None = None) -> None:
+        super().__init__(min=least or 0, min_open=least is None)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = super().convert(value, param, ctx)
+        if not number < float("inf"):
+            self.fail(f"{value} is no number that can be waited for.", param, ctx)
+        return number
 
 
 WHO = (
@@ -30,16 +37,14 @@ WHO = (
     click.option("--worker", metavar="ID", help="Else HARNESS_WORKER_ID."),
     click.option("--session", metavar="ID", help="Else HARNESS_SESSION_ID, else the program that calls."),
     click.option("--token", metavar="TOKEN", help="The claim's token; else HARNESS_CLAIM_TOKEN."),
-    click.option(
-        "--lock-timeout", type=float, default=5.0, callback=_seconds, metavar="S", help="Seconds to wait for the lock."
-    ),
+    click.option("--lock-timeout", type=Positive(), default=5.0, metavar="S", help="Seconds to wait for the lock."),
     click.option("--now", metavar="ISO", hidden=True, help="For tests: the time that it is."),
     click.option("--text", is_flag=True, help="Answer for people."),
     click.option("--json", "as_json", is_flag=True, help="One JSON object; the default here."),
 )
 
 TASK_ID = click.argument("task_id", metavar="ID")
-LEASE = click.option("--lease", type=float, default=1800.0, callback=_seconds, metavar="S", help="Seconds, 1800.")
+LEASE = click.option("--lease", type=Positive(), default=1800.0, metavar="S", help="Seconds, 1800.")
 PUSHED = click.option("--allow-pushed", is_flag=True, help="Also go back over commits that were pushed.")
 
 
@@ -314,7 +319,7 @@ def restore(task_list: "TaskList", ref: str, to: str | None) -> Record:
 
 
 @rescue.command(short_help="Forget old ones.", epilog="Example:  harness rescue prune --older-than 30")
-@click.option("--older-than", required=True, type=click.FloatRange(0), metavar="DAYS", help="Age in days.")
+@click.option("--older-than", required=True, type=Positive(0), metavar="DAYS", help="Age in days.")
 @verb("rescue prune")
 def prune(task_list: "TaskList", older_than: float) -> Record:
     """Forget rescues that are older than so many days."""

@@ -193,7 +193,8 @@ def _new_task(given: Mapping[str, Any], task_id: str) -> Record:
 
 
 def _refuse_malformed(given: Mapping[str, Any]) -> None:
-    """``UsageError`` for members that would not be read as they are meant."""
+    """``UsageError`` for members that cannot be written, or would not be read as they are meant."""
+    _refuse_unwritable(given)
     for name, kinds, what in _KINDS:
         outer, _, inner = name.partition(".")
         value = given.get(outer)
@@ -205,6 +206,17 @@ def _refuse_malformed(given: Mapping[str, Any]) -> None:
             raise UsageError(f"{name} of a task is {what}, not {value!r}"[:300], hint="harness add --help")
     if given.get("priority") not in (None, "P0", "P1", "P2"):
         raise UsageError(f"priority {given['priority']!r} is none of P0, P1, P2"[:300], hint="harness add --help")
+
+
+def _refuse_unwritable(given: Mapping[str, Any]) -> None:
+    from agent_harness.kernel import jsontext
+
+    try:
+        jsontext.line(dict(given)).encode()
+    except UnicodeEncodeError:
+        raise UsageError("a task is UTF-8 text, and this is none", hint="harness add --help") from None
+    except ValueError as error:
+        raise UsageError(f"a task is JSON: {error}", hint="harness add --help") from None
 
 
 def _refuse_impossible(state: records.State, new: set[str]) -> None:
@@ -260,6 +272,7 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Re
                 f"{task_id} is in progress; what proves it cannot change now",
                 hint=f"harness task release {task_id} 'the proof must change'",
             )
+        _refuse_unwritable(changes)
         for name, text in changes.items():
             _set(task.raw, name, _value(name, text))
         if "status" in changes:

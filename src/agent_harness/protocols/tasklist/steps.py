@@ -35,12 +35,14 @@ def checkpoint(worker: Worker, task_id: str, step: int, total: int, description:
     if not 0 < step <= total:
         raise UsageError(f"step {step} of {total} is no step", hint='harness task checkpoint ID 2/4 "what was done"')
 
+    said = " ".join(description.split()).encode("utf-8", "replace").decode()
+
     def act(change: Change) -> Record:
         task = worker.own(change.state, task_id, change.now)
-        lifecycle.checkpoint(task, step, total, " ".join(description.split()), change.now)
+        lifecycle.checkpoint(task, step, total, said, change.now)
         held = task.lease
         lifecycle.renew(task, change.now, held.seconds if held else DEFAULT_LEASE_SECONDS)
-        text = f"step={step}/{total} {progress.quoted(' '.join(description.split()))}"
+        text = f"step={step}/{total} {progress.quoted(said)}"
         change.log(progress.entry("CHECKPOINT", change.state.session_count, at=change.now, task=task.id, text=text))
         change.touch()
         return {

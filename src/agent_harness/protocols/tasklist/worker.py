@@ -83,7 +83,9 @@ class Worker:
         found = os.environ if environ is None else environ
 
         def given(value: str | None, *names: str) -> str | None:
-            return next((text for each in (value, *map(found.get, names)) if each and (text := each.strip())), None)
+            named = (each.strip() for each in (value, *map(found.get, names)) if each)
+            text = next(filter(None, named), None)
+            return text.encode("utf-8", "replace").decode() if text else None
 
         return cls(
             layout,

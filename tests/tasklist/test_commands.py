@@ -1,0 +1,372 @@
+"""The commands: each answer, each exit code, and bad input that leaves the disk as it was."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from .desk import NOON, Desk, Shop, task
+from .test_claims import claimed
+from .test_session_lease import LIVE
+
+TOKEN = re.compile(r"[0-9a-f]{32}")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path / "list", task("task-001"), task("task-002", depends_on=["task-001"]))
+
+
+def verb(shop: Shop, *words: str, **environment: str) -> dict[str, Any]:
+    """The answer of a verb that succeeds."""
+    ran = shop.harness(*words, **environment)
+    assert (ran.code, ran.err) == (0, ""), ran
+    found = ran.json
+    assert found["ok"]
+    assert found["next"].startswith("harness ")
+    return found
+
+
+# ---- an agent's way through a list ---------------------------------------------------------------------------------
+
+
+def test_the_loop_of_an_agent(shop: Shop) -> None:
+    me = {"HARNESS_SESSION_ID": "s1"}
+    start = verb(shop, "session", "start", **me)
+    assert (start["verb"], start["session"], start["next"]) == ("session start", 2, "harness task claim")
+    assert verb(shop, "task", "next", **me)["task_id"] == "task-001"
+    found = verb(shop, "task", "claim", "--lease", "600", **me)
+    assert (found["verb"], found["task_id"], found["attempt"]) == ("claim", "task-001", 1)
+    assert TOKEN.fullmatch(found["token"])
+    assert found["next"] == 'harness task checkpoint task-001 1/3 "what was done"'
+    me["HARNESS_CLAIM_TOKEN"] = found["token"]
+    step = verb(shop, "task", "checkpoint", "task-001", "1/2", "routes", **me)
+    assert step["next"].startswith("harness task checkpoint task-001 2/2")
+    assert verb(shop, "task", "checkpoint", "task-001", "2/2", "x", **me)["next"] == "harness task complete task-001"
+    assert verb(shop, "task", "renew", "task-001", "--lease", "900", **me)["lease_expires_at"]
+    assert verb(shop, "task", "validate", "task-001", **me)["result"] == "PASS"
+    done = verb(shop, "task", "complete", "task-001", **me)
+    assert (done["already"], done["remaining"], done["next"]) == (False, 1, "harness task claim")
+    assert verb(shop, "task", "complete", "task-001", **me)["already"]
+    me["HARNESS_CLAIM_TOKEN"] = verb(shop, "task", "claim", HARNESS_SESSION_ID="s1")["token"]
+    given = verb(shop, "task", "release", "task-002", "later", **me)
+    assert (given["status"], given["attempts"]) == ("pending", 0)
+    me["HARNESS_CLAIM_TOKEN"] = verb(shop, "task", "claim", HARNESS_SESSION_ID="s1")["token"]
+    lost = verb(shop, "task", "fail", "task-002", "--category", "TEST_FAIL", "no\nway", **me)
+    assert (lost["attempts"], lost["retryable"], lost["next"]) == (1, True, "harness task claim")
+    assert shop.task("task-002").error_log == ["[TEST_FAIL] no way"]
+    assert verb(shop, "task", "stats", **me)["stats"]["attempts_total"] == 2
+    end = verb(shop, "session", "end", **me)
+    assert (end["work_left"], end["next"]) == (True, "harness session start")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("task", "claim"), "task_id: task-001"),
+        (("task", "next"), "title: Title of task-001"),
+        (("session", "start"), "session: 2"),
+        (("task", "stats"), '"tasks_total": 2'),
+        (("task", "recover"), "next: harness task claim"),
+        (("rescue", "list"), "next: harness rescue show REF"),
+        (("task", "set", "task-001", "priority=P0"), "P0"),
+    ],
+)
+def test_a_verb_answers_for_people_too(shop: Shop, words: tuple[str, ...], said: str) -> None:
+    ran = shop.harness(*words, "--text")
+    assert (ran.code, ran.err) == (0, "")
+    assert said in ran.out
+    assert ran.out.splitlines()[-1].startswith("next: harness ")
+    assert not ran.out.startswith("{")
+
+
+# ---- exit codes ----------------------------------------------------------------------------------------------------
+
+MINE = {"HARNESS_CLAIM_TOKEN": "t"}
+FAR = {"lease_expires_at": "2099-01-01T00:00:00Z", "lease_seconds": 60.0}
+PAST = {"lease_expires_at": "2020-01-01T00:00:00Z", "lease_seconds": 60.0}
+HALT = {"halt": {"category": "CONFIG", "message": "mend it"}}
+CLAIMED = task("task-001", **claimed("w") | FAR)
+
+CODES: list[tuple[str, dict[str, Any], str, dict[str, str], int, str]] = [
+    ("nothing eligible", {"tasks": []}, "task claim", {}, 7, "nothing_eligible"),
+    ("nothing to see", {"tasks": []}, "task next", {}, 7, "nothing_eligible"),
+    ("a task that waits", {}, "task claim --task task-002", {}, 7, "nothing_eligible"),
+    ("a task that is none", {}, "task claim --task zz", {}, 2, "usage"),
+    ("halted", HALT, "task claim", {}, 3, "person_needed"),
+    ("halted", HALT, "session start", {}, 3, "person_needed"),
+    ("another session", {"session": LIVE | {"expires_at": "2099-01-01T00:00:00Z"}}, "task claim", {}, 5, "busy"),
+    ("another session", {"session": LIVE | {"expires_at": "2099-01-01T00:00:00Z"}}, "session start", {}, 5, "busy"),
+    ("another session", {"session": LIVE | {"expires_at": "2099-01-01T00:00:00Z"}}, "session end", {}, 5, "busy"),
+    ("a claim of another", {"tasks": [CLAIMED]}, "task claim", {}, 5, "busy"),
+    ("a later version", {"version": 3}, "task claim", {}, 3, "configuration"),
+    ("damaged", {"tasks": {}}, "task claim", {}, 6, "state_damaged"),
+    ("damaged", {"tasks": {}}, "session start", {}, 6, "state_damaged"),
+    ("damaged", {"tasks": {}}, "task recover", {}, 6, "state_damaged"),
+    ("sessions used up", {"session_config": {"max_sessions": 1}}, "task claim", {}, 9, "limit_reached"),
+    ("no worker", {"session_config": {"concurrency_mode": "concurrent"}}, "task claim", {}, 2, "usage"),
+    ("nothing claimed", {}, "task complete task-001", MINE, 8, "not_owner"),
+    ("a wrong token", {"tasks": [CLAIMED]}, "task complete task-001 --token x", {}, 8, "lease_lost"),
+    ("a wrong token", {"tasks": [CLAIMED]}, "task fail task-001 --category CONFIG x --token x", {}, 8, "lease_lost"),
+    ("a wrong token", {"tasks": [CLAIMED]}, "task release task-001 x --token x", {}, 8, "lease_lost"),
+    ("a wrong token", {"tasks": [CLAIMED]}, "task renew task-001 --token x", {}, 8, "lease_lost"),
+    ("a wrong token", {"tasks": [CLAIMED]}, "task checkpoint task-001 1/2 x --token x", {}, 8, "lease_lost"),
+    ("a wrong token", {"tasks": [CLAIMED]}, "task validate task-001 --token x", {}, 8, "lease_lost"),
+    ("a wrong token", {"tasks": [CLAIMED]}, "task rollback task-001 --token x", {}, 8, "lease_lost"),
+    ("somebody else", {"tasks": [CLAIMED]}, "task complete task-001", {}, 8, "not_owner"),
+    ("too late", {"tasks": [CLAIMED | PAST]}, "task complete task-001", MINE, 8, "lease_lost"),
+    ("at work", {"tasks": [CLAIMED]}, "task recover task-001", {}, 8, "not_owner"),
+    ("no such rescue", {}, "rescue show refs/harness/rescue/x/1", {}, 2, "usage"),
+    ("no step", {"tasks": [CLAIMED]}, "task checkpoint task-001 3/2 x", MINE, 2, "usage"),
+    ("no step", {}, "task checkpoint task-001 one x", MINE, 2, "usage"),
+    ("no step", {}, f"task checkpoint task-001 {'1' * 5000}/2 x", MINE, 2, "usage"),
+    ("no category", {}, "task fail task-001 x", MINE, 2, "usage"),
+    ("an odd category", {}, "task fail task-001 x --category ODD", MINE, 2, "usage"),
+    ("no lease", {}, "task claim --lease 0", {}, 2, "usage"),
+    ("no lease", {}, "task claim --lease nan", {}, 2, "usage"),
+    ("no lease", {}, "task claim --lease inf", {}, 2, "usage"),
+    ("no time", {}, "task claim --now soon", {}, 2, "usage"),
+    ("no verb", {}, "task dance", {}, 2, "usage"),
+    ("no task", {}, "task complete", {}, 2, "usage"),
+    ("no field", {}, "task set task-001 priority", {}, 2, "usage"),
+    ("an odd field", {}, "task set task-001 claim_token=x", {}, 2, "usage"),
+    ("completed by hand", {}, "task set task-001 status=completed", {}, 2, "usage"),
+    ("a circle", {}, "task set task-001 depends_on=task-002", {}, 3, "configuration"),
+    ("no list", {}, "task claim --root /", {}, 4, "not_a_project"),
+    ("a wrong pin", {}, "task claim", {"HARNESS_STATE_ROOT": "/nowhere"}, 4, "not_a_project"),
+]
+
+
+@pytest.mark.parametrize(("members", "words", "environment", "code", "kind"), [each[1:] for each in CODES])
+def test_bad_input_is_one_answer_an_exit_code_and_a_disk_as_before(
+    shop: Shop, members: dict[str, Any], words: str, environment: dict[str, str], code: int, kind: str
+) -> None:
+    shop.edit(**members)
+    before = shop.files()
+    ran = shop.harness(*words.split(), HARNESS_SESSION_ID="mine", **environment)
+    assert (ran.code, ran.err) == (code, ""), ran
+    found = ran.json
+    assert not found["ok"]
+    assert found["error"]["message"] and "\n" not in found["error"]["message"]
+    assert found["error"]["hint"]
+    assert found["error"]["code"] == kind
+    after = shop.files()
+    after.pop("harness-progress.txt", None)  # a list that cannot be restored says so there
+    assert after == before
+    text = shop.harness(*words.split(), "--text", HARNESS_SESSION_ID="mine", **environment)
+    assert (text.code, text.out) == (code, "")
+    assert [line.partition(":")[0] for line in text.err.splitlines()] == ["harness", "next"]
+
+
+@pytest.mark.parametrize(
+    ("command", "timeout", "code", "kind"),
+    [
+        ("echo out; exit 3", 60, 1, "verification_failed"),
+        ("sleep 60", 0.1, 124, "timed_out"),
+        (None, 60, 3, "missing_validation"),
+        ("no-such-program-here", 60, 4, "program_missing"),
+    ],
+)
+def test_a_proof_that_fails_has_its_exit_code(
+    shop: Shop, command: str | None, timeout: float, code: int, kind: str
+) -> None:
+    shop.edit("task-001", validation={"command": command, "timeout_seconds": timeout})
+    token = verb(shop, "task", "claim")["token"]
+    for name in ("validate", "complete"):
+        ran = shop.harness("task", name, "task-001", "--token", token)
+        assert (ran.code, ran.json["error"]["code"], ran.json["verb"]) == (code, kind, name)
+    assert shop.task("task-001").status == "in_progress"
+    assert shop.harness("task", "claim").code == (3 if code in (3, 4) else 0)
+
+
+def test_an_explicit_folder_wins_over_a_pin(shop: Shop, tmp_path: Path) -> None:
+    other = Desk(tmp_path / "other", task("its-own"))
+    found = verb(shop, "task", "next", "--root", str(other.root), HARNESS_STATE_ROOT=str(shop.root))
+    assert found["task_id"] == "its-own"
+    assert verb(shop, "task", "next", HARNESS_STATE_ROOT=str(other.root))["task_id"] == "its-own"
+
+
+def test_a_lock_that_is_held_is_waited_for_and_then_told(shop: Shop) -> None:
+    before = shop.files()
+    with shop.store.lock():
+        ran = shop.harness("task", "claim", "--lock-timeout", "0.05")
+    assert (ran.code, ran.json["error"]["code"], shop.files()) == (5, "lock_busy", before)
+
+
+def test_the_time_of_a_test_is_believed(shop: Shop) -> None:
+    found = verb(shop, "task", "claim", "--now", "2026-03-01T12:00:00Z", "--lease", "60")
+    assert found["lease_expires_at"] == "2026-03-01T12:01:00Z"
+    assert NOON.isoformat().startswith("2026-03-01T12")
+
+
+# ---- what people type ----------------------------------------------------------------------------------------------
+
+
+def test_a_person_makes_and_fills_a_list(tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    shop = Shop(tmp_path / "elsewhere")
+    shop.root = tmp_path / "new"
+    shop.layout = type(shop.layout)(shop.root)
+    ran = shop.harness("init", ".")
+    assert (ran.code, ran.err) == (0, ""), ran
+    assert ran.out.splitlines()[-1].startswith("next: harness add")
+    assert "Kept as it was" in shop.harness("init", ".").out
+    found = verb(shop, "add", "One", "--priority", "P0", "--validate", "true", "--timeout", "5", "--json")
+    assert (found["task_id"], found["task_ids"]) == ("task-001", ["task-001"])
+    ran = shop.harness("add", "Two", "--depends", "task-001", "--max-attempts", "2", "--cleanup", "make clean")
+    assert ran.code == 0
+    assert "harness task set task-002 validation.command=" in ran.out
+    (shop.root / "more.jsonl").write_text('{"title": "Three", "own": [1]}\n\n{"title": "Four", "id": "x"}\n')
+    assert verb(shop, "add", "--from", "more.jsonl", "--json")["task_ids"] == ["task-003", "x"]
+    one, two, three, _ = shop.raw["tasks"]
+    assert (one["priority"], one["validation"]) == ("P0", {"command": "true", "timeout_seconds": 5})
+    assert (two["depends_on"], two["max_attempts"]) == (["task-001"], 2)
+    assert two["on_failure"] == {"cleanup": "make clean"}
+    assert three["own"] == [1]
+
+
+BAD_ADDS: list[tuple[list[str], int]] = [
+    (["add"], 2),
+    (["add", " "], 2),
+    (["add", "x", "--priority", "P9"], 2),
+    (["add", "x", "--timeout", "0"], 2),
+    (["add", "x", "--timeout", "nan"], 2),
+    (["add", "x", "--timeout", "inf"], 2),
+    (["add", "x", "--max-attempts", "0"], 2),
+    (["add", "x", "--depends", "nobody"], 3),
+    (["add", "x", "--from", "odd.jsonl"], 2),
+    (["add", "--from", "missing.jsonl"], 2),
+    (["add", "--from", "odd.jsonl"], 2),
+    (["add", "--from", "latin.jsonl"], 2),
+    (["add", "--from", "typed.jsonl"], 2),
+    (["init"], 2),
+    (["init", "nowhere"], 4),
+    (["init", ".", "--max-tasks", "-1"], 2),
+    (["init", ".", "--mode", "odd"], 2),
+    (["run", "--sessions", "2"], 2),
+    (["run", "--max-tasks", "0"], 2),
+    (["run", "--agent", "command:true", "--max-minutes", "nan"], 2),
+    (["run", "--agent", "command:true", "--max-cost", "nan"], 2),
+    (["run", "--agent", "command:true", "--max-cost", "-1"], 2),
+    (["resume", "--choose", "x"], 2),
+    (["status", "--tail", "-1"], 2),
+    (["drive"], 2),
+    (["rescue", "prune"], 2),
+    (["rescue", "prune", "--older-than", "-1"], 2),
+    (["rescue", "prune", "--older-than", "nan"], 2),
+]
+
+
+@pytest.mark.parametrize(("words", "code"), BAD_ADDS)
+def test_bad_words_are_one_line_and_the_next_command(shop: Shop, words: list[str], code: int) -> None:
+    (shop.root / "odd.jsonl").write_text('{"title": "good"}\n[]\n')
+    (shop.root / "latin.jsonl").write_bytes(b'{"title": "\xe9"}\n')
+    (shop.root / "typed.jsonl").write_text('{"title": "x", "validation": "pytest"}\n')
+    before = shop.files()
+    ran = shop.harness(*words)
+    assert (ran.code, shop.files()) == (code, before), ran
+    if words[0] != "rescue":
+        assert ran.out == ""
+        assert [line.partition(":")[0] for line in ran.err.splitlines()] == ["harness", "next"], ran
+
+
+@pytest.mark.parametrize("word", [os.fsdecode(b"caf\xe9"), "a\0b", "\x1b[31m", "x" * 20_000])
+def test_odd_text_is_taken_or_refused_and_never_a_damaged_list(shop: Shop, word: str) -> None:
+    token = verb(shop, "task", "claim")["token"]
+    for words in (
+        ["add", word, "--json"],
+        ["task", "checkpoint", "task-001", "1/2", word, "--token", token],
+        ["task", "set", "task-002", f"title={word}"],
+        ["pause", word, "--json"],
+        ["resume", "--json"],
+        ["task", "fail", "task-001", "--category", "TASK_EXEC", word, "--token", token],
+        ["task", "claim", "--worker", word],
+    ):
+        ran = shop.harness(*words)
+        assert ran.code in (0, 2), (words, ran)
+        shop.store.read()
+    assert Path(shop.layout.progress).read_text(encoding="utf-8").replace("\n", "").isprintable()
+    assert shop.harness("status").code == 0
+
+
+def test_pause_resume_and_the_marker(shop: Shop) -> None:
+    assert shop.harness("activate").out.startswith("Hooks act here.")
+    assert verb(shop, "deactivate", "--json")["was_active"]
+    assert shop.harness("pause", "I look").out == "Paused.\nnext: harness resume\n"
+    assert shop.harness("status", "--json").json["paused"]
+    assert shop.harness("resume").out.startswith("Took back a pause.")
+    assert shop.harness("resume").out.startswith("Nothing rested.")
+    shop.edit(**HALT)
+    assert shop.harness("resume").out.startswith("Took back a halt.")
+
+
+def test_status_is_the_same_on_the_fast_path(shop: Shop) -> None:
+    shop.seed()
+    slow = shop.harness("status", "--json").json
+    fast = subprocess.run(
+        [sys.executable, "-m", "agent_harness.cli.main", "status", "--json"],
+        cwd=shop.root,
+        capture_output=True,
+        check=True,
+    )
+    assert json.loads(fast.stdout) == slow
+    assert len(shop.harness("status", "--json", "--tail", "2").json["log"]) == 2
+    assert shop.harness("status").out.splitlines()[0].startswith("Tasks: 1 completed, 1 failed")
+
+
+# ---- asking --------------------------------------------------------------------------------------------------------
+
+
+def ask(shop: Shop, *words: str) -> "pexpect.spawn[str]":
+    command = [sys.executable, "-m", "agent_harness.cli.main", *words]
+    return pexpect.spawn(command[0], command[1:], cwd=str(shop.root), encoding="utf-8", timeout=60)
+
+
+def test_on_a_terminal_add_asks_for_what_was_not_given(shop: Shop) -> None:
+    with ask(shop, "add", "New") as terminal:
+        for question, answer in (
+            ("Priority", "P7"),
+            ("Priority", "P0"),
+            ("Depends on", "task-001"),
+            ("Command that proves it", "pytest -q"),
+            ("Seconds", ""),
+        ):
+            terminal.expect(question)
+            terminal.sendline(answer)
+        terminal.expect("Added task-003")
+        terminal.expect(pexpect.EOF)
+    found = shop.raw["tasks"][2]
+    assert (found["priority"], found["depends_on"]) == ("P0", ["task-001"])
+    assert found["validation"] == {"command": "pytest -q", "timeout_seconds": 300}
+
+
+@pytest.mark.parametrize("words", [("--validate", "true"), ("--json",)])
+def test_on_a_terminal_nothing_is_asked_when_something_was_given(shop: Shop, words: tuple[str, ...]) -> None:
+    with ask(shop, "add", "New", *words) as terminal:
+        terminal.expect(pexpect.EOF)
+    assert "Priority" not in (terminal.before or "")
+    assert len(shop.raw["tasks"]) == 3
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x04"])
+def test_whoever_stops_answering_adds_nothing(shop: Shop, key: str) -> None:
+    before = shop.files()
+    terminal = ask(shop, "add", "New")
+    terminal.expect("Priority")
+    terminal.send(key)
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+    assert (terminal.exitstatus, shop.files()) == (130, before)
+
+
+def test_without_a_terminal_nothing_is_asked(shop: Shop) -> None:
+    words = [sys.executable, "-m", "agent_harness.cli.main", "add", "New"]
+    done = subprocess.run(words, cwd=shop.root, capture_output=True, text=True, check=True, input="P0\n")
+    assert "Priority" not in done.stdout
+    assert shop.raw["tasks"][2]["priority"] == "P1"

@@ -1,0 +1,319 @@
+"""``harness run`` on a task list: real agents, real git, and every way in which a run ends."""
+
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from agent_harness.protocols.tasklist import prompting
+from agent_harness.protocols.tasklist.records import Task
+
+from .desk import Desk, Shop, task
+
+WORKS = 'echo "$HARNESS_TASK_ID" >> work.txt'
+PROOF = {"command": "grep -q $TASK work.txt"}
+
+
+def job(name: str, command: str | None = "grep -q . work.txt", **members: Any) -> dict[str, Any]:
+    return task(name, validation={"command": command, "timeout_seconds": 60}, **members)
+
+
+def shop(path: Path, *tasks: Any, **words: Any) -> Shop:
+    return Shop(path / "list", *tasks, git=True, **{"session_count": 0, **words})
+
+
+def until(found: Callable[[], object]) -> None:
+    for _ in range(3000):
+        if found():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it never happened")
+
+
+def rescues(found: Shop) -> list[str]:
+    return found.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/rescue").split()
+
+
+# ---- done ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_list_is_worked_down_and_each_task_is_proven_and_committed(tmp_path: Path) -> None:
+    work = shop(tmp_path, job("task-2", depends_on=["task-1"]), job("task-1", hints=["look there"]))
+    work.repo.write("mine.txt", "not yet committed\n")
+    ran = work.harness(
+        "run", "--agent", work.agent(f"{WORKS}\nharness task checkpoint $HARNESS_TASK_ID 1/1 'all of it'")
+    )
+    assert ran.code == 0, ran
+    assert work.statuses() == ["completed", "completed"]
+    subjects = work.repo.git("log", "--format=%s").splitlines()
+    assert subjects == ["[task-2] Title of task-2", "[task-1] Title of task-1", "First"]
+    assert work.repo.status() == ["?? mine.txt"]
+    commits = work.repo.git("log", "--format=%h", "--abbrev=7").split()
+    base, numbers = commits[2], "tasks_total=2 completed=2 failed=0 pending=0 blocked=0 attempts_total=2 checkpoints=2"
+    assert [re.sub(r"pid=\d+", "pid=N", line) for line in work.log()] == [
+        "[SESSION-1] LOCK acquired (pid=N)",
+        f"[SESSION-1] Starting [task-1] Title of task-1 (base={base})",
+        '[SESSION-1] CHECKPOINT [task-1] step=1/1 "all of it"',
+        f"[SESSION-1] Completed [task-1] (commit {commits[1]})",
+        f"[SESSION-1] Starting [task-2] Title of task-2 (base={commits[1]})",
+        '[SESSION-1] CHECKPOINT [task-2] step=1/1 "all of it"',
+        f"[SESSION-1] Completed [task-2] (commit {commits[0]})",
+        f"[SESSION-1] STATS {numbers}",
+        "[SESSION-1] LOCK released",
+    ]
+    assert (work.raw["session"], work.store.active()) == (None, False)
+    prompt = work.prompt("task-1")
+    for said in ("# Task task-1: Title of task-1", "Attempt 1 of 3", "grep -q . work.txt", "look there"):
+        assert said in prompt
+    assert "Completed [task-1]" in work.prompt("task-2")
+    assert "Every task is completed." in ran.out
+    again = work.harness("run", "--agent", "command:false")
+    assert again.code == 0, again
+
+
+def test_a_failed_proof_goes_back_to_the_agent(tmp_path: Path) -> None:
+    work = shop(tmp_path, job("a", "cat work.txt; grep -q fixed work.txt"))
+    agent = work.agent('if [ "$HARNESS_ROUND" = 1 ]; then echo fixed >> work.txt; else echo half done > work.txt; fi')
+    ran = work.harness("run", "--json", "--agent", agent)
+    assert (ran.code, work.statuses(), work.task("a").attempts) == (0, ["completed"], 1), ran
+    assert ran.json["attempts"][0]["result"] == "completed"
+    assert "half done" in work.prompt("a", 1)
+    assert "sent back" in ran.err
+
+
+def test_a_task_that_is_never_proven_fails_for_good_and_leaves_its_work_in_rescues(tmp_path: Path) -> None:
+    work = shop(
+        tmp_path,
+        job("a", "echo wrong; exit 4", max_attempts=2, on_failure={"cleanup": "echo cleaned >> ../cleaned"}),
+        job("b", depends_on=["a"]),
+    )
+    ran = work.harness("run", "--agent", work.agent(WORKS))
+    assert (ran.code, work.statuses(), work.task("a").attempts) == (1, ["failed", "failed"], 2), ran
+    assert work.task("a").error_log == ["[TEST_FAIL] the validation of a says no: FAIL (exit 4)"] * 2
+    assert work.task("b").error_log == ["[DEPENDENCY] Blocked by failed a"]
+    assert len(rescues(work)) == 2
+    assert work.repo.git("show", f"{rescues(work)[0]}:work.txt").splitlines() == ["a"] * 3
+    assert (work.repo.status(), work.repo.head) == ([], work.repo.git("rev-parse", "HEAD"))
+    assert (work.root.parent / "cleaned").read_text() == "cleaned\ncleaned\n"
+    base = work.repo.head[:7]
+    rolled = [line for line in work.log() if "ROLLBACK [a] git reset" in line]
+    assert [line.partition(" (rescue=")[0] for line in rolled] == [
+        f"[SESSION-1] ROLLBACK [a] git reset --hard {base}"
+    ] * 2
+    assert "Earlier attempts failed" in work.prompt("a")
+    assert f"git show {rescues(work)[0]}" in work.prompt("a")
+
+
+def test_an_agent_that_does_nothing_fails_without_a_proof_being_run(tmp_path: Path) -> None:
+    work = shop(tmp_path, job("a", "touch ../ran", max_attempts=1))
+    ran = work.harness("run", "--agent", work.agent("exit 5"))
+    assert (ran.code, work.statuses()) == (1, ["failed"])
+    assert "[TASK_EXEC]" in work.task("a").error_log[0]
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("verb", "status", "code"),
+    [
+        ("complete $HARNESS_TASK_ID", "completed", 0),
+        ("fail $HARNESS_TASK_ID --category TASK_EXEC 'no way'", "failed", 1),
+    ],
+)
+def test_an_agent_closes_its_task_by_the_verbs(tmp_path: Path, verb: str, status: str, code: int) -> None:
+    work = shop(tmp_path, job("a", max_attempts=1))
+    ran = work.harness("run", "--json", "--agent", work.agent(f"{WORKS}\nharness task {verb} > ../answer.json"))
+    assert (ran.code, work.statuses(), work.task("a").attempts) == (code, [status], 1), ran
+    assert json.loads((tmp_path / "answer.json").read_text())["ok"]
+    assert [each["result"] for each in ran.json["attempts"]] == [status]
+    assert len(rescues(work)) == (status == "failed")
+
+
+# ---- limits --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "done", "code"),
+    [(["--once"], 1, 0), (["--max-tasks", "2"], 2, 0), (["--max-cost", "0.5"], 1, 9)],
+)
+def test_a_run_has_limits(tmp_path: Path, words: list[str], done: int, code: int) -> None:
+    usage = json.dumps({"type": "usage", "input_tokens": 10, "output_tokens": 5, "cost_usd": 0.75})
+    work = shop(tmp_path, job("a"), job("b"), job("c"))
+    ran = work.harness("run", "--json", *words, "--agent", work.agent(f"{WORKS}\necho '{usage}'"))
+    assert (ran.code, work.statuses().count("completed")) == (code, done), ran
+    assert ran.json["next"] == "harness run"
+    assert work.raw["session"] is None
+    assert work.store.active()
+
+
+def test_a_session_has_a_limit_of_its_own(tmp_path: Path) -> None:
+    work = shop(tmp_path, job("a"), job("b"), session_config={"max_tasks_per_session": 1, "max_sessions": 3})
+    agent = work.agent(WORKS)
+    for expected in (["completed", "pending"], ["completed", "completed"]):
+        ran = work.harness("run", "--agent", agent)
+        assert (ran.code, work.statuses()) == (9, expected), ran
+    ran = work.harness("run", "--agent", agent)
+    assert ran.code == 9
+    assert "max_sessions" in ran.err
+
+
+def test_a_rate_limited_agent_costs_the_task_no_attempt(tmp_path: Path) -> None:
+    work = shop(tmp_path, job("a"))
+    ran = work.harness("run", "--agent", work.agent(f"{WORKS}\necho 'Error: 429 Too Many Requests' >&2; exit 1"))
+    assert (ran.code, work.statuses(), work.task("a").attempts) == (9, ["pending"], 0), ran
+    assert "rate limited" in ran.out
+    assert len(rescues(work)) == 1
+    assert work.repo.status() == []
+
+
+# ---- refusals ------------------------------------------------------------------------------------------------------
+
+
+def test_a_task_without_a_proof_halts_the_list_until_a_person_resumes(tmp_path: Path) -> None:
+    work = shop(tmp_path, job("a", None), job("b"))
+    agent = work.agent(WORKS)
+    ran = work.harness("run", "--agent", agent)
+    assert ran.code == 3, ran
+    assert work.raw["halt"]["category"] == "CONFIG"
+    assert work.statuses() == ["pending", "pending"]
+    assert "[SESSION-1] ERROR [a] [CONFIG] Missing validation.command" in work.log()
+    again = work.harness("run", "--agent", agent)
+    assert (again.code, work.raw["session_count"]) == (3, 1), again
+    assert "harness resume" in again.err
+    assert work.harness("resume").code == 0
+    assert work.harness("task", "set", "a", "validation.command=true").code == 0
+    assert work.harness("run", "--agent", agent).code == 0
+
+
+@pytest.mark.parametrize(
+    ("members", "code", "said"),
+    [
+        ({"tasks": []}, 0, "Every task is completed"),
+        ({"tasks": [job("a", depends_on=["gone"])]}, 7, "a depends on gone"),
+        ({"tasks": [job("a", status="failed", attempts=3)]}, 1, "1 failed for good"),
+        ({"halt": {"category": "CONFIG", "message": "mend it"}}, 3, "mend it"),
+        ({"version": 3}, 3, "version 3"),
+        ({"tasks": 5}, 6, "corrupted and unrecoverable"),
+    ],
+)
+def test_no_agent_is_started_for_nothing(tmp_path: Path, members: dict[str, Any], code: int, said: str) -> None:
+    work = shop(tmp_path, job("a"), **members)
+    ran = work.harness("run", "--agent", work.agent("touch ../started"))
+    assert (ran.code, said in ran.out + ran.err) == (code, True), ran
+    assert not (tmp_path / "started").exists()
+
+
+def test_a_paused_list_rests(tmp_path: Path) -> None:
+    work = shop(tmp_path, job("a"))
+    assert work.harness("pause", "for lunch").code == 0
+    before = work.files()
+    ran = work.harness("run", "--agent", work.agent(WORKS))
+    assert (ran.code, work.files()) == (5, before), ran
+
+
+def test_a_dry_run_names_the_next_task_and_changes_nothing(tmp_path: Path) -> None:
+    work = shop(tmp_path, job("b"), job("a"))
+    before = work.files()
+    ran = work.harness("run", "--dry-run")
+    assert (ran.code, "a: Title of a" in ran.out, work.files()) == (0, True, before)
+
+
+@pytest.mark.parametrize("spec", ["command:", "nothing-of-that-name", "command:/no/such/program-here"])
+def test_an_agent_that_cannot_be_started_changes_no_task(tmp_path: Path, spec: str) -> None:
+    work = shop(tmp_path, job("a"))
+    ran = work.harness("run", "--agent", spec)
+    assert ran.code in (2, 4), ran
+    assert (work.statuses(), work.task("a").attempts) == (["pending"], 0)
+
+
+# ---- interrupted ---------------------------------------------------------------------------------------------------
+
+SLOW = f"{WORKS}\necho $$ > ../begun; exec sleep 300"
+
+
+def begun(folder: Path) -> int:
+    """The process of the slow agent, once it is at work."""
+    until(lambda: (folder / "begun").exists() and (folder / "begun").read_text().endswith("\n"))
+    return int((folder / "begun").read_text())
+
+
+def test_ctrl_c_gives_the_task_back_with_its_work_in_a_rescue(tmp_path: Path) -> None:
+    work = shop(tmp_path, job("a"))
+    head = work.repo.head
+    with work.start("run", "--agent", work.agent(SLOW)) as run:
+        agent = begun(tmp_path)
+        run.send_signal(signal.SIGINT)
+        out, _ = run.communicate(timeout=60)
+    assert (run.returncode, psutil.pid_exists(agent)) == (130, False), out
+    assert "Traceback" not in out
+    found = work.task("a")
+    assert (found.status, found.attempts, found.claimed_by) == ("pending", 0, None)
+    assert (work.repo.status(), work.repo.head) == ([], head)
+    assert work.repo.git("show", f"{rescues(work)[0]}:work.txt") == "a"
+    assert (work.raw["session"], work.log()[-1]) == (None, "[SESSION-1] LOCK released")
+
+
+def test_a_second_run_is_kept_out_and_after_a_kill_the_next_one_recovers(tmp_path: Path) -> None:
+    work = shop(tmp_path, job("a"), job("b", "grep -q b work.txt"))
+    with work.start("run", "--agent", work.agent(SLOW)) as run:
+        agent = begun(tmp_path)
+        before = work.text
+        second = work.harness("run", "--agent", work.agent("exit 1", name="second.sh"))
+        assert (second.code, work.text) == (5, before), second
+        assert "another harness session is active" in second.err
+        assert work.harness("task", "claim", "--session", "other").code == 5
+        os.kill(run.pid, signal.SIGKILL)
+    until(lambda: not psutil.pid_exists(agent))
+    assert work.statuses() == ["in_progress", "pending"]
+    ran = work.harness("run", "--json", "--agent", work.agent(WORKS, name="third.sh"))
+    assert ran.code == 0, ran
+    assert [(each["task_id"], each["action"]) for each in ran.json["recovered"]] == [("a", "completed")]
+    assert (work.statuses(), work.raw["session_count"]) == (["completed", "completed"], 2)
+    assert [each["attempts"] for each in work.raw["tasks"]] == [1, 1]
+    assert work.repo.git("log", "--format=%s").splitlines() == ["[b] Title of b", "[a] Title of a", "First"]
+
+
+def test_a_claim_that_is_taken_away_ends_the_attempt_without_touching_the_task(tmp_path: Path) -> None:
+    work = shop(tmp_path, job("a"))
+    theft = tmp_path / "theft.py"
+    theft.write_text(
+        "import json\n"
+        "state = json.load(open('harness-tasks.json'))\n"
+        "state['tasks'][0].update(claim_token='new', claimed_by='x')\n"
+        "json.dump(state, open('harness-tasks.json', 'w'))\n"
+    )
+    ran = work.harness("run", "--json", "--once", "--agent", work.agent(f"{WORKS}\npython3 {theft}"))
+    assert [each["result"] for each in ran.json["attempts"]] == ["lost"], ran
+    assert (ran.code, work.task("a").status, work.task("a").claimed_by) == (1, "in_progress", "x")
+    assert (work.root / "work.txt").exists()
+
+
+# ---- what the agent is told ----------------------------------------------------------------------------------------
+
+
+def test_the_prompt_tells_what_the_protocol_does_not_know() -> None:
+    found = Task(job("a", hints={"file": "x.py"}, claim_token="secret", error_log=["[A] 1"] * 9))
+    text = prompting.first(found, log=["Starting [a] x"], rescues=["r1", "r2", "r3", "r4"])
+    assert '"file": "x.py"' in text
+    assert "secret" not in text
+    assert text.count("[A] 1") == 5
+    assert "r1" not in text and "git show r4" in text
+    assert "harness task fail a --category" in text
+    assert "{id}" not in text + prompting.fix(found, "FAIL (exit 1)", [])
+
+
+def test_a_further_prompt_ends_with_the_end_of_the_output() -> None:
+    text = prompting.fix(Task(job("a")), "FAIL (exit 1)", ["x" * 9000, "the last line"])
+    assert "the last line" in text
+    assert len(text) < 8000
+
+
+def test_braces_in_an_id_do_no_harm(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "list", job("{0}{id}"))
+    assert "harness task fail {0}{id} " in prompting.first(desk.task("{0}{id}"), log=[], rescues=[])

@@ -1,0 +1,76 @@
+"""``harness drive``: a client is started again until the list is done, or nothing moves."""
+
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from .desk import Shop, task
+
+WORK = (
+    f'harness() {{ "{sys.executable}" -m agent_harness.cli.main "$@"; }}; '
+    'echo start >> starts; set -- $(harness task claim --text | sed -n "s/^task_id: //p"); harness task complete "$1"'
+)
+
+
+def drive(shop: Shop, client: str, *words: str) -> Any:
+    return shop.harness("drive", "--json", *words, "--", "sh", "-c", client, HARNESS_TIME_SCALE="0.001")
+
+
+def starts(shop: Shop) -> int:
+    found = shop.root / "starts"
+    return len(found.read_text().split()) if found.exists() else 0
+
+
+def test_it_goes_on_until_the_list_is_done(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "list", task("a"), task("b"))
+    ran = drive(shop, WORK)
+    assert (ran.code, shop.statuses(), starts(shop)) == (0, ["completed"] * 2, 2), ran
+    assert drive(shop, "touch never").json["starts"] == 0
+    assert not (shop.root / "never").exists()
+
+
+@pytest.mark.parametrize(
+    ("members", "client", "words", "code", "count", "said"),
+    [
+        ({}, "echo x >> starts; exit 7", (), 1, 3, "moved nothing"),
+        ({}, "echo x >> starts; exit 130", (), 130, 1, "Interrupted"),
+        ({}, "echo x >> starts", ("--times", "2"), 9, 2, "2 times"),
+        ({"halt": {"category": "CONFIG", "message": "mend it"}}, "echo x >> starts", (), 3, 0, "mend it"),
+        ({"session_config": {"max_sessions": 1}}, "echo x >> starts", (), 9, 0, "max_sessions"),
+        ({"tasks": [task("a", status="failed", attempts=3)]}, "echo x >> starts", (), 1, 0, "failed for good"),
+        ({}, "echo x >> starts; touch .harness-pause", (), 5, 1, "paused"),
+    ],
+)
+def test_it_stops(
+    tmp_path: Path, members: dict[str, Any], client: str, words: tuple[str, ...], code: int, count: int, said: str
+) -> None:
+    shop = Shop(tmp_path / "list", task("a"), **members)
+    ran = drive(shop, client, *words)
+    assert (ran.code, starts(shop)) == (code, count), ran
+    assert said in ran.json["message"]
+
+
+def test_a_client_that_cannot_be_started_is_one_line(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "list", task("a"))
+    ran = shop.harness("drive", "--", "no-such-client-here")
+    assert (ran.code, "cannot be started" in ran.err) == (4, True)
+
+
+def test_ctrl_c_is_the_clients_to_answer(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "list", task("a"))
+    client = "trap 'echo mine > trapped; exit 130' INT; echo x > starts; sleep 300 & wait"
+    with shop.start("drive", "--", "sh", "-c", client) as run:
+        while not starts(shop):
+            time.sleep(0.01)
+        run.send_signal(signal.SIGINT)  # to the harness alone, as a careless script would send it
+        time.sleep(0.2)
+        assert run.poll() is None
+        for child in psutil.Process(run.pid).children():
+            child.send_signal(signal.SIGINT)
+        assert run.wait(timeout=60) == 130
+    assert (shop.root / "trapped").exists()
