@@ -7,11 +7,13 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agent_harness import errors
 from agent_harness.protocols.features import config, handoff, recovery
+from agent_harness.protocols.longtask import schemafiles
 from agent_harness.protocols.tasklist import recovery as task_recovery
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -76,6 +78,11 @@ def settings(key: str, part: Mapping[str, Any], defined: Mapping[str, Any]) -> I
 def configuration_schema() -> str:
     """docs/harness.schema.json: the JSON Schema of ``.harness.yaml``."""
     return json.dumps(config.json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def long_task_schema(name: str) -> str:
+    """src/agent_harness/schemas/NAME: the JSON Schema of one file of a long task."""
+    return json.dumps(schemafiles.documents()[name], indent=2, ensure_ascii=False) + "\n"
 
 
 def recovery_tables() -> str:
@@ -164,6 +171,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/decisions/index.md": decisions,
     "docs/exit-codes.md": exit_codes,
     "docs/recovery.md": recovery_tables,
+    **{f"src/agent_harness/schemas/{name}": partial(long_task_schema, name) for name in schemafiles.FILES},
 }
 
 

@@ -106,7 +106,7 @@ def test_an_unknown_command_is_a_usage_error(tmp_path: Path) -> None:
 def test_lth_answers_its_version_and_refuses_what_it_does_not_have(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "agent_harness.cli.lth"]
     assert subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout.startswith("lth ")
-    assert subprocess.run([*command, "run"], capture_output=True, text=True, check=False).returncode == 2
+    assert subprocess.run([*command, "bogus"], capture_output=True, text=True, check=False).returncode == 1
 
 
 def test_a_claim_that_nobody_has_judged_is_not_shown_as_proven(project: Path) -> None:
