@@ -6,11 +6,15 @@ A failure is a recorded value, not an exception. Sources: ``tasklist.md`` 12.1, 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-__all__ = ["CATEGORIES", "Category", "category", "classify"]
+__all__ = ["CATEGORIES", "Category", "Row", "category", "classify", "first_match", "rows"]
+
+Row = tuple[str, tuple[str, ...]]
+"""A name, and the patterns by which a text gives it away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,30 +50,38 @@ CATEGORIES: tuple[Category, ...] = (
 # A status code counts only where one is expected: "line 401" and "429 tests passed" say nothing.
 _STATUS = r"\b(?:https?|status|code|error|response)(?:[ _-]?(?:status|code|error)){0,2}[\"']?[ /:=(]{1,3}(?:1\.1 |2 )?"
 
-PATTERNS: tuple[tuple[str, tuple[str, ...]], ...] = (
+OVERLOADED: tuple[str, ...] = (
+    rf"{_STATUS}529\b",
+    r"\boverloaded[ _]?error\b",
+    r"\b(?:model|server|api)(?: is)?(?: currently)? overloaded\b",
+)
+"""Phrases of a provider that cannot serve anybody for now."""
+
+REFUSED: tuple[str, ...] = (
+    rf"{_STATUS}429\b",
+    r"\btoo many requests\b",
+    r"\brate[ _-]?limit[ _-]?(?:has been |was )?(?:exceeded|error|reached|hit)\b",
+    r"\b(?:usage|session|weekly|daily)[ _]limit(?:[ _]has been)?[ _](?:reached|exceeded|hit)\b",
+    r"\bhit your (?:usage|session|weekly|daily|rate) limit\b",
+    r"\binsufficient_quota\b",
+    r"\bquota (?:exceeded|exhausted)\b",
+    r"\bexceeded your (?:current )?quota\b",
+)
+"""Phrases of a provider that refuses this user for now; nothing else says them."""
+
+NOT_FOUND: tuple[str, ...] = (
+    r"\bcommand not found\b",
+    r"\bNo module named\b",
+    r"\bModuleNotFoundError\b",
+    r"\bcannot find module\b",
+    r"\bmodule not found\b",
+)
+"""Phrases of a machine on which a program or a module is missing."""
+
+PATTERNS: tuple[Row, ...] = (
     ("DISK_FULL", (r"\bno space left on device\b", r"\bENOSPC\b", r"\bdisk quota exceeded\b")),
-    (
-        "OVERLOADED",
-        (
-            rf"{_STATUS}529\b",
-            r"\boverloaded[ _]?error\b",
-            r"\b(?:model|server|api)(?: is)?(?: currently)? overloaded\b",
-        ),
-    ),
-    (
-        "RATE_LIMIT",
-        (
-            rf"{_STATUS}429\b",
-            r"\btoo many requests\b",
-            r"\brate[ _-]?limit[ _-]?(?:exceeded|error|reached|hit)\b",
-            r"\busage[ _]limit(?:[ _]has been)?[ _]reached\b",
-            r"\bhit your (?:usage|session|weekly|daily|rate) limit\b",
-            r"\binsufficient_quota\b",
-            r"\bquota exceeded\b",
-            r"\bexceeded your (?:current )?quota\b",
-            r"\bretry-after[\"']?[:=] ?\"?\w",
-        ),
-    ),
+    ("OVERLOADED", OVERLOADED),
+    ("RATE_LIMIT", (*REFUSED, r"\bretry-after[\"']?[:=] ?\"?\w")),
     (
         "CONTEXT_LIMIT",
         (
@@ -110,7 +122,7 @@ PATTERNS: tuple[tuple[str, tuple[str, ...]], ...] = (
             r"\bunauthorized\b",
             r"\bforbidden\b",
             r"\bpermission denied\b",
-            r"\bauthentication[ _](?:has )?(?:failed|required|error|invalid|expired)\b",
+            r"\bauthentication[ _]?(?:has )?(?:failed|required|error|invalid|expired)\b",
             r"\bauth(?:orization)? error\b",
             r"\b(?:invalid|missing|incorrect|expired)[ _](?:x-)?api[ _-]?keys?\b",
             r"\bapi[ _-]?keys? (?:is |was |has )?(?:invalid|missing|incorrect|expired)\b",
@@ -152,11 +164,7 @@ PATTERNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "ENV_SETUP",
         (
-            r"\bcommand not found\b",
-            r"\bNo module named\b",
-            r"\bModuleNotFoundError\b",
-            r"\bcannot find module\b",
-            r"\bmodule not found\b",
+            *NOT_FOUND,
             r"\baddress already in use\b",
             r"\bEADDRINUSE\b",
             r"\bcannot connect to the docker daemon\b",
@@ -185,9 +193,21 @@ def category(name: str) -> Category:
 
 def classify(text: str, *, otherwise: str = "UNKNOWN") -> Category:
     """The category that the last 64 KiB of a text give away, else the one named."""
-    end = text[-_LONGEST:]
-    found = (name for name, pattern in _compiled() if pattern.search(end))
-    return category(next(found, otherwise))
+    found = first_match(text[-_LONGEST:], PATTERNS)
+    return category(found[0] if found else otherwise)
+
+
+def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
+    """The name of the first row that has a match anywhere in the text, and where that is; ``None`` when none has."""
+    for name, pattern in _compiled(table):
+        if found := pattern.search(text):
+            return name, found.start()
+    return None
+
+
+def rows(names: Mapping[str, str]) -> tuple[Row, ...]:
+    """The rows of these categories, in the order of the table, each under the name that is given for it."""
+    return tuple((names[name], patterns) for name, patterns in PATTERNS if name in names)
 
 
 @cache
@@ -196,6 +216,6 @@ def _by_name() -> dict[str, Category]:
 
 
 @cache
-def _compiled() -> tuple[tuple[str, re.Pattern[str]], ...]:
+def _compiled(table: tuple[Row, ...]) -> tuple[tuple[str, re.Pattern[str]], ...]:
     flags = re.IGNORECASE | re.DOTALL | re.MULTILINE
-    return tuple((name, re.compile("|".join(patterns), flags)) for name, patterns in PATTERNS)
+    return tuple((name, re.compile("|".join(patterns), flags)) for name, patterns in table)

@@ -53,20 +53,25 @@ def run(
     log: Path | None = None,
     log_limit_bytes: int = 8_000_000,
     on_output: Callable[[bytes], object] | None = None,
+    on_errors: Callable[[bytes], object] | None = None,
     stop: Callable[[], bool] | None = None,
+    grace_seconds: float = GRACE_SECONDS,
+    run_id: str | None = None,
 ) -> Completed:
     """Runs a command to its end (a text is a command of ``sh``) and returns when nothing of it is left.
 
     It is over when the command itself exits; what it left in the background has a tenth of a second to end by itself
     and is then ended. Standard input is ``input`` or empty. ``on_output`` is given the output as it comes, ``log``
-    holds it within its limit. ``stop`` is asked ten times a second. Raises ``ToolMissing`` and ``Refused`` when the
-    command cannot be started; whatever ``on_output`` or ``stop`` raise, and Ctrl-C, ends the command and passes on.
+    holds it within its limit; with ``on_errors`` standard error goes there and is no part of the output. ``stop`` is
+    asked ten times a second. ``grace_seconds`` lie between TERM and KILL. ``run_id`` as for ``start``. Raises
+    ``ToolMissing`` and ``Refused`` when the command cannot be started; whatever ``on_output`` or ``stop`` raise, and
+    Ctrl-C, ends the command and passes on.
     """
     began = time.monotonic()
     deadline = _FOREVER if timeout_seconds is None else began + timeout_seconds
     tail = Tail(keep_bytes)
-    run_id = new_run_id()
-    order = write_order(command, cwd=cwd, env=env, run_id=run_id)
+    tag = run_id or new_run_id()
+    order = write_order(command, cwd=cwd, env=env, run_id=tag)
     written = CappedLog(log, log_limit_bytes) if log is not None else None
     sinks = [sink for sink in (tail.add, written.write if written else None, on_output) if sink]
 
@@ -75,8 +80,8 @@ def run(
             sink(chunk)
 
     try:
-        with Leash(order, run_id, sink=take, given=input or b"") as leash:
-            why = _watch(leash, deadline, stop)
+        with Leash(order, tag, sink=take, error_sink=on_errors, given=input or b"") as leash:
+            why = _watch(leash, deadline, stop, grace_seconds)
     finally:
         if written:
             written.close()
@@ -92,7 +97,7 @@ def run(
     )
 
 
-def _watch(leash: Leash, deadline: float, stop: Callable[[], bool] | None) -> str:
+def _watch(leash: Leash, deadline: float, stop: Callable[[], bool] | None, grace_seconds: float) -> str:
     """Moves the pipes until all is over; why the command was ended: ``limit``, ``stop`` or empty."""
     why = ""
     look_again = _STOP_LOOK_SECONDS if stop else _FOREVER
@@ -100,7 +105,7 @@ def _watch(leash: Leash, deadline: float, stop: Callable[[], bool] | None) -> st
         if not why and not leash.exited:
             why = "limit" if time.monotonic() >= deadline else "stop" if stop and stop() else ""
             if why:
-                leash.stop(GRACE_SECONDS)
+                leash.stop(grace_seconds)
         look = _FOREVER if why or leash.exited else min(deadline - time.monotonic(), look_again)
         leash.pump(look)
     return why

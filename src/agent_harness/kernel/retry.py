@@ -1,18 +1,20 @@
 """How long to wait before the next try: longer each time, as long as the other side asks, never without end.
 
 All waits are in seconds and computed only; whoever waits uses ``clock.sleep``. Sources: ``features.md`` C28,
-``dependencies.md`` 2.6.
+``dependencies.md`` 2.6, ``longtask.md`` 11 (waits told in prose).
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import math
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LONGEST_SECONDS", "delays", "next_delay", "parse_retry_after"]
+__all__ = ["LONGEST_SECONDS", "Wait", "delays", "find_wait", "next_delay", "parse_retry_after", "seconds_asked"]
 
 LONGEST_SECONDS = 31 * 86_400.0
 """What another side asks for is never taken to be longer."""
@@ -66,3 +68,172 @@ def _until(text: str, now: datetime) -> float | None:
         return max((at - now).total_seconds(), 0.0)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
+
+
+# ---- waits told in prose, JSON and headers
+
+_UNITS = {"w": 604_800.0, "d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_UNIT = r"(?:w(?:eeks?)?|d(?:ays?)?|h(?:(?:ou)?rs?)?|ms|milliseconds?|m(?:in(?:ute)?s?)?|s(?:ec(?:ond)?s?)?)(?![a-z])"
+_NUMBER = r"(?:\d{1,3}(?:,\d{3}){1,9}(?![\d,])|\d+(?:\.\d{1,99})?)"
+_JOIN = r"(?:\s{0,4}(?:,|and\b)?\s{0,4})"
+_SPAN = rf"{_NUMBER}\s{{0,4}}{_UNIT}(?:{_JOIN}{_NUMBER}\s{{0,4}}{_UNIT}){{0,5}}"
+_UP_TO = r"(?:\d{1,9}\s?(?:-|\u2013|to)\s?)?"  # of "5-10 minutes" the longer wait
+_BARE = r"(?!\.?\w|\s?[-/\u2013]\s?\d)"
+_IS = r"[\"']?\s{0,4}[:=]?\s{0,4}[\"']?"
+_LAST_MOMENT = 253_402_300_799.0  # of the year 9999
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+
+_AFTER = r"(?:\bretry|(?<![-\w])resets?)[ _-]after"
+_STAMP = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d)\b)?"
+_HTTP_DATE = r"[a-z]{3}, \d\d? [a-z]{3} \d{4} \d\d:\d\d:\d\d (?:GMT|UTC|[+-]\d{4})"
+_DAY = r"(?P<month>[a-z]{3})[a-z]{0,6} (?P<day>\d{1,2})(?:st|nd|rd|th)?,?(?: (?P<year>\d{4}),?)?(?: at)? "
+_ZONE = r"[a-z]{1,20}(?:/[a-z_+-]{1,30}){0,2}"
+_OPENS = "try again|resets?|available"
+_ABOUT = "(?:about |around |approximately )?"
+_EACH = "seconds|secs?|ms|milliseconds|minutes|hours"
+_CLOCK = r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?(?::\d\d)?\s?(?P<half>[ap]\.?m\b)?(?!\w)"
+
+_WAITS: tuple[str, ...] = (
+    r"\bresets?_at[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<epoch>\d{9,})(?![-\w])",
+    r"\blimit reached\|(?P<epoch>\d{10})\b",
+    rf"{_AFTER}(?:[ _-]seconds)?{_IS}{_UP_TO}(?P<span>{_SPAN})",
+    rf"{_AFTER}{_IS}(?P<date>{_HTTP_DATE})",
+    rf"(?:{_AFTER}|\b(?:{_OPENS})(?: again)?[ _-](?:at|on|after)|\buntil|\bresets?){_IS}(?P<moment>{_STAMP})",
+    rf"\b(?:resets?_in|retry_in){_IS}{_UP_TO}(?P<span>{_SPAN})",
+    rf"(?:{_AFTER}|\b(?:resets?_in|retry_in))(?:[_-](?P<each>{_EACH}))?{_IS}(?P<number>{_NUMBER}){_BARE}",
+    rf"\b(?:{_OPENS}|retry|again)\b[^\n]{{0,60}}?\bin {_ABOUT}{_UP_TO}(?P<span>{_SPAN})",
+    rf"\b(?:{_OPENS}|retry)(?: again)? in (?P<number>{_NUMBER}){_BARE}",
+    rf"\bwait\b[^\n]{{0,30}}?{_UP_TO}(?P<span>{_SPAN})",
+    rf"\b(?:{_OPENS}|until)(?: again)?(?: at| on)?:? (?:at )?(?:{_DAY})?{_CLOCK}(?: ?\((?P<zone>{_ZONE})\))?",
+)
+"""How a provider says when to come back; in each place of a text the first row that matches there counts."""
+
+_HEADER_WAIT = rf"\bx-[a-z-]{{0,60}}reset-after(?:-seconds)?{_IS}(?P<number>{_NUMBER}){_BARE}"
+"""A header that states a window's length whether it is used up or not: heard when nothing else is said."""
+
+
+class Wait:
+    """A wait as it was told: a span in ``seconds`` or the ``moment`` of its end; ``vague`` without a unit or zone."""
+
+    __slots__ = ("moment", "seconds", "vague")
+
+    def __init__(self, *, seconds: float | None = None, moment: datetime | None = None, vague: bool = False) -> None:
+        self.seconds = seconds
+        self.moment = moment
+        self.vague = vague
+
+
+def seconds_asked(text: str, now: datetime) -> int | None:
+    """Whole seconds that a text asks to wait, rounded up, from 0 to 31 days; ``None`` when it does not say.
+
+    Where it says so several times, the last time counts.
+    """
+    found = find_wait(text, now)
+    if found is None:
+        return None
+    seconds = (found.moment - now).total_seconds() if found.moment else found.seconds or 0.0
+    return math.ceil(min(max(seconds, 0.0), LONGEST_SECONDS))
+
+
+def find_wait(text: str, now: datetime) -> Wait | None:
+    """The last wait that a text states, in prose, as a JSON member or as a header; ``None`` when it states none."""
+    for found in reversed(list(_patterns()[0].finditer(text))):
+        if wait := _wait(found, now):
+            return wait
+    header = _patterns()[1].search(text)
+    return Wait(seconds=_number(header["number"])) if header else None
+
+
+def _wait(found: re.Match[str], now: datetime) -> Wait | None:
+    told = {name.rpartition("_")[0]: value for name, value in found.groupdict().items() if value is not None}
+    if "epoch" in told:
+        return _at_epoch(told["epoch"])
+    if "span" in told:
+        return Wait(seconds=_span(told["span"]))
+    if "number" in told:
+        unit = told.get("each", "")
+        return Wait(seconds=_number(told["number"]) * _factor(unit or "s"), vague=not unit)
+    if "date" in told:
+        return _wait_of(parse_retry_after(told["date"].replace("UTC", "GMT"), now))
+    return _at_moment(told["moment"]) if "moment" in told else _at_clock(told, now)
+
+
+def _wait_of(seconds: float | None) -> Wait | None:
+    return None if seconds is None else Wait(seconds=seconds)
+
+
+def _at_epoch(text: str) -> Wait:
+    seconds = float(text) / (1000 if len(text) == 13 else 1)
+    return Wait(moment=datetime.fromtimestamp(min(seconds, _LAST_MOMENT), UTC))
+
+
+def _at_moment(text: str) -> Wait | None:
+    plain = re.sub(r" ?(?:Z|UTC|GMT)$", "+00:00", text.replace(",", "."), flags=re.IGNORECASE).replace(" +", "+")
+    try:
+        at = datetime.fromisoformat(plain)
+    except ValueError:
+        return None
+    return Wait(moment=at if at.tzinfo else at.replace(tzinfo=UTC), vague=at.tzinfo is None)
+
+
+def _at_clock(told: dict[str, str], now: datetime) -> Wait | None:
+    """The next time a clock shows this; local time, unless a zone is named."""
+    hour, half = int(told["hour"]), told.get("half", "")[:1].lower()
+    if not half and "minute" not in told:
+        return None
+    if half:
+        hour = hour % 12 + 12 * (half == "p") if 1 <= hour <= 12 else 99
+    zone = _zone(told.get("zone"))
+    here = now.astimezone(zone)
+    try:
+        at = here.replace(hour=hour, minute=int(told.get("minute", 0)), second=0, microsecond=0, tzinfo=zone)
+        if "month" in told:
+            at = at.replace(
+                year=int(told.get("year", here.year)),
+                month=_MONTHS.index(told["month"].lower()) + 1,
+                day=int(told["day"]),
+            )
+        at = at.astimezone(UTC)
+        if "month" not in told and at <= now:
+            at = (at.astimezone(zone).replace(tzinfo=zone) + timedelta(days=1)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return Wait(moment=at, vague=True)
+
+
+def _zone(name: str | None) -> tzinfo | None:
+    """A time zone by its name; ``None``, which means local time, when there is none of this name."""
+    if name is None:
+        return None
+    from zoneinfo import ZoneInfo
+
+    try:
+        return UTC if name.upper() in ("UTC", "GMT") else ZoneInfo(name)
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _span(text: str) -> float:
+    parts = re.findall(rf"({_NUMBER})\s{{0,4}}({_UNIT})", text, re.IGNORECASE)
+    return sum(_number(number) * _factor(unit) for number, unit in parts)
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def _factor(unit: str) -> float:
+    unit = unit.lower()
+    return _UNITS["ms" if unit.startswith(("ms", "milli")) else unit[0]]
+
+
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """The rows as one pattern, the names of their groups made different by a number; compiled on first use."""
+    if not _COMPILED:
+        numbered = (re.sub(r"\(\?P<([a-z]+)>", rf"(?P<\1_{n}>", row) for n, row in enumerate(_WAITS))
+        _COMPILED.append(re.compile("|".join(numbered), re.IGNORECASE))
+        _COMPILED.append(re.compile(_HEADER_WAIT, re.IGNORECASE))
+    return _COMPILED[0], _COMPILED[1]
+
+
+_COMPILED: list[re.Pattern[str]] = []

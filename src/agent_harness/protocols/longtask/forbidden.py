@@ -1,0 +1,89 @@
+"""Folders in which no worker and no verification may be started, however their path is written.
+
+Source: ``longtask.md`` 9.
+"""
+
+from __future__ import annotations
+
+import os
+
+from agent_harness.errors import HarnessError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterable
+    from typing import Any
+
+    Record = dict[str, Any]
+
+__all__ = ["ALWAYS", "ForbiddenFolder", "expanded", "matched", "patterns", "refuse"]
+
+ALWAYS: tuple[str, ...] = ("/", "~", "~/.ssh/**", "~/.openclaw/**", "~/.claude/**", "~/.codex/**")
+"""Forbidden for everybody. ``P/**`` is P and everything below it; another ``*`` stands for no ``/``."""
+
+
+class ForbiddenFolder(HarnessError):
+    """A worker was to be started in a folder that is forbidden; nothing was started."""
+
+    code = "forbidden_folder"
+
+
+def expanded(path: str, base: str) -> str:
+    """The absolute path: a leading ``~`` or ``~/`` is the home folder, the rest goes from ``base``."""
+    if path == "~" or path.startswith("~/"):
+        path = os.path.expanduser("~") + path[1:]
+    return os.path.normpath(os.path.join(base, path))
+
+
+def patterns(task: Record, worker_config: Record, given: object) -> list[str]:
+    """Every pattern that holds for one worker: ours, the worker's, the policy's, the constraints', the command line's.
+
+    ``given`` is the list of ``--forbidden-cwd-patterns``, split at commas.
+    """
+    policy, listed = task.get("workerPolicy"), task.get("constraints")
+    holders: list[object] = [worker_config, policy, *(listed if isinstance(listed, list) else [])]
+    found: list[str] = list(ALWAYS)
+    for holder in holders:
+        more = holder.get("forbiddenCwdPatterns") if isinstance(holder, dict) else None
+        found += [each for each in more if isinstance(each, str)] if isinstance(more, list) else []
+    found += given.split(",") if isinstance(given, str) else []
+    return [each.strip() for each in found if each.strip()]
+
+
+def matched(cwd: str, forbidden: Iterable[str], base: str) -> str | None:
+    """The first pattern that forbids a folder, as it is written; ``None`` when none does.
+
+    The path counts as it is written and as its links resolve, and so does each pattern.
+    """
+    places = {os.path.normpath(cwd), os.path.realpath(cwd)}
+    for pattern in forbidden:
+        forms = {expanded(pattern, base), _resolved(expanded(pattern, base))}
+        if any(_compiled(form).fullmatch(place) for form in forms for place in places):
+            return pattern
+    return None
+
+
+def refuse(worker: str, cwd: str, forbidden: Iterable[str], base: str) -> None:
+    """Raises ``ForbiddenFolder`` for a folder that a pattern forbids; the folder need not exist."""
+    if pattern := matched(cwd, forbidden, base):
+        raise ForbiddenFolder(f"Refusing to start {worker} in forbidden cwd {cwd} (matched {pattern}).")
+
+
+def _resolved(pattern: str) -> str:
+    """The pattern with the links in its fixed part resolved."""
+    fixed = pattern.split("*", 1)[0]
+    folder = fixed if fixed == pattern else os.path.dirname(fixed)
+    return os.path.normpath(os.path.realpath(folder) + pattern[len(folder) :])
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    import re
+
+    below = pattern.endswith("/**")
+    words = pattern[:-3] if below else pattern
+    text = "".join(_STARS.get(part, re.escape(part)) for part in re.split(r"(\*+)", words))
+    return re.compile(f"{text}(?:/.*)?" if below else text, re.DOTALL)
+
+
+_STARS = {"*": "[^/]*", "**": ".*"}
