@@ -147,11 +147,12 @@ def test_a_start_mends_what_is_damaged_and_what_was_left(desk: Desk) -> None:
 
 
 def test_a_start_removes_what_a_killed_writer_left_and_nothing_else(desk: Desk) -> None:
-    dead, alive = desk.root / "harness-tasks.json.tmp.99999999.ab", desk.root / "harness-tasks.json.tmp.1.ab"
-    dead.touch()
-    alive.touch()
+    names = ("tmp.99999999.ab", "bak.tmp.99999999.ab", "tmp.1.ab", "bak.tmp.1.ab")
+    left = [desk.root / f"harness-tasks.json.{name}" for name in names]
+    for each in left:
+        each.touch()
     sessions.start(desk.worker())
-    assert (dead.exists(), alive.exists()) == (False, True)
+    assert [each.exists() for each in left] == [False, False, True, True]
 
 
 def test_a_damaged_list_without_a_backup_cannot_be_started_and_the_log_says_so_once(desk: Desk) -> None:

@@ -35,7 +35,9 @@ def start(worker: Worker, *, take_over: bool = False) -> Record:
     from agent_harness.protocols.tasklist import confirming, damage, recover
 
     restored = damage.restore_if_needed(worker)
-    files.sweep(worker.layout.tasks)
+    with worker.store.lock():
+        files.sweep(worker.layout.tasks)
+        files.sweep(worker.layout.backup)
     begun = worker.store.change(lambda change: _begin(change, worker, take_over))
     if begun["used_up"]:
         log_stats(worker)

@@ -1,0 +1,190 @@
+"""Many workers at once, as processes: no task is held by two, none is lost, and every attempt is counted."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from agent_harness.protocols.tasklist import claims, outcomes, progress, sessions
+from agent_harness.protocols.tasklist.store import Change, TaskStore
+
+from .desk import Desk, task
+
+LABORER = Path(__file__).with_name("laborer.py")
+LONG_AGO = "2020-01-01T00:00:00Z"
+
+
+class Crew:
+    """Workers with names, each in a folder of its own, and what they are to do."""
+
+    def __init__(self, path: Path, *, tasks: int, workers: int, fail_every: int = 7) -> None:
+        chains = [[f"task-{number - 10:03d}"] if number % 9 == 0 and number > 10 else [] for number in range(tasks)]
+        made = [task(f"task-{n:03d}", depends_on=needs, max_attempts=1000) for n, needs in enumerate(chains)]
+        self.desk = Desk(path / "list", *made, mode="concurrent", session_config=CONFIG)
+        self.path = path
+        self.fail_every = fail_every
+        (path / "held").mkdir()
+        self.running = {f"w{number}": self.start(f"w{number}") for number in range(workers)}
+
+    def start(self, name: str) -> "subprocess.Popen[bytes]":
+        """A worker of that name."""
+        (self.path / name).mkdir(exist_ok=True)
+        words = [sys.executable, str(LABORER), self.desk.layout.root, str(self.path / name), str(self.fail_every)]
+        environment = {**os.environ, "HARNESS_WORKER_ID": name}
+        return subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def kill_some(self, kills: int, chance: random.Random) -> None:
+        """Kills workers at random moments; what they held is given up, or their successor of the same name has it."""
+        for _ in range(kills):
+            time.sleep(chance.random() * 0.2)
+            name = chance.choice([*self.running])
+            self.running[name].kill()
+            self.running[name].communicate()
+            if chance.random() < 0.5:
+                expire(self.desk, name)
+            self.running[name] = self.start(name)
+
+    def join(self, seconds: float) -> None:
+        """Waits until all of them say that nothing is left; each of them ended well."""
+        for name, each in self.running.items():
+            out, _ = each.communicate(timeout=seconds)
+            assert each.returncode == 0, f"{name}: {out.decode()}"
+
+    def check(self) -> None:
+        """Everything is done, once, and counted."""
+        found = self.desk.store.read().tasks
+        assert [each.status for each in found] == ["completed"] * len(found)
+        assert all(each.attempts == len(each.error_log) + 1 for each in found)
+        assert not any("claim_token" in each.raw for each in found)
+        sessions.start(self.desk.worker("mender"))  # sweeps up after the dead
+        assert [*self.desk.root.glob("*.tmp.*")] == []
+        lines = [progress.parse(line) for line in progress.tail(self.desk.layout, 1 << 20)]
+        assert all(lines)
+
+
+CONFIG = {"concurrency_mode": "concurrent", "max_tasks_per_session": 0}
+
+
+def expire(desk: Desk, name: str) -> None:
+    """As if the lease of a worker had ended long ago."""
+
+    def act(change: Change) -> None:
+        for each in change.state.tasks:
+            if each.claimed_by == name:
+                each.raw["lease_expires_at"] = LONG_AGO
+                change.touch()
+
+    TaskStore(desk.layout, lock_timeout_seconds=120).change(act)
+
+
+def kinds(crew: Crew) -> Counter[tuple[str, str | None]]:
+    """How often the log has each kind of line of each task."""
+    lines = [progress.parse(line) for line in progress.tail(crew.desk.layout, 1 << 20)]
+    return Counter((each.kind, each.task) for each in lines if each)
+
+
+def work(crew: Crew, seconds: float) -> None:
+    """Lets them work without a kill; then the log is exact too."""
+    crew.join(seconds)
+    revision = crew.desk.raw["revision"]
+    crew.check()
+    count = kinds(crew)
+    for each in crew.desk.store.read().tasks:
+        told = [count[kind, each.id] for kind in ("Starting", "Completed", "ERROR")]
+        assert told == [each.attempts, 1, each.attempts - 1]
+    assert [*crew.desk.root.glob("*.tmp.*")] == []
+    assert sum(each.attempts for each in crew.desk.store.read().tasks) > len(crew.desk.raw["tasks"])
+    assert revision == 2 * sum(each["attempts"] for each in crew.desk.raw["tasks"])
+
+
+def test_six_workers_share_forty_tasks(tmp_path: Path) -> None:
+    work(Crew(tmp_path, tasks=40, workers=6), 200)
+
+
+@pytest.mark.kill
+def test_workers_that_are_killed_lose_nothing(tmp_path: Path) -> None:
+    crew = Crew(tmp_path, tasks=40, workers=4)
+    time.sleep(0.3)  # they have begun
+    crew.kill_some(10, random.Random(4))
+    crew.join(200)
+    crew.check()
+
+
+@pytest.mark.slow
+def test_sixteen_workers_share_five_hundred_tasks(tmp_path: Path) -> None:
+    work(Crew(tmp_path, tasks=500, workers=16, fail_every=20), 280)
+
+
+@pytest.mark.slow
+@pytest.mark.kill
+def test_sixteen_workers_that_are_killed_at_random_moments_lose_nothing(tmp_path: Path) -> None:
+    seed = random.randrange(10**9)
+    print(f"random.Random({seed})")  # shown with a failure
+    crew = Crew(tmp_path, tasks=500, workers=16, fail_every=20)
+    crew.kill_some(60, random.Random(seed))
+    crew.join(280)
+    crew.check()
+
+
+# ---- suspended -------------------------------------------------------------------------------------------------------
+
+SLEEPER = """
+import sys
+from agent_harness.errors import HarnessError
+from agent_harness.protocols.tasklist.api import TaskList
+tasks = TaskList.open(sys.argv[1], cwd=sys.argv[2])
+tasks.worker.token = tasks.claim()["token"]
+print("claimed", flush=True)
+sys.stdin.readline()
+try:
+    tasks.complete("a")
+    print("completed", flush=True)
+except HarnessError as error:
+    print(type(error).__name__, flush=True)
+"""
+
+
+def suspend(process: "subprocess.Popen[str]") -> None:
+    """Stops a process, and waits until it stands."""
+    process.send_signal(signal.SIGSTOP)
+    while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("when", ["before", "while it proves"])
+def test_a_worker_that_wakes_after_its_lease_completes_nothing(tmp_path: Path, when: str) -> None:
+    command = "touch begun; while [ ! -e go ]; do sleep 0.02; done"
+    desk = Desk(tmp_path / "list", task("a", validation={"command": command, "timeout_seconds": 60}), mode="concurrent")
+    desk.now = None
+    for name in ("mine", "other"):
+        (tmp_path / name).mkdir()
+    words: Sequence[str] = [sys.executable, "-c", SLEEPER, desk.layout.root, str(tmp_path / "mine")]
+    environment = {**os.environ, "HARNESS_WORKER_ID": "sleeper"}
+    with subprocess.Popen(words, env=environment, stdin=-1, stdout=-1, text=True) as sleeper:
+        assert sleeper.stdin and sleeper.stdout
+        assert sleeper.stdout.readline() == "claimed\n"
+        if when != "before":
+            sleeper.stdin.write("\n")
+            sleeper.stdin.flush()
+            while not [*tmp_path.rglob("begun")]:
+                time.sleep(0.01)
+        suspend(sleeper)
+        expire(desk, "sleeper")
+        other = desk.worker("other", cwd=str(tmp_path / "other"))
+        other.token = claims.claim(other)["token"]
+        for folder in (tmp_path / "mine", tmp_path / "other", desk.root):
+            (folder / "go").touch()
+        sleeper.send_signal(signal.SIGCONT)
+        out, _ = sleeper.communicate("\n" if when == "before" else None, timeout=60)
+    assert out == "LeaseLost\n"
+    found = desk.task("a")
+    assert (found.status, found.claimed_by, found.claim_token) == ("in_progress", "other", other.token)
+    assert outcomes.complete(other, "a")["attempts"] == 2
