@@ -164,11 +164,11 @@ class Shop(Desk):
             os.environ.update(before)
         return Ran(code, out.getvalue(), err.getvalue())
 
-    def start(self, *words: str, **environment: str) -> "subprocess.Popen[str]":
+    def start(self, *words: str, cwd: Path | None = None, **environment: str) -> "subprocess.Popen[str]":
         """Starts a command in a process of its own."""
         return subprocess.Popen(
             [sys.executable, "-m", "agent_harness.cli.main", *words],
-            cwd=self.root,
+            cwd=cwd or self.root,
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -11,7 +11,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from .desk import NOON, Desk, Shop, task
+from .desk import NOON, SEED, Desk, Shop, task
 from .test_claims import claimed
 from .test_session_lease import LIVE
 
@@ -64,6 +64,38 @@ def test_the_loop_of_an_agent(shop: Shop) -> None:
     assert verb(shop, "task", "stats", **me)["stats"]["attempts_total"] == 2
     end = verb(shop, "session", "end", **me)
     assert (end["work_left"], end["next"]) == (True, "harness session start")
+
+
+def test_the_log_of_the_document_is_made_line_by_line(tmp_path: Path) -> None:
+    """What the verbs write for the same work differs in times, hashes, places and processes, and in nothing else."""
+    shop = Shop(tmp_path / "list", git=True)
+    for each in ("harness-tasks.json", "harness-progress.txt"):
+        (shop.root / each).unlink(missing_ok=True)
+    verb(shop, "init", ".", "--json")
+    (shop.root / "harness-init.sh").write_text("true\n")
+    words = ("--validate", "true", "--json")
+    verb(shop, "add", "Implement user authentication", "--priority", "P0", *words)
+    verb(shop, "add", "Add rate limiting", *words)
+    for number in range(3):
+        verb(shop, "add", f"Add more {number}", *words)
+    verb(shop, "session", "start")
+    verb(shop, "task", "claim")
+    shop.repo.write("auth.py", "auth\n")
+    verb(shop, "task", "checkpoint", "task-001", "2/4", "auth routes created, tests pending")
+    verb(shop, "task", "complete", "task-001")
+    verb(shop, "task", "claim")
+    shop.repo.write("auth.py", "broken\n")
+    verb(shop, "task", "fail", "task-002", "--category", "TASK_EXEC", "Redis connection refused")
+    verb(shop, "task", "stats")
+    made = {shape(line) for line in (shop.root / "harness-progress.txt").read_text().splitlines()}
+    assert {shape(line) for line in (SEED / "harness-progress.txt").read_text().splitlines()} == made
+
+
+def shape(line: str) -> str:
+    """A line without what differs from one run to the next, and without what a rollback adds about its rescue."""
+    line = re.sub(r"^\[\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\] \[SESSION-\d\]", "", line)
+    line = re.sub(r"\b[0-9a-f]{7}\b", "HASH", line).partition(" (rescue=")[0]
+    return re.sub(r"pid=\d+", "pid=N", re.sub(r"project /.*", "project /", line))
 
 
 @pytest.mark.parametrize(

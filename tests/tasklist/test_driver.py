@@ -163,6 +163,14 @@ def test_a_session_has_a_limit_of_its_own(tmp_path: Path) -> None:
     assert "max_sessions" in ran.err
 
 
+def test_an_agent_that_takes_too_long_is_ended_and_its_work_is_judged(tmp_path: Path) -> None:
+    work = shop(tmp_path, job("a"), job("b", "false", max_attempts=1))
+    ran = work.harness("run", "--json", "--max-minutes", "0.005", "--agent", work.agent(f"{WORKS}\nexec sleep 300"))
+    assert [each["result"] for each in ran.json["attempts"]] == ["completed", "failed"], ran
+    assert [each["attempts"] for each in work.raw["tasks"]] == [1, 1]
+    assert not (work.root.parent / "tools/prompt.b.1").exists()  # no further round for whoever took too long
+
+
 def test_a_rate_limited_agent_costs_the_task_no_attempt(tmp_path: Path) -> None:
     work = shop(tmp_path, job("a"))
     ran = work.harness("run", "--agent", work.agent(f"{WORKS}\necho 'Error: 429 Too Many Requests' >&2; exit 1"))
@@ -243,14 +251,17 @@ def begun(folder: Path) -> int:
     return int((folder / "begun").read_text())
 
 
-def test_ctrl_c_gives_the_task_back_with_its_work_in_a_rescue(tmp_path: Path) -> None:
-    work = shop(tmp_path, job("a"))
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("where", ["agent", "proof"])
+def test_ctrl_c_gives_the_task_back_with_its_work_in_a_rescue(tmp_path: Path, how: int, where: str) -> None:
+    work = shop(tmp_path, job("a", SLOW.partition("\n")[2]))
     head = work.repo.head
-    with work.start("run", "--agent", work.agent(SLOW)) as run:
-        agent = begun(tmp_path)
-        run.send_signal(signal.SIGINT)
+    with work.start("run", "--agent", work.agent(SLOW if where == "agent" else WORKS)) as run:
+        sleeper = begun(tmp_path)
+        run.send_signal(how)
         out, _ = run.communicate(timeout=60)
-    assert (run.returncode, psutil.pid_exists(agent)) == (130, False), out
+    until(lambda: not psutil.pid_exists(sleeper))
+    assert run.returncode == 130, out
     assert "Traceback" not in out
     found = work.task("a")
     assert (found.status, found.attempts, found.claimed_by) == ("pending", 0, None)
@@ -277,6 +288,28 @@ def test_a_second_run_is_kept_out_and_after_a_kill_the_next_one_recovers(tmp_pat
     assert (work.statuses(), work.raw["session_count"]) == (["completed", "completed"], 2)
     assert [each["attempts"] for each in work.raw["tasks"]] == [1, 1]
     assert work.repo.git("log", "--format=%s").splitlines() == ["[b] Title of b", "[a] Title of a", "First"]
+
+
+def test_two_runs_share_a_concurrent_list_in_work_trees_of_their_own(tmp_path: Path) -> None:
+    jobs = [job(f"t-{n}", f"grep -q t-{n} t-{n}.txt") for n in range(4)]
+    work = shop(tmp_path, *jobs, mode="concurrent")
+    agent = work.agent(
+        'echo "$HARNESS_TASK_ID" > "$HARNESS_TASK_ID.txt"; echo "$PWD" >> "$HARNESS_STATE_ROOT/../places"'
+    )
+    runs = []
+    for name in ("w1", "w2"):
+        work.repo.git("worktree", "add", "-q", "-b", name, str(tmp_path / name))
+        words = {"HARNESS_STATE_ROOT": str(work.root), "HARNESS_WORKER_ID": name}
+        runs.append(work.start("run", "--agent", agent, cwd=tmp_path / name, **words))
+    for each in runs:
+        out, _ = each.communicate(timeout=120)
+        assert each.returncode in (0, 7), out  # 7: the other one had the last task
+    assert work.statuses() == ["completed"] * 4
+    assert [each["attempts"] for each in work.raw["tasks"]] == [1] * 4
+    assert {*(tmp_path / "places").read_text().split()} <= {str(tmp_path / "w1"), str(tmp_path / "w2")}
+    subjects = work.repo.git("log", "--format=%s", "w1", "w2").splitlines()
+    assert sorted(subjects) == ["First", *(f"[t-{n}] Title of t-{n}" for n in range(4))]
+    assert work.repo.git("log", "--format=%s", "main") == "First"
 
 
 def test_a_claim_that_is_taken_away_ends_the_attempt_without_touching_the_task(tmp_path: Path) -> None:
