@@ -327,6 +327,27 @@ def test_odd_text_is_taken_or_refused_and_never_a_damaged_list(shop: Shop, word:
     assert shop.harness("status").code == 0
 
 
+def test_nothing_in_the_file_steers_the_terminal_of_a_person(shop: Shop) -> None:
+    nasty = "\x1b]0;owned\x07\x1b[2J\u202e"
+    shop.edit(
+        tasks=[task(f"a{nasty}", title=nasty, status="failed", attempts=1, error_log=[f"[A] {nasty}"])],
+        halt={"category": nasty, "message": nasty},
+    )
+    for words in (
+        ["status"],
+        ["task", "claim", "--text"],
+        ["run", "--agent", "command:true"],
+        ["task", "stats", "--text"],
+    ):
+        ran = shop.harness(*words)
+        assert (ran.out + ran.err).replace("\n", "").isprintable(), (words, ran)
+    shop.harness("resume")
+    ran = shop.harness("run", "--agent", shop.agent("true"))
+    assert "owned" in ran.out
+    assert (ran.out + ran.err).replace("\n", "").isprintable(), ran
+    assert shop.harness("status", "--json").json["tasks"][0]["title"] == nasty
+
+
 def test_pause_resume_and_the_marker(shop: Shop) -> None:
     assert shop.harness("activate").out.startswith("Hooks act here.")
     assert verb(shop, "deactivate", "--json")["was_active"]

@@ -17,9 +17,11 @@ def _say(as_json: bool) -> "Callable[[str], None]":
     """Lines for a person; whoever reads them may go away, and the run does not end for that."""
     from contextlib import suppress
 
+    from agent_harness.protocols.tasklist.status import printable
+
     def say(line: str) -> None:
         with suppress(OSError, ValueError, AttributeError):
-            click.echo(line, err=as_json)
+            click.echo(printable(line), err=as_json)
 
     return say
 

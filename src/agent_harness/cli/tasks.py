@@ -96,12 +96,15 @@ def show(name: str, answer: Record, *, as_text: bool) -> None:
     if not as_text:
         click.echo(json.dumps({"ok": True, "verb": name, **answer}, ensure_ascii=False, default=str))
         return
+    from agent_harness.protocols.tasklist.status import printable
+
     for key, value in answer.items():
         if key == "next" or value in (None, [], {}):
             continue
         plain = not isinstance(value, (dict, list)) or key not in _LONG
-        click.echo(f"{key}: {value if plain else json.dumps(value, ensure_ascii=False, indent=2)}")
-    click.echo(f"next: {answer.get('next', 'harness status')}")
+        told = f"{key}: {value if plain else json.dumps(value, ensure_ascii=False, indent=2)}"
+        click.echo("\n".join(map(printable, told.split("\n"))))
+    click.echo(printable(f"next: {answer.get('next', 'harness status')}"))
 
 
 # ---- harness task ----------------------------------------------------------------------------------------------------

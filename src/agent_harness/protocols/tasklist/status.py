@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Record = dict[str, Any]
 
-__all__ = ["lines", "next_command", "read"]
+__all__ = ["lines", "next_command", "printable", "read"]
 
 
 def read(layout: Layout, *, tail: int = 5, tasks: bool = True) -> Record:
@@ -99,7 +99,14 @@ def lines(found: Record) -> list[str]:
     text += [_task_line(row) for row in found.get("tasks", ())]
     if found["log"]:
         text += ["", *found["log"]]
-    return [*text, "", f"next: {found['next']}"]
+    return [printable(line) for line in (*text, "", f"next: {found['next']}")]
+
+
+def printable(line: str) -> str:
+    """A line without control characters: what stands in the file may not steer the terminal of whoever reads it."""
+    if line.isprintable():
+        return line
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
 
 
 def _warnings(found: Record) -> list[str]:
