@@ -11,6 +11,7 @@
         costs.yaml             tokens and dollars, written in the JSON subset of YAML
         file_sizes.json        lines a file, to notice growth
         quality.json           the last lint result, for `status`
+        github_issues.json     which issue mirrors which feature
         lock                   one harness at a time
         checkpoints/ID/        copies of the state before a session
         logs/                  events, decisions, agent_actions, sessions (.jsonl), init.log, session-N.log
@@ -72,6 +73,10 @@ class Layout:
     @property
     def quality(self) -> str:
         return os.path.join(self.state_dir, "quality.json")
+
+    @property
+    def github_issues(self) -> str:
+        return os.path.join(self.state_dir, "github_issues.json")
 
     @property
     def lock(self) -> str:

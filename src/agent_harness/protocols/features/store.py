@@ -68,6 +68,7 @@ def _read_or_backup(path: str) -> "Record | None":
 LEVELS = ("critical", "important", "routine", "debug")
 OPEN_SESSION = "open_session.json"
 PROVEN = "proven.json"
+PAUSE = "pause.json"
 
 
 class FeatureStore:
@@ -119,6 +120,13 @@ class FeatureStore:
     def quality(self) -> "Record":
         """quality.json, or an empty object."""
         return self._read(self.layout.quality)
+
+    def issues(self) -> "Record":
+        """github_issues.json, or an empty object where there is none, or none that can be read."""
+        try:
+            return files.read_json(self.layout.github_issues)
+        except (OSError, StateDamaged):
+            return {}
 
     def costs(self) -> "Record":
         """costs.yaml as an object; the JSON part of YAML is read here, anything else by ``read_yaml``."""
@@ -190,7 +198,7 @@ class FeatureStore:
 
     def _guarded(self) -> tuple[str, ...]:
         at = self.layout
-        return (at.session_state, at.baseline, at.costs, at.file_sizes, at.quality)
+        return (at.session_state, at.baseline, at.costs, at.file_sizes, at.quality, at.github_issues)
 
     # -- the session under way -----------------------------------------------------------------------------------
 
@@ -271,6 +279,27 @@ class FeatureStore:
         if path := self._trusted(PROVEN):
             own_place(path, os.path.dirname(path))
             files.write_json(path, dict(record))
+
+    # -- a person's pause ----------------------------------------------------------------------------------------
+
+    def pause(self) -> "Record | None":
+        """The pause that a person has asked for; a request that cannot be read counts as one."""
+        path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
+        try:
+            return files.read_json(path)
+        except FileNotFoundError:
+            return None
+        except (OSError, StateDamaged):
+            return {"reason": "paused"} if os.path.isfile(path) else None
+
+    def write_pause(self, record: "Mapping[str, Any] | None") -> None:
+        """Asks for a pause, or takes it back."""
+        path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
+        own_place(path, os.path.dirname(path))
+        if record is not None:
+            files.write_json(path, dict(record))
+        elif os.path.lexists(path):
+            os.unlink(path)
 
     # -- logs ----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,278 @@
+"""The issues of one GitHub repository on this machine, for tests: the answers, refusals and limits of the real one.
+
+    from agent_harness.testing.github_server import serve
+
+    with serve("owner/calc") as hub:
+        ...                             # a client with GITHUB_API_URL=hub.url and GITHUB_TOKEN=hub.token
+        hub.close_by_person(3)          # what people do in the browser
+        hub.refuse(hub.rate_limited())  # what the next request meets
+        hub.issues                      # as they are now
+
+It knows issues, labels, comments and pages of them, pull requests in the list of issues, deleted and transferred
+issues, wrong tokens, rights, primary and secondary rate limits, outages, and connections that end without an answer.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+__all__ = ["GitHubServer", "Refusal", "serve"]
+
+ADDRESS = "127.0.0.1"
+Json = dict[str, Any]
+
+_DOCUMENTATION = "https://docs.github.com/rest"
+_AT = "2026-01-05T09:00:00Z"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """What a request meets instead of its answer; status 0 ends the connection without one."""
+
+    status: int
+    message: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    done: bool = False  # the request is carried out all the same, and only its answer is lost
+
+
+@dataclass
+class GitHubServer:
+    """One repository and its issues; safe to look at and to change while clients work."""
+
+    repository: str
+    token: str = "a-token-of-the-tests"  # noqa: S105
+    port: int = 0
+    login: str = "harness-user"
+    can_write: bool = True
+    has_issues: bool = True
+    issues: dict[int, Json] = field(default_factory=dict)
+    comments: dict[int, list[str]] = field(default_factory=dict)
+    requests: list[tuple[str, str]] = field(default_factory=list)
+    _refusals: list[Refusal] = field(default_factory=list)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def url(self) -> str:
+        """The address of the API."""
+        return f"http://{ADDRESS}:{self.port}"
+
+    def environment(self) -> dict[str, str]:
+        """The variables by which clients find this server."""
+        return {"GITHUB_API_URL": self.url, "GITHUB_TOKEN": self.token}
+
+    # ---- what people and outages do
+
+    def refuse(self, *refusals: Refusal) -> None:
+        """The next requests meet these, one each."""
+        with self._lock:
+            self._refusals += refusals
+
+    def next_refusal(self) -> Refusal | None:
+        """The refusal that is due, taken off the list."""
+        with self._lock:
+            return self._refusals.pop(0) if self._refusals else None
+
+    @staticmethod
+    def rate_limited(seconds: float = 1) -> Refusal:
+        """The primary limit: used up until so many seconds from now."""
+        reset = str(int(time.time() + seconds))
+        headers = {"x-ratelimit-limit": "5000", "x-ratelimit-remaining": "0", "x-ratelimit-reset": reset}
+        return Refusal(status=403, message="API rate limit exceeded for user ID 1.", headers=headers)
+
+    @staticmethod
+    def told_to_wait(seconds: int = 1, status: int = 429) -> Refusal:
+        """A secondary limit, which says how long to wait."""
+        words = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
+        return Refusal(status=status, message=words, headers={"retry-after": str(seconds)})
+
+    def write_by_person(self, title: str, body: str = "", *, association: str = "NONE", **more: Any) -> int:
+        """An issue, or with ``pull_request`` a pull request, that somebody has opened."""
+        with self._lock:
+            return int(self.add(title, body, (), login="somebody", association=association, **more)["number"])
+
+    def close_by_person(self, number: int) -> None:
+        """Somebody closes an issue in the browser."""
+        with self._lock:
+            self.issues[number] |= {"state": "closed", "state_reason": "not_planned"}
+
+    def reopen_by_person(self, number: int) -> None:
+        """Somebody reopens an issue in the browser."""
+        with self._lock:
+            self.issues[number] |= {"state": "open", "state_reason": "reopened"}
+
+    def delete(self, number: int) -> None:
+        """Somebody with the right to do so deletes an issue; its number is never used again."""
+        with self._lock:
+            self.issues[number] = {}
+
+    # ---- what clients do
+
+    def add(
+        self,
+        title: str,
+        body: str,
+        labels: tuple[str, ...],
+        *,
+        login: str = "",
+        association: str = "OWNER",
+        **more: Any,
+    ) -> Json:
+        """A new open issue."""
+        number = len(self.issues) + 1
+        place = f"{self.url}/repos/{self.repository}/issues/{number}"
+        self.issues[number] = {
+            "id": 1000 + number,
+            "number": number,
+            "url": place,
+            "title": title,
+            "body": body,
+            "state": "open",
+            "state_reason": None,
+            "labels": [{"name": name} for name in labels],
+            "user": {"login": login or self.login, "type": "User", "id": 7, "url": f"{self.url}/users/x"},
+            "author_association": association,
+            "created_at": _AT,
+            "updated_at": _AT,
+            **more,
+        }
+        return self.issues[number]
+
+    def answer(self, method: str, path: str, query: Mapping[str, str], value: Json) -> tuple[int, Any, dict[str, str]]:
+        """Status, body and headers of the answer to one request."""
+        parts = path.strip("/").split("/")
+        with self._lock:
+            if [part.lower() for part in parts[:3]] != ["repos", *self.repository.lower().split("/")]:
+                return 404, _words("Not Found"), {}
+            if method != "GET" and not self.can_write:
+                return 403, _words("Resource not accessible by personal access token"), {}
+            return self._issues(method, parts[3:], query, value)
+
+    def _issues(self, method: str, rest: list[str], query: Mapping[str, str], value: Json) -> tuple[int, Any, Any]:
+        if rest == ["issues"]:
+            return self._create(value) if method == "POST" else self._listed(query)
+        issue = self.issues.get(int(rest[1])) if rest[:1] == ["issues"] and rest[1].isdigit() else None
+        if not issue:
+            return (404, _words("Not Found"), {}) if issue is None else (410, _words("This issue was deleted"), {})
+        if rest[2:] == ["comments"] and method == "POST":
+            self.comments.setdefault(issue["number"], []).append(str(value.get("body")))
+            return 201, {"id": 1, "body": value.get("body")}, {}
+        if method == "PATCH":
+            issue.update({key: value[key] for key in ("state", "state_reason", "title", "body") if key in value})
+        return 200, issue, {}
+
+    def _create(self, value: Json) -> tuple[int, Any, Any]:
+        if not self.has_issues:
+            return 410, _words("Issues has been disabled in this repository."), {}
+        if not isinstance(value.get("title"), str) or not value["title"] or len(value["title"]) > 256:
+            wrong = [{"resource": "Issue", "field": "title", "code": "invalid"}]
+            return 422, {**_words("Validation Failed"), "errors": wrong}, {}
+        labels = tuple(str(name) for name in value.get("labels") or ())
+        return 201, self.add(value["title"], str(value.get("body") or ""), labels), {}
+
+    def _listed(self, query: Mapping[str, str]) -> tuple[int, Any, Any]:
+        wanted = set(filter(None, query.get("labels", "").split(",")))
+        state = query.get("state", "open")
+        found = [
+            issue
+            for issue in self.issues.values()
+            if issue and state in ("all", issue["state"]) and wanted <= {label["name"] for label in issue["labels"]}
+        ]
+        found.sort(key=lambda issue: issue["number"], reverse=query.get("direction", "desc") == "desc")
+        size, page = min(int(query.get("per_page", 30)), 100), int(query.get("page", 1))
+        more = page * size < len(found)
+        following = urlencode({**query, "page": page + 1})
+        link = {"link": f'<{self.url}/repos/{self.repository}/issues?{following}>; rel="next"'} if more else {}
+        return 200, found[(page - 1) * size : page * size], link
+
+
+def _words(message: str) -> Json:
+    return {"message": message, "documentation_url": _DOCUMENTATION}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version = "agent-harness-github-server"
+    hub: GitHubServer
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Nothing: ``requests`` says it all."""
+
+    def do_GET(self) -> None:
+        self._handle()
+
+    def do_POST(self) -> None:
+        self._handle()
+
+    def do_PATCH(self) -> None:
+        self._handle()
+
+    def _handle(self) -> None:
+        place = urlsplit(self.path)
+        value = self._body()
+        self.hub.requests.append((self.command, place.path))
+        refusal = self.hub.next_refusal()
+        if refusal is not None and not refusal.done:
+            self._refuse(refusal)
+            return
+        if self.headers.get("authorization", "").rpartition(" ")[2] != self.hub.token:
+            self._send(401, _words("Bad credentials"), {})
+            return
+        query = {name: values[-1] for name, values in parse_qs(place.query).items()}
+        answer = self.hub.answer(self.command, place.path, query, value)
+        if refusal is not None:
+            self._refuse(refusal)
+        else:
+            self._send(*answer)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        if refusal.status == 0:
+            self.close_connection = True
+            self.connection.close()
+        else:
+            self._send(refusal.status, _words(refusal.message), refusal.headers)
+
+    def _send(self, status: int, value: object, headers: Mapping[str, str]) -> None:
+        content = json.dumps(value).encode()
+        usual = {"content-type": "application/json; charset=utf-8", "x-ratelimit-remaining": "4999"}
+        self.send_response(status)
+        for name, text in {**usual, **headers, "content-length": str(len(content))}.items():
+            self.send_header(name, text)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _body(self) -> Json:
+        raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+        try:
+            value = json.loads(raw or b"{}")
+        except ValueError:
+            return {}
+        return value if isinstance(value, dict) else {}
+
+
+class _Threads(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A connection that was ended on purpose, or by the client, is no error of ours."""
+
+
+@contextmanager
+def serve(repository: str) -> Iterator[GitHubServer]:
+    """The server, answering on loopback until the end of the block."""
+    hub = GitHubServer(repository)
+    http = _Threads((ADDRESS, 0), type("BoundHandler", (_Handler,), {"hub": hub}))
+    hub.port = int(http.server_address[1])
+    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield hub
+    finally:
+        http.shutdown()
+        http.server_close()
+        thread.join()
