@@ -86,12 +86,13 @@ class Layout:
 
         ``OutsideTask`` when it leaves the task directory, by its own words or through a link.
         """
+        refusal = OutsideTask(f"{what} must stay inside the task directory: {path}")
+        if "\0" in path:
+            raise refusal
         absolute = os.path.normpath(self._at(path))
-        home = os.path.realpath(self.root)
-        real = os.path.realpath(absolute)
-        lexical = os.path.commonpath([self.root, absolute]) == self.root or absolute == real
-        if not lexical or "\0" in path or os.path.commonpath([home, real]) != home or real == home:
-            raise OutsideTask(f"{what} must stay inside the task directory: {path}")
+        for root, place in ((self.root, absolute), (os.path.realpath(self.root), os.path.realpath(absolute))):
+            if place == root or os.path.commonpath([root, place]) != root:
+                raise refusal
         return absolute
 
     def relative(self, path: str) -> str:

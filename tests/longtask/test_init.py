@@ -1,0 +1,151 @@
+"""`init`: what the templates hold, what is refused before anything is written, and that nothing older is lost."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_harness.protocols.longtask import templates
+
+from .desk import Desk
+
+
+def new(tmp_path: Path, *words: str, name: str = "my task!") -> tuple[Desk, dict[str, Any]]:
+    desk = Desk(tmp_path / name)
+    done = desk.lth("init", *words)
+    assert done.code == 0, done
+    return desk, json.loads((desk.path / "task.json").read_text())
+
+
+def test_the_coding_template(tmp_path: Path) -> None:
+    desk, contract = new(tmp_path)
+    assert list(contract) == [
+        *("schemaVersion", "id", "title", "domain", "objective", "successCriteria", "constraints", "context"),
+        *("scheduler", "workerPolicy", "codexWorker", "rateLimitPolicy", "createdAt"),
+    ]
+    assert (contract["id"], contract["title"], contract["domain"]) == ("my-task-", "Coding long task", "coding")
+    assert contract["scheduler"] == {
+        "type": "openclaw-cron",
+        "every": "30m",
+        "name": "my-task--tick",
+        "model": "minimax/MiniMax-M2.5",
+        "timeoutSeconds": 300,
+    }
+    assert contract["workerPolicy"] == {"preferred": "codex-cli", "allowed": ["codex-cli"]}
+    assert contract["codexWorker"] == {}
+    assert contract["rateLimitPolicy"]["sources"] == ["openclaw-provider", "codex-cli"]
+    assert [criterion["id"] for criterion in contract["successCriteria"]] == ["verified-outcome"]
+    assert list(desk.checkpoint) == [
+        *("schemaVersion", "taskId", "status", "currentPhase", "nextStep", "blockedUntil", "blocker"),
+        *("lastCompletedStep", "activeFiles", "openQuestions", "evidence", "updatedAt"),
+    ]
+    assert (desk.checkpoint["status"], desk.checkpoint["currentPhase"]) == ("active", "setup")
+    assert sorted(os.listdir(desk.path)) == [
+        *("artifacts", "checkpoint.json", "evidence", "harness.md", "runs", "task.json"),
+    ]
+    assert (desk.path / "harness.md").read_text().startswith("# ")
+    assert desk.lth("validate").code == 0
+
+
+def test_the_video_template(tmp_path: Path) -> None:
+    desk, contract = new(tmp_path, "--template", "video-analysis", "--command", "analyse", "--cwd", ".")
+    assert (contract["title"], contract["domain"]) == ("Video analysis long task", "video-analysis")
+    assert contract["scheduler"] == {"type": "manual"} and contract["rateLimitPolicy"]["sources"] == []
+    assert contract["localWorker"] == {"command": "analyse", "cwd": os.getcwd()}
+    assert contract["context"]["repoPath"] == os.getcwd()
+    assert "video-analysis" in (desk.path / "harness.md").read_text()
+
+
+def test_every_choice_has_its_place(tmp_path: Path) -> None:
+    words = [
+        *(
+            "--worker",
+            "codex",
+            "--fallback-worker",
+            "kimi",
+            "--scheduler",
+            "openclaw",
+            "--model",
+            "gpt",
+            "--every",
+            "1h",
+        ),
+        *("--kimi-model", "k2", "--scheduler-model", "m", "--scheduler-timeout-seconds", "90", "--name", "job"),
+        *("--timeout-seconds", "600", "--sandbox", "workspace-write"),
+    ]
+    _, contract = new(tmp_path, *words)
+    policy = {"preferred": "codex-cli", "allowed": ["codex-cli", "kimi-cli"], "fallbackOnRateLimit": "kimi-cli"}
+    assert contract["workerPolicy"] == policy
+    assert contract["codexWorker"] == {"model": "gpt", "sandbox": "workspace-write", "timeoutSeconds": 600}
+    assert contract["kimiWorker"] == {"model": "k2", "timeoutSeconds": 600}
+    job = {"type": "openclaw-cron", "every": "1h", "name": "job", "model": "m", "timeoutSeconds": 90}
+    assert contract["scheduler"] == job
+    assert contract["rateLimitPolicy"]["sources"] == ["openclaw-provider", "codex-cli", "kimi-cli"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--template", "poem"], "Unsupported template: poem"),
+        (["--timeout-seconds", "0"], "--timeout-seconds must be a positive integer: 0"),
+        (["--timeout-seconds", "1.5"], "--timeout-seconds must be a positive integer: 1.5"),
+        (["--scheduler-timeout-seconds", "x"], "--scheduler-timeout-seconds must be a positive integer: x"),
+        (["--sandbox", "none"], "--sandbox must be one of read-only, workspace-write, danger-full-access: none"),
+        (["--worker", "nobody"], "Unknown worker: nobody. Expected one of codex-cli"),
+        (["--fallback-worker", "nobody"], "Unknown worker: nobody"),
+        (["--scheduler", "windows"], "Unknown scheduler: windows"),
+        (["--template", "resume-demo", "--model", "x"], "--model cannot be used with the example resume-demo"),
+    ],
+)
+def test_refusals_come_before_the_first_write(tmp_path: Path, words: list[str], said: str) -> None:
+    done = Desk(tmp_path / "new").lth("init", *words)
+    assert done.code == 1 and done.err.startswith(said) and done.out == ""
+    assert not list(tmp_path.glob("new*"))
+
+
+@pytest.mark.parametrize("name", ["task.json", "checkpoint.json"])
+def test_row_09_a_live_task_is_not_overwritten(desk: Desk, name: str) -> None:
+    for other in ("task.json", "checkpoint.json"):
+        if other != name:
+            (desk.path / other).unlink()
+    before = desk.tree()
+    done = desk.lth("init")
+    assert done.code == 1 and "already exists" in done.err
+    assert desk.tree() == before
+
+
+def test_row_09_force_keeps_copies(desk: Desk) -> None:
+    before = desk.tree()
+    assert desk.lth("init", "--force").code == 0
+    copies = {name.partition(".bak-")[0]: content for name, content in desk.tree().items() if ".bak-" in name}
+    assert copies == before
+    assert desk.lth("validate").out.startswith("OK demo: active -> Fill in")
+
+
+@pytest.mark.parametrize(("name", "expected"), [("a b/ü", "-"), ("x.y_z-1", "x.y_z-1"), ("---", "---")])
+def test_the_id_is_the_last_part_of_the_path(tmp_path: Path, name: str, expected: str) -> None:
+    assert new(tmp_path, name=name)[1]["id"] == expected
+    assert templates.task_id("") == "task"
+
+
+def test_initiate_is_the_same(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "new")
+    assert desk.lth("initiate").out == f"Initialized coding task at {desk.path}\n"
+
+
+def test_check_answers_with_the_health(tmp_path: Path) -> None:
+    words = ["--check", "--template", "video-analysis", "--command", "true", "--fallback-worker", "kimi"]
+    answer = Desk(tmp_path / "new").lth("init", *words)
+    assert answer.code == 0
+    assert list(answer.json) == ["initialized", "taskDir", "taskId", "scheduler", "worker", "fallbackWorker", "health"]
+    assert (answer.json["worker"], answer.json["fallbackWorker"]) == ("local-command", "kimi-cli")
+    assert answer.json["health"]["checks"][0]["name"] == "task-contract"
+
+
+def test_strict_fails_with_the_health(tmp_path: Path) -> None:
+    words = ["--check", "--cwd", str(tmp_path / "nowhere")]
+    assert Desk(tmp_path / "a").lth("init", *words).code == 0
+    done = Desk(tmp_path / "b").lth("init", *words, "--strict")
+    assert (done.code, done.json["health"]["status"]) == (1, "fail")

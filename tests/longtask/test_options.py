@@ -1,0 +1,132 @@
+"""The command line itself: words in, one clear line out; a word that is not understood never starts anything."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_harness import __version__
+from agent_harness.cli import lthoptions
+from agent_harness.errors import UsageError
+from agent_harness.protocols.longtask.api import LongTask
+
+from .desk import Desk, Ran
+
+RUN: dict[str, Any] = lthoptions.COMMANDS["run"][1]
+
+
+def lth(*words: str) -> Ran:
+    command = [sys.executable, "-m", "agent_harness.cli.lth", *words]
+    return Ran(subprocess.run(command, capture_output=True, check=False))
+
+
+def test_help_and_version_touch_nothing(tmp_path: Any) -> None:
+    for words in ("", "help", "--help", "-h"):
+        done = lth(*words.split())
+        assert done.code == 0 and all(f"\n  {name} " in done.out for name in lthoptions.COMMANDS)
+    for word in ("--version", "-v"):
+        assert lth(word).out == f"lth {__version__}\n"
+    for command, (_, table) in lthoptions.COMMANDS.items():
+        done = lth(command, str(tmp_path / "new"), "--help")
+        assert done.code == 0 and all(f"--{name}" in done.out for name in table)
+        assert lth("help", command).out == done.out == lth(command, "-h").out
+    assert not list(tmp_path.iterdir())
+
+
+def test_row_09_init_help_makes_no_folder(tmp_path: Any) -> None:
+    command = [sys.executable, "-m", "agent_harness.cli.lth", "init", "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0 and b"--template" in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_command_has_a_method() -> None:
+    for command in lthoptions.COMMANDS:
+        assert callable(getattr(LongTask, command.replace("-", "_")))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bogus"], "Unknown command: bogus"),
+        (["valdate", "x"], "Unknown command: valdate; did you mean validate?"),
+        (["tick"], "lth tick needs TASK_DIR right after the command"),
+        (["tick", "--dry-run"], "lth tick needs TASK_DIR right after the command"),
+        (["tick", ""], "lth tick needs TASK_DIR; it is empty"),
+        (["tick", "x", "y"], "Unexpected argument: y"),
+        (["tick", "x", "-n"], "Unexpected argument: -n"),
+        (["tick", "x", "--"], "lth tick has no option --"),
+        (["run", "x", "--dryrun"], "lth run has no option --dryrun; did you mean --dry-run?"),
+        (["run", "x", "--sandbox"], "option --sandbox needs a value"),
+        (["run", "x", "--sandbox", "--model", "m"], "option --sandbox needs a value"),
+        (["run", "x", "--command", "--help"], "option --command needs a value"),
+        (["tick", "x", "--dry-run=yes"], "option --dry-run is a flag: --dry-run, --dry-run=true or --dry-run=false"),
+        (["init", "x", "--record"], "lth init has no option --record"),
+    ],
+)
+def test_row_10_what_is_not_understood_is_refused(words: list[str], said: str, tmp_path: Any) -> None:
+    done = lth(*words)
+    assert (done.code, done.out, done.err) == (1, "", f"{said}\n")
+
+
+def test_row_10_a_mistyped_dry_run_does_not_run(desk: Desk) -> None:
+    before = desk.tree()
+    done = desk.lth("run", "--worker", "local", "--command", "touch ran", "--dryrun")
+    assert done.code == 1 and desk.tree() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["d", "--command=a=b --c"], {"command": "a=b --c"}),
+        (["d", "--command", "-x"], {"command": "-x"}),
+        (["d", "--command", "--not-ours"], {"command": "--not-ours"}),
+        (["d", "--command", "--model=x"], {"command": "--model=x"}),
+        (["d", "--command=--model", "--oss"], {"command": "--model", "oss": True}),
+        (["d", "--oss=false", "--model", "a", "--model", "b"], {"oss": False, "model": "b"}),
+        (["d", "--model="], {"model": ""}),
+        (["-d"], {}),
+    ],
+)
+def test_values_flags_and_repetition(words: list[str], expected: dict[str, object]) -> None:
+    assert lthoptions.parse("run", words) == (words[0], expected)
+
+
+WORDS = st.lists(
+    st.sampled_from(["d", "-h", "--", "--oss", "--model", "--model=1", "--oss=x", "=", ""]) | st.text(max_size=4)
+)
+
+
+@given(WORDS)
+def test_any_words_are_parsed_or_refused(words: list[str]) -> None:
+    try:
+        folder, options = lthoptions.parse("run", words)
+    except (UsageError, lthoptions.HelpAsked):
+        return
+    assert folder == words[0] and options.keys() <= RUN.keys()
+    assert all(isinstance(value, bool) == (RUN[name][0] is None) for name, value in options.items())
+
+
+def test_the_answer_goes_to_stdout_and_is_readable_by_people(desk: Desk) -> None:
+    desk.lth("record", "--status", "paused", "--note", "größer → weiter")
+    done = desk.lth("next", PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert '  "nextStep": "größer → weiter"\n}\n' in done.out and done.err == ""
+
+
+def test_a_reader_that_goes_away_is_no_traceback(desk: Desk) -> None:
+    running = desk.start("summary")
+    assert running.stdout and running.stderr
+    running.stdout.close()
+    assert b"Traceback" not in running.stderr.read()
+    running.stderr.close()
+    running.wait()
+
+
+def test_a_fault_of_ours_is_one_line(desk: Desk) -> None:
+    (desk.path / "runs").mkdir()
+    (desk.path / "runs/2026-03-01.jsonl").mkdir()
+    done = desk.lth("tail")
+    assert done.code == 1 and len(done.err.splitlines()) == 1 and "Traceback" not in done.err
