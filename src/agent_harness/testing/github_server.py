@@ -54,7 +54,7 @@ class GitHubServer:
     issues: dict[int, Json] = field(default_factory=dict)
     comments: dict[int, list[str]] = field(default_factory=dict)
     requests: list[tuple[str, str]] = field(default_factory=list)
-    _refusals: list[Refusal] = field(default_factory=list)
+    _refusals: list[Refusal | None] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
@@ -68,10 +68,10 @@ class GitHubServer:
 
     # ---- what people and outages do
 
-    def refuse(self, *refusals: Refusal) -> None:
-        """The next requests meet these, one each."""
+    def refuse(self, *refusals: Refusal, after: int = 0) -> None:
+        """After so many requests that are answered, the next ones meet these, one each."""
         with self._lock:
-            self._refusals += refusals
+            self._refusals += [*[None] * after, *refusals]
 
     def next_refusal(self) -> Refusal | None:
         """The refusal that is due, taken off the list."""
@@ -91,10 +91,12 @@ class GitHubServer:
         words = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
         return Refusal(status=status, message=words, headers={"retry-after": str(seconds)})
 
-    def write_by_person(self, title: str, body: str = "", *, association: str = "NONE", **more: Any) -> int:
+    def write_by_person(
+        self, title: str, body: str = "", *, labels: tuple[str, ...] = (), association: str = "NONE", **more: Any
+    ) -> int:
         """An issue, or with ``pull_request`` a pull request, that somebody has opened."""
         with self._lock:
-            return int(self.add(title, body, (), login="somebody", association=association, **more)["number"])
+            return int(self.add(title, body, labels, login="somebody", association=association, **more)["number"])
 
     def close_by_person(self, number: int) -> None:
         """Somebody closes an issue in the browser."""
@@ -198,6 +200,7 @@ def _words(message: str) -> Json:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "agent-harness-github-server"
+    wbufsize = -1  # headers and body leave together
     hub: GitHubServer
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002

@@ -64,8 +64,9 @@ class GitHubTracker:
             retry=None,
             seconds_between_requests=clock.scaled(BETWEEN_REQUESTS_SECONDS),
             seconds_between_writes=clock.scaled(BETWEEN_WRITES_SECONDS),
+            lazy=True,  # asks for nothing before it is needed
         )
-        return client.get_repo(self._name, lazy=True)
+        return client.get_repo(self._name)
 
     def issues(self) -> list[Issue]:
         """Every issue that carries the label, open or closed; pull requests are none."""
@@ -82,11 +83,11 @@ class GitHubTracker:
         def ask() -> Issue | None:
             try:
                 found = self._repository.get_issue(number)
+                return _issue(found) if found.pull_request is None and self._is_here(found) else None
             except self._library.GithubException as error:
                 if error.status in _GONE:
                     return None
                 raise
-            return _issue(found) if found.pull_request is None and self._is_here(found) else None
 
         return self._tried(ask)
 
