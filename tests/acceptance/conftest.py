@@ -24,8 +24,23 @@ def bare(tmp_path: Path) -> World:
     return empty(tmp_path, os.environ)
 
 
+FIRST_VARIANTS = 2
+CHEAP = ("test_bad_input",)  # files whose tests start no session that works
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A scenario runs whole sessions, each with several runs of pytest; a busy machine may take its time."""
+    """A scenario runs whole sessions, each with several runs of pytest; a busy machine may take its time.
+
+    Of a scenario with many variants the first two run by default, and all of them with the slow tests.
+    """
+    seen: dict[str, int] = {}
     for item in items:
-        if item.path.parent == Path(__file__).parent and item.get_closest_marker("timeout") is None:
+        if item.path.parent != Path(__file__).parent:
+            continue
+        if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(900))
+        name = item.nodeid.partition("[")[0]
+        seen[name] = seen.get(name, 0) + 1
+        if seen[name] > FIRST_VARIANTS and item.path.stem not in CHEAP:
+            item.add_marker(pytest.mark.slow)
