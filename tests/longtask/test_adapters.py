@@ -1,0 +1,167 @@
+"""How each worker is started, and what cannot be."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_harness.errors import HarnessError
+from agent_harness.protocols.longtask import adapters
+from agent_harness.protocols.longtask.layout import Layout
+
+from .ground import Ground, program, task
+
+
+def plan(root: Path, worker: str, contract: dict[str, Any], **options: object) -> adapters.Plan:
+    """The plan with options named as in Python."""
+    given_options = {name.replace("_", "-"): value for name, value in options.items()}
+    return adapters.plan(adapters.normalised(worker), contract, Layout(root), given_options)
+
+
+@pytest.mark.parametrize(
+    ("name", "worker"),
+    [
+        ("codex", "codex-cli"),
+        ("openclaw-codex-cli", "codex-cli"),
+        ("codex-cli", "codex-cli"),
+        ("kimi", "kimi-cli"),
+        ("local", "local-command"),
+        ("claude", "claude-code"),
+        ("manual-review", "manual-review"),
+        ("somebody", "somebody"),
+    ],
+)
+def test_names(name: str, worker: str) -> None:
+    assert adapters.normalised(name) == worker
+
+
+def test_row_17_codex_is_read_only_and_has_no_option_that_it_rejects(tmp_path: Path) -> None:
+    found = plan(tmp_path, "codex", task(context={"repoPath": "."}))
+    words = ["codex", "exec", "--cd", str(tmp_path), "--sandbox", "read-only", "-"]
+    assert found.run == words
+    assert found.command == " ".join(words)
+    assert (found.cwd, found.timeout_seconds, found.reads_only) == (str(tmp_path), 1800, True)
+
+
+def test_codex_with_everything(tmp_path: Path) -> None:
+    config = {
+        "cwd": "~/nowhere",
+        "model": "small",
+        "sandbox": "workspace-write",
+        "oss": True,
+        "localProvider": "ollama",
+        "timeoutSeconds": 60,
+        "extraArgs": ["-c", "approval_policy=never"],
+    }
+    found = plan(tmp_path, "codex", task(codexWorker=config), cwd=".", model="a big one")
+    assert found.run == [
+        *("codex", "exec", "--cd", str(tmp_path), "--sandbox", "workspace-write", "--model", "a big one", "--oss"),
+        *("--local-provider", "ollama", "-c", "approval_policy=never", "-"),
+    ]
+    assert "--model 'a big one' --oss" in found.command
+    assert (found.timeout_seconds, found.reads_only) == (60, False)
+
+
+def test_kimi(tmp_path: Path) -> None:
+    contract = task(kimiWorker={"cwd": ".", "model": "k1", "extraArgs": ["--x"]})
+    found = plan(tmp_path, "kimi", contract, model="codex only", kimi_model="k2", timeout_seconds="7")
+    assert found.run == [
+        *("kimi", "--work-dir", str(tmp_path), "--print", "--input-format", "text", "--output-format", "text"),
+        *("--final-message-only", "--model", "k2", "--x"),
+    ]
+    assert (found.timeout_seconds, found.reads_only) == (7, False)
+
+
+def test_claude_code(tmp_path: Path) -> None:
+    contract = task(context={"repository": "."}, claudeWorker={"model": "m", "extraArgs": ["--verbose"]})
+    found = plan(tmp_path, "claude", contract)
+    assert found.run == ["claude", "--print", "--output-format", "text", "--model", "m", "--verbose"]
+    contract = task(claudeWorker={"cwd": ".", "permissionMode": "acceptEdits"})
+    found = plan(tmp_path, "claude", contract)
+    assert isinstance(found.run, list)
+    assert found.run[-2:] == ["--permission-mode", "acceptEdits"]
+    assert not found.reads_only
+    assert plan(tmp_path, "claude", task(claudeWorker={"cwd": "."})).reads_only
+
+
+def test_local_command(tmp_path: Path) -> None:
+    (tmp_path / "repo").mkdir()
+    found = plan(tmp_path, "local", task(localWorker={"command": "make 'it'", "timeoutSeconds": 9}))
+    assert (found.run, found.command, found.cwd, found.timeout_seconds) == ("make 'it'", "make 'it'", str(tmp_path), 9)
+    contract = task(localWorker={"command": "a"}, context={"repository": "elsewhere", "repoPath": "repo"})
+    found = plan(tmp_path, "local", contract, command="b")
+    assert (found.run, found.cwd) == ("b", str(tmp_path / "repo"))
+
+
+def test_an_agent_of_ours_by_its_kind(tmp_path: Path) -> None:
+    found = plan(tmp_path, "command:sh -c true", task(agentWorker={"cwd": ".", "timeoutSeconds": 5, "model": "m"}))
+    assert found.run is None
+    assert (found.timeout_seconds, found.model, found.worker) == (5, "m", "command:sh -c true")
+    with pytest.raises(HarnessError, match="no acp agent"):
+        plan(tmp_path, "acp", task(), cwd=".")
+    with pytest.raises(HarnessError, match="not installed"):
+        plan(tmp_path, "command:no-such-program", task(), cwd=".")
+
+
+@pytest.mark.parametrize(
+    ("worker", "contract", "options", "message"),
+    [
+        ("local", {}, {}, "--command"),
+        ("codex", {}, {}, "cwd"),
+        ("kimi", {}, {}, "cwd"),
+        ("codex", {}, {"cwd": ".", "sandbox": "none"}, "Unsupported sandbox: none"),
+        ("codex", {}, {"cwd": ".", "local-provider": "me"}, "Unsupported local provider: me"),
+        ("local", {}, {"command": "x", "cwd": "nowhere"}, "no directory"),
+        ("local", {}, {"command": "x", "timeout-seconds": "0"}, "--timeout-seconds"),
+        ("local", {}, {"command": "x", "timeout-seconds": "1.5"}, "--timeout-seconds"),
+        ("manual-review", {}, {}, "Unsupported worker adapter: manual-review"),
+        ("openclaw-direct-model", {}, {}, "Unsupported worker adapter: openclaw-direct-model"),
+        ("somebody", {}, {}, "Unsupported worker adapter: somebody"),
+    ],
+)
+def test_row_04_what_is_wrong_is_said_and_leaves_no_trace(
+    tmp_path: Path, worker: str, contract: dict[str, Any], options: dict[str, str], message: str
+) -> None:
+    ground = Ground(tmp_path)
+    ground.task = task(**contract)
+    words = [part for name, value in options.items() for part in (f"--{name}", value)]
+    for more in ("--dry-run=false", "--dry-run"):
+        done = ground.lth("run", "--worker", worker, *words, more, code=1)
+        assert message in done.err
+        assert len(done.err.strip().splitlines()) == 1
+        assert ground.untouched() == []
+
+
+def test_a_sandbox_of_the_contract_is_checked_with_the_contract(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.task = task(codexWorker={"cwd": ".", "sandbox": "open"})
+    assert "task.codexWorker.sandbox must be one of" in ground.lth("run", "--worker", "codex", code=1).err
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))))
+def test_quoted_words_are_read_back(words: list[str]) -> None:
+    assert shlex.split(adapters.quoted(*words)) == words
+
+
+def test_quoting() -> None:
+    assert adapters.quoted("a_./:=@+-Z9", "it's", "", "a b") == "a_./:=@+-Z9 'it'\\''s' '' 'a b'"
+
+
+def test_codex_gets_the_prompt_on_stdin_and_its_argv(tmp_path: Path) -> None:
+    env = program(tmp_path / "bin", "codex", 'printf "%s\\n" "$@"; cat')
+    ground = Ground(tmp_path / "task")
+    ground.lth("run", "--worker", "codex", "--cwd", ".", env=env, code=0)
+    output = ground.outputs()[0]
+    assert f"exec\n--cd\n{ground.root}\n--sandbox\nread-only\n-\n" in output
+    assert "Continue exactly one bounded slice." in output
+    assert "the harness writes the checkpoint" in output
+
+
+def test_a_stranger_runs_with_a_warning(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.task = task(workerPolicy={"preferred": "codex-cli", "allowed": ["codex"]})
+    done = ground.run("true")
+    assert "local-command is not in workerPolicy.allowed (codex-cli)" in done.err

@@ -1,0 +1,110 @@
+"""Folders in which nothing is started, however their path is written."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_harness.protocols.longtask import forbidden
+
+from .ground import Ground, task
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern"),
+    [
+        ("/", "/"),
+        ("~", "~"),
+        ("~/", "~"),
+        ("~/./", "~"),
+        ("~/work/..", "~"),
+        ("~/.ssh", "~/.ssh/**"),
+        ("~/.ssh/deep/below", "~/.ssh/**"),
+        ("~/work/../.codex/x", "~/.codex/**"),
+        ("~/.claude", "~/.claude/**"),
+        ("~/.openclaw/a", "~/.openclaw/**"),
+        ("~/work", None),
+        ("~/.sshx", None),
+        ("/tmp", None),
+    ],
+)
+def test_what_is_always_forbidden(path: str, pattern: str | None, tmp_path: Path) -> None:
+    cwd = forbidden.expanded(path, str(tmp_path))
+    assert forbidden.matched(cwd, forbidden.patterns({}, {}, None), str(tmp_path)) == pattern
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "hit"),
+    [
+        ("/srv/secret", "/srv/secret", True),
+        ("/srv/secret", "/srv/secret/below", False),
+        ("/srv/secret/**", "/srv/secret", True),
+        ("/srv/secret/**", "/srv/secret/a/b", True),
+        ("/srv/secret/**", "/srv/secrets", False),
+        ("/srv/*/live", "/srv/one/live", True),
+        ("/srv/*/live", "/srv/one/two/live", False),
+        ("/srv/*", "/srv/a", True),
+        ("/srv/*", "/srv/a/b", False),
+        ("/srv/v*.1", "/srv/v2.1", True),
+        ("/srv/v*.1", "/srv/v2x1", False),
+        ("~/live/**", "~/live/a", True),
+        ("inner/**", "inner/a", True),
+        ("", "/srv", False),
+    ],
+)
+def test_patterns(pattern: str, path: str, hit: bool, tmp_path: Path) -> None:
+    base = str(tmp_path)
+    found = forbidden.matched(
+        forbidden.expanded(path, base), forbidden.patterns({}, {"forbiddenCwdPatterns": [pattern]}, None), base
+    )
+    assert found == (pattern if hit else None)
+
+
+def test_row_14_a_link_does_not_hide_a_forbidden_folder(tmp_path: Path) -> None:
+    secret = Path.home() / ".ssh" / "inner"
+    secret.mkdir(parents=True)
+    link = tmp_path / "innocent"
+    link.symlink_to(secret)
+    ground = Ground(tmp_path / "task")
+    for words in (("--cwd", str(link)), ("--cwd", str(link), "--dry-run"), ("--cwd", "../innocent/.")):
+        done = ground.lth("run", "--command", "touch ran", *words, code=1)
+        assert done.err == f"Refusing to start local-command in forbidden cwd {link} (matched ~/.ssh/**).\n"
+    assert not (secret / "ran").exists()
+    assert ground.untouched() == []
+
+
+def test_a_pattern_that_goes_through_a_link_matches_the_real_folder(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    (real / "live").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(real)
+    pattern = f"{tmp_path}/link/**"
+    assert forbidden.matched(str(real / "live"), [pattern], str(tmp_path)) == pattern
+
+
+@pytest.mark.parametrize("where", ["worker", "policy", "constraint", "option"])
+def test_where_patterns_come_from(where: str, tmp_path: Path) -> None:
+    live = tmp_path / "live"
+    live.mkdir()
+    ground = Ground(tmp_path / "task")
+    listed = [f"{tmp_path}/live"]
+    members: dict[str, dict[str, object]] = {
+        "worker": {"localWorker": {"forbiddenCwdPatterns": listed}},
+        "policy": {"workerPolicy": {"forbiddenCwdPatterns": listed}},
+        "constraint": {"constraints": [{"id": "c", "description": "d", "forbiddenCwdPatterns": listed}]},
+        "option": {},
+    }
+    ground.task = task(**members[where])
+    words = ("--forbidden-cwd-patterns", f"/x, {listed[0]} ,") if where == "option" else ()
+    done = ground.lth("run", "--command", "true", "--cwd", str(live), *words, code=1)
+    refused = f"Refusing to start local-command in forbidden cwd {live} (matched {listed[0]})."
+    assert done.err.strip() == refused
+    assert ground.untouched() == []
+
+
+def test_a_forbidden_folder_need_not_exist(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    done = ground.lth("run", "--command", "true", "--cwd", "~/.codex/nowhere", code=1)
+    assert "(matched ~/.codex/**)" in done.err
+    done = ground.lth("run", "--command", "true", "--cwd", "~/nowhere", code=1)
+    assert f"no directory: {os.path.expanduser('~/nowhere')}" in done.err
+    assert ground.untouched() == []
