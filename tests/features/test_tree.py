@@ -41,7 +41,7 @@ def test_one_file_is_committed_and_the_rest_stays_staged_as_it_was(tmp_path: Pat
     (tmp_path / "features.json").write_text("{}")
     (tmp_path / "other.py").write_text("b = 1\n")
     sh(tmp_path, "add", "other.py", "features.json")
-    tree.commit_file(git, "features.json", "harness: Feature #1 skipped")
+    tree.commit_files(git, ["features.json"], "harness: Feature #1 skipped")
     assert sh(tmp_path, "show", "--stat", "--format=%s", "HEAD").startswith("harness: Feature #1 skipped")
     assert sh(tmp_path, "diff", "--cached", "--name-only").split() == ["other.py"]
 

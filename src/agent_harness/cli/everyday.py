@@ -13,7 +13,7 @@ agent_option = click.option(
 )
 
 
-def _kind() -> tuple[str, str]:
+def kind_here() -> tuple[str, str]:
     """(kind, folder) of the project at or above the working directory."""
     from agent_harness.kernel import root
 
@@ -87,6 +87,7 @@ Examples:
 @click.option("--dry-run", is_flag=True, help="Show what would be done next; change nothing.")
 @click.option("--until-done", is_flag=True, help="Project: session after session, until all is proven.")
 @click.option("--sessions", type=click.IntRange(1), metavar="N", help="Project: at most N sessions.")
+@click.option("--feature", "feature_id", type=int, metavar="N", help="Project: work on this feature.")
 @click.option("--once", is_flag=True, help="Task list: one task.")
 @click.option("--max-tasks", type=click.IntRange(1), metavar="N", help="Task list: at most N attempts.")
 @click.option("--max-minutes", type=Positive(), metavar="M", help="Task list: a task; 60.")
@@ -98,6 +99,7 @@ def run(
     dry_run: bool,
     until_done: bool,
     sessions: int | None,
+    feature_id: int | None,
     once: bool,
     max_tasks: int | None,
     max_minutes: float | None,
@@ -110,15 +112,22 @@ def run(
     Exit code: 0 done or handed off cleanly, 1 rejected, 3 a person must decide, 4 refused before the agent, 5 busy or
     paused, 7 nothing can be done now, 9 a limit is reached, 130 interrupted.
     """
-    kind, _ = _kind()
+    kind, _ = kind_here()
     if kind == "features":
         from agent_harness.cli import features
 
         _refuse({"--once": once, "--max-tasks": max_tasks, "--max-minutes": max_minutes, "--max-cost": max_cost}, kind)
-        return features.run(dry_run=dry_run, until_done=until_done, sessions=sessions, agent=agent, as_json=as_json)
+        return features.run(
+            dry_run=dry_run,
+            until_done=until_done,
+            sessions=sessions,
+            feature_id=feature_id,
+            agent=agent,
+            as_json=as_json,
+        )
     from agent_harness.cli import taskrun
 
-    _refuse({"--sessions": sessions}, kind)
+    _refuse({"--sessions": sessions, "--feature": feature_id is not None}, kind)
     limits = {"max_tasks": 1 if once else max_tasks, "max_minutes": max_minutes, "max_cost_usd": max_cost}
     given = {name: value for name, value in limits.items() if value is not None}
     return taskrun.run(agent=agent, dry_run=dry_run, as_json=as_json, **given)
@@ -136,7 +145,7 @@ def _refuse(given: dict[str, object], kind: str) -> None:
 @as_json_option
 def status(tail: int, as_json: bool) -> int:
     """Say where the project or the task list stands, and what comes next. Reads only, takes no lock."""
-    kind, folder = _kind()
+    kind, folder = kind_here()
     if kind == "tasklist":
         from agent_harness.cli import lists
 
@@ -146,17 +155,28 @@ def status(tail: int, as_json: bool) -> int:
     return fast.main(as_json)
 
 
-@click.command(epilog="Example:  harness resume --choose retry", short_help="Go on: answer, or end a pause.")
-@click.option("--choose", metavar="WORD", help="Project: the answer to the stored question.")
+@click.command(
+    short_help="Go on: answer, or end a pause.",
+    epilog="""\b
+Examples:
+  harness resume
+  harness resume --choose retry
+  harness resume --choose increase --budget 20""",
+)
+@click.option("--choose", metavar="WORD", help="Project: the answer to the stored question: word, letter or number.")
+@click.option("--budget", type=Positive(), metavar="USD", help="Project: the new budget, with --choose increase.")
 @as_json_option
-def resume(choose: str | None, as_json: bool) -> int:
-    """Answer the question that stopped a project; on a task list, take back a pause or a halt."""
-    kind, _ = _kind()
+def resume(choose: str | None, budget: float | None, as_json: bool) -> int:
+    """Answer the question that stopped a project, or end its pause; on a task list, take back a pause or a halt.
+
+    Starts no session.
+    """
+    kind, _ = kind_here()
     if kind == "features":
         from agent_harness.cli import features
 
-        return features.resume(choose, as_json=as_json)
+        return features.resume(choose, budget=budget, as_json=as_json)
     from agent_harness.cli import lists
 
-    _refuse({"--choose": choose}, kind)
+    _refuse({"--choose": choose, "--budget": budget}, kind)
     return lists.resume(as_json=as_json)

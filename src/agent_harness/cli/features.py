@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agent_harness.errors import UsageError
+
 if TYPE_CHECKING:
     from agent_harness.protocols.features.api import FeatureProject
 
@@ -27,12 +29,14 @@ def _say(as_json: bool) -> Callable[[str], None]:
     return say
 
 
-def _answer(as_json: bool, ok: bool, fields: dict[str, Any]) -> None:
+def answer(as_json: bool, ok: bool, fields: dict[str, Any]) -> None:
+    """One JSON object on stdout, where it is wanted."""
     if as_json:
         click.echo(json.dumps({"ok": ok, **fields}, ensure_ascii=False, default=str))
 
 
-def _open(as_json: bool) -> "FeatureProject":
+def opened(as_json: bool) -> "FeatureProject":
+    """The project at or above the working directory."""
     from agent_harness.cli.status import find_layout
     from agent_harness.protocols.features.api import FeatureProject
 
@@ -43,35 +47,53 @@ def init(folder: Path, spec: Path, *, agent: str | None, as_json: bool) -> int:
     """Plans a new project from a specification."""
     from agent_harness.protocols.features.api import FeatureProject
 
-    answer = FeatureProject.init(folder, spec, agent_spec=agent, say=_say(as_json))
-    _answer(as_json, True, answer)
+    found = FeatureProject.init(folder, spec, agent_spec=agent, say=_say(as_json))
+    answer(as_json, True, found)
     return 0
 
 
-def run(*, dry_run: bool, until_done: bool, sessions: int | None, agent: str | None, as_json: bool) -> int:
-    """Runs the next session, or sessions until all is proven."""
-    project = _open(as_json)
+def run(
+    *,
+    dry_run: bool,
+    until_done: bool,
+    sessions: int | None,
+    feature_id: int | None,
+    agent: str | None,
+    as_json: bool,
+) -> int:
+    """Runs the next session, sessions until all is proven, or sessions on one feature."""
+    project = opened(as_json)
     if dry_run:
-        _answer(as_json, True, project.preview())
+        answer(as_json, True, project.preview(feature_id))
         return 0
     limit = sessions or (None if until_done else 1)
-    answer = project.run(agent_spec=agent, max_sessions=limit, until_done=until_done)
-    _answer(as_json, answer["exit_code"] == 0, answer)
-    return int(answer["exit_code"])
+    found = project.run(agent_spec=agent, max_sessions=limit, until_done=until_done, feature_id=feature_id)
+    answer(as_json, found["exit_code"] == 0, found)
+    return int(found["exit_code"])
 
 
-@click.command(epilog="Example:  harness verify --feature 3", short_help="Run one feature's tests.")
-@click.option("--feature", "feature_id", required=True, type=int, metavar="N", help="The feature's id.")
+@click.command(
+    short_help="Run a feature's tests, or all.",
+    epilog="""\b
+Examples:
+  harness verify --feature 3
+  harness verify --all""",
+)
+@click.option("--feature", "feature_id", type=int, metavar="N", help="The feature's id.")
+@click.option("--all", "everything", is_flag=True, help="The whole suite, feature by feature.")
 @as_json_option
-def verify(feature_id: int, as_json: bool) -> int:
-    """Run one feature's tests on a clean checkout of the work tree's content; report, change nothing."""
-    answer = _open(as_json).verify(feature_id)
-    _answer(as_json, answer["passed"], answer)
-    return 0 if answer["passed"] else 1
+def verify(feature_id: int | None, everything: bool, as_json: bool) -> int:
+    """Run one feature's tests, or all tests, on a clean checkout of the work tree's content; report, change nothing."""
+    if everything == (feature_id is not None):
+        raise UsageError("Give --feature N or --all", hint="harness verify --help")
+    project = opened(as_json)
+    found = project.verify_all() if feature_id is None else project.verify(feature_id)
+    answer(as_json, found["passed"], found)
+    return 0 if found["passed"] else 1
 
 
-def resume(choose: str | None, *, as_json: bool) -> int:
-    """Answers the question that stopped the runs."""
-    answer = _open(as_json).resume(choose)
-    _answer(as_json, True, answer)
+def resume(choose: str | None, *, budget: float | None, as_json: bool) -> int:
+    """Ends a pause, answers the question that stopped the runs."""
+    found = opened(as_json).resume(choose, budget_usd=budget)
+    answer(as_json, True, found)
     return 0

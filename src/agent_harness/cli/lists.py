@@ -112,15 +112,6 @@ def _task(
     return found
 
 
-@click.command(short_help="Make hooks and runs rest.", epilog='Example:  harness pause "I am reviewing"')
-@click.argument("why", default="")
-@root_option
-@json_option
-def pause(why: str, root: str | None, as_json: bool) -> int:
-    """Make hooks, claims and runs of a task list rest until `harness resume`."""
-    return answer("pause", open_list(root=root).pause(why), as_json=as_json, said="Paused.")
-
-
 @click.command(short_help="Make hooks act here.")
 @root_option
 @json_option

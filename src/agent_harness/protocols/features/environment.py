@@ -51,7 +51,9 @@ class DevelopmentEnvironment:
                 code = self._script(self._init)
         if code != 0:
             said = "Could not recover clean state. Manual intervention needed." if resets else f"{self._init} failed."
-            raise PreflightFailed(f"{said} {self._last_lines()}", hint=f"less {self._log}", check="environment")
+            raise PreflightFailed(
+                f"{said} {self._last_lines()}", hint=f"less {self._log}", check="environment", resets=resets
+            )
 
     def healthy(self) -> None:
         """The health check passes, or ``PreflightFailed``."""

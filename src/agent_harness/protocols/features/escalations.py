@@ -1,88 +1,147 @@
-"""Questions for a person: stored in the state, repeated until answered, answered by a word or its letter.
+"""What a person's answer does. Nothing destructive is ever chosen alone.
 
-Nothing destructive is ever chosen alone. Source: features.md section T, C11, C12, C35, C53.
+Source: features.md section T, UAH-058, UAH-392..402, C11, C12, C27.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from agent_harness.errors import Escalated, UsageError
-from agent_harness.protocols.features import records, tree
+from agent_harness.errors import UsageError
+from agent_harness.protocols.features import aborting, budgets, handover, marking, pausing, questions, records
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.selection import next_feature
 
 Record = dict[str, Any]
 
-LETTERS = {"r": "retry", "k": "skip"}
-"""Fixed letters (C11); the words are accepted everywhere."""
 
+def resume(project: Project, choose: str | None, *, budget_usd: float | None = None) -> Record:
+    """Ends a pause, answers the question that waits, and says what comes next; starts no session (C40).
 
-def feature_stuck(feature_id: int, sessions: int) -> Record:
-    """The question after too many sessions on one feature (UAH-392)."""
-    return {
-        "type": "feature_stuck",
-        "feature_id": feature_id,
-        "message": f"Feature #{feature_id} has failed to complete in {sessions} sessions.",
-        "options": ["retry", "skip"],
-    }
-
-
-def text(question: Mapping[str, Any]) -> str:
-    """The question with its options and the command that answers it."""
-    options = ", ".join("s[K]ip" if o == "skip" else f"[{o[0].upper()}]{o[1:]}" for o in question.get("options") or [])
-    return f"{question.get('message')} Options: {options}. Answer with: harness resume --choose WORD"
-
-
-def refuse_pending(state: Mapping[str, Any]) -> None:
-    """``Escalated`` while a question waits for its answer."""
-    question = state.get("pending_escalation")
-    if question:
-        raise Escalated(
-            str(question.get("message")),
-            hint="harness resume --choose " + "|".join(question.get("options") or ["retry"]),
-            escalation=question,
-        )
-
-
-def answer(project: Project, choose: str | None) -> Record:
-    """Carries out a person's answer; without a question, or without an answer, it says what comes next."""
+    ``UsageError`` for an answer that the question does not have, or where a question waits and none is given.
+    """
+    was_paused = pausing.end(project)
     state = project.store.state()
-    question = state.get("pending_escalation")
+    asked = questions.pending(state)
+    if asked is None:
+        if choose:
+            raise UsageError("No question waits for an answer", hint="harness status")
+        return {"answered": None, "was_paused": was_paused, **_say_next(project, state)}
+    if choose is None:
+        raise UsageError(questions.text(asked), hint=questions.hint(asked))
+    word = questions.word(asked, choose)
+    _forget(project, asked)
+    answer = _ANSWERS[word](project, asked, budget_usd)
+    project.store.event("escalation_answered", feature_id=asked.get("feature_id"), type=asked.get("type"), answer=word)
+    return {"answered": word, "feature_id": asked.get("feature_id"), "next": "harness run", **answer}
+
+
+def _say_next(project: Project, state: Mapping[str, Any]) -> Record:
+    handed = state.get("handoff")
     number = records.number(state.get("last_session"))
-    if not question:
-        project.say(f"Resuming from session {number}...\nNext prompt: {state.get('next_prompt')}")
-        return {"answered": None, "next": "harness run"}
-    options = question.get("options") or []
-    word = LETTERS.get((choose or "").lower(), (choose or "").lower())
-    if word not in options:
-        raise UsageError(f"{question.get('message')} Choose one of: {', '.join(options)}", hint=_hint(options))
-    feature_id = question.get("feature_id")
-    if word == "skip" and isinstance(feature_id, int):
-        _skip(project, feature_id, str(question.get("message")))
-    project.store.write(
-        project.layout.session_state, {**project.store.state(), "pending_escalation": None, "stuck_count": 0}
-    )
-    project.store.event("escalation_answered", feature_id=feature_id, answer=word)
-    project.say(f"Feature #{feature_id} {'skipped' if word == 'skip' else 'queued'}.")
-    return {"answered": word, "feature_id": feature_id, "next": "harness run"}
+    project.say(f"Resuming from session {number}...")
+    project.say(f"Next prompt: {state.get('next_prompt')}")
+    feature = next_feature(project.store.features(), state).feature
+    if feature:
+        project.say(f"Feature #{feature['id']} queued.")
+    if handed:
+        project.say("The project is still in your hands: harness takeback")
+    return {"next": "harness takeback" if handed else "harness run"}
 
 
-def _hint(options: list[str]) -> str:
-    return f"harness resume --choose {options[0] if options else 'retry'}"
-
-
-def _skip(project: Project, feature_id: int, reason: str) -> None:
-    """Marks the feature and commits that one file; dependents stay blocked (C53, C65)."""
-    from agent_harness.kernel import clock, files
-
-    document = project.store.features()
-    feature = records.feature_by_id(document, feature_id)
-    if feature is None:
-        return
-    feature["skipped"] = {"reason": reason, "at": clock.timestamp()}
-    files.write_json(project.layout.features, document)
-    tree.commit_file(project.git, project.features_name, f"harness: Feature #{feature_id} skipped")
+def _forget(project: Project, asked: Mapping[str, Any]) -> None:
+    """The question is answered; what it counted begins anew."""
     state = project.store.state()
+    failures = state.get("verification_failures")
+    counted = dict(failures) if isinstance(failures, dict) else {}
+    counted.pop(str(asked.get("feature_id")), None)
     project.store.write(
         project.layout.session_state,
-        {**state, "next_prompt": "coding", "partial": None, "feature_checkpoint": None},
+        {**state, "pending_escalation": None, "stuck_count": 0, "verification_failures": counted},
     )
+
+
+# -- one function an answer --------------------------------------------------------------------------------------------
+
+
+def _retry(project: Project, asked: Record, _budget: float | None) -> Record:
+    project.say(f"Feature #{asked.get('feature_id')} queued.")
+    return {}
+
+
+def _skip(project: Project, asked: Record, _budget: float | None) -> Record:
+    for feature_id in _features(asked):
+        marking.skip(project, feature_id, str(asked.get("message")))
+    return {"skipped": _features(asked)}
+
+
+def _split(project: Project, asked: Record, _budget: float | None) -> Record:
+    for feature_id in _features(asked):
+        marking.skip(project, feature_id, "to be split into smaller features")
+    project.say('Add the parts: harness add-feature "..."')
+    return {"skipped": _features(asked), "next": 'harness add-feature "..."'}
+
+
+def _manual(project: Project, asked: Record, _budget: float | None) -> Record:
+    if asked.get("type") == "environment":
+        project.say("Mend the environment by hand, then: harness run")
+        return {}
+    return handover.handoff(project, feature_id=next(iter(_features(asked)), None))
+
+
+def _rollback(project: Project, asked: Record, _budget: float | None) -> Record:
+    kept = [marking.set_work_aside(project, feature_id) for feature_id in _features(asked)]
+    return {"rescue_ref": next(iter(kept), None)}
+
+
+def _abort(project: Project, _asked: Record, _budget: float | None) -> Record:
+    return aborting.clear(project)
+
+
+def _pause(project: Project, asked: Record, _budget: float | None) -> Record:
+    project.store.settle_in()
+    paused = {"reason": str(asked.get("message"))}
+    project.store.write_pause(paused)
+    pausing.keep(project, paused)
+    project.say("State saved. Resume with: harness resume")
+    return {"next": "harness resume"}
+
+
+def _increase(project: Project, asked: Record, budget: float | None) -> Record:
+    return budgets.raise_budget(project, str(asked.get("limit") or "Session"), budget)
+
+
+def _investigate(project: Project, asked: Record, _budget: float | None) -> Record:
+    for node in asked.get("failing") or []:
+        project.say(f"- {node}")
+    project.say(f"Look at it with: {project.config.testing.full}")
+    return {"failing": asked.get("failing") or []}
+
+
+def _edit(project: Project, _asked: Record, _budget: float | None) -> Record:
+    project.say(f"Edit {project.features_name}, commit it, then: harness run")
+    return {}
+
+
+def _reset(project: Project, asked: Record, _budget: float | None) -> Record:
+    marking.reset(project, _features(asked))
+    return {"reset": _features(asked)}
+
+
+_ANSWERS: dict[str, Callable[[Project, Record, float | None], Record]] = {
+    "retry": _retry,
+    "skip": _skip,
+    "split": _split,
+    "manual": _manual,
+    "rollback": _rollback,
+    "abort": _abort,
+    "pause": _pause,
+    "increase": _increase,
+    "investigate": _investigate,
+    "edit": _edit,
+    "reset": _reset,
+}
+
+
+def _features(asked: Mapping[str, Any]) -> list[int]:
+    found = asked.get("features") or [asked.get("feature_id")]
+    return [i for i in found if isinstance(i, int)]

@@ -4,7 +4,8 @@ Everything that the tests need (interpreter, runner, environment) is resolved wh
 starts. Source: features.md section O, C03, C22, C23, C54, C55, C61, C62.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from agent_harness.protocols.features import checkpoints, quality, records, refs
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.ruling import Proof, Ruling
 from agent_harness.protocols.features.underway import UnderWay
-from agent_harness.verification import engine
+from agent_harness.verification import engine, running
 from agent_harness.verification.verdict import Finding, TestRun, Verdict, passed
 
 Record = dict[str, Any]
@@ -63,6 +64,35 @@ class Judge:
         )
         return _suite(run)
 
+    def suite_of_tree(self) -> Suite:
+        """Runs the whole suite on what is in the work tree; nothing is changed."""
+        with self.tree() as commit:
+            return self.suite(commit)
+
+    @contextmanager
+    def tree(self, name: str = "all") -> Iterator[str]:
+        """A commit of what is in the work tree, on a private ref until the end of the block."""
+        git, excluded = self._project.git, self._project.excluded
+        commit, ref = refs.named(
+            git,
+            f"refs/harness/verify/{name}",
+            lambda ref: snapshot.candidate(git, ref, exclude=excluded, message="verify", base=None),
+        )
+        try:
+            yield commit
+        finally:
+            git.update_ref(ref, None)
+
+    def lint(self, commit: str) -> quality.Lint:
+        """What the linter says about a commit; no finding where there is no linter."""
+        if not self._lint:
+            return quality.Lint(problem="no linter is configured: quality.lint_command")
+        with running.place_for(self._project.git, commit, environment=self._environment) as space:
+            run = running.execute_plain(space, self._lint, environment=self._environment, timeout_seconds=self._seconds)
+        if run.exit_code in (None, 126, running.NOT_FOUND) or "No module named" in run.output[-400:]:
+            return quality.Lint(problem=f"lint unavailable: {self._lint}")
+        return quality.lint_counts(run.output, run.exit_code or 0)
+
     def still_failing(self, commit: str, ids: Iterable[str]) -> set[str]:
         """Which of these tests fail once more when they are run again on their own suite (C62)."""
         return set(ids) - self.suite(commit).passing
@@ -82,19 +112,12 @@ class Judge:
         project = self._project
         file = records.test_file(feature)
         command = project.config.test_command(file)
-        commit, ref = refs.named(
-            project.git,
-            f"refs/harness/verify/{feature['id']}",
-            lambda ref: snapshot.candidate(project.git, ref, exclude=project.excluded, message="verify", base=None),
-        )
-        try:
+        with self.tree(str(feature["id"])) as commit:
             project.say(f"Running verification for Feature #{feature['id']}...")
             project.say(f"Test file: {file}\n\n$ {command}")
             run = engine.run_tests(
                 project.git, commit, command, environment=self._environment, timeout_seconds=self._seconds
             )
-        finally:
-            project.git.update_ref(ref, None)
         cases = dict(run.report.cases) if run.report else {}
         for name, outcome in cases.items():
             project.say(f"{name} {outcome.upper()}")

@@ -49,6 +49,7 @@ def after_session(state: Mapping[str, Any], ending: Ending) -> Record:
         "termination_reason": None if ending.reason == "complete" else ending.reason,
         "next_prompt": "continuation" if partial and ending.kept_work else "coding",
         "stuck_count": _stuck_count(state, ending),
+        "verification_failures": _failures(state, ending),
         "timeout_count": int(state.get("timeout_count") or 0) + (ending.reason == "timeout"),
         "timestamp": ending.at,
         "feature_checkpoint": ending.checkpoint if partial and ending.kept_work else None,
@@ -66,6 +67,18 @@ def _stuck_count(state: Mapping[str, Any], ending: Ending) -> int:
     same = state.get("current_feature") == ending.feature_id
     before = int(state.get("stuck_count") or 0) if same else 0
     return before if ending.reason in UNCOUNTED_REASONS else before + 1
+
+
+def _failures(state: Mapping[str, Any], ending: Ending) -> Record:
+    """Sessions of each open feature whose claim was rejected, whatever came between them (C35)."""
+    found = state.get("verification_failures")
+    counted = {str(k): int(n) for k, n in found.items() if isinstance(n, int)} if isinstance(found, dict) else {}
+    name = str(ending.feature_id)
+    if ending.status == "complete":
+        counted.pop(name, None)
+    elif ending.status == "failed":
+        counted[name] = counted.get(name, 0) + 1
+    return counted
 
 
 def prompt_type(state: Mapping[str, Any]) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_harness.errors import Escalated
-from agent_harness.protocols.features import records
+from agent_harness.protocols.features import questions, records
 from agent_harness.protocols.features.judge import Judge, Suite
 from agent_harness.protocols.features.project import Project
 
@@ -26,8 +26,8 @@ def check(project: Project) -> None:
         return
     project.say(f"Marked as passing without a proof: {_named(list(unproven))}; running the suite.")
     facts = Judge(project).suite(head or "HEAD")
-    own = {node for node in facts.failing if any(_belongs(node, file) for file in unproven.values())}
-    _refuse(project, facts, failing=own, empty=_without_tests(unproven, facts))
+    own = {node for node in facts.failing if any(belongs(node, file) for file in unproven.values())}
+    _refuse(project, facts, unproven, failing=own, empty=_without_tests(unproven, facts))
     project.store.write_proven({"commit": head, "features": sorted(marked)})
 
 
@@ -41,6 +41,13 @@ def _accepted(project: Project, head: str | None) -> set[int]:
     return {i for i in listed if isinstance(i, int)} if known else set()
 
 
+def vouch(project: Project, feature_id: int, *, proven: bool) -> None:
+    """A person's word: the feature counts as accepted from now on, or no longer does."""
+    head = project.git.head()
+    others = _accepted(project, head) - {feature_id}
+    project.store.write_proven({"commit": head, "features": sorted(others | ({feature_id} if proven else set()))})
+
+
 def require(project: Project, facts: Suite) -> None:
     """``Escalated`` unless the suite proves every feature that is marked as passing, and the whole baseline.
 
@@ -50,11 +57,20 @@ def require(project: Project, facts: Suite) -> None:
     marked = _marked(document)
     baseline = {str(i) for i in project.store.baseline().get("passing_tests") or []}
     still_open = [records.test_file(f) for f in records.features_of(document) if f["id"] not in marked]
-    counted = {node for node in facts.failing if not any(_belongs(node, file) for file in still_open if file)}
-    _refuse(project, facts, failing=counted | (baseline - facts.passing), empty=_without_tests(marked, facts))
+    by_word = {
+        f["id"]: records.test_file(f) for f in records.features_of(document) if f["id"] in marked and _by_word(f)
+    }
+    if by_word:
+        project.say(f"Passing by a person's word, not by a proof: {_named(list(by_word))}")
+    still_open += by_word.values()
+    marked = {i: file for i, file in marked.items() if i not in by_word}
+    counted = {node for node in facts.failing if not any(belongs(node, file) for file in still_open if file)}
+    failing = counted | (baseline - facts.passing)
+    _refuse(project, facts, marked, failing=failing, empty=_without_tests(marked, facts))
 
 
-def _refuse(project: Project, facts: Suite, *, failing: set[str], empty: list[int]) -> None:
+def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failing: set[str], empty: list[int]) -> None:
+    """``Escalated``, with the question kept, when there is anything to ask (E9)."""
     if not (facts.problem or failing or empty):
         return
     passing, total = records.counts(project.store.features())
@@ -63,23 +79,27 @@ def _refuse(project: Project, facts: Suite, *, failing: set[str], empty: list[in
         why = f"{len(failing)} failures"
     if facts.problem:
         why = f"no report: {facts.problem}"
-    raise Escalated(
-        f"{passing}/{total} features marked passing but the suite has {why}.",
-        hint=str(project.config.testing.full),
-        failing=sorted(failing)[:20],
-        features=empty,
-    )
+    broken = sorted({*empty, *(i for i, file in marked.items() if any(belongs(node, file) for node in failing))})
+    message = f"{passing}/{total} features marked passing but the suite has {why}."
+    asked = questions.question("false_positives", message, features=broken, failing=sorted(failing)[:20])
+    questions.store(project, asked)
+    raise Escalated(message, hint=questions.hint(asked), escalation=asked, failing=asked["failing"], features=broken)
 
 
 def _without_tests(marked: Mapping[int, str], facts: Suite) -> list[int]:
-    return [i for i, file in sorted(marked.items()) if not any(_belongs(node, file) for node in facts.passing)]
+    return [i for i, file in sorted(marked.items()) if not any(belongs(node, file) for node in facts.passing)]
+
+
+def _by_word(feature: Record) -> bool:
+    return isinstance(feature.get("marked"), dict)
 
 
 def _marked(document: Record) -> dict[int, str]:
     return {f["id"]: records.test_file(f) for f in records.features_of(document) if records.passes(f)}
 
 
-def _belongs(node: str, test_file: str) -> bool:
+def belongs(node: str, test_file: str) -> bool:
+    """Whether a test id lies in this test file, which may carry ``::node``."""
     return node == test_file or node.startswith((f"{test_file}::", f"{test_file}[", f"{test_file}/"))
 
 

@@ -129,8 +129,18 @@ def _dependency_problems(features: "Sequence[Record]") -> list[str]:
 
     work = {f["id"]: dependencies(f) for f in features if isinstance(f.get("id"), int)}
     lines = [f"Feature {one} depends on non-existent Feature {other}" for one, other in graph.missing(work)]
-    lines += ["Dependency cycle detected: " + " → ".join(str(i) for i in path) for path in graph.cycles(work)]
+    lines += ["Dependency cycle detected: " + " → ".join(str(i) for i in path) for path in cycles(features)]
     return lines
+
+
+def cycles(features: "Sequence[Record]") -> "list[list[int]]":
+    """Every circle of dependencies, first id again at its end; one that a skipped feature breaks is none (E8)."""
+    from agent_harness.kernel import graph
+
+    open_ones = [f for f in features if isinstance(f.get("id"), int) and not skipped(f)]
+    ids = {f["id"] for f in open_ones}
+    work = {f["id"]: [i for i in dependencies(f) if i in ids] for f in open_ones}
+    return [list(path) for path in graph.cycles(work)]
 
 
 def new_state() -> "Record":
@@ -144,6 +154,7 @@ def new_state() -> "Record":
         "termination_reason": None,
         "next_prompt": "coding",
         "stuck_count": 0,
+        "verification_failures": {},
         "timeout_count": 0,
         "timestamp": None,
         "paused": None,

@@ -20,6 +20,7 @@ class Result:
     rescue_ref: str | None = None
     cost_usd: float | None = None
     exit_code: int = 0
+    told: str = ""  # what the monitor said that ended the agent's turn
 
     def as_json(self) -> Record:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}

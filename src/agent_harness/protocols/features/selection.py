@@ -42,6 +42,31 @@ def next_feature(document: "Mapping[str, Any]", state: "Mapping[str, Any] | None
     return Choice(None, all_proven=bool(found) and not remaining, waiting=_waiting(found, done))
 
 
+def chosen_feature(document: "Mapping[str, Any]", state: "Mapping[str, Any]", feature_id: int) -> "Record":
+    """The feature that a person chose, when a session on it can begin; else ``UsageError`` or ``NothingEligible``.
+
+    While another feature is unfinished none can be chosen: its unproven commits would be pushed with the next proof.
+    """
+    from agent_harness.errors import NothingEligible, UsageError
+
+    found = records.features_of(document)
+    feature = records.feature_by_id(document, feature_id)
+    if feature is None:
+        known = ", ".join(str(f.get("id")) for f in found)
+        raise UsageError(f"There is no Feature #{feature_id}; known ids: {known}", hint="harness status")
+    if records.passes(feature):
+        raise NothingEligible(f"Feature #{feature_id} is passing already.", hint="harness status")
+    partial = next_feature(document, state).feature if state.get("next_prompt") == "continuation" else None
+    if partial is not None and partial.get("id") == state.get("current_feature") != feature_id:
+        raise NothingEligible(
+            f"Feature #{partial.get('id')} is unfinished and comes first.",
+            hint=f"harness run   or   harness skip --feature {partial.get('id')}",
+        )
+    if not (_is_open(feature) and _ready(feature, proven(document))):
+        raise NothingEligible(f"{_waiting([feature], proven(document))[0]}.", hint="harness status")
+    return feature
+
+
 def proven(document: "Mapping[str, Any]") -> set[object]:
     """Ids of the features that pass."""
     return {f.get("id") for f in records.features_of(document) if records.passes(f)}

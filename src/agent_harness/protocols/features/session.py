@@ -40,6 +40,7 @@ class _Turns:
     fix_rounds: int = 0
     failure: str | None = None  # of the latest claim that was judged
     output: str = ""
+    told: str = ""  # what the monitor said that ended the session
 
 
 class SessionRoad:
@@ -148,6 +149,7 @@ class SessionRoad:
         self._sum.conversation = outcome.conversation
         self._sum.evidence_shown = self._sum.evidence_shown or outcome.evidence_shown
         turns.announce_stop(self._project, outcome)
+        self._sum.told = outcome.message
         if outcome.reason == "finished":
             if not outcome.ok:
                 self._project.say(f"The agent ended with an error: {outcome.message}")
@@ -271,8 +273,13 @@ class SessionRoad:
         why = handoff.WORDINGS[reason].why if reason in handoff.WORDINGS else reason
         message = failure or f"{name} is not finished ({why}); {kept}."
         project.say(f"Session handed off. {message}")
-        code = _HAND_OFF_EXIT.get(reason, 0) if exit_code is None else exit_code
+        code = self._hand_off_exit(reason) if exit_code is None else exit_code
         return self._result("partial", reason, message, settlement, settled, exit_code=code)
+
+    def _hand_off_exit(self, reason: str) -> int:
+        """A pause that a person asked for elsewhere is a clean end of this command; Ctrl-C is told as such."""
+        paused = reason == "user_pause" and not self._stop.signalled
+        return 0 if paused else _HAND_OFF_EXIT.get(reason, 0)
 
     def _no_evidence(self) -> Result:
         name = endings.feature_name(self._under_way.feature)
@@ -334,6 +341,7 @@ class SessionRoad:
             rescue_ref=settled.rescue_ref,
             cost_usd=self._sum.used.cost_usd,
             exit_code=exit_code,
+            told=self._sum.told,
         )
 
 

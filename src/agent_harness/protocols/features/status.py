@@ -42,7 +42,9 @@ def read(layout: Layout, *, read_yaml: "Callable[[str], Record] | None" = None) 
         },
         "skipped": [f.get("id") for f in records.features_of(document) if records.skipped(f)],
         "escalation": state.get("pending_escalation"),
-        "paused": state.get("paused"),
+        "paused": store.pause() or state.get("paused"),
+        "handoff": state.get("handoff"),
+        "awaiting_manual": [f.get("id") for f in records.features_of(document) if f.get("awaiting_manual")],
         "last_failure": state.get("last_failure"),
         "open_session": _open(under_way),
     }
@@ -69,8 +71,18 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
     if found["last_failure"]:
         rows.append("Last failure: " + " ".join(str(found["last_failure"]).split())[:300])
     if found["escalation"]:
-        rows.append(f"Waits for a person: {found['escalation'].get('message')}")
-        rows.append("Answer with: harness resume --choose WORD")
+        asked = found["escalation"]
+        words = [str(each) for each in asked.get("options") or []]
+        rows.append(f"Waits for a person: {asked.get('message')}")
+        rows.append(f"Answer with: harness resume --choose {'|'.join(words) or 'WORD'}")
+    if found["awaiting_manual"]:
+        names = ", ".join(f"Feature #{i}" for i in found["awaiting_manual"])
+        rows.append(f"Awaiting manual verification: {names}")
+    if found["handoff"]:
+        rows.append("Handed off to a person. Give it back with: harness takeback")
+    if paused := found["paused"]:
+        why = paused.get("reason") if isinstance(paused, dict) else None
+        rows.append(f"Paused{f': {why}' if why else ''}. Go on with: harness resume")
     return rows
 
 
@@ -79,19 +91,30 @@ def health_word(score: float) -> str:
     return "GOOD" if score > 0.8 else "FAIR" if score > 0.6 else "POOR"
 
 
-def _score(store: FeatureStore, passing: int, total: int) -> float:
+def weigh(
+    *, features: "tuple[int, int]", tests: "tuple[int, int]", lint_errors: int, lines: "list[int]", max_lines: int
+) -> float:
     """The weighted health figure; an empty denominator counts as 1, for features as 0 (C52)."""
+    large = sum(1 for each in lines if each > max_lines)
+    return (
+        0.4 * (features[0] / features[1] if features[1] else 0.0)
+        + 0.3 * (tests[0] / tests[1] if tests[1] else 1.0)
+        + 0.2 * max(0.0, 1 - lint_errors / max(sum(lines), 1))
+        + 0.1 * (1 - large / max(len(lines), 1))
+    )
+
+
+def _score(store: FeatureStore, passing: int, total: int) -> float:
+    """The figure as the last session left it."""
     baseline, quality = store.baseline(), store.quality()
-    tests_passing, tests = records.number(baseline.get("total_passing")), records.number(baseline.get("total_tests"))
     sizes = store.file_sizes().get("files")
     rows = list(sizes.values()) if isinstance(sizes, dict) else []
-    large = sum(1 for row in rows if records.number(row.get("lines")) > records.number(quality.get("max_lines"), 500))
-    all_lines = sum(records.number(row.get("lines")) for row in rows)
-    return (
-        0.4 * (passing / total if total else 0.0)
-        + 0.3 * (tests_passing / tests if tests else 1.0)
-        + 0.2 * (1 - records.number(quality.get("lint_errors")) / max(all_lines, 1))
-        + 0.1 * (1 - large / max(len(rows), 1))
+    return weigh(
+        features=(passing, total),
+        tests=(records.number(baseline.get("total_passing")), records.number(baseline.get("total_tests"))),
+        lint_errors=records.number(quality.get("lint_errors")),
+        lines=[records.number(row.get("lines")) for row in rows],
+        max_lines=records.number(quality.get("max_lines"), 500),
     )
 
 

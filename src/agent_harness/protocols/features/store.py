@@ -109,6 +109,10 @@ class FeatureStore:
         """session_state.json over the defaults of a new project."""
         return {**records.new_state(), **self._read(self.layout.session_state)}
 
+    def stored_state(self) -> "Record":
+        """session_state.json as it is on disk, without any default."""
+        return self._read(self.layout.session_state)
+
     def baseline(self) -> "Record":
         """test_baseline.json over an empty one."""
         return {**records.new_baseline(), **self._read(self.layout.baseline)}

@@ -63,9 +63,11 @@ def switch(git: Git, branch: str) -> None:
     git.run("switch", "--quiet", branch)
 
 
-def commit_file(git: Git, path: str, message: str) -> None:
-    """One commit of one file; whatever else is staged or changed stays as it is."""
-    git.run("commit", "--quiet", "--no-verify", "--only", "--message", message, "--", path)
+def commit_files(git: Git, paths: Sequence[str], message: str) -> None:
+    """One commit of these files, new ones too; whatever else is staged or changed stays as it is."""
+    env = git.identity_variables()
+    git.run("add", "--", *paths)
+    git.run("commit", "--quiet", "--no-verify", "--only", "--message", message, "--", *paths, env=env)
 
 
 def index_lock(git: Git) -> str | None:

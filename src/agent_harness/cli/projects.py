@@ -1,0 +1,244 @@
+"""What a person does with a feature project beside running it: pause, skip, override, hand off, take back, abort."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from agent_harness.cli import features
+from agent_harness.cli.confirm import ask
+from agent_harness.cli.features import as_json_option
+
+yes_option = click.option("--yes", is_flag=True, help="Answer every question with yes.")
+feature_option = click.option("--feature", "feature_id", required=True, type=int, metavar="N", help="The feature's id.")
+
+Record = dict[str, Any]
+
+
+def answered(as_json: bool, fields: Record, code: int = 0) -> int:
+    """Prints the answer where JSON is wanted; the exit code."""
+    features.answer(as_json, code == 0, fields)
+    return code
+
+
+@click.command(
+    short_help="Make sessions, hooks and runs rest.",
+    epilog="""\b
+Examples:
+  harness pause
+  harness pause "I am reviewing" """,
+)
+@click.argument("why", default="")
+@click.option("--root", metavar="DIR", help="Task list: where to look for it; else the working directory.")
+@as_json_option
+def pause(why: str, root: str | None, as_json: bool) -> int:
+    """Make a project or a task list rest until `harness resume`.
+
+    A session that runs ends after its current operation; its work is kept for the next one.
+    """
+    from agent_harness.cli import everyday, lists
+
+    if root is not None or everyday.kind_here()[0] == "tasklist":
+        return lists.answer("pause", lists.open_list(root=root).pause(why), as_json=as_json, said="Paused.")
+    return answered(as_json, features.opened(as_json).pause(why or None))
+
+
+@click.command(
+    short_help="Leave a feature out.",
+    epilog="""\b
+Examples:
+  harness skip --feature 3 --reason "waits for the new API"
+  harness skip --feature 3 --undo""",
+)
+@feature_option
+@click.option("--reason", metavar="TEXT", help="Why; kept in features.json.")
+@click.option("--undo", is_flag=True, help="Put a skipped feature back.")
+@as_json_option
+def skip(feature_id: int, reason: str | None, undo: bool, as_json: bool) -> int:
+    """Leave a feature out of the selection, as a commit; what depends on it stays blocked.
+
+    Unfinished work of the feature goes off the branch and is kept in a rescue ref. Starts no session.
+    """
+    return answered(as_json, features.opened(as_json).skip(feature_id, reason, undo=undo))
+
+
+@click.command(
+    short_help="Mark a feature without a proof.", epilog="Example:  harness override --feature 3 --passes true"
+)
+@feature_option
+@click.option("--passes", required=True, type=click.Choice(["true", "false"]), help="What to mark it as.")
+@yes_option
+@as_json_option
+def override(feature_id: int, passes: str, yes: bool, as_json: bool) -> int:
+    """Mark a feature as passing, or as open again, by your word; one commit. Without a terminal, give --yes."""
+    project = features.opened(as_json)
+    if not ask(yes=yes, default_shown="y/N")("WARNING: This bypasses verification. Are you sure?"):
+        return declined(as_json)
+    return answered(as_json, project.override(feature_id, passes=passes == "true"))
+
+
+@click.command(
+    "manual-verify", short_help="Record your own verification.", epilog="Example:  harness manual-verify --feature 3"
+)
+@feature_option
+@yes_option
+@as_json_option
+def manual_verify(feature_id: int, yes: bool, as_json: bool) -> int:
+    """Verify a feature yourself and record the result as a commit. Without a terminal, give --yes."""
+    found = features.opened(as_json).manual_verify(feature_id, ask(yes=yes))
+    return answered(as_json, found, 0 if found["recorded"] else 1)
+
+
+@click.command(short_help="Take the project into your hands.", epilog="Example:  harness handoff")
+@as_json_option
+def handoff(as_json: bool) -> int:
+    """Take the project into your own hands: no session starts until `harness takeback`."""
+    return answered(as_json, features.opened(as_json).handoff())
+
+
+@click.command(short_help="Give the project back.", epilog="Example:  harness takeback")
+@yes_option
+@as_json_option
+def takeback(yes: bool, as_json: bool) -> int:
+    """Give the project back: your commits are counted, the feature's tests run, and you say whether it passes.
+
+    Starts no session.
+    """
+    return answered(as_json, features.opened(as_json).takeback(ask(yes=yes)))
+
+
+@click.command(short_help="End everything, keep all commits.", epilog="Example:  harness abort --yes")
+@yes_option
+@as_json_option
+def abort(yes: bool, as_json: bool) -> int:
+    """End what runs and move the harness's state aside; commits, logs and costs stay.
+
+    `harness resume` begins anew from features.json.
+    """
+    from agent_harness.protocols.features.aborting import WARNING
+
+    project = features.opened(as_json)
+    click.echo(WARNING, err=as_json)
+    if not ask(yes=yes, default_shown="y/N")("Confirm"):
+        return declined(as_json)
+    return answered(as_json, project.abort())
+
+
+def declined(as_json: bool, say: Callable[..., None] = click.echo) -> int:
+    """Nobody said yes: nothing is changed."""
+    if as_json:
+        features.answer(True, False, {"confirmed": False, "changed": False})
+    else:
+        say("Nothing was changed.")
+    return 1
+
+
+@click.command(short_help="Say how healthy the project is.", epilog="Example:  harness health")
+@as_json_option
+def health(as_json: bool) -> int:
+    """Measure features, tests, lint and file sizes on a clean checkout of the work tree's content; change nothing."""
+    return answered(as_json, features.opened(as_json).health())
+
+
+@click.command(
+    "add-feature",
+    short_help="Add a feature with a test stub.",
+    epilog="""\b
+Examples:
+  harness add-feature "User can take the remainder"
+  harness add-feature "Report as CSV" --depends-on 6 --step "Export" --step "Compare"
+""",
+)
+@click.argument("description")
+@click.option("--category", metavar="WORD", help="Default: core.")
+@click.option("--test-file", metavar="FILE", help="Default: named after the feature, beside the other tests.")
+@click.option("--step", "steps", multiple=True, metavar="TEXT", help="A verification step; may be repeated.")
+@click.option("--depends-on", "depends_on", multiple=True, type=int, metavar="N", help="May be repeated.")
+@click.option("--verification", type=click.Choice(["automated", "hybrid", "manual"]), help="Default: automated.")
+@as_json_option
+def add_feature(
+    *,
+    description: str,
+    category: str | None,
+    test_file: str | None,
+    steps: tuple[str, ...],
+    depends_on: tuple[int, ...],
+    verification: str | None,
+    as_json: bool,
+) -> int:
+    """Add a feature behind the last one, with a failing test stub, as one commit. Starts no session."""
+    found = features.opened(as_json).add_feature(
+        description,
+        category=category,
+        test_file=test_file,
+        steps=steps,
+        depends_on=depends_on,
+        verification_type=verification,
+    )
+    return answered(as_json, found)
+
+
+@click.command(
+    short_help="Show the settings.",
+    epilog="""\b
+Examples:
+  harness config
+  harness config --show-origin
+  harness config costs""",
+)
+@click.argument("key", required=False)
+@click.option("--show-origin", is_flag=True, help="Say where each value comes from: default, file, environment.")
+@as_json_option
+def config(key: str | None, show_origin: bool, as_json: bool) -> int:
+    """Show every setting of the project with its value, or those of one section or key."""
+    from agent_harness.cli.status import find_layout
+    from agent_harness.errors import UsageError
+    from agent_harness.protocols.features.config import load
+
+    settings = load(find_layout().root)
+    rows = [row for row in settings.rows() if key is None or row[0] == key or row[0].startswith(f"{key}.")]
+    if not rows:
+        raise UsageError(f"There is no setting {key!r}", hint="harness config")
+    if as_json:
+        found = [{"key": name, "value": value, "origin": origin} for name, value, origin in rows]
+        return answered(True, {"settings": found, "warnings": list(settings.warnings)})
+    for name, value, origin in rows:
+        shown = "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+        click.echo(f"{f'{origin:<12}' if show_origin else ''}{name}: {shown}".rstrip())
+    for warning in settings.warnings:
+        click.echo(f"Warning: {warning}", err=True)
+    return 0
+
+
+@click.command(short_help="Show versions.", epilog="Example:  harness version")
+@as_json_option
+def version(as_json: bool) -> int:
+    """Show the version of the harness, of its state format, and of the state here. Changes nothing."""
+    from agent_harness.errors import NotAProject
+    from agent_harness.protocols.features import migrations
+
+    try:
+        found = features.opened(as_json).version()
+    except NotAProject:
+        found = migrations.version(None)
+    if not as_json:
+        click.echo(f"Harness version: {found['harness_version']}\nSchema version: {found['schema_version']}")
+        click.echo(f"Project state schema: {found['state_schema'] or 'none'}\nStatus: {found['status']}")
+        if found["migration_needed"]:
+            click.echo("\nTo upgrade:\n  harness migrate    now, with a backup\n  harness run        migrates first")
+    return answered(as_json, found)
+
+
+@click.command(
+    short_help="Bring older state up to date.",
+    epilog="""\b
+Examples:
+  harness migrate
+  harness migrate --no-backup""",
+)
+@click.option("--no-backup", is_flag=True, help="Migrate without a copy of the state.")
+@as_json_option
+def migrate(no_backup: bool, as_json: bool) -> int:
+    """Bring state of an older harness to this version, with a copy of the old state beside it."""
+    return answered(as_json, features.opened(as_json).migrate(backup=not no_backup))

@@ -1,0 +1,44 @@
+"""Which question a session's ending leaves for a person. Source: features.md section T, C15, C27, C35."""
+
+from typing import Any
+
+from agent_harness.errors import PreflightFailed
+from agent_harness.protocols.features import lifecycle, questions, records
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.result import Result
+
+Record = dict[str, Any]
+
+
+def question_after(project: Project, state: Record, feature_id: int, result: Result | None) -> Record | None:
+    """The question about this feature as the state stands, or ``None``; ``result`` is the session that just ended."""
+    most = project.config.features.max_stuck_sessions
+    if result is not None and result.reason == "budget_exceeded":
+        limit = result.told.partition(" ")[0]
+        message = result.told.partition(". No price")[0].rstrip(".") + "."
+        return questions.question("budget_exceeded", message, feature_id=feature_id, limit=limit)
+    if lifecycle.is_stuck(state, most) and state.get("current_feature") == feature_id:
+        told = f"Feature #{feature_id} has failed to complete in {state['stuck_count']} sessions."
+        return questions.question("feature_stuck", told, feature_id=feature_id)
+    failed = records.number((state.get("verification_failures") or {}).get(str(feature_id)))
+    if failed >= most:
+        told = f"Feature #{feature_id} has failed verification {failed} times."
+        return questions.question("verification_failed", told, feature_id=feature_id)
+    if result is not None and _all_red(project, state):
+        told = "App still broken after agent attempted fix."
+        return questions.question("app_broken", told, feature_id=feature_id)
+    return None
+
+
+def _all_red(project: Project, state: Record) -> bool:
+    """Whether the unfinished work leaves every known test failing: the tree cannot even be imported (C15)."""
+    known = set(project.store.baseline().get("passing_tests") or [])
+    red = state.get("wip_red_tests")
+    return bool(known) and isinstance(red, list) and len(known) > 1 and set(red) >= known
+
+
+def after_preflight(project: Project, failed: PreflightFailed) -> None:
+    """Keeps the question about an environment that reset.sh could not bring back (E6)."""
+    if failed.data.get("resets"):
+        told = "Could not recover clean state. Manual intervention needed."
+        questions.store(project, questions.question("environment", told))

@@ -1,0 +1,118 @@
+"""Questions for a person: their kinds, options and wording, and how one is stored until it is answered.
+
+    kind                  asked when                                               stops the runs
+    feature_stuck         too many sessions on one feature (E1)                    yes
+    verification_failed   a feature's claims were rejected too often (E4)          yes
+    app_broken            unfinished work leaves every known test failing (E5)     yes
+    budget_exceeded       a session ran over a budget (E7)                         yes
+    environment           reset.sh could not bring the environment back (E6)       until the next check
+    dependency_cycle      features depend on each other in a circle (E8)           until the next check
+    false_positives       features are marked as passing and tests fail (E9)       until the next check
+
+The last three are facts that every run looks at again: once they are mended, by an answer or by hand, the run goes on.
+Letters mean the same everywhere (C11). Source: features.md section T, C11, C12, C35.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent_harness.errors import Escalated, UsageError
+from agent_harness.protocols.features.project import Project
+
+Record = dict[str, Any]
+
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "feature_stuck": ("split", "manual", "skip", "abort", "retry"),
+    "verification_failed": ("retry", "skip", "manual", "abort"),
+    "app_broken": ("retry", "rollback", "manual", "abort"),
+    "budget_exceeded": ("increase", "pause", "abort"),
+    "environment": ("manual", "abort"),
+    "dependency_cycle": ("edit", "skip", "abort"),
+    "false_positives": ("reset", "investigate", "abort"),
+}
+
+STOPPING = frozenset({"feature_stuck", "verification_failed", "app_broken", "budget_exceeded"})
+"""Kinds that refuse every run until they are answered; the others are looked at again by each run."""
+
+LABELS = {
+    "retry": "[R]etry",
+    "rollback": "roll[B]ack",
+    "split": "[S]plit feature",
+    "skip": "s[K]ip",
+    "manual": "[M]anual",
+    "abort": "[A]bort",
+    "pause": "[P]ause",
+    "increase": "[I]ncrease budget",
+    "investigate": "[I]nvestigate",
+    "edit": "[E]dit features.json",
+    "reset": "reset false positi[V]es",
+}
+
+
+def letter(option: str) -> str:
+    """The option's letter, the one in brackets of its label."""
+    return LABELS[option].partition("[")[2][0].lower()
+
+
+def question(kind: str, message: str, **facts: Any) -> Record:
+    """A question as it is stored."""
+    return {"type": kind, "message": message, "options": list(OPTIONS[kind]), **facts}
+
+
+def text(asked: Mapping[str, Any]) -> str:
+    """The question with its numbered options and the command that answers it."""
+    shown = ", ".join(f"{n} {LABELS.get(o, o)}" for n, o in enumerate(options(asked), 1))
+    return f"{asked.get('message')} Options: {shown}. Answer with: harness resume --choose WORD"
+
+
+def options(asked: Mapping[str, Any]) -> list[str]:
+    """The words that answer a question; those of a version that asked less are kept."""
+    found = asked.get("options")
+    return [str(o) for o in found] if isinstance(found, list) else []
+
+
+def pending(state: Mapping[str, Any]) -> Record | None:
+    """The question that waits, if any."""
+    found = state.get("pending_escalation")
+    return found if isinstance(found, dict) else None
+
+
+def store(project: Project, asked: Record) -> None:
+    """Keeps the question until it is answered; the same question is asked once."""
+    state = project.store.state()
+    if state.get("pending_escalation") == asked:
+        return
+    project.store.write(project.layout.session_state, {**state, "pending_escalation": asked})
+    project.store.event("escalation", "critical", session=state.get("last_session"), **asked)
+
+
+def forget_passing(project: Project) -> None:
+    """Drops a question that every run looks at again; to be called before it looks."""
+    state = project.store.state()
+    asked = pending(state)
+    if asked and asked.get("type") in OPTIONS and asked.get("type") not in STOPPING:
+        project.store.write(project.layout.session_state, {**state, "pending_escalation": None})
+
+
+def refuse_pending(state: Mapping[str, Any]) -> None:
+    """``Escalated`` while a question waits for its answer."""
+    asked = pending(state)
+    if asked:
+        raise Escalated(str(asked.get("message")), hint=hint(asked), escalation=asked)
+
+
+def hint(asked: Mapping[str, Any]) -> str:
+    """The command that answers a question."""
+    return "harness resume --choose " + "|".join(options(asked) or ["retry"])
+
+
+def word(asked: Mapping[str, Any], chosen: str) -> str:
+    """The option that a person means by its number, its letter or its word; ``UsageError`` when it is none of them."""
+    found = options(asked)
+    wanted = chosen.strip().lower()
+    if wanted.isdecimal() and 0 < int(wanted) <= len(found):
+        return found[int(wanted) - 1]
+    for option in found:
+        if wanted == option or (option in LABELS and wanted == letter(option)):
+            return option
+    raise UsageError(f"{asked.get('message')} Choose one of: {', '.join(found)}", hint=hint(asked))

@@ -1,0 +1,301 @@
+"""Sessions one after the other: what `harness run` does, from recovery to the summary.
+
+Source: features.md sections M, N, AA; C29, C35, C40, C50.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from agent_harness.agents import registry
+from agent_harness.agents.base import Agent
+from agent_harness.errors import (
+    ConfigurationError,
+    HarnessError,
+    NothingEligible,
+    PreflightFailed,
+    Refused,
+    ToolMissing,
+)
+from agent_harness.protocols.features import (
+    asking,
+    interruption,
+    lifecycle,
+    migrations,
+    pausing,
+    proofs,
+    questions,
+    records,
+    recover,
+    selection,
+    session,
+)
+from agent_harness.protocols.features import orient as orient_rules
+from agent_harness.protocols.features.environment import DevelopmentEnvironment
+from agent_harness.protocols.features.judge import Judge
+from agent_harness.protocols.features.locking import locked
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.result import Result
+from agent_harness.protocols.features.start import Start, begin, prepare
+from agent_harness.verification.workspace import clear_leftovers
+
+Record = dict[str, Any]
+
+
+def choose_agent(project: Project, spec: str | None) -> Agent:
+    """The agent of this run; ``ToolMissing`` when it cannot be started."""
+    agent = registry.resolve(spec, configured=project.config.agent, environ=os.environ)
+    if problem := agent.problem():
+        raise ToolMissing(f"The agent cannot be started: {problem}", hint="harness run --agent SPEC")
+    return agent
+
+
+def valid_features(project: Project) -> Record:
+    """features.json; ``ConfigurationError`` that names what is wrong in it."""
+    document = project.store.features()
+    found = records.problems(document, require_test_file=project.config.features.require_test_file)
+    if found:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise ConfigurationError(found[0] + more, hint=f"edit {project.features_name}", problems=found)
+    return document
+
+
+class Runs:
+    """One `harness run` on an opened project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def run(
+        self,
+        *,
+        agent_spec: str | None = None,
+        max_sessions: int | None = 1,
+        until_done: bool = False,
+        feature_id: int | None = None,
+    ) -> Record:
+        """Runs sessions one after the other; ends when all is proven, at the limit, or when a person is needed.
+
+        ``max_sessions`` is ``None`` for no limit. A rejected session is followed by the next one only with
+        ``until_done``; its feature's ``stuck_count`` bounds that. ``feature_id`` chooses the feature; the run ends
+        when it is proven. ``Busy`` while the project is paused or handed off.
+        """
+        project = self._project
+        project.require_initialised()
+        migrations.refuse_newer(project)
+        pausing.refuse_resting(project)
+        agent = choose_agent(project, agent_spec)
+        results: list[Result] = []
+        with locked(project), interruption.watched(lambda: project.store.pause() is not None) as stop:
+            clear_leftovers(project.root)
+            if note := project.store.settle_in():
+                project.say(note)
+            migrations.bring_up_to_date(project)
+            recovered = recover.recover(project)
+            questions.forget_passing(project)
+            self._refuse_cycles()
+            proofs.check(project)
+            verified_tree: str | None = None
+            while max_sessions is None or len(results) < max_sessions:
+                choice = self._choice(feature_id)
+                if choice.feature is None:
+                    return self._nothing_left(choice, results, recovered)
+                result, verified_tree = self._one_session(agent, choice.feature, stop, verified_tree)
+                results.append(result)
+                if self._must_stop(result, until_done) or (feature_id is not None and result.accepted):
+                    break
+        return self._summary(results, recovered)
+
+    def _choice(self, feature_id: int | None) -> selection.Choice:
+        document, state = valid_features(self._project), self._project.store.state()
+        if feature_id is None:
+            return selection.next_feature(document, state)
+        return selection.Choice(selection.chosen_feature(document, state, feature_id))
+
+    def _refuse_cycles(self) -> None:
+        """Stores the question about a circle of dependencies before the settings error that names it (E8)."""
+        project = self._project
+        found = records.cycles(records.features_of(project.store.features()))
+        if found:
+            told = " which depends on ".join(f"#{i}" for i in found[0])
+            message = f"Feature {told.replace(' which depends on ', ' depends on ', 1)}."
+            features = sorted({i for path in found for i in path})
+            questions.store(project, questions.question("dependency_cycle", message, features=features))
+
+    def _one_session(
+        self, agent: Agent, feature: Record, stop: interruption.Stop, verified_tree: str | None
+    ) -> tuple[Result, str | None]:
+        project = self._project
+        self._escalate(feature["id"])
+        questions.refuse_pending(project.store.state())
+        judge = Judge(project)
+        with _environment(project) as environment:
+            try:
+                start = prepare(project, judge, environment, feature, verified_tree)
+            except PreflightFailed as failed:
+                asking.after_preflight(project, failed)
+                raise
+            result = self._walk(start, agent, judge, stop)
+        if result.feature_id is not None:
+            self._escalate(result.feature_id, result)
+        tree = project.git.tree_of(result.commit) if result.accepted and result.commit else None
+        return result, tree
+
+    def _walk(self, start: Start, agent: Agent, judge: Judge, stop: interruption.Stop) -> Result:
+        project = self._project
+        under_way = begin(project, start)
+        project.store.event(
+            "session_started",
+            session=start.number,
+            feature_id=start.feature["id"],
+            prompt_type=start.prompt_type,
+            agent=agent.name,
+            message=f"Session {start.number}: {start.prompt_type}, Feature #{start.feature['id']}",
+        )
+        project.say(f"Agent working on Feature #{start.feature['id']}: {records.description(start.feature)}")
+        road = session.SessionRoad(project, agent, judge, under_way, orientation=start.orientation, stop=stop)
+        try:
+            return road.walk()
+        except KeyboardInterrupt:
+            project.say("Interrupted; handing off.")
+            return self._hand_off("user_pause")
+        except Exception as error:
+            fault = _as_fault(error)
+            self._hand_off("error", fault.message)
+            raise fault from error
+
+    def _hand_off(self, reason: str, message: str | None = None) -> Result:
+        """Hands off the session that is under way; where that fails too, the next run recovers it."""
+        try:
+            return recover.interrupted(self._project, reason, message=message)
+        except Exception as error:
+            self._project.say("The session could not be handed off; the next run recovers it.")
+            raise _as_fault(error) from error
+
+    def _must_stop(self, result: Result, until_done: bool) -> bool:
+        if paused := self._project.store.pause():
+            pausing.keep(self._project, paused)
+            return True
+        if result.exit_code in (0, 1) and result.reason not in ("error", "user_pause"):
+            waiting = self._project.store.state().get("pending_escalation")
+            return bool(waiting) or (result.exit_code == 1 and not until_done)
+        return True
+
+    def _escalate(self, feature_id: int, result: Result | None = None) -> None:
+        """Stores the question that this feature, or the session that just ended, leaves for a person."""
+        project = self._project
+        state = project.store.state()
+        if not questions.pending(state):
+            asked = asking.question_after(project, state, feature_id, result)
+            if asked:
+                questions.store(project, asked)
+
+    def _summary(self, results: list[Result], recovered: Record | None) -> Record:
+        passing, total = records.counts(self._project.store.features())
+        last = results[-1] if results else None
+        waiting = self._project.store.state().get("pending_escalation")
+        if waiting:
+            self._project.say(questions.text(waiting))
+        return {
+            "sessions": [r.as_json() for r in results],
+            "recovered": recovered,
+            "features": {"passing": passing, "total": total},
+            "escalation": waiting,
+            "exit_code": 3 if waiting else last.exit_code if last else 0,
+        }
+
+    def _nothing_left(self, choice: selection.Choice, results: list[Result], recovered: Record | None) -> Record:
+        project = self._project
+        document = project.store.features()
+        passing, total = records.counts(document)
+        if not choice.all_proven:
+            for line in choice.waiting:
+                project.say(f"- {line}")
+            raise NothingEligible(
+                f"No feature can be worked on: {passing}/{total} are passing and the rest waits.",
+                hint="harness status",
+                waiting=list(choice.waiting),
+            )
+        if passing < total:
+            project.say(f"{passing} of {total} features are passing; the others were skipped.")
+        else:
+            project.say(f"All {total} features are passing!")
+        if not results:
+            return self._final_check(passing, total, recovered)
+        return self._summary(results, recovered)
+
+    def _final_check(self, passing: int, total: int, recovered: Record | None) -> Record:
+        """The whole suite once more, when a run begins with nothing left to do (UAH-483)."""
+        project = self._project
+        facts = Judge(project).suite(project.git.head() or "HEAD")
+        proofs.require(project, facts)
+        project.say(f"Full suite: {len(facts.passing)} passed.")
+        return {
+            "sessions": [],
+            "recovered": recovered,
+            "features": {"passing": passing, "total": total},
+            "escalation": None,
+            "exit_code": 0,
+        }
+
+
+def _as_fault(error: Exception) -> HarnessError:
+    """What a session ends with that an error has ended: an agent was started, so it is no refusal before the start."""
+    if not isinstance(error, HarnessError):
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        return HarnessError(f"Unexpected: {told}", hint="HARNESS_DEBUG=1 harness run shows where")
+    if isinstance(error, Refused):
+        error.exit_code = 1
+    return error
+
+
+@contextmanager
+def _environment(project: Project) -> Iterator[DevelopmentEnvironment]:
+    settings = project.config.environment
+    environment = DevelopmentEnvironment(
+        project.root,
+        init=settings.init,
+        reset=settings.reset,
+        health_check=settings.health_check,
+        stop=settings.stop,
+        log=Path(project.layout.log("init.log")),
+        say=project.say,
+    )
+    try:
+        yield environment
+    finally:
+        environment.down()
+
+
+def preview(project: Project, feature_id: int | None = None) -> Record:
+    """What the next session would get; nothing on disk changes (UAH-048, UAH-049)."""
+    project.require_initialised()
+    migrations.refuse_newer(project)
+    state = project.store.state()
+    document = valid_features(project)
+    choice = selection.next_feature(document, state)
+    if feature_id is not None:
+        choice = selection.Choice(selection.chosen_feature(document, state, feature_id))
+    prompt_type, reason = lifecycle.prompt_type(state)
+    number = project.store.next_session()
+    text = orient_rules.orientation(project, state, choice, number)
+    feature = choice.feature
+    say = project.say
+    say(f"Would run Session {number} with:")
+    say(f"  Prompt type: {prompt_type} ({reason})")
+    if feature:
+        say(f"  Feature: #{feature['id']} ({records.description(feature)})")
+        say(f"  Test file: {records.test_file(feature)}")
+    say("\nOrientation summary that would be injected:\n")
+    say(text)
+    say("No changes made.")
+    return {
+        "session": number,
+        "prompt_type": prompt_type,
+        "reason": reason,
+        "feature_id": feature and feature["id"],
+        "test_file": feature and records.test_file(feature),
+        "orientation": text,
+    }
