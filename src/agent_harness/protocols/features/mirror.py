@@ -7,14 +7,16 @@ authority; what people do to the issues is respected. Source: features.md sectio
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 from urllib.parse import quote
 
 from agent_harness.errors import HarnessError
+from agent_harness.kernel import clock
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.result import Result
 
 Record = dict[str, Any]
 Act = Literal["create", "close", "reopen", "tell"]
@@ -288,6 +290,18 @@ def after_session(project: Project, session: int) -> str | None:
     return None
 
 
+def close(project: Project, result: Result) -> Result:
+    """The session's result after its mirror; ``github.on_sync_failure: fail`` ends the run as paused (C38).
+
+    Whoever has pressed Ctrl-C is not kept waiting: the next session mirrors this one too.
+    """
+    if result.reason == "user_pause":
+        return result
+    problem = after_session(project, result.session)
+    strict = project.config.github.on_sync_failure == "fail"
+    return replace(result, exit_code=5) if problem and strict and not result.exit_code else result
+
+
 def _tell(project: Project, session: int, report: Report) -> None:
     if line := report.line():
         project.say(line)
@@ -314,6 +328,6 @@ def _failed(project: Project, session: int, error: HarnessError, report: Report)
     if error.hint:
         project.say(f"next: {error.hint}")
     if strict:
-        project.store.write_pause({"reason": "github_sync_failed", "message": problem})
+        project.store.write_pause({"reason": f"GitHub was not updated: {problem}", "at": clock.timestamp()})
         project.say("Paused, as github.on_sync_failure asks. Go on with: harness resume")
     return problem

@@ -65,6 +65,14 @@ def _read_or_backup(path: str) -> "Record | None":
             raise error from None
 
 
+def _is_sampled(row: "Mapping[str, object]") -> bool:
+    """True for one row in ten, by its content alone."""
+    import zlib
+
+    return zlib.crc32(repr(sorted(row.items())).encode("utf-8", "replace")) % SAMPLED_ONE_IN == 0
+
+
+SAMPLED_ONE_IN = 10
 LEVELS = ("critical", "important", "routine", "debug")
 OPEN_SESSION = "open_session.json"
 PROVEN = "proven.json"
@@ -308,9 +316,14 @@ class FeatureStore:
     # -- logs ----------------------------------------------------------------------------------------------------
 
     def event(self, event_type: str, level: str = "important", **fields: object) -> None:
-        """One line in events.jsonl, unless its level lies below the configured floor (C44)."""
-        if LEVELS.index(level) <= self._floor:
-            self.log("events.jsonl", {"type": event_type, "level": level.upper(), **fields})
+        """One line in events.jsonl, unless its level lies below the configured floor (C44).
+
+        With the floor at ``routine``, one in ten of the routine events is kept: the same ones whenever it is asked.
+        """
+        rank = LEVELS.index(level)
+        row = {"type": event_type, "level": level.upper(), **fields}
+        if rank < self._floor or (rank == self._floor and (level != "routine" or _is_sampled(row))):
+            self.log("events.jsonl", row)
 
     def log(self, name: str, fields: "Mapping[str, object]") -> None:
         """One JSON line with a time stamp in a log of the project."""
