@@ -1,0 +1,533 @@
+"""One slice: its events, its answer, its output file, and what each end of a worker makes of the checkpoint."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_harness.kernel import owner
+from agent_harness.protocols.longtask import classifier
+
+from .ground import NEXT, Ground, argv, at, checkpoint, program, task
+
+Record = dict[str, Any]
+EMPTY = "exec true"
+
+
+def edits(**members: object) -> str:
+    """A line of shell by which a worker writes the checkpoint."""
+    script = (
+        "import json, os; p = os.environ['LTH_TASK_DIR'] + '/checkpoint.json'; s = json.load(open(p)); "
+        f"s.update(json.loads({json.dumps(json.dumps(members))})); open(p, 'w').write(json.dumps(s))"
+    )
+    return f"{shlex.quote(sys.executable)} -c {shlex.quote(script)}"
+
+
+def gone(pid: int) -> bool:
+    """Whether a process is over, or soon is."""
+    until = time.monotonic() + 10
+    while owner.exists(pid) and time.monotonic() < until:
+        time.sleep(0.02)
+    return not owner.exists(pid)
+
+
+# ---- a slice that goes well
+
+
+def test_the_events_the_answer_and_the_checkpoint_of_a_slice(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    answer = ground.run("echo hello; echo oops >&2").answer
+    assert list(answer) == [
+        *("decision", "reason", "dryRun", "status", "waitSeconds", "worker", "requestedWorker", "command", "cwd"),
+        *("exitCode", "outputPath", "classification"),
+    ]
+    assert answer["decision"] == "run"
+    assert answer["reason"] == "checkpoint status is active"
+    assert (answer["dryRun"], answer["status"], answer["waitSeconds"]) == (False, "paused", 0)
+    assert answer["worker"] == answer["requestedWorker"] == "local-command"
+    assert (answer["cwd"], answer["exitCode"], answer["classification"]) == (str(tmp_path), 0, None)
+    assert re.fullmatch(r"evidence/worker-output-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z\.txt", answer["outputPath"])
+    state = ground.checkpoint
+    assert state["status"] == "paused"
+    assert NEXT in state["lastCompletedStep"]
+    assert "local-command" in state["lastCompletedStep"]
+    assert state["nextStep"] != NEXT
+    item = state["evidence"][0]
+    assert (item["type"], item["path"]) == ("worker-output", answer["outputPath"])
+    assert ground.kinds() == [
+        *("tick_started", "worker_prompt_generated", "worker_started", "worker_completed", "checkpoint_written")
+    ]
+    assert ground.events("worker_started")[0]["note"] == answer["command"]
+    completed = ground.events("worker_completed")[0]
+    assert (completed["status"], completed["reason"], completed["note"]) == ("paused", "exit 0", answer["outputPath"])
+    assert ground.reasons() == ["worker completed without checkpoint update"]
+    ground.loads()
+
+
+def test_the_output_file(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.run("echo out; printf 'no end' >&2")
+    text = ground.outputs()[0]
+    stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+    assert re.fullmatch(
+        "worker: local-command\n"
+        "command: echo out; printf 'no end' >&2\n"
+        f"cwd: {re.escape(str(tmp_path))}\nexitCode: 0\nstartedAt: {stamp}\nfinishedAt: {stamp}\n"
+        "## stdout\nout\n## stderr\nno end\n",
+        text,
+    )
+
+
+def test_secrets_and_odd_bytes_of_a_worker(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.run("echo key=sk-ant-REDACTED; printf '\\377\\n'")
+    assert "aaaaaaaaaa" not in ground.outputs()[0]
+    assert "\N{REPLACEMENT CHARACTER}" in ground.outputs()[0]
+
+
+def test_what_a_worker_is_told(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.run('echo "$LTH_TASK_DIR $LTH_WORKER ${#LTH_RUN_ID} $SOME_API_KEY"; cat', env={"SOME_API_KEY": "k"})
+    text = ground.outputs()[0]
+    assert f"{tmp_path} local-command 32 k\n" in text
+    assert "Continue exactly one bounded slice." in text
+    assert f"Next step: {NEXT}" in text
+
+
+@pytest.mark.parametrize("command", [EMPTY, "exec <&-; sleep 0.2; echo done", "head -c 1 >/dev/null"])
+def test_a_worker_need_not_read_its_prompt(tmp_path: Path, command: str) -> None:
+    ground = Ground(tmp_path)
+    ground.task = task(objective="long " * 100_000)
+    assert ground.run(command).answer["exitCode"] == 0
+
+
+def test_an_unread_prompt_of_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.checkpoint = checkpoint(status="blocked", blockedUntil=at(-5))
+    answer = ground.run("touch ran", "--dry-run").answer
+    assert list(answer) == [
+        *("decision", "reason", "dryRun", "status", "waitSeconds", "worker", "requestedWorker", "command", "cwd"),
+        "workerPrompt",
+    ]
+    assert (answer["dryRun"], answer["status"]) == (True, "active")
+    assert answer["reason"] == "blocked window reopened"
+    assert ground.untouched() == []
+    assert ground.checkpoint["status"] == "blocked"
+
+
+# ---- decisions
+
+
+@pytest.mark.parametrize(
+    ("members", "decision", "kinds"),
+    [
+        ({"status": "done"}, "done", ["tick_started"]),
+        ({"status": "needs-human"}, "needs-human", ["tick_started", "needs_human"]),
+        ({"status": "blocked"}, "needs-human", ["tick_started", "needs_human"]),
+        ({"status": "blocked", "blockedUntil": "2099-01-01T00:00:00Z"}, "wait", ["tick_started", "run_skipped"]),
+    ],
+)
+def test_nothing_runs_when_nothing_is_due(tmp_path: Path, members: Record, decision: str, kinds: list[str]) -> None:
+    ground = Ground(tmp_path)
+    ground.checkpoint = checkpoint(**members)
+    answer = ground.run("touch ran").answer
+    assert list(answer) == ["decision", "reason", "dryRun", "status", "waitSeconds", "worker"]
+    assert (answer["decision"], answer["worker"]) == (decision, None)
+    assert ground.kinds() == kinds
+    assert not (tmp_path / "ran").exists()
+    assert not ground.lock.exists()
+
+
+def test_a_window_that_is_over_reopens_before_the_worker_starts(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.checkpoint = checkpoint(status="blocked", blockedUntil=at(-5), blocker={"type": "external"})
+    ground.run("cat checkpoint.json")
+    assert '"status": "active"' in ground.outputs()[0]
+    assert ground.reasons() == ["blocked window reopened", "worker completed without checkpoint update"]
+    assert ground.kinds()[:4] == ["tick_started", "checkpoint_written", "worker_prompt_generated", "worker_started"]
+    assert ground.events("tick_started")[0]["status"] == "blocked"
+
+
+def test_row_01_a_failed_local_worker_leaves_a_task_that_loads(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.run("exit 9", code=9)
+    assert ground.checkpoint["blocker"]["source"] == "manual"
+    ground.loads()
+    ground.checkpoint = checkpoint(blocker={"type": "unknown", "source": "local-command"})
+    ground.loads()
+
+
+# ---- workers that write the checkpoint
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"nextStep": "The third chapter."},
+        {"status": "paused"},
+        {"status": "blocked", "blockedUntil": "2099-01-01T00:00:00Z"},
+        {"status": "needs-human"},
+        {"currentPhase": "editing"},
+        {"lastCompletedStep": "The second chapter."},
+        {"activeFiles": ["a"]},
+        {"openQuestions": ["b"]},
+    ],
+)
+def test_what_a_worker_wrote_stays(tmp_path: Path, members: Record) -> None:
+    ground = Ground(tmp_path)
+    status = ground.run(edits(**members)).answer["status"]
+    state = ground.checkpoint
+    assert {name: state[name] for name in members} == members
+    assert status == state["status"]
+    assert [each["type"] for each in state["evidence"]] == ["worker-output"]
+    assert ground.reasons() == ["worker output recorded"]
+
+
+def test_evidence_alone_is_no_progress(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    lth = shlex.join([sys.executable, "-m", "agent_harness.cli.lth"])
+    ground.run(f'{lth} evidence "$LTH_TASK_DIR" --type test --summary green')
+    assert [each["type"] for each in ground.checkpoint["evidence"]] == ["test", "worker-output"]
+    assert ground.reasons() == ["evidence recorded", "worker completed without checkpoint update"]
+
+
+def test_row_11_an_untrue_claim_of_done_is_taken_back(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    answer = ground.run(edits(status="done", nextStep="Nothing.")).answer
+    assert answer["status"] == "paused"
+    assert [each["id"] for each in answer["verification"]["checks"]] == ["written"]
+    state = ground.checkpoint
+    assert state["status"] == "paused"
+    assert "written" in state["nextStep"]
+    assert ground.reasons() == ["worker output recorded", "worker claimed done without verification"]
+    ground.loads()
+
+
+def test_a_true_claim_of_done_stays(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.task = task(
+        successCriteria=[
+            {"id": "there", "description": "d", "metric": "command", "target": "test -e book.md"},
+            {"id": "said", "description": "d", "metric": "output_contains", "target": "the end"},
+        ]
+    )
+    answer = ground.run(f"touch book.md; echo the end; {edits(status='done', nextStep='Nothing.')}").answer
+    assert answer["status"] == ground.checkpoint["status"] == "done"
+    assert "verification" not in answer
+    assert ground.lth("next", code=0).answer["decision"] == "done"
+
+
+def test_a_claim_is_not_proven_by_a_check_that_is_cut_short(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.task = task(
+        successCriteria=[{"id": "slow", "description": "d", "metric": "command", "target": "touch checking; sleep 300"}]
+    )
+    running = start(ground, edits(status="done", nextStep="Nothing."))
+    wait_for(running, tmp_path / "checking")
+    running.terminate()
+    out, _ = running.communicate(timeout=60)
+    assert json.loads(out)["status"] == ground.checkpoint["status"] == "paused"
+    ground.loads()
+
+
+@pytest.mark.parametrize(
+    "damage", ["rm checkpoint.json", "echo '{' > checkpoint.json", "echo '[]' > checkpoint.json", edits(status="tired")]
+)
+def test_row_04_a_damaged_checkpoint_is_kept_aside_and_restored(tmp_path: Path, damage: str) -> None:
+    ground = Ground(tmp_path)
+    before = ground.checkpoint
+    done = ground.run(damage, code=1)
+    state = ground.checkpoint
+    assert done.answer["status"] == state["status"] == "needs-human"
+    assert state["blocker"]["type"] == "unknown"
+    assert state["nextStep"] == before["nextStep"]
+    kept = list((tmp_path / "evidence").glob("invalid-checkpoint-*.json"))
+    assert done.answer["invalidCheckpoint"] == f"evidence/{kept[0].name}"
+    assert ground.reasons() == ["worker left an invalid checkpoint"]
+    assert not ground.lock.exists()
+    ground.loads()
+
+
+def test_a_damaged_contract_is_told_and_the_lease_given_back(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    done = ground.run("echo '{}' > task.json", code=1)
+    assert "- missing string: id" in done.err
+    assert ground.kinds()[-1] == "worker_completed"
+    assert not ground.lock.exists()
+
+
+# ---- workers that fail
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "name", "status"),
+    [
+        ("echo 'HTTP 429' >&2; exit 5", 5, "rate_limit", "blocked"),
+        ("echo '2 tests failed'; exit 6", 6, "test_failure", "paused"),
+        ("echo '401 Unauthorized'; exit 7", 7, "auth_error", "needs-human"),
+        ("cat nothing.txt; exit 8", 8, "missing_context", "needs-human"),
+        ("echo hm; exit 9", 9, "unknown", "needs-human"),
+    ],
+)
+def test_a_failure_has_a_class(tmp_path: Path, command: str, code: int, name: str, status: str) -> None:
+    ground = Ground(tmp_path)
+    answer = ground.run(command, code=code).answer
+    assert (answer["exitCode"], answer["classification"]["class"], answer["status"]) == (code, name, status)
+    state = ground.checkpoint
+    assert (state["status"], state["nextStep"]) == (status, classifier.NEXT_STEPS[name])
+    blocker = state["blocker"]
+    assert (blocker["type"], blocker["message"]) == (name, answer["classification"]["summary"])
+    assert blocker["requiresHuman"] is (status == "needs-human")
+    assert (state["blockedUntil"] is not None) == (name == "rate_limit")
+    assert state["evidence"][0]["exitCode"] == code
+    failed = ground.events("worker_failed")[0]
+    assert (failed["status"], failed["reason"]) == ("needs-human", f"exit {code}")
+    kind = "rate_limited" if name == "rate_limit" else "failure_classified"
+    event = ground.events(kind)[0]
+    assert (event["status"], event["reason"]) == (status, name)
+    assert ground.reasons() == [f"classified {name}"]
+    assert ("workerCooldowns" in state) == (name == "rate_limit")
+    assert ground.checkpoint["evidence"][0]["path"] == answer["outputPath"]
+    ground.loads()
+
+
+def test_a_next_step_that_a_failed_worker_wrote_stays(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.run(f"{edits(nextStep='Mine.', status='done')}; echo 2 tests failed; exit 1", code=1)
+    assert ground.checkpoint["nextStep"] == "Mine."
+    assert ground.checkpoint["status"] == "paused"
+
+
+def test_row_12_a_prompt_that_is_echoed_is_no_failure_of_its_own(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.task = task(objective="Add rate limiting: HTTP 429, retry after 5 s, rate limit exceeded.")
+    answer = ground.run("cat >&2; exit 1", code=1).answer
+    assert answer["classification"]["class"] == "unknown"
+    ground.checkpoint = checkpoint()
+    answer = ground.run("sed 's/^/  /' ; exit 1", code=1).answer
+    assert answer["classification"]["class"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [("kill -9 $$", 137), ("kill -TERM $$", 143), ("kill -SEGV $$", 139), ("exit 200", 200)]
+)
+def test_row_03_death_by_a_signal_is_a_failure(tmp_path: Path, command: str, code: int) -> None:
+    ground = Ground(tmp_path)
+    answer = ground.run(command, code=code).answer
+    assert answer["exitCode"] == code
+    assert ground.events("worker_failed")[0]["reason"] == f"exit {code}"
+    assert ("error: killed by SIG" in ground.outputs()[0]) == (code != 200)
+
+
+def test_row_07_a_timeout_ends_the_whole_group(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    command = "(trap '' TERM; sleep 300) & echo $! > pid; setsid sleep 300 & echo $! > away; echo begun; wait"
+    answer = ground.run(command, "--timeout-seconds", "1", code=124).answer
+    assert answer["exitCode"] == 124
+    assert "error: timed out after 1 s" in ground.outputs()[0]
+    assert "begun" in ground.outputs()[0]
+    assert gone(int((tmp_path / "pid").read_text()))
+    assert gone(int((tmp_path / "away").read_text()))
+    assert not ground.lock.exists()
+    ground.loads()
+
+
+def test_what_a_finished_worker_left_behind_is_ended(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.run("setsid sleep 300 & echo $! > pid")
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_a_program_that_is_missing(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    answer = ground.lth("run", "--worker", "kimi", "--cwd", ".", code=127, env={"PATH": "/usr/bin:/bin"}).answer
+    assert (answer["exitCode"], answer["classification"]["class"]) == (127, "missing_context")
+    assert "error: kimi: command not found" in ground.outputs()[0]
+    assert ground.checkpoint["blocker"]["source"] == "kimi-cli"
+    assert not ground.lock.exists()
+
+
+def test_row_18_more_output_than_fits(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    answer = ground.run("echo first; head -c 12000000 /dev/zero | tr '\\0' 'x' | fold -w 99; echo last").answer
+    assert answer["exitCode"] == 0
+    text = ground.outputs()[0]
+    assert "## stdout\nfirst\n" in text
+    assert "last\n## stderr\n" in text
+    assert re.search(r"\n\[\.\.\. \d+ bytes left out here \.\.\.\]\n", text)
+    assert 10 << 20 <= len(text) <= (10 << 20) + 4096
+
+
+# ---- rate limits and cooldowns
+
+
+def test_a_rate_limit_pauses_with_a_time(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    answer = ground.run("echo 'HTTP 429, retry after 2 hours'; exit 1", code=1).answer
+    state = ground.checkpoint
+    cooldown = state["workerCooldowns"]["local-command"]
+    assert state["blockedUntil"] == cooldown["blockedUntil"] == answer["classification"]["blockedUntil"]
+    assert list(cooldown) == [
+        "type",
+        "source",
+        "message",
+        "observedAt",
+        "blockedUntil",
+        "retryAfterSeconds",
+        "evidence",
+    ]
+    assert (cooldown["type"], cooldown["source"], cooldown["retryAfterSeconds"]) == ("rate_limit", "manual", 7200)
+    assert cooldown["evidence"][0]["path"] == answer["outputPath"]
+    assert ground.events("rate_limited")[0]["worker"] == "local-command"
+    assert 7100 < ground.lth("next").answer["waitSeconds"] <= 7200
+
+
+def cooling(until: str | None, worker: str = "local-command") -> Record:
+    return {worker: {"type": "rate_limit", "source": "manual", "blockedUntil": until}}
+
+
+def test_a_worker_that_cools_down_is_waited_for(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    until = at(100)
+    ground.checkpoint = checkpoint(workerCooldowns=cooling(until), status="blocked", blockedUntil=at(-1))
+    answer = ground.run("touch ran").answer
+    assert list(answer) == [
+        *("decision", "reason", "dryRun", "status", "waitSeconds", "worker", "requestedWorker", "workerCooldown")
+    ]
+    assert answer["decision"] == "wait"
+    assert answer["reason"] == f"local-command is rate-limited until {until}"
+    assert answer["workerCooldown"]["blockedUntil"] == until
+    assert 90 < answer["waitSeconds"] <= 100
+    assert ground.kinds() == ["tick_started", "checkpoint_written", "run_skipped"]
+    assert ground.events("run_skipped")[0]["worker"] == "local-command"
+    assert ground.checkpoint["status"] == "active"
+
+
+def test_cooldowns_that_are_over_are_forgotten(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    odd = {**cooling(at(-1)), **cooling(None, "kimi-cli"), **cooling(at(100), "codex-cli")}
+    ground.checkpoint = checkpoint(workerCooldowns=odd)
+    ground.run(EMPTY)
+    assert list(ground.checkpoint["workerCooldowns"]) == ["codex-cli"]
+    over = [each["worker"] for each in ground.events() if each.get("reason") == "worker cooldown expired"]
+    assert over == ["local-command", "kimi-cli"]
+    ground.checkpoint = checkpoint(workerCooldowns=cooling(at(-1)))
+    ground.run(EMPTY)
+    assert "workerCooldowns" not in ground.checkpoint
+
+
+def test_the_session_of_codex_is_evidence(tmp_path: Path) -> None:
+    env = program(tmp_path / "bin", "codex", "echo 'HTTP 429' >&2; touch ~/.codex/sessions/2026/05/17/s.jsonl; exit 1")
+    sessions = Path.home() / ".codex/sessions/2026/05/17"
+    sessions.mkdir(parents=True)
+    (sessions / "older.jsonl").touch()
+    os.utime(sessions / "older.jsonl", (1, 1))
+    ground = Ground(tmp_path / "task")
+    ground.lth("run", "--worker", "codex", "--cwd", ".", env=env, code=1)
+    item = ground.checkpoint["evidence"][1]
+    assert list(item) == ["type", "path", "source", "observedAt", "note"]
+    assert (item["type"], item["path"], item["source"]) == ("codex-session", str(sessions / "s.jsonl"), "codex-cli")
+    ground.checkpoint = checkpoint()
+    ground.lth("run", "--worker", "codex", "--cwd", ".", "--codex-session-path", "~/mine", env=env, code=1)
+    assert ground.checkpoint["evidence"][1]["path"] == str(Path.home() / "mine")
+
+
+# ---- signals
+
+
+def start(ground: Ground, command: str, *words: str) -> "subprocess.Popen[bytes]":
+    line = argv("run", str(ground.root), "--worker", "local", "--command", command, *words)
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def wait_for(running: "subprocess.Popen[bytes]", path: Path) -> None:
+    until = time.monotonic() + 60
+    while not path.exists():
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_row_04_a_run_that_is_told_to_end_ends_in_order(tmp_path: Path, number: signal.Signals) -> None:
+    ground = Ground(tmp_path)
+    running = start(
+        ground, f"{edits(nextStep='Half way.', status='done')}; echo partial; echo $$ > pid; touch on; sleep 300"
+    )
+    wait_for(running, tmp_path / "on")
+    running.send_signal(number)
+    out, _ = running.communicate(timeout=60)
+    assert running.returncode == 128 + number
+    answer = json.loads(out)
+    assert (answer["exitCode"], answer["classification"]) == (128 + number, None)
+    assert gone(int((tmp_path / "pid").read_text()))
+    assert "partial" in ground.outputs()[0]
+    assert f"error: interrupted by {number.name}" in ground.outputs()[0]
+    assert ground.events("worker_failed")[0]["reason"] == f"exit {128 + number}"
+    state = ground.checkpoint
+    assert state["status"] == answer["status"] == "paused"
+    assert [each["exitCode"] for each in state["evidence"]] == [128 + number]
+    assert not ground.lock.exists()
+    assert ground.lth("next").answer["decision"] == "run"
+
+
+def test_a_signal_that_was_ignored_stays_ignored(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    line = argv("run", str(ground.root), "--command", "touch on; while test -e on; do sleep 0.05; done")
+    running = subprocess.Popen(
+        ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    wait_for(running, tmp_path / "on")
+    running.send_signal(signal.SIGHUP)
+    (tmp_path / "on").unlink()
+    running.communicate(timeout=60)
+    assert running.returncode == 0
+
+
+# ---- agents of ours
+
+
+def test_an_agent_under_the_supervisor(tmp_path: Path) -> None:
+    agent = tmp_path / "agent"
+    agent.write_text(
+        "#!/bin/sh\ncat > prompt\n"
+        'echo \'{"type":"text","text":"working on it"}\'\n'
+        'echo \'{"type":"usage","input_tokens":10,"output_tokens":2,"cost_usd":0.5}\'\n'
+        'echo "$LTH_WORKER $LTH_TASK_DIR"\n'
+    )
+    agent.chmod(0o755)
+    ground = Ground(tmp_path / "task")
+    worker = f"command:{agent}"
+    answer = ground.lth("run", "--worker", worker, "--cwd", ".", code=0).answer
+    assert (answer["worker"], answer["status"]) == (worker, "paused")
+    assert answer["usage"] == {"inputTokens": 10, "outputTokens": 2, "cachedTokens": 0, "costUsd": 0.5}
+    assert "working on it" in ground.outputs()[0]
+    assert f"{worker} {ground.root}" in ground.outputs()[0]
+    assert "Continue exactly one bounded slice." in (ground.root / "prompt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "name", "words"),
+    [
+        ('echo \'{"type":"rate_limited","retry_after_seconds":90}\'; exit 1', 1, "rate_limit", ()),
+        ("echo 2 tests failed; exit 4", 4, "test_failure", ()),
+        ("kill -9 $$", 137, "unknown", ()),
+        ("sleep 300", 124, "unknown", ("--timeout-seconds", "1")),
+    ],
+)
+def test_an_agent_that_fails(tmp_path: Path, script: str, code: int, name: str, words: tuple[str, ...]) -> None:
+    ground = Ground(tmp_path)
+    worker = f"command:sh -c {shlex.quote(script)}"
+    answer = ground.lth("run", "--worker", worker, "--cwd", ".", *words, code=code).answer
+    assert answer["classification"]["class"] == name
+    if name == "rate_limit":
+        assert 80 <= answer["classification"]["retryAfterSeconds"] <= 90
+    ground.loads()
