@@ -22,7 +22,17 @@ from agent_harness.errors import (
 )
 from agent_harness.kernel import clock, files, process, snapshot
 from agent_harness.kernel.git import Git
-from agent_harness.protocols.features import costs, interruption, progress, prompts, quality, records, tree, turns
+from agent_harness.protocols.features import (
+    actions,
+    costs,
+    interruption,
+    progress,
+    prompts,
+    quality,
+    records,
+    tree,
+    turns,
+)
 from agent_harness.protocols.features.config import default_text, load
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.layout import Layout
@@ -219,7 +229,7 @@ class _Planner:
                 transcript=Path(project.layout.transcript(0)),
                 on_started=lambda record: project.store.event("agent_started", session=0, process=dict(record)),
                 stop_requested=self._stop.requested,
-                on_event=turns.ActionLog(project, 0, model).see,
+                on_event=actions.ActionLog(project, 0, model).see,
             )
         self.used = usage.merge(self.used, outcome.usage)
         self._record_costs(outcome.usage)

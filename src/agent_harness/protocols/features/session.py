@@ -14,7 +14,7 @@ from typing import Any
 from agent_harness.agents import usage
 from agent_harness.agents.base import Agent
 from agent_harness.errors import StateDamaged
-from agent_harness.protocols.features import checkpoints, claims, endings, handoff, records, settle, turns
+from agent_harness.protocols.features import actions, checkpoints, claims, endings, handoff, records, settle, turns
 from agent_harness.protocols.features.interruption import Stop
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.project import Project
@@ -196,7 +196,8 @@ class SessionRoad:
         most = self._project.config.verification.max_features_per_session
         if len(changes.claims) > most:
             return "multiple_claims", f"Agent claimed multiple features. Max is {most}."
-        return None
+        missing = actions.missing_prefixes(self._project, self._under_way.session) if changes.claims else None
+        return ("missing_prefixes", missing) if missing else None
 
     # -- the verdict -----------------------------------------------------------------------------------------------
 
@@ -250,7 +251,7 @@ class SessionRoad:
         project.store.event(
             "verification_passed", session=under_way.session, feature_id=under_way.feature_id, commit=ruling.commit
         )
-        turns.log_fallback_actions(project, under_way, ruling.commit)
+        actions.log_from_git(project, under_way, ruling.commit)
         settlement = endings.accepted(project, under_way, ruling, self._sum.used)
         settled = self._settle(settlement)
         if settled.push_problem:
@@ -304,6 +305,7 @@ class SessionRoad:
         self._say_what_is_blocked(ruling)
         settlement = endings.rolled_back(project, under_way, failure, self._sum.used)
         settled = self._settle(settlement)
+        actions.log_from_git(project, under_way, settled.rescue_ref)
         project.say(f"Session rejected and rolled back. What was taken away is kept: git show {settled.rescue_ref}")
         return self._result("failed", "complete", failure, settlement, settled, exit_code=1)
 

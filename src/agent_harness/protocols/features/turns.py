@@ -1,18 +1,18 @@
-"""One turn of the agent inside a session: its brief and prompt, its monitors, and the log of what it did.
+"""One turn of the agent inside a session: its brief and prompt, and its monitors.
 
-Source: features.md sections K, N, Q, R, V, W.
+Source: features.md sections K, N, Q, R, V.
 """
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_harness.agents import markers, usage
 from agent_harness.agents.base import Agent, Brief
-from agent_harness.agents.events import Event, Usage
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import checkpoints, costs, prompts, records, tree
+from agent_harness.protocols.features.actions import ActionLog
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.underway import UnderWay
 from agent_harness.supervision.monitors import Budget, Context, Facts, Limit, RepeatedError, Stall, WallClock, Watch
@@ -58,7 +58,8 @@ def run(
         moved = under_way.at(project, "running", agent=dict(process))
         project.store.event("agent_started", session=under_way.session, feature_id=under_way.feature_id)
 
-    log = ActionLog(project, under_way.session, brief.model)
+    log = ActionLog(project, under_way.session, brief.model, under_way.feature_id)
+    turn_began = time.monotonic()
     outcome = supervise(
         agent,
         brief,
@@ -72,7 +73,7 @@ def run(
         test_file=records.test_file(under_way.feature),
         session_began=began,
     )
-    log.close()
+    log.close(time.monotonic() - turn_began)
     for text in outcome.steered:
         project.store.event("agent_steered", session=under_way.session, message=text)
     return outcome, moved
@@ -131,62 +132,6 @@ def _stamp(path: Path) -> object:
     except OSError:
         return None
     return (found.st_mtime_ns, found.st_size, found.st_ino)
-
-
-class ActionLog:
-    """Writes what the agent reports to agent_actions.jsonl, decisions.jsonl and usage.jsonl as it happens."""
-
-    def __init__(self, project: Project, session: int, model: str | None) -> None:
-        self._project = project
-        self._session = session
-        self._model = model
-        self._actions = markers.Actions()
-        self._structured = project.config.logging.structured_agent_output
-
-    def see(self, event: Event) -> None:
-        """Notes one event."""
-        if isinstance(event, Usage) and (event.context or event.cost_usd):
-            self._note_usage(event)
-        if not self._structured:
-            return
-        self._actions, rows = self._actions.after(event)
-        for row in rows:
-            safe = {k: redact(v) if isinstance(v, str) else v for k, v in row.items()}
-            self._project.store.log("agent_actions.jsonl", {"session": self._session, **safe})
-            if row.get("type") == "decision":
-                self._project.store.log("decisions.jsonl", {"session": self._session, "text": safe.get("text")})
-
-    def close(self) -> None:
-        """Says once that the prefixes were missing."""
-        if self._structured and not self._actions.structured and self._project.config.logging.warn_on_missing_prefixes:
-            self._project.store.event(
-                "unstructured_output",
-                session=self._session,
-                message="Agent output not fully structured, using fallback",
-            )
-
-    def _note_usage(self, event: Usage) -> None:
-        row = {name: getattr(event, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
-        cost = usage.price(self._model, event)
-        self._project.store.log(
-            "usage.jsonl", {"session": self._session, **row, "cost_usd": cost, "model": self._model}
-        )
-
-
-def log_fallback_actions(project: Project, under_way: UnderWay, commit: str) -> None:
-    """Without prefixes, the files that the session wrote are read from git instead (UAH-428, C43)."""
-    if not project.config.logging.fallback_tracking:
-        return
-    told = {
-        row.get("path")
-        for row in project.store.recent("agent_actions.jsonl", 500)
-        if row.get("session") == under_way.session and row.get("type") == "file_write"
-    }
-    way_back = checkpoints.way_back(under_way.checkpoint)
-    for _, path in project.git.changed_paths(way_back.head, commit):
-        if path not in told:
-            row = {"session": under_way.session, "type": "file_write", "path": path, "source": "git"}
-            project.store.log("agent_actions.jsonl", row)
 
 
 # -- prompts -----------------------------------------------------------------------------------------------------------
