@@ -13,6 +13,7 @@ from typing import Any
 
 from agent_harness import errors
 from agent_harness.protocols.features import config, handoff, recovery
+from agent_harness.protocols.longtask import recovery as slice_recovery
 from agent_harness.protocols.longtask import schemafiles
 from agent_harness.protocols.tasklist import recovery as task_recovery
 
@@ -113,7 +114,19 @@ def recovery_tables() -> str:
         "back into a rescue and counts as a failed attempt. `resume`: only the agent can judge, and decides by "
         "`harness task recover ID --decide resume|fail`.",
         table(("uncommitted changes", "commits", "checkpoints", "step", "because"), task_rows()),
+        "## Long tasks",
+        "What the next `lth run` does with what the run before left behind. The checkpoint itself is whole, since it "
+        "is only ever replaced; one that a worker damaged is kept in `evidence/`, and the one before its run comes back. "
+        "`lth status` names the row that fits.",
+        table(("lease", "the checkpoint says", "a worker that never ended", "step", "because"), slice_rows()),
     )
+
+
+def slice_rows() -> Iterator[tuple[str, ...]]:
+    """The table by which a long task goes on after an interruption."""
+    words = {True: "yes", False: "no", None: "any"}
+    for row in slice_recovery.ROWS:
+        yield row.lease or "any", row.due or "any", words[row.unfinished], row.step, row.reason
 
 
 def task_rows() -> Iterator[tuple[str, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from agent_harness.protocols.longtask import evidence
+from agent_harness.protocols.longtask import evidence, recovery
 from agent_harness.protocols.longtask.lifecycle import Decision, decide
 from agent_harness.protocols.longtask.records import Checkpoint
 from agent_harness.protocols.longtask.store import LongTaskStore
@@ -28,10 +28,12 @@ def status(layout: Layout, options: Mapping[str, object]) -> tuple[str, int]:
     task, checkpoint = store.load()
     items, _ = evidence.everything(layout, checkpoint.raw)
     events, _ = store.events()
+    found = decide(checkpoint, store.now())
     rows = [
         ("task", f"{task.id}: {task.title}"),
         ("status", _state(checkpoint)),
-        ("due", _due(decide(checkpoint, store.now()))),
+        ("due", _due(found)),
+        ("next run", _way_back(store, found, events)),
         ("next step", checkpoint.next_step),
         *_blockers(checkpoint),
         ("evidence", f"{len(items)} item{'' if len(items) == 1 else 's'}"),
@@ -42,10 +44,22 @@ def status(layout: Layout, options: Mapping[str, object]) -> tuple[str, int]:
 
 
 def explain(layout: Layout) -> None:
-    """One line on stderr: what is due and why."""
+    """One line on stderr: what the run before left behind, what is due and why."""
     store = LongTaskStore(layout)
     _, checkpoint = store.load()
-    sys.stderr.write(f"resume: {_due(decide(checkpoint, store.now()))}; next step: {_one_line(checkpoint.next_step)}\n")
+    found = decide(checkpoint, store.now())
+    way = _way_back(store, found, store.events()[0])
+    sys.stderr.write(f"resume: {way} ({_due(found)}); next step: {_one_line(checkpoint.next_step)}\n")
+
+
+def _way_back(store: LongTaskStore, found: Decision, events: list[Record]) -> str:
+    lease = _look(store)
+    row = recovery.row_for(
+        lease="none" if lease is None else _kind(lease),
+        due=found.decision,
+        unfinished=recovery.is_unfinished(events),
+    )
+    return f"{row.step}: {row.reason}"
 
 
 def _one_line(text: str) -> str:
@@ -78,13 +92,23 @@ def _event(event: Record) -> str:
     return f"{event['at']} {' '.join(said)}"
 
 
-def _lease(store: LongTaskStore) -> str:
+def _look(store: LongTaskStore) -> Any:
     if not os.path.lexists(store.layout.lock):
-        return "none"
+        return None
     from agent_harness.protocols.longtask import runlock
 
-    found = runlock.look(store.layout, store.now())
+    return runlock.look(store.layout, store.now())
+
+
+def _kind(lease: Any) -> str:
+    if not lease.held:
+        return "over"
+    return "held" if "expiresAt" in lease.info else "unreadable"
+
+
+def _lease(store: LongTaskStore) -> str:
+    found = _look(store)
     if found is None:
         return "none"
     said = ", ".join(f"{name} {found.info[name]}" for name in ("owner", "expiresAt", "message") if name in found.info)
-    return f"held: {said}" if found.held else f"over: {said}"
+    return f"{_kind(found)}: {said}"

@@ -1,0 +1,66 @@
+"""Every row of the way back, and what a person is told after a run that was killed."""
+
+import itertools
+
+import pytest
+
+from agent_harness.protocols.longtask import recovery
+
+from .desk import Desk, after
+
+LEASES = ("none", "held", "unreadable", "over")
+DECISIONS = ("run", "wait", "done", "needs-human")
+
+
+def test_every_situation_has_a_row_and_every_row_a_situation() -> None:
+    rows = {
+        id(recovery.row_for(lease=lease, due=due, unfinished=unfinished))
+        for lease, due, unfinished in itertools.product(LEASES, DECISIONS, (True, False))
+    }
+    assert rows == {id(row) for row in recovery.ROWS}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        ("", False),
+        ("tick_started worker_started", True),
+        ("worker_started checkpoint_written evidence_recorded", True),
+        ("worker_started worker_completed checkpoint_written", False),
+        ("worker_started worker_failed", False),
+        ("worker_started worker_started worker_failed tick_started", False),
+    ],
+)
+def test_a_worker_that_never_ended_shows_in_the_log(kinds: str, expected: bool) -> None:
+    assert recovery.is_unfinished({"type": kind} for kind in kinds.split()) == expected
+
+
+LOCK = {"owner": "me", "pid": 1, "acquiredAt": after(-60)}
+STARTED = '{"type":"worker_started","at":"2026-03-01T12:00:00.000Z","worker":"codex-cli"}\n'
+
+
+@pytest.mark.parametrize(
+    ("lock", "log", "said"),
+    [
+        (None, "", "go on: the last slice ended in order"),
+        (None, STARTED, "start again: the last worker that was started never ended"),
+        ({**LOCK, "expiresAt": after(-1)}, STARTED, "start again: the run before died with its worker"),
+        ({**LOCK, "expiresAt": after(-1)}, "", "go on: the run before died between two slices"),
+        ({**LOCK, "expiresAt": after(100)}, STARTED, "wait: another run holds the lease"),
+        ("torn", "", "wait: a lease that cannot be read counts"),
+    ],
+)
+def test_status_names_the_row(desk: Desk, lock: object, log: str, said: str) -> None:
+    if lock is not None:
+        desk.write(".lth.lock", lock)
+    desk.write("runs/2026-03-01.jsonl", log)
+    before = desk.tree()
+    assert f"next run:   {said}" in desk.lth("status").out
+    assert desk.tree() == before
+
+
+def test_resume_is_run_with_a_line_that_says_why(desk: Desk) -> None:
+    desk.write("runs/2026-03-01.jsonl", STARTED)
+    done = desk.lth("resume", "--worker", "local", "--command", "echo again")
+    assert done.code == 0 and done.json["status"] == "paused"
+    assert done.err.startswith("resume: start again: the last worker that was started never ended (run: ")

@@ -1,0 +1,46 @@
+"""What a scheduler and a worker call loads the standard library alone, and little of it; exact, so free of timing."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import agent_harness
+
+from .desk import Desk
+
+PROGRAM = """
+import json, sys
+before = set(sys.modules)
+sys.path.insert(0, sys.argv.pop(1))
+from agent_harness.cli import lth
+code = lth.main()
+print(json.dumps([code, sorted(set(sys.modules) - before)]), file=sys.stderr)
+"""
+ALLOWED = {
+    *("__future__", "_collections_abc", "_datetime", "_json", "_operator", "_stat", "datetime", "errno", "fcntl"),
+    *("genericpath", "math", "operator", "os", "os.path", "posixpath", "stat", "time"),
+}
+SLOW_ROOMS = {"runner", "health", "classifier", "starting", "templates", "schemafiles", "recipe", "fallback", "handoff"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["validate"], ["next"], ["tick", "--dry-run"], ["tick"], ["verify"]),
+        ["record", "--status", "paused", "--note", "go on"],
+        ["evidence", "--type", "test", "--criterion-id", "it-works"],
+    ],
+    ids=" ".join,
+)
+def test_only_what_is_needed_is_loaded(desk: Desk, words: list[str]) -> None:
+    desk.lth("evidence", "--type", "test", "--criterion-id", "it-works")
+    source = str(Path(agent_harness.__file__).parent.parent)
+    command = [sys.executable, "-S", "-E", "-c", PROGRAM, source, words[0], str(desk.path), *words[1:]]
+    done = subprocess.run(command, capture_output=True, check=True)
+    code, loaded = json.loads(done.stderr)
+    assert code == 0
+    assert {name for name in loaded if not name.startswith("agent_harness")} <= ALLOWED
+    assert not {name.rpartition(".")[2] for name in loaded} & SLOW_ROOMS
