@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -164,9 +164,10 @@ class Shop(Desk):
             os.environ.update(before)
         return Ran(code, out.getvalue(), err.getvalue())
 
-    def start(self, *words: str, cwd: Path | None = None, **environment: str) -> "subprocess.Popen[str]":
-        """Starts a command in a process of its own."""
-        return subprocess.Popen(
+    @contextlib.contextmanager
+    def start(self, *words: str, cwd: Path | None = None, **environment: str) -> "Iterator[subprocess.Popen[str]]":
+        """A command in a process of its own, which is gone at the end of the block."""
+        with subprocess.Popen(
             [sys.executable, "-m", "agent_harness.cli.main", *words],
             cwd=cwd or self.root,
             env={**os.environ, **environment},
@@ -174,7 +175,11 @@ class Shop(Desk):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-        )
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def agent(self, text: str, *, name: str = "agent.sh") -> str:
         """A shell script as an agent; ``harness`` in it is this harness."""

@@ -1,5 +1,6 @@
 """``harness run`` on a task list: real agents, real git, and every way in which a run ends."""
 
+import contextlib
 import json
 import os
 import re
@@ -296,14 +297,15 @@ def test_two_runs_share_a_concurrent_list_in_work_trees_of_their_own(tmp_path: P
     agent = work.agent(
         'echo "$HARNESS_TASK_ID" > "$HARNESS_TASK_ID.txt"; echo "$PWD" >> "$HARNESS_STATE_ROOT/../places"'
     )
-    runs = []
-    for name in ("w1", "w2"):
-        work.repo.git("worktree", "add", "-q", "-b", name, str(tmp_path / name))
-        words = {"HARNESS_STATE_ROOT": str(work.root), "HARNESS_WORKER_ID": name}
-        runs.append(work.start("run", "--agent", agent, cwd=tmp_path / name, **words))
-    for each in runs:
-        out, _ = each.communicate(timeout=120)
-        assert each.returncode in (0, 7), out  # 7: the other one had the last task
+    with contextlib.ExitStack() as stack:
+        runs = []
+        for name in ("w1", "w2"):
+            work.repo.git("worktree", "add", "-q", "-b", name, str(tmp_path / name))
+            words = {"HARNESS_STATE_ROOT": str(work.root), "HARNESS_WORKER_ID": name}
+            runs.append(stack.enter_context(work.start("run", "--agent", agent, cwd=tmp_path / name, **words)))
+        for each in runs:
+            out, _ = each.communicate(timeout=120)
+            assert each.returncode in (0, 7), out  # 7: the other one had the last task
     assert work.statuses() == ["completed"] * 4
     assert [each["attempts"] for each in work.raw["tasks"]] == [1] * 4
     assert {*(tmp_path / "places").read_text().split()} <= {str(tmp_path / "w1"), str(tmp_path / "w2")}

@@ -1,5 +1,6 @@
 """Many workers at once, as processes: no task is held by two, none is lost, and every attempt is counted."""
 
+import contextlib
 import os
 import random
 import signal
@@ -33,6 +34,14 @@ class Crew:
         self.fail_every = fail_every
         (path / "held").mkdir()
         self.running = {f"w{number}": self.start(f"w{number}") for number in range(workers)}
+
+    def __enter__(self) -> "Crew":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self.running.values():
+            each.kill()
+            each.communicate()
 
     def start(self, name: str) -> "subprocess.Popen[bytes]":
         """A worker of that name."""
@@ -106,21 +115,23 @@ def work(crew: Crew, seconds: float) -> None:
 
 
 def test_six_workers_share_forty_tasks(tmp_path: Path) -> None:
-    work(Crew(tmp_path, tasks=40, workers=6), 200)
+    with Crew(tmp_path, tasks=40, workers=6) as crew:
+        work(crew, 200)
 
 
 @pytest.mark.kill
 def test_workers_that_are_killed_lose_nothing(tmp_path: Path) -> None:
-    crew = Crew(tmp_path, tasks=40, workers=4)
-    time.sleep(0.3)  # they have begun
-    crew.kill_some(10, random.Random(4))
-    crew.join(200)
-    crew.check()
+    with Crew(tmp_path, tasks=40, workers=4) as crew:
+        time.sleep(0.3)  # they have begun
+        crew.kill_some(10, random.Random(4))
+        crew.join(200)
+        crew.check()
 
 
 @pytest.mark.slow
 def test_sixteen_workers_share_five_hundred_tasks(tmp_path: Path) -> None:
-    work(Crew(tmp_path, tasks=500, workers=16, fail_every=20), 280)
+    with Crew(tmp_path, tasks=500, workers=16, fail_every=20) as crew:
+        work(crew, 280)
 
 
 @pytest.mark.slow
@@ -128,10 +139,10 @@ def test_sixteen_workers_share_five_hundred_tasks(tmp_path: Path) -> None:
 def test_sixteen_workers_that_are_killed_at_random_moments_lose_nothing(tmp_path: Path) -> None:
     seed = random.randrange(10**9)
     print(f"random.Random({seed})")  # shown with a failure
-    crew = Crew(tmp_path, tasks=500, workers=16, fail_every=20)
-    crew.kill_some(60, random.Random(seed))
-    crew.join(280)
-    crew.check()
+    with Crew(tmp_path, tasks=500, workers=16, fail_every=20) as crew:
+        crew.kill_some(60, random.Random(seed))
+        crew.join(280)
+        crew.check()
 
 
 # ---- suspended -------------------------------------------------------------------------------------------------------
@@ -169,21 +180,23 @@ def test_a_worker_that_wakes_after_its_lease_completes_nothing(tmp_path: Path, w
     words: Sequence[str] = [sys.executable, "-c", SLEEPER, desk.layout.root, str(tmp_path / "mine")]
     environment = {**os.environ, "HARNESS_WORKER_ID": "sleeper"}
     with subprocess.Popen(words, env=environment, stdin=-1, stdout=-1, text=True) as sleeper:
-        assert sleeper.stdin and sleeper.stdout
-        assert sleeper.stdout.readline() == "claimed\n"
-        if when != "before":
-            sleeper.stdin.write("\n")
-            sleeper.stdin.flush()
-            while not [*tmp_path.rglob("begun")]:
-                time.sleep(0.01)
-        suspend(sleeper)
-        expire(desk, "sleeper")
-        other = desk.worker("other", cwd=str(tmp_path / "other"))
-        other.token = claims.claim(other)["token"]
-        for folder in (tmp_path / "mine", tmp_path / "other", desk.root):
-            (folder / "go").touch()
-        sleeper.send_signal(signal.SIGCONT)
-        out, _ = sleeper.communicate("\n" if when == "before" else None, timeout=60)
+        with contextlib.ExitStack() as stack:
+            stack.callback(sleeper.kill)
+            assert sleeper.stdin and sleeper.stdout
+            assert sleeper.stdout.readline() == "claimed\n"
+            if when != "before":
+                sleeper.stdin.write("\n")
+                sleeper.stdin.flush()
+                while not [*tmp_path.rglob("begun")]:
+                    time.sleep(0.01)
+            suspend(sleeper)
+            expire(desk, "sleeper")
+            other = desk.worker("other", cwd=str(tmp_path / "other"))
+            other.token = claims.claim(other)["token"]
+            for folder in (tmp_path / "mine", tmp_path / "other", desk.root):
+                (folder / "go").touch()
+            sleeper.send_signal(signal.SIGCONT)
+            out, _ = sleeper.communicate("\n" if when == "before" else None, timeout=60)
     assert out == "LeaseLost\n"
     found = desk.task("a")
     assert (found.status, found.claimed_by, found.claim_token) == ("in_progress", "other", other.token)
