@@ -271,7 +271,8 @@ def test_one_of_many_takes_a_lease_that_is_over(tmp_path: Path) -> None:
     clock = Clock()
     clock.now = datetime.now(UTC)
     leases = [lease(ground.root, clock) for _ in range(8)]
-    together, won = threading.Barrier(8), []
+    together = threading.Barrier(8)
+    won: list[RunLock] = []
 
     def race(mine: RunLock) -> None:
         together.wait()
@@ -297,6 +298,28 @@ def test_leftovers_of_killed_runs_are_cleared_away(tmp_path: Path) -> None:
     (tmp_path / ".lth.lock.mine").write_text("a person's")
     ground.run("true")
     assert beside(ground) == [".lth.lock.mine"]
+
+
+@pytest.mark.parametrize("form", ["file", "folder"])
+def test_row_06_of_runs_at_the_same_time_one_at_a_time_works(tmp_path: Path, form: str) -> None:
+    ground = Ground(tmp_path)
+    place(ground, form, other(-1))
+    command = "mkdir busy || echo TWO > two; sleep 0.3; rmdir busy; echo one >> ran"
+    line = argv("run", str(ground.root), "--worker", "local", "--command", command)
+    running = [subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(8)]
+    answers = []
+    for each in running:
+        out, said = each.communicate(timeout=120)
+        assert each.returncode == 0, said
+        answers.append(json.loads(out))
+    assert not (tmp_path / "two").exists()
+    worked = [each for each in answers if each["decision"] == "run"]
+    waited = [each for each in answers if each["decision"] == "wait"]
+    assert worked
+    assert len(worked) + len(waited) == 8
+    assert len((tmp_path / "ran").read_text().splitlines()) == len(worked)
+    assert len(ground.checkpoint["evidence"]) == len(worked) == len(ground.events("worker_completed"))
+    assert beside(ground) == []
 
 
 # ---- a run that was suspended

@@ -54,7 +54,8 @@ def run(layout: Layout, options: Options) -> Answer:
     _warn_of_stranger(task.section("workerPolicy").get("allowed"), values.text(options, "worker"))
     if values.flag(options, "dry-run"):
         return prepare(Change(layout, task, checkpoint, store.now()), options, dry_run=True).answer, 0
-    from agent_harness.kernel.process import end_orphans, new_run_id
+    from agent_harness.kernel.process import new_run_id
+    from agent_harness.protocols.longtask import recovery
     from agent_harness.protocols.longtask.runlock import DEFAULT_TTL_SECONDS, RunLock
     from agent_harness.protocols.longtask.signals import Signals
 
@@ -65,9 +66,8 @@ def run(layout: Layout, options: Options) -> Answer:
         held = lock.acquire()
         if held:
             return _held(held, checkpoint), 0
-        if lock.retired:
-            end_orphans({"run_id": lock.retired.get("runId")})
         lock.keep()
+        recovery.clear_away(layout, lock.retired)
 
         def prepared_by(change: Change) -> Prepared:
             if not lock.check():
