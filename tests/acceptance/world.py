@@ -302,8 +302,9 @@ class World:
         ]
 
     def completed(self) -> int:
-        """Sessions that ended with a verified feature."""
-        return sum(1 for row in self.events("session_ended") if row.get("feature_completed"))
+        """Sessions that ended with work that the harness accepted: a verified feature, a cleanup."""
+        verified = sum(1 for row in self.events("session_ended") if row.get("feature_completed"))
+        return verified + len(self.events("cleanup_completed")) + len(self.events("awaiting_manual"))
 
     def changes(self, *, without: Sequence[str] = ()) -> list[str]:
         """``git status``: paths that differ from HEAD, untracked ones too."""

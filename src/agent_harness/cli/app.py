@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "takeback": ("People", "agent_harness.cli.projects:takeback", "Give the project back; what you built is verified."),
     "abort": ("People", "agent_harness.cli.projects:abort", "End everything; commits, logs and costs stay."),
     "health": ("Everyday", "agent_harness.cli.projects:health", "Measure features, tests, lint and file sizes."),
+    "cleanup": ("Everyday", "agent_harness.cli.projects:cleanup", "Run one cleanup session now."),
     "add-feature": ("Everyday", "agent_harness.cli.projects:add_feature", "Add a feature with its test stub."),
     "config": ("Everyday", "agent_harness.cli.projects:config", "Show the settings and where they come from."),
     "version": ("People", "agent_harness.cli.projects:version", "Show the versions of harness and state."),

@@ -242,3 +242,12 @@ Examples:
 def migrate(no_backup: bool, as_json: bool) -> int:
     """Bring state of an older harness to this version, with a copy of the old state beside it."""
     return answered(as_json, features.opened(as_json).migrate(backup=not no_backup))
+
+
+@click.command(short_help="Run one cleanup session now.", epilog="Example:  harness cleanup --agent 'command:my-agent'")
+@click.option("--agent", metavar="SPEC", help="Which agent: a kind, scripted:FILE, or command:WORDS.")
+@as_json_option
+def cleanup(agent: str | None, as_json: bool) -> int:
+    """Run one session that changes no functionality: large files, lint, duplication. Exit codes as of `harness run`."""
+    found = features.opened(as_json).cleanup(agent_spec=agent)
+    return answered(as_json, found, int(found["exit_code"]))

@@ -64,6 +64,10 @@ class FeatureProject:
             agent_spec=agent_spec, max_sessions=max_sessions, until_done=until_done, feature_id=feature_id
         )
 
+    def cleanup(self, *, agent_spec: str | None = None) -> Record:
+        """Runs one cleanup session now (UAH-055)."""
+        return running.Runs(self._project).clean_up(agent_spec=agent_spec)
+
     def preview(self, feature_id: int | None = None) -> Record:
         """What the next session would get; nothing on disk changes (UAH-048, UAH-049)."""
         return running.preview(self._project, feature_id)

@@ -21,7 +21,7 @@ Record = dict[str, Any]
 
 def feature_name(feature: Record) -> str:
     """How people call it."""
-    return f"Feature #{feature['id']}"
+    return "The cleanup" if feature.get("id") is None else f"Feature #{feature['id']}"
 
 
 def put_back_features(project: Project, under_way: UnderWay) -> None:
@@ -89,29 +89,43 @@ def accepted(project: Project, under_way: UnderWay, ruling: Ruling, used: usage.
         commit=ruling.commit,
         branch=way_back.branch,
         expected_head=branch_tip(project, way_back.branch),
-        state=lifecycle.after_session(under_way.state, ending),
+        state=_with_cleanup(project, under_way, lifecycle.after_session(under_way.state, ending)),
         proven=_proven(under_way),
         costs=costs_after(project, under_way, used),
         session_record=session_record(under_way, used, "complete", completed=True),
-        baseline=_next_baseline(project, under_way, ruling),
+        baseline=next_baseline(project, under_way, ruling),
         file_sizes=ruling.proof.file_sizes,
-        quality={
-            "lint_errors": ruling.proof.lint_errors,
-            "max_lines": project.config.quality.max_file_lines,
-            "session": under_way.session,
-        },
+        quality=quality_record(project, under_way, ruling),
         events=[event],
         push=True,
     )
 
 
+def _with_cleanup(project: Project, under_way: UnderWay, state: Record) -> Record:
+    """The state after an accepted feature: a cleanup comes next when enough features are complete (UAH-321, C36)."""
+    completed = len(_proven(under_way))
+    interval = project.config.quality.cleanup_interval
+    due = completed // interval > records.number(state.get("cleaned_up_at")) // interval
+    return {**state, "next_prompt": "cleanup"} if due else state
+
+
 def _proven(under_way: UnderWay) -> list[int]:
     """The features accepted so far, with this one; those marked before it were proven when the run began."""
     marked = [f["id"] for f in records.features_of(under_way.features) if records.passes(f)]
-    return sorted({*marked, under_way.feature_id})
+    return sorted({*marked, *([] if under_way.feature_id is None else [under_way.feature_id])})
 
 
-def _next_baseline(project: Project, under_way: UnderWay, ruling: Ruling) -> Record:
+def quality_record(project: Project, under_way: UnderWay, ruling: Ruling) -> Record:
+    """quality.json after an accepted session."""
+    return {
+        "lint_errors": ruling.proof.lint_errors,
+        "max_lines": project.config.quality.max_file_lines,
+        "session": under_way.session,
+    }
+
+
+def next_baseline(project: Project, under_way: UnderWay, ruling: Ruling) -> Record:
+    """test_baseline.json after an accepted session (UAH-130)."""
     proof = ruling.proof
     return {
         **under_way.baseline,

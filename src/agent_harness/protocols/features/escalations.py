@@ -29,8 +29,9 @@ def resume(project: Project, choose: str | None, *, budget_usd: float | None = N
     if choose is None:
         raise UsageError(questions.text(asked), hint=questions.hint(asked))
     word = questions.word(asked, choose)
-    _forget(project, asked)
     answer = _ANSWERS[word](project, asked, budget_usd)
+    if project.store.initialised():
+        _forget(project, asked)
     project.store.event("escalation_answered", feature_id=asked.get("feature_id"), type=asked.get("type"), answer=word)
     return {"answered": word, "feature_id": asked.get("feature_id"), "next": "harness run", **answer}
 

@@ -149,25 +149,25 @@ class Judge:
 
     def _verdict(self, under_way: UnderWay, candidate: str) -> Verdict:
         project = self._project
-        feature = under_way.feature
+        file = records.test_file(under_way.feature)
         config = project.config
         return engine.judge(
             project.git,
             base=checkpoints.way_back(under_way.base).head or project.git.empty_tree(),
             candidate=candidate,
             environment=self._environment,
-            proof=config.test_command(records.test_file(feature)),
+            proof=config.test_command(file) if file else None,
             suite=str(config.testing.full) if config.verification.regression_check else None,
             lint=self._lint,
-            test_files=[records.test_file(feature)],
+            test_files=[file] if file else [],
             protected=[records.test_file(f) for f in records.features_of(under_way.features) if records.passes(f)],
             baseline=[str(i) for i in under_way.baseline.get("passing_tests") or []],
             options=engine.Options(
-                requires_red=feature.get("requires_red") is not False,
+                requires_red=under_way.feature.get("requires_red") is not False,
                 lint_rejects=not config.quality.warn_on_lint_errors,
                 timeout_seconds=self._seconds,
             ),
-            on_step=_Steps(project, records.test_file(feature)).on_step,
+            on_step=_Steps(project, file).on_step,
         )
 
     def _rejection(self, under_way: UnderWay, verdict: Verdict) -> Ruling:

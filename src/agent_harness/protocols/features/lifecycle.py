@@ -84,6 +84,8 @@ def _failures(state: Mapping[str, Any], ending: Ending) -> Record:
 def prompt_type(state: Mapping[str, Any]) -> tuple[str, str]:
     """The next session's prompt type, and why in a few words."""
     wanted = state.get("next_prompt")
+    if wanted == "cleanup":
+        return "cleanup", "enough features are complete, or a person asked for it"
     if wanted == "continuation" and state.get("partial"):
         return "continuation", f"Feature #{state.get('current_feature')} is partial"
     last = int(state.get("last_session") or 0)

@@ -99,6 +99,8 @@ def _last_session(facts: Facts) -> str:
 def _task(facts: Facts) -> str:
     if facts.feature is None:
         return "\n".join(["## Your Task This Session", "No feature can be worked on now:", *_bullets(facts.waiting)])
+    if facts.feature.get("id") is None:
+        return "## Your Task This Session\nClean up. No feature, no new functionality."
     lines = [
         "## Your Task This Session",
         f"**Feature #{facts.feature['id']}:** {_short(records.description(facts.feature))}",

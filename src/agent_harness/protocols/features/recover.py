@@ -11,7 +11,7 @@ from typing import Any
 
 from agent_harness.errors import Busy, StateDamaged
 from agent_harness.kernel import owner, process
-from agent_harness.protocols.features import checkpoints, endings, handoff, records, recovery, settle, tree
+from agent_harness.protocols.features import checkpoints, cleanup, endings, handoff, records, recovery, settle, tree
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.result import Result
 from agent_harness.protocols.features.underway import UnderWay, totals_of
@@ -50,7 +50,8 @@ def recover(project: Project) -> Record | None:
     under_way = UnderWay.from_record(found)
     _restore_state(project, under_way)
     _hand_off(project, under_way, "error", f"Session {number} was interrupted")
-    project.say(f"Its work is kept; Session {number + 1 if isinstance(number, int) else ''} continues it.")
+    continues = f"Session {number + 1 if isinstance(number, int) else ''} continues it"
+    project.say(f"Its work is kept; {continues}." if under_way.feature_id else "The cleanup is still due.")
     return {"session": number, "step": action.step, "feature_id": under_way.feature_id}
 
 
@@ -160,7 +161,10 @@ def interrupted(project: Project, reason: str, message: str | None = None) -> Re
 def _hand_off(project: Project, under_way: UnderWay, reason: str, message: str) -> None:
     used = totals_of(project, under_way.session)
     found = [path for path in tree.dirty_paths(project.git) if path != project.progress_name]
-    settlement = handoff.handed_off(project, under_way, reason, used, red_tests=None, message=message)
+    if under_way.feature_id is None:
+        settlement = cleanup.ended_early(project, under_way, reason, used)
+    else:
+        settlement = handoff.handed_off(project, under_way, reason, used, red_tests=None, message=message)
     settle.settle(project, under_way.as_record(), settlement)
     if settlement.kind == "hand_off" and found:
         more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""

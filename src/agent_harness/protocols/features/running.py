@@ -21,14 +21,18 @@ from agent_harness.errors import (
 )
 from agent_harness.protocols.features import (
     asking,
+    cleanup,
+    endings,
     interruption,
     lifecycle,
     migrations,
+    mirror,
     pausing,
     proofs,
     questions,
     records,
     recover,
+    retention,
     selection,
     session,
 )
@@ -39,6 +43,7 @@ from agent_harness.protocols.features.locking import locked
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.result import Result
 from agent_harness.protocols.features.start import Start, begin, prepare
+from agent_harness.protocols.features.underway import CLEANUP
 from agent_harness.verification.workspace import clear_leftovers
 
 Record = dict[str, Any]
@@ -67,6 +72,13 @@ class Runs:
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self._cleanup_only = False
+
+    def clean_up(self, *, agent_spec: str | None = None) -> Record:
+        """One cleanup session now, also when all features are complete (UAH-055)."""
+        self._cleanup_only = True
+        self._project.say("Triggering cleanup session...")
+        return self.run(agent_spec=agent_spec)
 
     def run(
         self,
@@ -93,16 +105,20 @@ class Runs:
             if note := project.store.settle_in():
                 project.say(note)
             migrations.bring_up_to_date(project)
+            retention.prune_daily(project)
             recovered = recover.recover(project)
             questions.forget_passing(project)
             self._refuse_cycles()
             proofs.check(project)
+            if self._cleanup_only:
+                cleanup.ask_for(project)
             verified_tree: str | None = None
             while max_sessions is None or len(results) < max_sessions:
                 choice = self._choice(feature_id)
                 if choice.feature is None:
                     return self._nothing_left(choice, results, recovered)
                 result, verified_tree = self._one_session(agent, choice.feature, stop, verified_tree)
+                result = mirror.close(project, result)
                 results.append(result)
                 if self._must_stop(result, until_done) or (feature_id is not None and result.accepted):
                     break
@@ -111,7 +127,9 @@ class Runs:
     def _choice(self, feature_id: int | None) -> selection.Choice:
         document, state = valid_features(self._project), self._project.store.state()
         if feature_id is None:
-            return selection.next_feature(document, state)
+            choice = selection.next_feature(document, state)
+            due = state.get("next_prompt") == "cleanup" and (choice.feature is not None or self._cleanup_only)
+            return selection.Choice(CLEANUP) if due else choice
         return selection.Choice(selection.chosen_feature(document, state, feature_id))
 
     def _refuse_cycles(self) -> None:
@@ -138,8 +156,7 @@ class Runs:
                 asking.after_preflight(project, failed)
                 raise
             result = self._walk(start, agent, judge, stop)
-        if result.feature_id is not None:
-            self._escalate(result.feature_id, result)
+        self._escalate(result.feature_id, result)
         tree = project.git.tree_of(result.commit) if result.accepted and result.commit else None
         return result, tree
 
@@ -152,10 +169,12 @@ class Runs:
             feature_id=start.feature["id"],
             prompt_type=start.prompt_type,
             agent=agent.name,
-            message=f"Session {start.number}: {start.prompt_type}, Feature #{start.feature['id']}",
+            message=f"Session {start.number}: {start.prompt_type}, {endings.feature_name(start.feature)}",
         )
-        project.say(f"Agent working on Feature #{start.feature['id']}: {records.description(start.feature)}")
-        road = session.SessionRoad(project, agent, judge, under_way, orientation=start.orientation, stop=stop)
+        named = "" if start.feature["id"] is None else f" #{start.feature['id']}"
+        project.say(f"Agent working on {f'Feature{named}: ' if named else ''}{records.description(start.feature)}")
+        walker = cleanup.CleanupRoad if start.feature["id"] is None else session.SessionRoad
+        road = walker(project, agent, judge, under_way, orientation=start.orientation, stop=stop)
         try:
             return road.walk()
         except KeyboardInterrupt:
@@ -183,11 +202,11 @@ class Runs:
             return bool(waiting) or (result.exit_code == 1 and not until_done)
         return True
 
-    def _escalate(self, feature_id: int, result: Result | None = None) -> None:
+    def _escalate(self, feature_id: int | None, result: Result | None = None) -> None:
         """Stores the question that this feature, or the session that just ended, leaves for a person."""
         project = self._project
         state = project.store.state()
-        if not questions.pending(state):
+        if feature_id is not None and not questions.pending(state):
             asked = asking.question_after(project, state, feature_id, result)
             if asked:
                 questions.store(project, asked)
@@ -279,13 +298,15 @@ def preview(project: Project, feature_id: int | None = None) -> Record:
     if feature_id is not None:
         choice = selection.Choice(selection.chosen_feature(document, state, feature_id))
     prompt_type, reason = lifecycle.prompt_type(state)
+    if prompt_type == "cleanup":
+        choice = selection.Choice(CLEANUP)
     number = project.store.next_session()
     text = orient_rules.orientation(project, state, choice, number)
     feature = choice.feature
     say = project.say
     say(f"Would run Session {number} with:")
     say(f"  Prompt type: {prompt_type} ({reason})")
-    if feature:
+    if feature and feature["id"] is not None:
         say(f"  Feature: #{feature['id']} ({records.description(feature)})")
         say(f"  Test file: {records.test_file(feature)}")
     say("\nOrientation summary that would be injected:\n")

@@ -14,7 +14,17 @@ from typing import Any
 from agent_harness.agents import usage
 from agent_harness.agents.base import Agent
 from agent_harness.errors import StateDamaged
-from agent_harness.protocols.features import actions, checkpoints, claims, endings, handoff, records, settle, turns
+from agent_harness.protocols.features import (
+    actions,
+    checkpoints,
+    claims,
+    endings,
+    handoff,
+    progress,
+    records,
+    settle,
+    turns,
+)
 from agent_harness.protocols.features.interruption import Stop
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.project import Project
@@ -72,7 +82,7 @@ class SessionRoad:
 
     def walk(self) -> Result:
         """The session's end; the open session is closed when this returns."""
-        prompt = turns.opening_prompt(self._project, self._under_way, self._orientation)
+        prompt = self._opening()
         while True:
             if reason := self._turn(prompt):
                 return self._hand_off(reason)
@@ -80,6 +90,9 @@ class SessionRoad:
             if isinstance(step, Result):
                 return step
             prompt = step
+
+    def _opening(self) -> str:
+        return turns.opening_prompt(self._project, self._under_way, self._orientation)
 
     def _after_turn(self) -> Result | str:
         """The session's end, or the prompt of its next turn."""
@@ -233,16 +246,15 @@ class SessionRoad:
 
     def _tell_story(self) -> None:
         """The agent's own progress entry, or else one by the harness, is part of the candidate."""
+        endings.ensure_progress_entry(self._project, self._under_way, self._story())
+
+    def _story(self) -> list[progress.Part]:
         feature = self._under_way.feature
-        endings.ensure_progress_entry(
-            self._project,
-            self._under_way,
-            [
-                ("FEATURE", f"#{feature['id']} ({records.description(feature)})"),
-                ("WHAT I DID", ["not told by the agent; see the commits of this session"]),
-                ("VERIFICATION", ["by the harness, on the commit that holds this entry"]),
-            ],
-        )
+        return [
+            ("FEATURE", f"#{feature['id']} ({records.description(feature)})"),
+            ("WHAT I DID", ["not told by the agent; see the commits of this session"]),
+            ("VERIFICATION", ["by the harness, on the commit that holds this entry"]),
+        ]
 
     # -- the three endings -----------------------------------------------------------------------------------------
 
@@ -280,7 +292,7 @@ class SessionRoad:
     def _hand_off_exit(self, reason: str) -> int:
         """A pause that a person asked for elsewhere is a clean end of this command; Ctrl-C is told as such."""
         paused = reason == "user_pause" and not self._stop.signalled
-        return 0 if paused else _HAND_OFF_EXIT.get(reason, 0)
+        return 0 if paused else HAND_OFF_EXIT.get(reason, 0)
 
     def _no_evidence(self) -> Result:
         name = endings.feature_name(self._under_way.feature)
@@ -303,11 +315,14 @@ class SessionRoad:
                 code, "critical", session=under_way.session, feature_id=under_way.feature_id, message=failure
             )
         self._say_what_is_blocked(ruling)
-        settlement = endings.rolled_back(project, under_way, failure, self._sum.used)
+        settlement = self._rolled_back(failure)
         settled = self._settle(settlement)
         actions.log_from_git(project, under_way, settled.rescue_ref)
         project.say(f"Session rejected and rolled back. What was taken away is kept: git show {settled.rescue_ref}")
         return self._result("failed", "complete", failure, settlement, settled, exit_code=1)
+
+    def _rolled_back(self, failure: str) -> Settlement:
+        return endings.rolled_back(self._project, self._under_way, failure, self._sum.used)
 
     def _say_what_is_blocked(self, ruling: Ruling | None) -> None:
         if ruling is None or not ruling.broken_features:
@@ -347,4 +362,4 @@ class SessionRoad:
         )
 
 
-_HAND_OFF_EXIT = {"user_pause": 130, "error": 1, "budget_exceeded": 9, "stuck": 0, "timeout": 0}
+HAND_OFF_EXIT = {"user_pause": 130, "error": 1, "budget_exceeded": 9, "stuck": 0, "timeout": 0}

@@ -47,6 +47,8 @@ def prepare(
     if red is not None:
         state = {**state, "wip_red_tests": sorted(red)}
         project.store.write(project.layout.session_state, state)
+    if feature["id"] is not None and state.get("next_prompt") == "cleanup":
+        state = {**state, "next_prompt": "coding"}  # a person chose the feature; the cleanup comes after it
     prompt_type, reason = lifecycle.prompt_type(state)
     project.say("Generating orientation summary...")
     text = orient.orientation(project, state, selection.Choice(feature), number)

@@ -154,7 +154,8 @@ def _open(under_way: "Record | None") -> "Record | None":
 
 
 def _open_line(found: "Mapping[str, Any]") -> str:
-    name = f"Session {found['session']} on Feature #{found['feature_id']}"
+    work = "a cleanup" if found["feature_id"] is None else f"Feature #{found['feature_id']}"
+    name = f"Session {found['session']} on {work}"
     return f"Now: {name} is running" if found["running"] else f"Now: {name} was interrupted; `harness run` recovers it"
 
 

@@ -14,13 +14,16 @@ from agent_harness.protocols.features.project import Project
 
 Record = dict[str, Any]
 
+CLEANUP: Record = {"id": None, "description": "Cleanup session", "test_file": ""}
+"""Stands where a session's feature stands, in a session that has none."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class UnderWay:
     """One session between its first record and its settlement."""
 
     session: int
-    feature_id: int
+    feature_id: int | None  # None: a cleanup session
     prompt_type: str
     started_at: str
     checkpoint: Record  # the way back to before this session
@@ -54,6 +57,8 @@ class UnderWay:
 
     @property
     def feature(self) -> Record:
+        if self.feature_id is None:
+            return CLEANUP
         return next(f for f in self.features["features"] if f.get("id") == self.feature_id)
 
 
