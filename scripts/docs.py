@@ -116,8 +116,8 @@ def recovery_tables() -> str:
         table(("uncommitted changes", "commits", "checkpoints", "step", "because"), task_rows()),
         "## Long tasks",
         "What the next `lth run` does with what the run before left behind. The checkpoint itself is whole, since it "
-        "is only ever replaced; one that a worker damaged is kept in `evidence/`, and the one before its run comes back. "
-        "`lth status` names the row that fits.",
+        "is only ever replaced; one that a worker damaged is kept in `evidence/`, and the one before its run comes "
+        "back. `lth status` names the row that fits.",
         table(("lease", "the checkpoint says", "a worker that never ended", "step", "because"), slice_rows()),
     )
 

@@ -1,11 +1,11 @@
-"""What the next run clears away after one that was killed; its state needs no repair, since every write is whole.
+"""The way back: what the next run does with what the run before left behind, as one table, and what it clears away.
 
     lease that is over      retired (``runlock``)
     worker that goes on     ended, when its run id proves that it belongs to that lease
     temporary files         removed, when whoever wrote them is dead
     checkpoint, log         as they are: a checkpoint is old or new, a torn line is passed over
 
-Source: ``longtask.md`` 14, 15.
+Source: ``longtask.md`` 4, 14, 15.
 """
 
 from __future__ import annotations
@@ -18,15 +18,62 @@ from agent_harness.protocols.longtask.dirlock import DirectoryLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from agent_harness.protocols.longtask.layout import Layout
 
     Record = dict[str, Any]
 
-__all__ = ["clear_away"]
+__all__ = ["ROWS", "Row", "clear_away", "is_unfinished", "row_for"]
 
 _TEMPORARY = ".tmp."
+
+
+class Row:
+    """One row: what was found (``None``: anything), the step that is taken, and why."""
+
+    __slots__ = ("due", "lease", "reason", "step", "unfinished")
+
+    def __init__(self, lease: str | None, due: str | None, unfinished: bool | None, step: str, reason: str) -> None:
+        self.lease = lease  # none, held, unreadable, over
+        self.due = due  # the decision of the checkpoint
+        self.unfinished = unfinished  # whether the last worker that was started never ended
+        self.step = step
+        self.reason = reason
+
+
+ROWS: Sequence[Row] = (
+    Row("held", None, None, "wait", "another run holds the lease"),
+    Row("unreadable", None, None, "wait", "a lease that cannot be read counts until it is 1860 s old"),
+    Row(None, "wait", None, "wait", "the blocked window is not over"),
+    Row(None, "done", None, "stop", "the task is complete"),
+    Row(None, "needs-human", None, "stop", "a person must decide"),
+    Row("over", "run", True, "start again", "the run before died with its worker; its lease is retired"),
+    Row("over", "run", False, "go on", "the run before died between two slices; its lease is retired"),
+    Row("none", "run", True, "start again", "the last worker that was started never ended"),
+    Row("none", "run", False, "go on", "the last slice ended in order"),
+)
+"""The first row that fits. Both ``start again`` and ``go on`` run the slice that ``nextStep`` names."""
+
+_ENDS = frozenset(("worker_completed", "worker_failed"))
+
+
+def row_for(*, lease: str, due: str, unfinished: bool) -> Row:
+    """The row of the table that fits."""
+    return next(
+        row
+        for row in ROWS
+        if row.lease in (None, lease) and row.due in (None, due) and row.unfinished in (None, unfinished)
+    )
+
+
+def is_unfinished(events: Iterable[Record]) -> bool:
+    """Whether the last worker that was started never ended, by the log, oldest first."""
+    running = False
+    for event in events:
+        running = event["type"] == "worker_started" or (running and event["type"] not in _ENDS)
+    return running
 
 
 def clear_away(layout: Layout, retired: Record | None) -> None:
