@@ -41,7 +41,9 @@ class Crew:
     def __exit__(self, *_: object) -> None:
         for each in self.running.values():
             each.kill()
-            each.communicate()
+            each.wait()
+            if each.stdout:
+                each.stdout.close()
 
     def start(self, name: str) -> "subprocess.Popen[bytes]":
         """A worker of that name."""
@@ -179,24 +181,26 @@ def test_a_worker_that_wakes_after_its_lease_completes_nothing(tmp_path: Path, w
         (tmp_path / name).mkdir()
     words: Sequence[str] = [sys.executable, "-c", SLEEPER, desk.layout.root, str(tmp_path / "mine")]
     environment = {**os.environ, "HARNESS_WORKER_ID": "sleeper"}
-    with subprocess.Popen(words, env=environment, stdin=-1, stdout=-1, text=True) as sleeper:
-        with contextlib.ExitStack() as stack:
-            stack.callback(sleeper.kill)
-            assert sleeper.stdin and sleeper.stdout
-            assert sleeper.stdout.readline() == "claimed\n"
-            if when != "before":
-                sleeper.stdin.write("\n")
-                sleeper.stdin.flush()
-                while not [*tmp_path.rglob("begun")]:
-                    time.sleep(0.01)
-            suspend(sleeper)
-            expire(desk, "sleeper")
-            other = desk.worker("other", cwd=str(tmp_path / "other"))
-            other.token = claims.claim(other)["token"]
-            for folder in (tmp_path / "mine", tmp_path / "other", desk.root):
-                (folder / "go").touch()
-            sleeper.send_signal(signal.SIGCONT)
-            out, _ = sleeper.communicate("\n" if when == "before" else None, timeout=60)
+    with (
+        subprocess.Popen(words, env=environment, stdin=-1, stdout=-1, text=True) as sleeper,
+        contextlib.ExitStack() as stack,
+    ):
+        stack.callback(sleeper.kill)
+        assert sleeper.stdin and sleeper.stdout
+        assert sleeper.stdout.readline() == "claimed\n"
+        if when != "before":
+            sleeper.stdin.write("\n")
+            sleeper.stdin.flush()
+            while not [*tmp_path.rglob("begun")]:
+                time.sleep(0.01)
+        suspend(sleeper)
+        expire(desk, "sleeper")
+        other = desk.worker("other", cwd=str(tmp_path / "other"))
+        other.token = claims.claim(other)["token"]
+        for folder in (tmp_path / "mine", tmp_path / "other", desk.root):
+            (folder / "go").touch()
+        sleeper.send_signal(signal.SIGCONT)
+        out, _ = sleeper.communicate("\n" if when == "before" else None, timeout=60)
     assert out == "LeaseLost\n"
     found = desk.task("a")
     assert (found.status, found.claimed_by, found.claim_token) == ("in_progress", "other", other.token)
