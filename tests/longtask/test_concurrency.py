@@ -1,8 +1,9 @@
 """Row 8: commands at the same time lose nothing, and a command that is killed leaves a task that loads."""
 
-import os
-import signal
+import json
+import random
 import time
+from typing import Any
 
 import pytest
 
@@ -38,15 +39,48 @@ def test_row_08_record_evidence_classify_and_tick_together(desk: Desk) -> None:
     assert [line for line in desk.lth("tail").err.splitlines() if "damaged" in line] == []
 
 
-@pytest.mark.kill
-@pytest.mark.parametrize("wait", [0.0, 0.01, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05])
-def test_a_killed_command_leaves_a_task_that_loads(desk: Desk, wait: float) -> None:
-    running = desk.start("evidence", "--type", "test", "--summary", "x" * 100_000)
+COMMANDS = (
+    ["evidence", "--type", "test", "--summary", "x" * 100_000],
+    ["record", "--status", "blocked", "--retry-after-seconds", "0", "--last-completed-step", "x" * 100_000],
+    ["tick"],
+)
+
+
+def kill_one(desk: Desk, number: int, wait: float) -> None:
+    """Kills a command so many seconds after its start; what it left must load, and the next one must work."""
+    running = desk.start(*COMMANDS[number % len(COMMANDS)])
     time.sleep(wait)
-    os.kill(running.pid, signal.SIGKILL)
+    running.kill()
     running.communicate()
     assert desk.lth("validate").code == 0
     for item in desk.checkpoint["evidence"]:
-        assert (desk.path / item["manifestPath"]).is_file()
-    assert desk.lth("evidence", "--type", "test").code == 0
+        assert json.loads((desk.path / item["manifestPath"]).read_text())["evidence"] == item
+
+
+@pytest.mark.kill
+def test_a_killed_command_leaves_a_task_that_loads(desk: Desk) -> None:
+    for number, wait in enumerate((0.0, 0.02, 0.025, 0.03, 0.035, 0.04)):
+        kill_one(desk, number, wait)
+    assert all(desk.lth(*words).code == 0 for words in (*COMMANDS, ["summary"]))
+    assert not [name for name in desk.tree() if ".lth.lock" in name]
+
+
+@pytest.mark.slow
+@pytest.mark.kill
+def test_two_hundred_killed_commands_lose_nothing_that_was_recorded(desk: Desk) -> None:
+    chance = random.Random(5)
+    known: set[str] = set()
+    for number in range(200):
+        kill_one(desk, number, chance.uniform(0.0, 0.06))
+        seen = {item["manifestPath"] for item in desk.checkpoint["evidence"]} | {
+            line["evidence"]["manifestPath"] for line in archived(desk)
+        }
+        assert known <= seen
+        known = seen
     assert desk.lth("summary").code == 0
+
+
+def archived(desk: Desk) -> list[Any]:
+    path = desk.path / "evidence/checkpoint-evidence-archive.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}")]

@@ -130,3 +130,18 @@ def test_a_fault_of_ours_is_one_line(desk: Desk) -> None:
     (desk.path / "runs/2026-03-01.jsonl").mkdir()
     done = desk.lth("tail")
     assert done.code == 1 and len(done.err.splitlines()) == 1 and "Traceback" not in done.err
+
+
+def test_an_answer_that_cannot_be_written_is_one_line(desk: Desk) -> None:
+    command = [sys.executable, "-m", "agent_harness.cli.lth", "next", str(desk.path)]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (1, b"The answer cannot be written: No space left on device\n")
+
+
+def test_a_value_that_is_no_text_is_refused(desk: Desk) -> None:
+    before = desk.tree()
+    command = [sys.executable, "-m", "agent_harness.cli.lth", "record", str(desk.path), "--status", "paused"]
+    done = subprocess.run([*command, "--note", b"caf\xe9"], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (1, b"the value of --note is not UTF-8\n")
+    assert desk.tree() == before

@@ -176,3 +176,19 @@ def test_a_task_of_another_id_is_not_loaded(desk: Desk) -> None:
     desk.write("task.json", task(id="other"))
     assert desk.store.errors() == ["checkpoint.taskId (demo) must equal task.id (other)"]
     assert desk.store.task_id() == "other"
+
+
+def test_a_checkpoint_that_would_be_too_large_or_too_deep_is_not_written(desk: Desk) -> None:
+    before = desk.tree()
+    deep: list[object] = []
+    for _ in range(200):
+        deep = [deep]
+    for value in (deep, "x" * (65 << 20), float("inf"), "\ud800"):
+
+        def act(change: Change, value: object = value) -> None:
+            change.checkpoint.raw["mine"] = value
+            change.touch()
+
+        with pytest.raises(InvalidTask):
+            desk.store.change(act)
+    assert desk.tree() == before

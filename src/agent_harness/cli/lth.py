@@ -19,11 +19,11 @@ def main() -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
-    except BrokenPipeError:  # whoever was to read the answer has gone away
+    except OSError as error:  # whoever was to read the answer has gone away, or its disk is full
         import os
 
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 1
+        return 1 if isinstance(error, BrokenPipeError) else _complain(f"The answer cannot be written: {error.strerror}")
     except KeyboardInterrupt:
         return 130
 
@@ -59,16 +59,14 @@ def _call(command: str, words: list[str]) -> int:
         from agent_harness.protocols.longtask.api import LongTask
 
         answer, code = getattr(LongTask(folder), command.replace("-", "_"))(options)
-        _show(answer)
-        return int(code)
     except lthoptions.HelpAsked:
         return _show(lthoptions.usage_of(command))
     except HarnessError as error:
         return _failed(error)
-    except BrokenPipeError:
-        raise
     except Exception as error:  # a fault of ours is one line too
         return _fault(error)
+    _show(answer)
+    return int(code)
 
 
 def _show(answer: object) -> int:

@@ -150,8 +150,18 @@ def parse(command: str, words: list[str]) -> tuple[str, dict[str, object]]:
         word = rest.pop()
         _answer_help([word])
         name, value = _option(command, table, word, rest)
+        if isinstance(value, str) and not _is_text(value):
+            raise UsageError(f"the value of --{name} is not UTF-8")
         options[name] = value
     return words[0], options
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _answer_help(words: list[str]) -> None:

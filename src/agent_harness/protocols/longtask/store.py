@@ -169,13 +169,12 @@ class LongTaskStore:
         stamp = _stamp(self.layout.checkpoint)
         change = self._open(fallback)
         result = act(change)
-        if change.dirty:
-            self._check(change)
+        content = self._checked(change) if change.dirty else None
         written: list[str] = []
         try:
             self._write_kept(change, written)
-            if change.dirty:
-                self._write_checkpoint(change, stamp)
+            if content is not None:
+                self._write_checkpoint(change, content, stamp)
         except _EditedMeanwhile:
             for path in written:  # nothing names them
                 os.unlink(path)
@@ -207,11 +206,18 @@ class LongTaskStore:
         change.dirty = True
         return change
 
-    def _check(self, change: Change) -> None:
-        """The write-side rule: what would not load again is not written. ``longtask.md`` 3.5."""
+    def _checked(self, change: Change) -> bytes:
+        """The new content. The write-side rule: what would not load again is not written. ``longtask.md`` 3.5."""
         errors = records.problems(change.task.raw, change.checkpoint.raw, self.layout)
         if errors:
             raise InvalidTask(errors)
+        try:
+            content = files.dumps(change.checkpoint.raw).encode()
+        except ValueError as error:
+            raise InvalidTask([f"checkpoint cannot be written: {error}"]) from None
+        if len(content) > files.MAX_BYTES:
+            raise InvalidTask([f"checkpoint would be larger than {files.MAX_BYTES >> 20} MiB"])
+        return content
 
     def _write_kept(self, change: Change, written: list[str]) -> None:
         for path, content in change.kept.items():
@@ -220,7 +226,7 @@ class LongTaskStore:
                 raise _EditedMeanwhile
             written.append(path)
 
-    def _write_checkpoint(self, change: Change, stamp: object) -> None:
+    def _write_checkpoint(self, change: Change, content: bytes, stamp: object) -> None:
         def unchanged() -> None:
             if _stamp(self.layout.checkpoint) != stamp:
                 raise _EditedMeanwhile
@@ -228,7 +234,7 @@ class LongTaskStore:
         unchanged()
         if change.archived:
             log.add_to_archive(self.layout, change.task, change.archived, change.at)
-        files.write_json(self.layout.checkpoint, change.checkpoint.raw, before=unchanged)
+        files.replace(self.layout.checkpoint, content, before=unchanged)
 
     def event(self, record: Record) -> bool:
         """Adds one event to the log of its day; false, with a warning, when it does not fit."""
