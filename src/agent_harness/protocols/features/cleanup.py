@@ -148,7 +148,8 @@ def rejected(project: Project, under_way: UnderWay, failure: str, used: usage.To
 
 def ended_early(project: Project, under_way: UnderWay, reason: str, used: usage.Totals) -> Settlement:
     """All of it goes back, kept in the rescue; the cleanup is still due."""
-    summary: Record = {"completed": "nothing", "commits": [], "status": f"cleanup ended early ({reason.replace('_', ' ')})"}
+    told = f"cleanup ended early ({reason.replace('_', ' ')})"
+    summary: Record = {"completed": "nothing", "commits": [], "status": told}
     state = _state(under_way, "failed", None, summary) | {
         "termination_reason": reason,
         "next_prompt": "cleanup" if reason in ("user_pause", "error") else "coding",

@@ -150,13 +150,14 @@ class Judge:
     def _verdict(self, under_way: UnderWay, candidate: str) -> Verdict:
         project = self._project
         file = records.test_file(under_way.feature)
+        by_tests = under_way.feature.get("verification_type") != "manual"
         config = project.config
         return engine.judge(
             project.git,
             base=checkpoints.way_back(under_way.base).head or project.git.empty_tree(),
             candidate=candidate,
             environment=self._environment,
-            proof=config.test_command(file) if file else None,
+            proof=config.test_command(file) if file and by_tests else None,
             suite=str(config.testing.full) if config.verification.regression_check else None,
             lint=self._lint,
             test_files=[file] if file else [],

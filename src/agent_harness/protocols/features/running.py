@@ -15,6 +15,7 @@ from agent_harness.errors import (
     ConfigurationError,
     HarnessError,
     NothingEligible,
+    PersonNeeded,
     PreflightFailed,
     Refused,
     ToolMissing,
@@ -232,6 +233,12 @@ class Runs:
         if not choice.all_proven:
             for line in choice.waiting:
                 project.say(f"- {line}")
+            if waiting := [f["id"] for f in records.features_of(document) if f.get("awaiting_manual")]:
+                raise PersonNeeded(
+                    f"Nothing else can be worked on: Feature #{waiting[0]} awaits your verification.",
+                    hint=f"harness manual-verify --feature {waiting[0]}",
+                    waiting=list(choice.waiting),
+                )
             raise NothingEligible(
                 f"No feature can be worked on: {passing}/{total} are passing and the rest waits.",
                 hint="harness status",

@@ -16,6 +16,7 @@ from agent_harness.agents.base import Agent
 from agent_harness.errors import StateDamaged
 from agent_harness.protocols.features import (
     actions,
+    awaiting,
     checkpoints,
     claims,
     endings,
@@ -105,10 +106,15 @@ class SessionRoad:
         ruling = self._ruling(changes.claims[0])
         if ruling.final:
             return self._reject(ruling.failure, ruling.code, ruling)
-        if ruling.accepted and (self._sum.evidence_shown or not self._project.config.verification.require_evidence):
+        if ruling.accepted and self._is_shown():
             return self._accept(ruling)
         endings.put_back_features(self._project, self._under_way)
         return self._ask_for_evidence() if ruling.accepted else self._ask_for_fix(ruling)
+
+    def _is_shown(self) -> bool:
+        """Whether the agent has shown what it must; of a feature that a person verifies, it need show nothing."""
+        needed = self._project.config.verification.require_evidence
+        return self._sum.evidence_shown or not needed or awaiting.kind(self._under_way.feature) == "manual"
 
     def _without_claim(self) -> Result | str:
         if self._sum.asked_for_evidence:
@@ -264,12 +270,17 @@ class SessionRoad:
             "verification_passed", session=under_way.session, feature_id=under_way.feature_id, commit=ruling.commit
         )
         actions.log_from_git(project, under_way, ruling.commit)
-        settlement = endings.accepted(project, under_way, ruling, self._sum.used)
+        by_person = awaiting.kind(under_way.feature) != "automated"
+        make = awaiting.accepted if by_person else endings.accepted
+        settlement = make(project, under_way, ruling, self._sum.used)
         settled = self._settle(settlement)
         if settled.push_problem:
             project.say(f"Push failed: {settled.push_problem}")
-        project.say(f"Session complete. Feature #{under_way.feature_id} verified.")
-        return self._result("complete", "complete", f"Feature #{under_way.feature_id} verified.", settlement, settled)
+        told = f"Feature #{under_way.feature_id} {'awaits a person.' if by_person else 'verified.'}"
+        project.say(f"Session complete. {told}")
+        if by_person:
+            awaiting.tell(project, under_way.feature)
+        return self._result("complete", "complete", told, settlement, settled)
 
     def _hand_off(self, reason: str, *, failure: str | None = None, exit_code: int | None = None) -> Result:
         project = self._project

@@ -11,7 +11,7 @@ from typing import Any
 
 from agent_harness.agents.base import Agent, Brief
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.features import checkpoints, costs, prompts, records, tree
+from agent_harness.protocols.features import awaiting, checkpoints, costs, prompts, records, tree
 from agent_harness.protocols.features.actions import ActionLog
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.underway import UnderWay
@@ -140,7 +140,7 @@ def _stamp(path: Path) -> object:
 def opening_prompt(project: Project, under_way: UnderWay, orientation: str) -> str:
     """The coding or continuation prompt with the orientation in it."""
     values = _places(project, under_way)
-    return prompts.render(
+    text = prompts.render(
         under_way.prompt_type,
         {
             **values,
@@ -153,6 +153,7 @@ def opening_prompt(project: Project, under_way: UnderWay, orientation: str) -> s
             "session": str(under_way.session),
         },
     )
+    return text + awaiting.note_for_agent(under_way.feature)
 
 
 def fix_prompt(project: Project, under_way: UnderWay, *, failure: str, output: str, fix_round: int) -> str:
