@@ -171,10 +171,17 @@ def test_a_lock_that_nobody_holds_is_no_hindrance(calc: World, left: str) -> Non
 
 
 def test_files_of_a_killed_write_are_no_hindrance(calc: World) -> None:
-    """Half-written temporary files beside the state change nothing."""
+    """Half-written temporary files beside the state change nothing, and those of the dead are cleared away."""
     (calc.root / f".harness/session_state.json.tmp.{os.getpid()}.abcd").write_text("{")
+    dead = calc.root / ".harness/session_state.json.tmp.4194305.abcd"
+    unfinished = calc.root / ".harness/checkpoints/s9-0000"
+    unfinished.mkdir(parents=True)
+    for path in (dead, unfinished / "session_state.json.tmp.4194305.abcd"):
+        path.write_text("{")
     (calc.root / ".harness/logs/events.jsonl").write_text('{"type": "torn", "le')
     ran = calc.run([turn(honest(1), commit("x"), usage(1, 1))])
     assert ran.code == 0, ran.text
+    assert not dead.exists()
+    assert not unfinished.exists()
     calc.checked = False
     assert calc.harness("status").code == 0

@@ -6,6 +6,7 @@ into the open session below ``.git``. Source: features.md UAH-463..467, C09, C31
 
 import os
 import secrets
+import shutil
 from typing import Any
 
 from agent_harness.kernel import clock, files, snapshot
@@ -36,6 +37,7 @@ def create(project: Project, session: int, feature_id: int | None, reason: str =
         "reason": reason,
         "snapshot": taken.as_record(),
     }
+    clear_unfinished(project)
     _copy_state(project, record)
     project.store.event("checkpoint_created", checkpoint_id=checkpoint_id, git_ref=taken.head, reason=reason)
     return record
@@ -44,6 +46,15 @@ def create(project: Project, session: int, feature_id: int | None, reason: str =
 def way_back(record: Record) -> Snapshot:
     """The snapshot in a checkpoint's record; ``StateDamaged`` when the record is not whole."""
     return Snapshot.from_record(record["snapshot"])
+
+
+def clear_unfinished(project: Project) -> None:
+    """Removes the folders of copies that a killed harness left half made; their record is written last."""
+    place = project.layout.checkpoints
+    for name in os.listdir(place) if os.path.isdir(place) and not os.path.islink(place) else ():
+        folder = os.path.join(place, name)
+        if not os.path.islink(folder) and not os.path.lexists(os.path.join(folder, "checkpoint.json")):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _copy_state(project: Project, record: Record) -> None:

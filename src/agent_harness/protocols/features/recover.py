@@ -27,6 +27,7 @@ def recover(project: Project) -> Record | None:
     ``Busy`` when the harness that opened it still lives (its lock file was taken away from it).
     """
     project.store.clear_places()
+    project.store.sweep()
     found = project.store.open_session()
     if found is not None and not _is_of_this_repository(project, found):
         project.say(f"A record of a session in another repository that was here is kept as {_set_aside(project)}.")

@@ -176,6 +176,11 @@ class FeatureStore:
         error.hint = f"cp {name}.bak {name}" if kept else f"mend it by hand: {name}"
         return error
 
+    def sweep(self) -> None:
+        """Removes what writers that were killed left beside the state files. Call it under the lock."""
+        for path in (*self._guarded(), self.layout.features, self.layout.progress, self.layout.session_copy):
+            files.sweep(path)
+
     # -- guarding the state against the agent (C31) --------------------------------------------------------------
 
     def hold(self) -> None:
