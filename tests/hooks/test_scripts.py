@@ -260,7 +260,7 @@ _HASHING = {"hashlib", "warnings", "_sha256", "_sha2", "_sha512", "_sha3", "_sha
 _ROOMS = {"", "errors", "hooks", "hooks.decision", "hooks.event", "hooks.road", "kernel", "kernel.jsontext"}
 _ROOMS |= {"kernel.root", "protocols", "protocols.tasklist", "protocols.tasklist.layout"}
 _STATE = {"hooks.wording", "kernel.clock", "kernel.files", "kernel.graph", "kernel.journal", "kernel.lease"}
-_STATE |= {"kernel.lock", "kernel.lockdir", "kernel.lockfile", "kernel.owner"}
+_STATE |= {"kernel.digest", "kernel.lock", "kernel.lockdir", "kernel.lockfile", "kernel.owner"}
 _STATE |= {f"protocols.tasklist.{name}" for name in ("lifecycle", "progress", "records", "selection", "store")}
 
 _LOADED = """

@@ -16,8 +16,10 @@ from agent_harness.kernel.jsontext import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
+
+    from agent_harness.kernel.jsonspans import Document
 
     AnyPath = str | os.PathLike[str]
 
@@ -27,11 +29,13 @@ __all__ = [
     "dumps",
     "open_regular",
     "read_bytes",
+    "read_document",
     "read_json",
     "refusal",
     "replace",
     "restore",
     "sweep",
+    "write_document",
     "write_json",
 ]
 
@@ -52,8 +56,8 @@ _HINTS = {
 def read_bytes(path: AnyPath) -> bytes:
     """The whole content. ``FileNotFoundError`` when missing, ``StateDamaged`` when it is no file or far too large."""
     try:
-        with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        with os.fdopen(open_regular(path, os.O_RDONLY), "rb", buffering=0) as file:
+            content = file.read(MAX_BYTES + 1 if os.fstat(file.fileno()).st_size > MAX_BYTES else -1) or b""
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -75,8 +79,31 @@ def read_json(path: AnyPath, *, exact: bool = True) -> dict[str, Any]:
         raise _damaged(path, str(error)) from None
 
 
+def read_document(path: AnyPath, name: str, known: Document | None = None) -> Document:
+    """The same, to be changed and written again; ``name`` is the member with the long list (``kernel/jsonspans.py``).
+
+    ``known`` was read before, and is the answer while the file holds the very same bytes.
+    """
+    content = read_bytes(path)
+    if known and known.content == content:
+        return known
+    from agent_harness.kernel import jsonspans
+
+    try:
+        document = jsonspans.read(content, name)
+        if not isinstance(document.value, dict):
+            raise ValueError("it holds no JSON object")
+    except ValueError as error:
+        raise _damaged(path, str(error)) from None
+    return document
+
+
 def replace(
-    path: AnyPath, content: str | bytes, *, mode: int | None = None, before: Callable[[], object] | None = None
+    path: AnyPath,
+    content: str | bytes | list[bytes | memoryview],
+    *,
+    mode: int | None = None,
+    before: Callable[[], object] | None = None,
 ) -> None:
     """Puts a new content in place of the old, whole or not at all, and durably.
 
@@ -86,8 +113,9 @@ def replace(
     """
     target = os.path.realpath(path)
     temporary = f"{target}.tmp.{os.getpid()}.{os.urandom(6).hex()}"
+    parts = content if isinstance(content, list) else [content.encode() if isinstance(content, str) else content]
     try:
-        _write_new(temporary, content.encode() if isinstance(content, str) else content, _permissions(target, mode))
+        _write_new(temporary, parts, _permissions(target, mode))
         if before:
             before()
         os.replace(temporary, target)
@@ -110,6 +138,29 @@ def write_json(
     if backup:
         _back_up(path)
     replace(path, content, before=before)
+
+
+def write_document(
+    path: AnyPath,
+    document: Document,
+    *,
+    changed: Iterable[object] | None = None,
+    before: Callable[[], object] | None = None,
+) -> None:
+    """Replaces the state file that a document was read from; the bytes that were read go to ``<path>.bak`` first.
+
+    They have been found whole then. ``changed`` as ``Document.parts`` takes it.
+    """
+    try:
+        parts = document.parts(changed)
+    except ValueError as error:
+        raise StateDamaged(f"{os.fspath(path)} was not written: {error}") from None
+    try:
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+    except OSError:
+        mode = None
+    replace(f"{os.fspath(path)}.bak", document.content, mode=mode)
+    replace(path, parts, before=before)
 
 
 def restore(path: AnyPath) -> str | None:
@@ -226,11 +277,12 @@ def _permissions(target: str, mode: int | None) -> tuple[int | None, int, int]:
     return stat.S_IMODE(old.st_mode) if mode is None else mode, uid, gid
 
 
-def _write_new(temporary: str, content: bytes, permissions: tuple[int | None, int, int]) -> None:
+def _write_new(temporary: str, parts: list[bytes | memoryview], permissions: tuple[int | None, int, int]) -> None:
     mode, uid, gid = permissions
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(temporary, flags, 0o666 if mode is None else 0o600), "wb") as file:
-        file.write(content)
+        for part in parts:
+            file.write(part)
         file.flush()
         if uid != -1 or gid != -1:
             _give(file.fileno(), uid, gid)

@@ -12,12 +12,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["MAX_DEPTH", "Spelled", "dumps", "line", "loads"]
+__all__ = [
+    "BLANKS",
+    "MAX_DEPTH",
+    "Spelled",
+    "decoded",
+    "dumps",
+    "dumps_at",
+    "line",
+    "loads",
+    "refuse_lone_surrogates",
+    "scanner",
+    "within_depth",
+]
 
 MAX_DEPTH = 100
 """How deep objects and arrays may nest, in both directions."""
 
-_BLANKS = " \t\r\n"
+BLANKS = " \t\r\n"
 
 
 class Spelled(float):
@@ -41,26 +53,23 @@ def loads(text: str | bytes, *, exact: bool = True) -> Any:
     ``exact=False`` is for looking only, at half the cost: numbers are as Python has them, the last of two members with
     one name wins, and only what the interpreter cannot nest is too deep. Such a value must not be written.
     """
-    if isinstance(text, bytes):
-        text = _decoded(text)
-    text = text.removeprefix("\ufeff").rstrip(_BLANKS)
+    text = decoded(text)
     if not text:
         raise ValueError("it is empty")
     try:
-        value, end = _scanned(_Rules if exact else _Glance, text, len(text) - len(text.lstrip(_BLANKS)))
+        value, end = _scanned(_Rules() if exact else _Glance(), text, len(text) - len(text.lstrip(BLANKS)))
     except StopIteration as at:
         raise ValueError(f"no JSON value at {_place(text, at.value)}") from None
     except RecursionError:
         raise ValueError(f"it nests deeper than {MAX_DEPTH} levels") from None
     if end != len(text):
-        end = len(text) - len(text[end:].lstrip(_BLANKS))
+        end = len(text) - len(text[end:].lstrip(BLANKS))
         raise ValueError(f"more than one JSON value: the second at {_place(text, end)}")
     if not exact:
         return value
-    if not _within_depth(value):
+    if text.count("[") + text.count("{") > MAX_DEPTH and not within_depth(value):
         raise ValueError(f"it nests deeper than {MAX_DEPTH} levels")
-    if "\\ud" in text or "\\uD" in text:
-        _refuse_lone_surrogates(value)
+    refuse_lone_surrogates(value, text)
     return value
 
 
@@ -72,27 +81,38 @@ def dumps(value: object) -> str:
     return "".join(parts)
 
 
+def dumps_at(value: object, level: int) -> str:
+    """The same for a value that stands so many levels deep: from its first character to its last."""
+    parts: list[str] = []
+    _encode(value, "\n" + "  " * level, "  ", parts.append, MAX_DEPTH - level)
+    return "".join(parts)
+
+
 def line(value: object) -> str:
-    """The same in one line, without the newline."""
+    """The whole value in one line, without the newline."""
     parts: list[str] = []
     _encode(value, "", "", parts.append, MAX_DEPTH)
     return "".join(parts)
 
 
-def _decoded(raw: bytes) -> str:
-    if b"\0" in raw:
-        raise ValueError(f"it holds a zero byte at byte {raw.index(0)}")
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"it is not UTF-8 at byte {error.start}") from None
+def decoded(raw: str | bytes) -> str:
+    """The text without a byte order mark and the blanks at its end; ``ValueError`` when it is no text."""
+    if isinstance(raw, bytes):
+        if b"\0" in raw:
+            raise ValueError(f"it holds a zero byte at byte {raw.index(0)}")
+        try:
+            raw = raw.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"it is not UTF-8 at byte {error.start}") from None
+    return raw.removeprefix("\ufeff").rstrip(BLANKS)
 
 
 def _place(text: str, at: int) -> str:
     return f"line {text.count(chr(10), 0, at) + 1} column {at - text.rfind(chr(10), 0, at)}"
 
 
-def _within_depth(value: object) -> bool:
+def within_depth(value: object) -> bool:
+    """Whether a value can be written: it nests at most ``MAX_DEPTH`` levels."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(MAX_DEPTH):
         level = [
@@ -106,7 +126,10 @@ def _within_depth(value: object) -> bool:
     return False
 
 
-def _refuse_lone_surrogates(value: object) -> None:
+def refuse_lone_surrogates(value: object, text: str) -> None:
+    """``ValueError`` when a value, read from this text, holds half of a character."""
+    if "\\" not in text or ("\\ud" not in text and "\\uD" not in text):
+        return
     try:
         line(value).encode()
     except UnicodeEncodeError:
@@ -130,10 +153,13 @@ def _real(text: str) -> float:
     return number if repr(number) == text else Spelled(text)
 
 
-def _whole(text: str) -> float:
-    if text == "-0" or len(text) > 600:  # Python may refuse to convert longer ones
-        return Spelled(text)
-    return int(text)
+class _Wholes(dict[str, float]):
+    """Whole numbers by their text: most of a file are the same few, and a look into a dictionary runs no Python."""
+
+    def __missing__(self, text: str) -> float:
+        odd = text == "-0" or len(text) > 600  # Python may refuse to convert longer ones
+        number = self[text] = Spelled(text) if odd else int(text)
+        return number
 
 
 def _constant(name: str) -> float:
@@ -148,8 +174,10 @@ class _Rules:
     object_pairs_hook = staticmethod(_object)
     array_hook: None = None
     parse_float = staticmethod(_real)
-    parse_int = staticmethod(_whole)
     parse_constant = staticmethod(_constant)
+
+    def __init__(self) -> None:
+        self.parse_int: Callable[[str], float] = _Wholes().__getitem__
 
 
 class _Glance(_Rules):
@@ -157,10 +185,20 @@ class _Glance(_Rules):
 
     object_pairs_hook: None = None  # type: ignore[assignment]  # the scanner makes dictionaries by itself
     parse_float = float  # type: ignore[assignment]  # it knows this type and calls nothing
-    parse_int = int  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        self.parse_int = int
 
 
-def _scanner(rules: type[_Rules]) -> Callable[[str, int], tuple[Any, int]]:
+def scanner() -> Callable[[str, int], tuple[Any, int]]:
+    """Reads the value that begins at a place of a text, strictly, and says where it ends; depth is not checked.
+
+    Raises ``StopIteration``, ``ValueError``, ``RecursionError`` or ``SystemError`` when there is none.
+    """
+    return _scanner(_Rules())
+
+
+def _scanner(rules: _Rules) -> Callable[[str, int], tuple[Any, int]]:
     try:
         from _json import make_scanner
 
@@ -177,7 +215,7 @@ def _scanner(rules: type[_Rules]) -> Callable[[str, int], tuple[Any, int]]:
         return own.scan_once  # type: ignore[missing-attribute]  # there since Python 2.6, not in the stubs
 
 
-def _scanned(rules: type[_Rules], text: str, start: int) -> tuple[Any, int]:
+def _scanned(rules: _Rules, text: str, start: int) -> tuple[Any, int]:
     """The value at ``start`` and where it ends. The C scanner finds the class of its errors only once it is loaded."""
     try:
         return _scanner(rules)(text, start)

@@ -13,6 +13,7 @@ import os
 import time
 
 from agent_harness.errors import LockBusy, NotOwner
+from agent_harness.kernel import digest
 from agent_harness.kernel.files import refusal
 from agent_harness.kernel.lockdir import LockDirectory
 from agent_harness.kernel.lockfile import LockFile
@@ -119,9 +120,7 @@ class Lock:
 
 def directory_for(root: AnyPath, shared_folder: str = SHARED_FOLDER) -> str:
     """The directory by which shell scripts lock this root: its name holds a digest of the resolved path."""
-    from hashlib import sha256
-
-    key = sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:16]
+    key = digest.sha256(os.fsencode(os.path.realpath(root)))[:16]
     return f"{shared_folder}/harness-{key}.lock"
 
 

@@ -6,8 +6,6 @@ next task is chosen and given away, in one write.
 
 from __future__ import annotations
 
-import copy
-
 from agent_harness.errors import Busy, HarnessError, LimitReached, NothingEligible, PersonNeeded, Refused, UsageError
 from agent_harness.kernel import lease
 from agent_harness.protocols.tasklist import expiry, lifecycle, preparing, progress, proofs, selection, sessionlease
@@ -64,7 +62,7 @@ def claim(
     ``NothingEligible``, ``Busy`` (another session, paused, an interrupted task that the agent must judge),
     ``PersonNeeded`` (halt), ``LimitReached``, ``Refused`` (two workers in one work tree), ``UnsafeTree``.
     """
-    preparing.recover_first(worker)
+    preparing.recover_first(worker, worker.store.look())
     wish = _Wish(worker, task_id, lease_seconds, dirty)
     for number in range(_GUESSES + 1):
         wish.prepared = _prepare(wish) if number < _GUESSES else None
@@ -89,7 +87,7 @@ def _prepare(wish: _Wish) -> Record | None:
     worker = wish.worker
     if not worker.git:
         return None
-    state, now = worker.store.read(), worker.store.now()
+    state, now = worker.store.look(), worker.store.now()
     try:
         task = worker.find(state, wish.task_id) if wish.task_id else preview(worker, state, now)
     except HarnessError:
@@ -101,7 +99,7 @@ def _prepare(wish: _Wish) -> Record | None:
 
 def preview(worker: Worker, state: State, now: datetime) -> Task:
     """What ``claim`` would give; changes nothing. Raises as ``claim`` does."""
-    state = type(state)(copy.deepcopy(state.raw))
+    state = state.copy()
     gate(worker, state, now)
     held = _held(worker, state, now)
     if held:
@@ -160,7 +158,7 @@ def _claim(change: Change, wish: _Wish) -> Record:
     held = _held(worker, state, now)
     if held and wish.task_id in (None, held.id):
         lifecycle.renew(held, now, wish.seconds)
-        change.touch()
+        change.touch(held)
         return _answer(held, resumed=True)
     if held:
         raise Busy(f"you hold {held.id}: end that first", hint=f"harness task complete {held.id}", task_id=held.id)
@@ -217,7 +215,7 @@ def _take_back(change: Change) -> None:
         change.log(
             progress.entry("ERROR", session, at=change.now, task=name, category="DEPENDENCY", text=marked.message)
         )
-        change.touch()
+        change.touch(marked.task)
 
 
 def _chosen(worker: Worker, state: State, task_id: str | None) -> Task | None:
@@ -276,15 +274,16 @@ def _give(change: Change, wish: _Wish, task: Task, prepared: Record | None) -> N
         worker.keep_claim_record(task.id, prepared)
     proofs.begin(worker.layout, task)
     base = task.started_at_commit
-    text = f"{task.title} (base={base[:7] if base else 'none'})"
-    change.log(progress.entry("Starting", change.state.session_count, at=change.now, task=task.id, text=text))
-    change.touch()
+    note = f"(base={base[:7] if base else 'none'})"
+    session = change.state.session_count
+    change.log(progress.entry("Starting", session, at=change.now, task=task.id, text=task.title, note=note))
+    change.touch(task)
 
 
 def _answer(task: Task, *, resumed: bool) -> Record:
     raw = task.raw
     return {
-        "task": copy.deepcopy(raw),
+        "task": task.copy(),
         "task_id": task.id,
         "title": task.title,
         "token": task.claim_token,

@@ -43,5 +43,5 @@ def reap(change: Change) -> list[Task]:
         lifecycle.reap(task, change.now)
         text = f'action="failed" reason="Lease expired (claimed_by={who})"'
         change.log(progress.entry("RECOVERY", change.state.session_count, at=change.now, task=task.id, text=text))
-        change.touch()
+        change.touch(task)
     return reaped

@@ -47,9 +47,8 @@ def interrupted(worker: Worker, state: State, now: datetime) -> list[Task]:
     return [task for task in left if not state.concurrent or task.raw.get("worktree") in (None, here)]
 
 
-def recover_first(worker: Worker) -> None:
+def recover_first(worker: Worker, state: State) -> None:
     """Recovers what was interrupted here; ``Busy`` when only the agent can judge what it is worth."""
-    state = worker.store.read()
     if not selection.in_progress(state) or worker.store.paused() or state.halt:
         return
     now = worker.store.now()

@@ -66,12 +66,17 @@ def entry(
     task: str | None = None,
     category: str | None = None,
     text: str = "",
+    note: str = "",
 ) -> str:
-    """One line of the log without its newline: line ends escaped, secrets masked, the text at most 500 characters."""
+    """One line of the log without its newline: line ends escaped, secrets masked, the text at most 500 characters.
+
+    ``note`` ends the text with short words of our own, which are neither looked through nor cut.
+    """
     parts = [f"[{clock.timestamp(at)}]", f"[SESSION-{session}]", kind]
     parts += [f"[{_in_brackets(task)}]"] if task is not None else []
     parts += [f"[{category}]"] if category else []
-    parts += [_plain(text)] if text else []
+    parts += [_plain(text, MAX_TEXT - len(note) - 1 if note else MAX_TEXT)] if text else []
+    parts += [note] if note else []
     return " ".join(parts)
 
 
@@ -80,13 +85,13 @@ def _in_brackets(task: str) -> str:
     return _one_line(task).replace("]", ")")[:200]
 
 
-def _plain(text: str) -> str:
+def _plain(text: str, most: int) -> str:
     line = _one_line(text)
     if any(sign in line for sign in _MAYBE_SECRET):
         from agent_harness.kernel.redact import redact
 
         line = redact(line)
-    return line if len(line) <= MAX_TEXT else f"{line[: MAX_TEXT - 1]}…"
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def _one_line(text: str) -> str:

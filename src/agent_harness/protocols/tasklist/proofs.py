@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 
 from agent_harness.errors import ConfigurationError, HarnessError
-from agent_harness.kernel import files, statehome
+from agent_harness.kernel import digest, files, statehome
 from agent_harness.protocols.tasklist.layout import safe_name
 
 TYPE_CHECKING = False
@@ -163,7 +163,5 @@ def _claim(home: str, task: Task) -> str:
 
 
 def _claim_path(home: str, task_id: str, token: str) -> str:
-    from hashlib import blake2b
-
-    key = blake2b(token.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    key = digest.blake2b(token.encode("utf-8", "surrogatepass"), 8)
     return os.path.join(home, "claims", f"{safe_name(task_id)}.{key}.json")

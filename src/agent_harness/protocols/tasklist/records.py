@@ -75,6 +75,12 @@ def _part(run: str, digits: bool) -> tuple[bool, int, str]:
     return (not digits, len(stripped), stripped) if digits else (True, 0, run)  # longer numbers are larger
 
 
+def _copied(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _copied(each) for name, each in value.items()}
+    return [_copied(each) for each in value] if isinstance(value, list) else value
+
+
 class Task:
     """One task. Reading never fails; what is malformed reads as absent, and ``State.findings`` says so."""
 
@@ -85,6 +91,10 @@ class Task:
 
     def __repr__(self) -> str:
         return f"Task({self.id!r}, {self.status!r})"
+
+    def copy(self) -> Record:
+        """What is written of it, to be kept."""
+        return _copied(self.raw)  # type: ignore[return-value]
 
     def _text(self, name: str) -> str | None:
         found = self.raw.get(name)
@@ -268,6 +278,11 @@ class State:
         self.tasks = [Task(each) for each in found if isinstance(each, dict)]
         self._by_id: dict[str, Task] | None = None
         self._findings: list[Finding] | None = None
+
+    def copy(self) -> State:
+        """A state whose tasks can be given other members without changing this one; what is in a member is shared."""
+        tasks = [{**each} if isinstance(each, dict) else each for each in self.raw["tasks"]]
+        return State({**self.raw, "tasks": tasks})
 
     @property
     def by_id(self) -> dict[str, Task]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from agent_harness.kernel import graph
 from agent_harness.protocols.tasklist import lifecycle
-from agent_harness.protocols.tasklist.records import natural_key
+from agent_harness.protocols.tasklist.records import STATUSES, natural_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def settle(state: State, at: datetime) -> list[Marked]:
 
 
 def _mark_circles(state: State, at: datetime) -> list[Marked]:
+    if _is_in_order(state):
+        return []
     marked = []
     for path in graph.cycles(_needs(state)):
         for start, item in enumerate(path[:-1]):
@@ -48,7 +50,7 @@ def _mark_circles(state: State, at: datetime) -> list[Marked]:
 
 
 def _mark_blocked(state: State, at: datetime) -> list[Marked]:
-    lost = {item for item, task in state.by_id.items() if _over(state, task)}
+    lost = _lost(state)
     if not lost:
         return []
     needs = {item: task.depends_on or [] for item, task in state.by_id.items() if task.status in ("pending", "failed")}
@@ -60,6 +62,34 @@ def _mark_blocked(state: State, at: datetime) -> list[Marked]:
             nearest = next(need for need in needs[item] if need in lost or need in blocked)
             marked.append(_mark(task, f"Blocked by failed {nearest}", at))
     return marked
+
+
+def _is_in_order(state: State) -> bool:
+    """Whether all that is not completed needs only what is completed or stands above it: then there is no circle.
+
+    So it is in most lists.
+    """
+    known = _completed(state)
+    try:
+        for task in unfinished(state):
+            if (needs := task.raw.get("depends_on")) and not known.issuperset(needs):
+                return False
+            if isinstance(item := task.raw.get("id"), str):
+                known.add(item)
+    except TypeError:  # the dependencies are no list of texts
+        return False
+    return True
+
+
+def _completed(state: State) -> set[str]:
+    found = [task.raw.get("id") for task in state.tasks if task.raw.get("status") == "completed"]
+    return {item for item in found if isinstance(item, str)}
+
+
+def _lost(state: State) -> set[str]:
+    """What failed for good; of tasks that share an id, the first counts."""
+    failed = with_status(state, "failed")
+    return {task.id for task in failed if state.by_id[task.id] is task and _over(state, task)}
 
 
 def _mark(task: Task, message: str, at: datetime) -> Marked:
@@ -106,15 +136,14 @@ def _candidates(state: State) -> tuple[list[Task], list[Task]]:
 
     Hooks ask this on every turn, so the common shapes of a member are looked at first.
     """
-    completed = (task.raw.get("id") for task in state.tasks if task.raw.get("status") == "completed")
-    done = {item for item in completed if isinstance(item, str)}
+    done = _completed(state)
     wrong = _ambiguous(state)
     fresh: list[Task] = []
     again: list[Task] = []
-    for task in state.tasks:
+    for task in unfinished(state):
         raw = task.raw
         status = raw.get("status") or "pending"
-        if status not in ("pending", "failed") or (raw.get("depends_on") and not _are_done(task, done)):
+        if (raw.get("depends_on") and not _are_done(task, done)) or status not in ("pending", "failed"):
             continue
         if not task.id or task.id in wrong or task.depends_on is None:
             continue
@@ -143,7 +172,17 @@ def _ambiguous(state: State) -> set[str]:
 
 def in_progress(state: State) -> list[Task]:
     """The tasks that somebody works on, in the order of the file."""
-    return [task for task in state.tasks if task.status == "in_progress"]
+    return with_status(state, "in_progress")
+
+
+def unfinished(state: State) -> list[Task]:
+    """All but the completed tasks, in the order of the file."""
+    return [task for task in state.tasks if task.raw.get("status") != "completed"]
+
+
+def with_status(state: State, status: str) -> list[Task]:
+    """The tasks of a status other than ``pending``, in the order of the file."""
+    return [task for task in state.tasks if task.raw.get("status") == status]
 
 
 def work_left(state: State) -> bool:
@@ -151,12 +190,12 @@ def work_left(state: State) -> bool:
 
     Work that waits for a person, such as a task with an unknown dependency, is left too. Source: ``tasklist.md`` 6.5.
     """
-    statuses = {task.status for task in state.tasks}
-    if statuses <= {"completed"}:
+    rest = unfinished(state)
+    if not rest:
         return False
-    if "in_progress" in statuses:
+    if in_progress(state):
         return True
-    open_ones = [task for task in state.tasks if task.status != "completed" and not _over(state, task)]
+    open_ones = [task for task in rest if not _over(state, task)]
     if not open_ones:
         return False
     dead = _unreachable(state)
@@ -165,7 +204,7 @@ def work_left(state: State) -> bool:
 
 def _over(state: State, task: Task) -> bool:
     """Whether a failed task stays failed; one that was only blocked comes back when its dependencies are completed."""
-    if not task.given_up:
+    if task.raw.get("status") != "failed" or not task.given_up:
         return False
     if not task.blocked_only or task.attempts >= task.max_attempts:
         return True
@@ -175,17 +214,22 @@ def _over(state: State, task: Task) -> bool:
 
 def _unreachable(state: State) -> set[str]:
     """Tasks in a circle, tasks that failed for good, and all that need one of them."""
+    lost = {task.id for task in with_status(state, "failed") if _over(state, task)}
+    if _is_in_order(state):
+        return lost | graph.blocked(_needs(state), lost).keys() if lost else lost
     needs = _needs(state)
-    lost = {task.id for task in state.tasks if _over(state, task)}
     lost.update(item for path in graph.cycles(needs) for item in path)
     return lost | graph.blocked(needs, lost).keys()
 
 
 def counts(state: State) -> dict[str, int]:
     """Tasks by status, and ``total``; a status that nobody has is not named."""
-    found: dict[str, int] = {}
-    for task in state.tasks:
-        found[task.status] = found.get(task.status, 0) + 1
+    written = [task.raw.get("status") for task in state.tasks]
+    found = {status: count for status in STATUSES if (count := written.count(status))}
+    if sum(found.values()) < len(written):
+        found = {}
+        for task in state.tasks:
+            found[task.status] = found.get(task.status, 0) + 1
     return {**dict(sorted(found.items())), "total": len(state.tasks)}
 
 
@@ -200,13 +244,13 @@ def stats(state: State) -> dict[str, int]:
         "pending": total - done - failed,
         "blocked": blocked_count(state),
         "attempts_total": sum(task.attempts for task in state.tasks),
-        "checkpoints": sum(len(task.checkpoints) for task in state.tasks),
+        "checkpoints": sum(len(task.checkpoints) for task in state.tasks if task.raw.get("checkpoints")),
     }
 
 
 def blocked_count(state: State) -> int:
     """Pending tasks that need, however indirectly, one that failed for good."""
-    lost = {item for item, task in state.by_id.items() if _over(state, task)}
+    lost = _lost(state)
     if not lost:
         return 0
     return sum(state.by_id[item].status == "pending" for item in graph.blocked(_needs(state), lost))
@@ -214,11 +258,11 @@ def blocked_count(state: State) -> int:
 
 def signature(state: State) -> str:
     """Changes with every step of progress: status, attempts, and up to 50 checkpoints of an attempt of any task."""
-    from hashlib import blake2b
+    from agent_harness.kernel import digest
 
     lines = []
     for task in state.tasks:
-        raw = task.raw
-        steps = min(len(task.checkpoints_of_attempt), lifecycle.MAX_CHECKPOINTS) if raw.get("checkpoints") else 0
-        lines.append(f"{raw.get('id')}\0{raw.get('status')}\0{raw.get('attempts')}\0{steps}")
-    return blake2b("\n".join(lines).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        get = task.raw.get
+        steps = min(len(task.checkpoints_of_attempt), lifecycle.MAX_CHECKPOINTS) if get("checkpoints") else 0
+        lines.append(f"{get('id')}\0{get('status')}\0{get('attempts')}\0{steps}")
+    return digest.blake2b("\n".join(lines).encode("utf-8", "surrogatepass"), 16)

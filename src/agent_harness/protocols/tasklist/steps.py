@@ -24,7 +24,7 @@ def renew(worker: Worker, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_
     def act(change: Change) -> Record:
         task = worker.own(change.state, task_id, change.now)
         lifecycle.renew(task, change.now, lease_seconds)
-        change.touch()
+        change.touch(task)
         return {"task_id": task.id, "lease_expires_at": task.raw.get("lease_expires_at")}
 
     return worker.store.change(act)
@@ -44,7 +44,7 @@ def checkpoint(worker: Worker, task_id: str, step: int, total: int, description:
         lifecycle.renew(task, change.now, held.seconds if held else DEFAULT_LEASE_SECONDS)
         text = f"step={step}/{total} {progress.quoted(said)}"
         change.log(progress.entry("CHECKPOINT", change.state.session_count, at=change.now, task=task.id, text=text))
-        change.touch()
+        change.touch(task)
         return {
             "task_id": task.id,
             "step": step,

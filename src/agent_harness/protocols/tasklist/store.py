@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any, TypeVar
 
+    from agent_harness.kernel.jsonspans import Document
     from agent_harness.protocols.tasklist.layout import Layout
 
     T = TypeVar("T")
@@ -35,12 +36,12 @@ class _EditedMeanwhile(Exception):
 
 def read(layout: Layout) -> records.State:
     """The state as it is now, old or new but never half; takes no lock. ``StateDamaged`` also when it is missing."""
-    return records.State(_load(layout, exact=False))
+    return records.State(_load(layout, lambda path: files.read_json(path, exact=False)))
 
 
-def _load(layout: Layout, *, exact: bool) -> dict[str, Any]:
+def _load(layout: Layout, read_file: Callable[[str], T]) -> T:
     try:
-        return files.read_json(layout.tasks, exact=exact)
+        return read_file(layout.tasks)
     except FileNotFoundError:
         raise StateDamaged("harness-tasks.json is missing", hint=_way_out(layout)) from None
     except StateDamaged as error:
@@ -64,17 +65,28 @@ def backup_is_whole(layout: Layout) -> bool:
 class Change:
     """One change under way: what it changes and what it will log."""
 
-    __slots__ = ("dirty", "lines", "now", "state")
+    __slots__ = ("_tasks", "dirty", "lines", "now", "state")
 
     def __init__(self, state: records.State, now: datetime) -> None:
         self.state = state
         self.now = now
         self.dirty = False
         self.lines: list[str] = []
+        self._tasks: list[records.Record] | None = []
 
-    def touch(self) -> None:
-        """Says that the state was changed and must be written."""
+    def touch(self, *tasks: records.Task) -> None:
+        """Says that the state was changed and must be written: of the tasks, these alone; without any, perhaps all.
+
+        Tasks that came or went, and all that is no task, are seen without being named.
+        """
         self.dirty = True
+        if self._tasks is not None:
+            self._tasks = [*self._tasks, *(task.raw for task in tasks)] if tasks else None
+
+    @property
+    def changed(self) -> list[records.Record] | None:
+        """The tasks that were changed in place; ``None`` when any may have been."""
+        return self._tasks
 
     def log(self, line: str) -> None:
         """A line for the log, written after the state."""
@@ -88,10 +100,25 @@ class TaskStore:
         self.layout = layout
         self.lock_timeout_seconds = lock_timeout_seconds
         self._now = now
+        self._seen: Document | None = None
+        self._used: Document | None = None  # a process that ends soon spares itself the freeing of thousands of tasks
 
     def read(self) -> records.State:
         """The state as it is now; takes no lock."""
         return read(self.layout)
+
+    def look(self) -> records.State:
+        """The same for a caller that ``change`` follows: the file is read once for both, as long as nobody writes it.
+
+        The change alters this very state, so keep nothing of it. Read strictly, as ``change`` does.
+        """
+        self._seen = document = self._document()
+        return records.State(document.value)
+
+    def _document(self) -> Document:
+        seen, self._seen = self._seen, None
+        self._used = _load(self.layout, lambda path: files.read_document(path, "tasks", seen))
+        return self._used
 
     def now(self) -> datetime:
         """The time by the clock of the disk, which all workers share; the local clock when it cannot be touched."""
@@ -142,7 +169,8 @@ class TaskStore:
 
     def _change(self, act: Callable[[Change], T], lock: Lock) -> T:
         stamp = _stamp(self.layout.tasks)
-        state = records.State(_load(self.layout, exact=True))
+        document = self._document()
+        state = records.State(document.value)
         if state.version > records.VERSION:
             raise ConfigurationError(
                 f"harness-tasks.json has version {state.version}; this harness writes version {records.VERSION}",
@@ -151,14 +179,13 @@ class TaskStore:
         change = Change(state, self.now())
         result = act(change)
         if change.dirty:
-            self._write(change, lock, stamp)
+            self._write(change, lock, stamp, document)
         for line in change.lines:
             self.log(line)
         return result
 
-    def _write(self, change: Change, lock: Lock, stamp: object) -> None:
-        raw = change.state.raw
-        raw["revision"] = change.state.revision + 1
+    def _write(self, change: Change, lock: Lock, stamp: object, document: Document) -> None:
+        change.state.raw["revision"] = change.state.revision + 1
 
         def still_ours() -> None:
             if _stamp(self.layout.tasks) != stamp:
@@ -170,7 +197,7 @@ class TaskStore:
                 raise
 
         still_ours()
-        files.write_json(self.layout.tasks, raw, backup=True, before=still_ours)
+        files.write_document(self.layout.tasks, document, changed=change.changed, before=still_ours)
 
     def create(self, raw: dict[str, Any]) -> bool:
         """Writes the first state; false when there is one already. Call it under ``lock``."""

@@ -1,0 +1,26 @@
+"""Digests from the interpreter itself: ``hashlib`` takes longer to load than a hook may take in all."""
+
+from __future__ import annotations
+
+__all__ = ["blake2b", "sha256"]
+
+
+def blake2b(content: bytes, size: int) -> str:
+    """BLAKE2b of so many bytes, in hexadecimal."""
+    try:
+        from _blake2 import blake2b as make
+    except ImportError:  # another interpreter
+        from hashlib import blake2b as make
+    return make(content, digest_size=size).hexdigest()
+
+
+def sha256(content: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    try:
+        from _sha256 import sha256 as make  # pyrefly: ignore[missing-import]  # Python 3.11
+    except ImportError:
+        try:
+            from _sha2 import sha256 as make  # pyrefly: ignore[missing-import]
+        except ImportError:  # another interpreter
+            from hashlib import sha256 as make
+    return make(content).hexdigest()
