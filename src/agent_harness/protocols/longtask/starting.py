@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.errors import HarnessError, UsageError
+from agent_harness.errors import Busy, HarnessError, UsageError
 from agent_harness.kernel import clock, files
 from agent_harness.protocols.longtask import adapters, forbidden, records, templates
 from agent_harness.protocols.longtask.dirlock import DirectoryLock
@@ -138,6 +138,7 @@ def _example(template: str, options: Options) -> dict[str, bytes]:
 
 def _write(layout: Layout, content: dict[str, bytes], *, force: bool) -> None:
     _refuse_existing(layout, force=force)
+    _refuse_running(layout)
     for folder in (layout.root, layout.runs, layout.artifacts, layout.evidence):
         try:
             os.makedirs(folder, exist_ok=True)
@@ -145,6 +146,7 @@ def _write(layout: Layout, content: dict[str, bytes], *, force: bool) -> None:
             raise files.refusal(folder, "made", error) from None
     with DirectoryLock(layout.root):
         _refuse_existing(layout, force=force)
+        _refuse_running(layout)
         stamp = file_stamp(clock.timestamp(fraction=True))
         for name, each in content.items():
             path = layout.inside(name)
@@ -158,6 +160,17 @@ def _refuse_existing(layout: Layout, *, force: bool) -> None:
     for path in (layout.task, layout.checkpoint):
         if os.path.lexists(path) and not force:
             raise AlreadyThere(f"{path} already exists", hint="--force replaces it and keeps a copy")
+
+
+def _refuse_running(layout: Layout) -> None:
+    """A task whose run goes on is not replaced under it."""
+    if not os.path.lexists(layout.lock):
+        return
+    from agent_harness.protocols.longtask import runlock
+
+    found = runlock.look(layout, clock.now())
+    if found is not None and found.held:
+        raise Busy(f"a run holds the lease {layout.lock}", hint="wait until it has ended")
 
 
 def _checked(layout: Layout, strict: bool) -> tuple[Record, int]:
