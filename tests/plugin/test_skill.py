@@ -90,6 +90,7 @@ SITUATIONS: tuple[tuple[str, Callable[[Desk], None], tuple[int, ...]], ...] = (
     ("harness task next", Desk.nothing, (0,)),
     ("harness task checkpoint", Desk.claimed, (0,)),
     ("harness task renew", Desk.claimed, (0,)),
+    ("harness task run-step", Desk.claimed, (0,)),
     ("harness task validate", Desk.worked, (0,)),
     ("harness task complete", Desk.worked, (0,)),
     ("harness task fail", Desk.worked, (0,)),

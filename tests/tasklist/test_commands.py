@@ -423,3 +423,17 @@ def test_without_a_terminal_nothing_is_asked(shop: Shop) -> None:
     done = subprocess.run(words, cwd=shop.root, capture_output=True, text=True, check=True, input="P0\n")
     assert "Priority" not in done.stdout
     assert shop.raw["tasks"][2]["priority"] == "P1"
+
+
+def test_a_long_step_holds_on_to_the_claim(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "list", task("task-001"))
+    shop.harness("task", "claim", "--session", "s", "--lease", "3")
+    ends = shop.task("task-001").lease_expires_at
+    ran = shop.harness(
+        "task", "run-step", "task-001", "--session", "s", "--", "sh", "-c", "sleep 1.5; echo done; exit 7"
+    )
+    assert (ran.json["exit"], ran.json["tail"]) == (7, ["done"])
+    later = shop.task("task-001").lease_expires_at
+    assert ends
+    assert later
+    assert later > ends

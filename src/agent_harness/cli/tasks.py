@@ -164,6 +164,21 @@ def renew(task_list: "TaskList", task_id: str, lease: float) -> Record:
     return task_list.renew(task_id, lease_seconds=lease)
 
 
+@task.command(
+    "run-step",
+    short_help="Run something long, and hold on.",
+    epilog="Example:  harness task run-step task-001 --timeout 7200 -- make train",
+    context_settings={"ignore_unknown_options": True},
+)
+@TASK_ID
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+@click.option("--timeout", type=Positive(), default=3600.0, metavar="S", help="Seconds; 3600.")
+@verb("run-step")
+def run_step(task_list: "TaskList", task_id: str, command: tuple[str, ...], timeout: float) -> Record:
+    """Run a command that takes longer than the lease, which is renewed meanwhile. Its exit code is in the answer."""
+    return task_list.run_step(task_id, command, timeout_seconds=timeout)
+
+
 @task.command(short_help="Run what proves a task.")
 @TASK_ID
 @verb("validate")

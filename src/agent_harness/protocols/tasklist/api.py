@@ -12,6 +12,7 @@ from agent_harness.kernel import root
 from agent_harness.protocols.tasklist import (
     claims,
     damage,
+    holding,
     outcomes,
     planning,
     recover,
@@ -169,6 +170,11 @@ class TaskList:
         """Moves the end of the claim forward."""
         answer = steps.renew(self.worker, task_id, lease_seconds=lease_seconds)
         return _with_next(answer, f"harness task complete {task_id}")
+
+    def run_step(self, task_id: str, command: Sequence[str], *, timeout_seconds: float) -> Record:
+        """Runs something long for a task, and holds on to the claim meanwhile."""
+        answer = holding.run_step(self.worker, task_id, command, timeout_seconds=timeout_seconds)
+        return _with_next(answer, f'harness task checkpoint {task_id} M/N "what was done"')
 
     def validate(self, task_id: str) -> Record:
         """Runs what proves the task; records nothing but the proof."""

@@ -1,9 +1,12 @@
 """Keeps a claim alive while something long runs for it. Source: ``tasklist.md`` 10.2."""
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from agent_harness.errors import Busy
+from agent_harness.kernel import process
+from agent_harness.kernel.redact import redact
 from agent_harness.protocols.tasklist import lifecycle
 from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS
 
@@ -12,9 +15,12 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.store import Change
     from agent_harness.protocols.tasklist.worker import Worker
 
-__all__ = ["Holding"]
+__all__ = ["Holding", "run_step"]
+
+Record = dict[str, Any]
 
 SOON_SECONDS = 1.0
+TAIL_LINES = 40
 
 
 class Holding:
@@ -45,3 +51,25 @@ class Holding:
     def _change(self, change: "Change") -> None:
         lifecycle.renew(self._worker.own(change.state, self._task_id, change.now), change.now, self._seconds)
         change.touch()
+
+
+def run_step(worker: "Worker", task_id: str, command: Sequence[str], *, timeout_seconds: float) -> Record:
+    """Runs a long step of a task and holds on to the claim meanwhile: ``exit``, ``seconds``, ``tail``.
+
+    ``exit`` is none after a timeout. The command gets this process's environment. ``LeaseLost`` ends it.
+    """
+    task = worker.own(worker.store.read(), task_id, worker.store.now())
+    done = process.run(
+        command,
+        cwd=worker.cwd,
+        env=worker.environ,
+        timeout_seconds=timeout_seconds,
+        stop=Holding(worker, task),
+    )
+    lines = redact(done.output.decode("utf-8", "replace")).splitlines()
+    return {
+        "task_id": task_id,
+        "exit": None if done.timed_out else done.exit_code,
+        "seconds": round(done.seconds, 3),
+        "tail": lines[-TAIL_LINES:],
+    }
