@@ -69,6 +69,8 @@ def _berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("resets at 2026-13-31T13:00:00Z", None),
         ("try again at 6:44 PM", 5 * HOUR + 44 * 60),
         ("or try again at 12:30 PM.", 23 * HOUR + 30 * 60),
+        ("try again at 1:00 PM", 60),
+        ("try again at 12:59 PM", 86_340),
         ("resets 3pm", 2 * HOUR),
         ("resets 3pm (UTC)", 3 * HOUR),
         ("resets 3pm (Nowhere/Land)", 2 * HOUR),

@@ -22,6 +22,8 @@ rate_limit       HTTP 429
 rate_limit       HTTP/1.1 429 Too Many Requests
 rate_limit       status: 429
 rate_limit       {"error": {"code": 429}}
+rate_limit       API Error: Request rejected (429) \N{MIDDLE DOT} Enough for today
+rate_limit       ERROR: exceeded retry limit, last status: 429 Too Many Requests
 rate_limit       Too many requests
 rate_limit       rate_limit_exceeded
 rate_limit       {"type": "rate_limit_error"}

@@ -531,3 +531,36 @@ def test_an_agent_that_fails(tmp_path: Path, script: str, code: int, name: str, 
     if name == "rate_limit":
         assert 80 <= answer["classification"]["retryAfterSeconds"] <= 90
     ground.loads()
+
+
+# ---- together
+
+
+def test_row_08_runs_records_and_evidence_from_eight_processes(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.task = task(evidencePolicy={"checkpointWindow": 4})
+    working = "mkdir busy || touch two; sleep 0.1; rmdir busy"
+    commands = [
+        *(("run", "--worker", "local", "--command", working) for _ in range(4)),
+        *(("evidence", "--type", "test", "--summary", str(number)) for number in range(8)),
+        *(("record", "--status", "paused", "--note", f"step {number}") for number in range(4)),
+    ]
+    waves = [commands[number::2] for number in range(2)]
+    ran = 0
+    for wave in waves:
+        line = [argv(command, str(ground.root), *words) for command, *words in wave]
+        running = [subprocess.Popen(each, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for each in line]
+        assert len(running) == 8
+        for each in running:
+            out, said = each.communicate(timeout=120)
+            assert each.returncode == 0, said
+            ran += b'"outputPath"' in out
+    assert not (tmp_path / "two").exists()
+    archive = (tmp_path / "evidence/checkpoint-evidence-archive.jsonl").read_text().splitlines()
+    items = [*(json.loads(each)["evidence"] for each in archive), *ground.checkpoint["evidence"]]
+    assert sorted(each["summary"] for each in items if each["type"] == "test") == [str(number) for number in range(8)]
+    assert len([each for each in items if each["type"] == "worker-output"]) == ran == len(ground.outputs())
+    assert ground.checkpoint["evidenceArchive"]["archivedCount"] == len(archive)
+    assert len(ground.events("progress_recorded")) == 4
+    assert len(ground.events("evidence_recorded")) == 8
+    ground.loads()

@@ -59,6 +59,7 @@ OVERLOADED: tuple[str, ...] = (
 
 REFUSED: tuple[str, ...] = (
     rf"{_STATUS}429\b",
+    r"\b(?:api error|rejected)\b[^\n]{0,60}\(429\)",
     r"\btoo many requests\b",
     r"\brate[ _-]?limit[ _-]?(?:has been |was )?(?:exceeded|error|reached|hit)\b",
     r"\b(?:usage|session|weekly|daily)[ _]limit(?:[ _]has been)?[ _](?:reached|exceeded|hit)\b",

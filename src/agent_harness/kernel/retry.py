@@ -194,7 +194,9 @@ def _at_clock(told: dict[str, str], now: datetime) -> Wait | None:
                 day=int(told["day"]),
             )
         at = at.astimezone(UTC)
-        if "month" not in told and at <= now:
+        if at <= now < at + timedelta(minutes=1):  # at some moment of this very minute
+            at += timedelta(minutes=1)
+        elif "month" not in told and at <= now:
             at = (at.astimezone(zone).replace(tzinfo=zone) + timedelta(days=1)).astimezone(UTC)
     except (ValueError, OverflowError):
         return None

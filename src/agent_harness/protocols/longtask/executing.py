@@ -54,7 +54,9 @@ def execute(plan: Plan, prompt: str, *, told: Mapping[str, str], run_id: str, st
     """
     ran = Ran(plan)
     try:
-        if plan.run is None:
+        if stop():
+            ran.stopped, ran.exit_code, ran.error = True, STOPPED, "stopped before it started"
+        elif plan.run is None:
             _supervise(ran, prompt, told, run_id, stop)
         else:
             _run(ran, prompt, told, run_id, stop)
