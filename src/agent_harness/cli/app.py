@@ -41,6 +41,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "config": ("Everyday", "agent_harness.cli.projects:config", "Show the settings and where they come from."),
     "version": ("People", "agent_harness.cli.projects:version", "Show the versions of harness and state."),
     "migrate": ("People", "agent_harness.cli.projects:migrate", "Bring older state up to date."),
+    "log": ("People", "agent_harness.cli.logs:log", "Find out what happened, and why."),
     "rescue": ("People", "agent_harness.cli.tasks:rescue", "See and fetch what rollbacks took away."),
     "demo": ("People", "agent_harness.demo.command:demo", "Watch a whole project being built by a scripted agent."),
     "task": ("Agents", "agent_harness.cli.tasks:task", "Claim, checkpoint, prove and close tasks."),
