@@ -65,7 +65,8 @@ def written(document: jsonspans.Document, changed: list[object] | None = None) -
 
 def change(value: Any, dice: random.Random, fresh: Any) -> list[object] | None:
     """Changes this and that, and says which tasks, where that must be said."""
-    tasks, told = value["tasks"], []
+    tasks: list[Any] = value["tasks"]
+    told: list[object] = []
     for each in tasks:
         if isinstance(each, dict) and dice.random() < 0.4:
             inner = next((child for child in each.values() if isinstance(child, list)), None)

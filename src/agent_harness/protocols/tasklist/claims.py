@@ -32,10 +32,14 @@ class _OtherTask(Exception):
     """Somebody else took the task for which a way back was prepared."""
 
 
+class _Interrupted(Exception):
+    """A task was left unfinished here, and is to be recovered before anything is claimed."""
+
+
 class _Wish:
     """What one call of ``claim`` asks for, and the way back that was prepared for it."""
 
-    __slots__ = ("dirty", "prepared", "seconds", "task_id", "worker")
+    __slots__ = ("dirty", "prepared", "recovered", "seconds", "task_id", "worker")
 
     def __init__(self, worker: Worker, task_id: str | None, seconds: float, dirty: str) -> None:
         self.worker = worker
@@ -43,6 +47,7 @@ class _Wish:
         self.seconds = seconds
         self.dirty = dirty
         self.prepared: Record | None = None
+        self.recovered = False  # whether what was left unfinished has been looked at
 
     def drop(self) -> None:
         """Gives up the way back."""
@@ -62,8 +67,23 @@ def claim(
     ``NothingEligible``, ``Busy`` (another session, paused, an interrupted task that the agent must judge),
     ``PersonNeeded`` (halt), ``LimitReached``, ``Refused`` (two workers in one work tree), ``UnsafeTree``.
     """
-    preparing.recover_first(worker, worker.store.look())
     wish = _Wish(worker, task_id, lease_seconds, dirty)
+    if worker.git:
+        _recover(wish)
+    try:
+        return _give_one(wish)
+    except _Interrupted:
+        _recover(wish)
+        return _give_one(wish)
+
+
+def _recover(wish: _Wish) -> None:
+    preparing.recover_first(wish.worker, wish.worker.store.look())
+    wish.recovered = True
+
+
+def _give_one(wish: _Wish) -> Record:
+    worker = wish.worker
     for number in range(_GUESSES + 1):
         wish.prepared = _prepare(wish) if number < _GUESSES else None
         try:
@@ -101,10 +121,11 @@ def preview(worker: Worker, state: State, now: datetime) -> Task:
     """What ``claim`` would give; changes nothing. Raises as ``claim`` does."""
     state = state.copy()
     gate(worker, state, now)
-    held = _held(worker, state, now)
+    under_way = selection.in_progress(state)
+    held = _held(worker, state, under_way, now)
     if held:
         return held
-    _refuse_others(worker, state, now)
+    _refuse_others(worker, state, under_way, now)
     for task in expiry.expired(state, now):
         lifecycle.reap(task, now)
     selection.settle(state, now)
@@ -153,17 +174,22 @@ def _outcomes(worker: Worker, state: State) -> int:
 
 def _claim(change: Change, wish: _Wish) -> Record:
     state, now, worker = change.state, change.now, wish.worker
+    under_way = selection.in_progress(state)
+    if under_way and not wish.recovered and preparing.unfinished(worker, state, now):
+        raise _Interrupted
     gate(worker, state, now)
     sessionlease.keep(state, worker, now)
-    held = _held(worker, state, now)
+    held = _held(worker, state, under_way, now)
     if held and wish.task_id in (None, held.id):
         lifecycle.renew(held, now, wish.seconds)
         change.touch(held)
         return _answer(held, resumed=True)
     if held:
         raise Busy(f"you hold {held.id}: end that first", hint=f"harness task complete {held.id}", task_id=held.id)
-    _refuse_others(worker, state, now)
-    _take_back(change)
+    _refuse_others(worker, state, under_way, now)
+    if under_way:
+        expiry.reap(change)
+    _settle(change)
     task = _chosen(worker, state, wish.task_id)
     if task is None:
         return {"nothing": _why_nothing(state), "work_left": selection.work_left(state)}
@@ -176,9 +202,9 @@ def _claim(change: Change, wish: _Wish) -> Record:
     return _answer(task, resumed=False)
 
 
-def _held(worker: Worker, state: State, now: datetime) -> Task | None:
+def _held(worker: Worker, state: State, under_way: list[Task], now: datetime) -> Task | None:
     """The task in progress that is this worker's, with a lease that stands."""
-    for task in selection.in_progress(state):
+    for task in under_way:
         held = task.lease
         alive = not lease.expired(held, now) if held else expiry.is_live(task, state, now)
         if task.claimed_by == worker.owner and alive:
@@ -186,9 +212,9 @@ def _held(worker: Worker, state: State, now: datetime) -> Task | None:
     return None
 
 
-def _refuse_others(worker: Worker, state: State, now: datetime) -> None:
+def _refuse_others(worker: Worker, state: State, under_way: list[Task], now: datetime) -> None:
     """One work tree has one worker; an exclusive list has one, wherever it is."""
-    for task in selection.in_progress(state):
+    for task in under_way:
         if not expiry.is_live(task, state, now) or task.claimed_by == worker.owner:
             continue
         if not state.concurrent:
@@ -207,8 +233,7 @@ def _refuse_others(worker: Worker, state: State, now: datetime) -> None:
             raise refused
 
 
-def _take_back(change: Change) -> None:
-    expiry.reap(change)
+def _settle(change: Change) -> None:
     for marked in selection.settle(change.state, change.now):
         session = change.state.session_count
         name = marked.task.id

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Record = dict[str, Any]
 
-__all__ = ["baseline", "drop", "interrupted", "recover_first"]
+__all__ = ["baseline", "drop", "interrupted", "recover_first", "unfinished"]
 
 
 def baseline(worker: Worker, task: Task, dirty: str) -> Record | None:
@@ -47,14 +47,19 @@ def interrupted(worker: Worker, state: State, now: datetime) -> list[Task]:
     return [task for task in left if not state.concurrent or task.raw.get("worktree") in (None, here)]
 
 
+def unfinished(worker: Worker, state: State, now: datetime) -> list[Task]:
+    """Those of them that left something to look at, unless everything rests; the others are taken back with a claim."""
+    if worker.store.paused() or state.halt:
+        return []
+    left = interrupted(worker, state, now)
+    return [task for task in left if task.base_ref or task.started_at_commit or task.checkpoints_of_attempt]
+
+
 def recover_first(worker: Worker, state: State) -> None:
     """Recovers what was interrupted here; ``Busy`` when only the agent can judge what it is worth."""
-    if not selection.in_progress(state) or worker.store.paused() or state.halt:
+    if not selection.in_progress(state):
         return
-    now = worker.store.now()
-    for task in interrupted(worker, state, now):
-        if task.base_ref is None and task.started_at_commit is None and not task.checkpoints_of_attempt:
-            continue  # nothing to look at: it is taken back with the claim
+    for task in unfinished(worker, state, worker.store.now()):
         from agent_harness.protocols.tasklist import recover
 
         for found in recover.recover(worker, task.id):

@@ -70,14 +70,12 @@ def _is_in_order(state: State) -> bool:
     So it is in most lists.
     """
     known = _completed(state)
-    try:
-        for task in unfinished(state):
-            if (needs := task.raw.get("depends_on")) and not known.issuperset(needs):
-                return False
-            if isinstance(item := task.raw.get("id"), str):
-                known.add(item)
-    except TypeError:  # the dependencies are no list of texts
-        return False
+    for task in unfinished(state):
+        needs = task.raw.get("depends_on")
+        if needs and not _are_known(needs, known):
+            return False
+        if isinstance(item := task.raw.get("id"), str):
+            known.add(item)
     return True
 
 
@@ -142,8 +140,11 @@ def _candidates(state: State) -> tuple[list[Task], list[Task]]:
     again: list[Task] = []
     for task in unfinished(state):
         raw = task.raw
+        needs = raw.get("depends_on")
+        if needs and not _are_known(needs, done):
+            continue
         status = raw.get("status") or "pending"
-        if (raw.get("depends_on") and not _are_done(task, done)) or status not in ("pending", "failed"):
+        if status not in ("pending", "failed"):
             continue
         if not task.id or task.id in wrong or task.depends_on is None:
             continue
@@ -154,11 +155,12 @@ def _candidates(state: State) -> tuple[list[Task], list[Task]]:
     return fresh, again
 
 
-def _are_done(task: Task, done: set[str]) -> bool:
-    needs = task.raw["depends_on"]
-    if not isinstance(needs, list):
+def _are_known(needs: object, known: set[str]) -> bool:
+    """Whether this is a list of nothing but these ids."""
+    try:
+        return isinstance(needs, list) and known.issuperset(needs)
+    except TypeError:  # one of them is a list or an object itself
         return False
-    return all(isinstance(need, str) and need in done for need in needs)
 
 
 def _ambiguous(state: State) -> set[str]:
