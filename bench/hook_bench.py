@@ -36,10 +36,11 @@ def claim() -> Mapping[str, float]:
 
 def _ratio(script: str, size: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        env = {**timing.environment(root), "HARNESS_WORKER_ID": "bench"}
+        root = Path(folder) / "project"
+        root.mkdir()
+        env = {**timing.environment(Path(folder)), "HARNESS_WORKER_ID": "bench"}
         state = json.dumps(tasks(size), indent=2)
-        asked = json.dumps({"session_id": "bench", "cwd": folder, "stop_hook_active": False}).encode()
+        asked = json.dumps({"session_id": "bench", "cwd": str(root), "stop_hook_active": False}).encode()
         bare = [*PYTHON, "-c", f"import json; json.load(open({str(root / 'harness-tasks.json')!r}))"]
         ratios = []
         for turn in range(ROUNDS + 1):

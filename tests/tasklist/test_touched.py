@@ -1,0 +1,113 @@
+"""What a claim writes is all that it changed: tasks are named where they are changed, and nothing is left behind."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import jsontext
+from agent_harness.protocols.tasklist import claims, steps
+from agent_harness.protocols.tasklist.store import Change, TaskStore
+from agent_harness.protocols.tasklist.worker import Worker
+
+from .desk import Desk, after, task
+
+T = TypeVar("T")
+OLD = {"claimed_by": "gone", "claimed_at": "2026-02-01T00:00:00Z", "lease_expires_at": "2026-02-01T01:00:00Z"}
+
+
+class Watching(TaskStore):
+    """A store that remembers what the last change made of the state."""
+
+    raw: dict[str, Any] | None = None
+
+    def change(self, act: Callable[[Change], T]) -> T:
+        def watched(change: Change) -> T:
+            self.raw = change.state.raw
+            return act(change)
+
+        return super().change(watched)
+
+
+def some_tasks(dice: random.Random) -> list[Any]:
+    """Tasks in every state that a claim clears up: left behind, blocked, in a circle, tried before."""
+    tasks: list[Any] = []
+    for number in range(dice.randrange(2, 40)):
+        name = f"t{number}"
+        needs = [f"t{dice.randrange(number + 1 if dice.random() < 0.1 else max(number, 1))}"] if number else []
+        made = task(name, depends_on=needs if dice.random() < 0.5 else [], attempts=dice.randrange(4))
+        status = dice.choice(["pending", "pending", "completed", "failed", "in_progress"])
+        made |= {"status": status, **(OLD if status == "in_progress" else {})}
+        tasks.append(made if dice.random() < 0.95 else "no task")
+    return tasks
+
+
+def is_all_written(desk: Desk, worker: Worker) -> bool:
+    """Whether the file says what the state was when the change was done."""
+    store = worker.store
+    assert isinstance(store, Watching)
+    return jsontext.line(jsontext.loads(desk.text)) == jsontext.line(store.raw)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_file_holds_all_that_a_claim_changed(tmp_path: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    desk = Desk(tmp_path / "list", *some_tasks(dice), mode=dice.choice(["exclusive", "concurrent"]), max_tasks=0)
+    for seconds in (0, 60, 4000):
+        desk.now = after(seconds)
+        worker = desk.worker()
+        worker.store = Watching(desk.layout, now=desk.now)
+        before = desk.text
+        try:
+            won = claims.claim(worker)
+        except HarnessError:
+            assert desk.text == before or is_all_written(desk, worker)
+            continue
+        assert is_all_written(desk, worker)
+        assert jsontext.dumps(jsontext.loads(desk.text)) == desk.text
+        worker.token = won["token"]
+        steps.renew(worker, won["task_id"], lease_seconds=3000 + seconds)
+        assert is_all_written(desk, worker)
+        steps.checkpoint(worker, won["task_id"], 1, 2, "half of it")
+        assert is_all_written(desk, worker)
+
+
+def test_a_claim_leaves_the_layout_of_other_tasks_alone(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "list", task("a"), task("b"))
+    by_hand = '{"id": "b",   "title": "By hand", "cost": 1.10, "status": "pending"}'
+    text = desk.text[: desk.text.rindex("    {")] + f"    {by_hand}\n  ]\n}}\n"
+    Path(desk.layout.tasks).write_text(text)
+    desk.claim()
+    assert by_hand in desk.text
+    assert Path(desk.layout.backup).read_text() == text
+    assert [desk.task("a").status, desk.task("b").status] == ["in_progress", "pending"]
+
+
+def test_what_somebody_writes_after_a_look_is_seen_by_the_change(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "list", task("a"))
+    store = desk.store
+    assert store.look().by_id["a"].title == "Title of a"
+    desk.edit("a", title="by hand")
+
+    def act(change: Change) -> str:
+        change.touch(change.state.by_id["a"])
+        return change.state.by_id["a"].title
+
+    assert store.change(act) == "by hand"
+    assert store.change(act) == "by hand"
+    assert desk.raw["revision"] == 2
+
+
+def test_a_change_of_a_task_that_was_not_named_counts_where_none_was(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "list", task("a"), task("b"))
+
+    def act(change: Change) -> None:
+        change.touch(change.state.by_id["a"])
+        change.state.by_id["b"].raw["checkpoints"].append({"step": 1})
+        change.touch()
+
+    desk.store.change(act)
+    assert desk.raw["tasks"][1]["checkpoints"] == [{"step": 1}]
