@@ -31,10 +31,12 @@ def kind_here() -> tuple[str, str]:
     epilog="""\b
 Examples:
   harness init .                                                 a task list in this folder
-  harness init --spec SPEC.md --agent 'command:my-agent'         a project, planned from a specification""",
+  harness init --spec SPEC.md --agent 'command:my-agent'         a project, planned from a specification
+  harness init --adopt                                           a project, from the code and tests that are here""",
 )
 @click.argument("folder", metavar="[PATH]", required=False, type=click.Path(path_type=Path))
 @click.option("--spec", type=click.Path(path_type=Path), metavar="FILE", help="What to build, in prose.")
+@click.option("--adopt", "adopts", is_flag=True, help="Project: take in the code and the tests that are here.")
 @agent_option
 @click.option("--mode", type=click.Choice(["exclusive", "concurrent"]), help="Task list: one worker, or several.")
 @click.option("--max-tasks", type=click.IntRange(0), metavar="N", help="Task list: outcomes a session; 20, 0: any.")
@@ -46,6 +48,7 @@ def init(
     *,
     folder: Path | None,
     spec: Path | None,
+    adopts: bool,
     agent: str | None,
     as_json: bool,
     mode: str | None,
@@ -57,8 +60,15 @@ def init(
     """Start a task list in PATH, or plan a feature project from a specification. Nothing that exists is overwritten.
 
     A task list: harness-tasks.json, harness-progress.txt, and the marker by which hooks act. A feature project: the
-    initializer session writes features.json; the harness checks it and commits.
+    initializer session writes features.json; the harness checks it and commits. With --adopt the suite runs once: what
+    passes is protected, what fails is recorded as known; no agent runs. Repeat the command to resume.
     """
+    if adopts:
+        from agent_harness.cli import features
+
+        if spec is not None:
+            raise UsageError("Give --adopt or --spec, not both", hint="harness init --help")
+        return features.adopt(folder or Path.cwd(), as_json=as_json)
     if spec is not None:
         from agent_harness.cli import features
 

@@ -52,6 +52,14 @@ def init(folder: Path, spec: Path, *, agent: str | None, as_json: bool) -> int:
     return 0
 
 
+def adopt(folder: Path, *, as_json: bool) -> int:
+    """Makes a feature project of a repository that has code and tests."""
+    from agent_harness.protocols.features.api import FeatureProject
+
+    answer(as_json, True, FeatureProject.adopt(folder, say=_say(as_json)))
+    return 0
+
+
 def run(
     *,
     dry_run: bool,

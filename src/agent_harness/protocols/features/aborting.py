@@ -4,12 +4,13 @@ Source: features.md UAH-067, C39.
 """
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from agent_harness.errors import NotAProject, Refused
 from agent_harness.kernel import clock
 from agent_harness.protocols.features import marking, pausing, quality, records, recover
-from agent_harness.protocols.features.judge import Judge
+from agent_harness.protocols.features.judge import Judge, Suite
 from agent_harness.protocols.features.locking import locked
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.store import free_name
@@ -66,33 +67,38 @@ def begin_anew(project: Project) -> Record:
         raise NotAProject(f"{project.root} is not an initialised project", hint="harness init --spec FILE")
     with locked(project):
         project.store.settle_in()
-        fresh_state(project)
+        facts = suite_at_head(project)
+        if facts.problem:
+            project.say(f"Warning: the test command gave no report ({facts.problem})")
+        fresh_state(project, facts)
     project.say("Rebuilt the state from features.json and a fresh test baseline.\nReady for: harness run")
     return {"answered": None, "next": "harness run"}
 
 
-def fresh_state(project: Project) -> Record:
-    """Baseline, file sizes and session state of HEAD; the facts of the suite. Written last: the state itself."""
+def suite_at_head(project: Project) -> Suite:
+    """What the whole suite says about HEAD."""
     commit = project.git.head()
     if commit is None:
         raise Refused("The repository has no commit yet", hint="git commit")
-    at, document = project.layout, project.store.features()
-    facts = Judge(project).suite(commit)
-    if facts.problem:
-        project.say(f"Warning: the test command gave no report yet ({facts.problem})")
-    last = max(project.store.recorded_sessions(), default=0)
+    return Judge(project).suite(commit)
+
+
+def fresh_state(project: Project, facts: Suite, *, known_failures: Sequence[str] = ()) -> None:
+    """Baseline, file sizes and session state of HEAD; the state itself is written last."""
+    at, document, commit = project.layout, project.store.features(), str(project.git.head())
+    last = max(0, *project.store.recorded_sessions(), 0)
     baseline = {
         **records.new_baseline(),
-        "session": max(last, 0),
+        "session": last,
         "timestamp": clock.timestamp(),
         "passing_tests": sorted(facts.passing),
         "total_passing": len(facts.passing),
         "total_tests": facts.total,
+        "known_failures": list(known_failures),
         "tree": project.git.tree_of(commit),
     }
     tests = [records.test_file(f) for f in records.features_of(document)]
     project.store.write(at.baseline, baseline)
-    project.store.write(at.file_sizes, quality.file_sizes(project.git, commit, max(last, 0), {}, tests))
-    state = {**records.new_state(), **marking.NO_PARTIAL, "last_session": max(last, 0), "timestamp": clock.timestamp()}
+    project.store.write(at.file_sizes, quality.file_sizes(project.git, commit, last, {}, tests))
+    state = {**records.new_state(), **marking.NO_PARTIAL, "last_session": last, "timestamp": clock.timestamp()}
     project.store.write(at.session_state, state)
-    return {"passing": sorted(facts.passing), "failing": sorted(facts.failing), "total": facts.total}

@@ -49,6 +49,13 @@ class FeatureProject:
 
         return initializer.initialise(root, spec, agent_spec=agent_spec, say=say)
 
+    @classmethod
+    def adopt(cls, root: Path, *, say: Say = silent) -> Record:
+        """Makes a feature project of a repository with code and tests; starts no agent."""
+        from agent_harness.protocols.features import adoption
+
+        return adoption.adopt(root, say=say)
+
     # -- sessions --------------------------------------------------------------------------------------------------
 
     def run(

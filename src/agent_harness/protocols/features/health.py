@@ -5,7 +5,7 @@ Source: features.md UAH-052, UAH-438..442, C36, C52.
 
 from typing import Any
 
-from agent_harness.protocols.features import quality, records, status
+from agent_harness.protocols.features import proofs, quality, records, status
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.project import Project
 from agent_harness.verification.workspace import clear_leftovers
@@ -27,8 +27,7 @@ def measure(project: Project) -> Record:
         suite, lint = judge.suite(commit), judge.lint(commit)
         tests = [records.test_file(f) for f in records.features_of(document)]
         sizes = quality.file_sizes(project.git, commit, 0, {}, tests)["files"]
-    still_open = [records.test_file(f) for f in records.features_of(document) if not records.passes(f)]
-    counted = [node for node in suite.failing if not any(node.startswith(file) for file in still_open if file)]
+    counted = proofs.not_open(document, suite.failing)
     most = project.config.quality.max_file_lines
     score = status.weigh(
         features=(passing, total),

@@ -45,8 +45,8 @@ Record = dict[str, Any]
 COMMIT_MESSAGE = "Initial project setup by initializer agent"
 SPEC_BYTES = 1_000_000
 
-_SCRIPT = "#!/bin/sh\n# {what}\nset -eu\nexit 0\n"
-_SCRIPTS = {
+SCRIPT = "#!/bin/sh\n# {what}\nset -eu\nexit 0\n"
+SCRIPTS = {
     "init.sh": "Starts the development environment; exit status 0 means that it is up.",
     "reset.sh": "Forces a clean state: stops what init.sh started, and nothing else.",
 }
@@ -142,7 +142,7 @@ def _first_files(root: Path, say: Say) -> Project:
     layout = Layout(root)
     if not os.path.exists(layout.settings):
         files.replace(layout.settings, _default_settings(root))
-    _ignore(root, [".harness/", ".harness.backup.*/"])
+    ignore(root, [".harness/", ".harness.backup.*/"])
     return Project.open(root, load(root), say)
 
 
@@ -151,7 +151,8 @@ def _default_settings(root: Path) -> str:
     return default_text(name, full="python3 -m pytest tests/ -v", feature="python3 -m pytest {test_file} -v", lint=None)
 
 
-def _ignore(root: Path, lines: list[str]) -> None:
+def ignore(root: Path, lines: list[str]) -> None:
+    """Adds these lines to .gitignore where they are missing."""
     path = root / ".gitignore"
     if path.is_symlink():
         raise Refused(".gitignore is a link; the harness writes only files of the project", hint="ls -l .gitignore")
@@ -290,11 +291,11 @@ def _remember_failed_try(project: Project) -> None:
 def _complete_files(project: Project) -> None:
     """The settings still load; the scripts can be run; Session 0 is told of."""
     load(project.root)
-    for name, what in _SCRIPTS.items():
+    for name, what in SCRIPTS.items():
         path = project.root / name
         own_place(str(path), project.layout.root)
         if not path.exists():
-            files.replace(path, _SCRIPT.format(what=what))
+            files.replace(path, SCRIPT.format(what=what))
         path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     at = project.layout.progress
     own_place(at, project.layout.root)
@@ -306,7 +307,7 @@ def _complete_files(project: Project) -> None:
         progress.append(
             at, progress.entry(0, [("WHAT I DID", ["set the project up"]), ("NEXT", ["the first feature"])])
         )
-    _ignore(project.root, [".harness/", ".harness.backup.*/"])
+    ignore(project.root, [".harness/", ".harness.backup.*/"])
 
 
 def _commit(project: Project) -> str:

@@ -1,0 +1,141 @@
+"""`harness init --adopt`: a project that has code and tests already; nothing overwritten, known failures recorded."""
+
+import pytest
+
+from .script import CODE, append, claim, commit, proof_text, sh, stub_text, turn, write
+from .world import QUICK_PYTEST, World
+
+PASSING = "import calc\n\n\ndef test_add():\n    assert calc.add(1, 2) == 3\n"
+FAILING = "def test_never():\n    assert False\n"
+
+
+def files_of(world: World) -> dict[str, str]:
+    """Every file of the work tree, with HEAD and the refs; git makes folders of its own when it is asked."""
+    found = world.fingerprint()
+    return {
+        name: mark for name, mark in found.items() if not name.startswith((".git/harness", ".git/logs", ".git/index"))
+    }
+
+
+@pytest.fixture
+def grown(bare: World) -> World:
+    """A repository with code, a test that passes and one that fails."""
+    bare.git("init", "-q", "-b", "main")
+    bare.put(
+        {
+            "src/calc.py": CODE["add"],
+            "tests/test_calc.py": PASSING,
+            "tests/test_broken.py": FAILING,
+            "pytest.ini": QUICK_PYTEST,
+            ".gitignore": "__pycache__/\n.pytest_cache/",
+            "README.md": "mine\n",
+        }
+    )
+    bare.commit("Years of work")
+    return bare
+
+
+def test_adopted_with_known_failures_and_built_upon(grown: World) -> None:
+    """UAH-078..083, UAH-093, UAH-129, UAH-130, C23, C48."""
+    done = grown.harness("init", "--adopt")
+    assert done.code == 0, done.text
+    assert "Known to pass: 1 tests. Known failures: 1." in done.out
+    assert "tests/test_broken.py::test_never" in done.out
+    assert grown.baseline["passing_tests"] == ["tests/test_calc.py::test_add"]
+    assert grown.baseline["known_failures"] == ["tests/test_broken.py::test_never"]
+    assert (grown.root / "README.md").read_text() == "mine\n"
+    assert (grown.root / ".gitignore").read_text().startswith("__pycache__/\n.pytest_cache/\n")
+    assert grown.changes() == []
+    assert grown.git("log", "-1", "--format=%s") == "harness: project adopted"
+    assert grown.harness("init", "--adopt").code == 4
+    assert grown.run([turn(write("x", "x"))]).code == 7
+    assert grown.harness("add-feature", "sub", "--test-file", "tests/test_sub.py").code == 0
+    built = turn(
+        append("src/calc.py", "\n\n" + CODE["sub"]),
+        write("tests/test_sub.py", proof_text(2)),
+        sh("python -m pytest tests/test_sub.py -v"),
+        claim(1),
+        commit("Implement sub"),
+    )
+    ran = grown.run([built])
+    assert ran.code == 0, ran.text
+    assert grown.passing() == [1]
+    last = grown.run([built])
+    assert last.code == 0, "a known failure is nobody's false positive\n" + last.text
+    assert "All 1 features are passing!" in last.out
+
+
+def test_what_passed_at_the_adoption_is_protected(grown: World) -> None:
+    """UAH-305, C15."""
+    assert grown.harness("init", "--adopt").code == 0
+    assert grown.harness("add-feature", "sub", "--test-file", "tests/test_sub.py").code == 0
+    head = grown.head
+    breaking = turn(
+        write("src/calc.py", CODE["sub"]),
+        write("tests/test_sub.py", proof_text(2)),
+        sh("python -m pytest tests/test_sub.py -v"),
+        claim(1),
+        times=9,
+    )
+    ran = grown.run([breaking])
+    assert ran.code == 1, ran.text
+    assert "Regression:" in ran.text
+    assert grown.head == head
+
+
+def test_nothing_that_exists_is_overwritten(grown: World) -> None:
+    """C48."""
+    kept = {
+        ".harness.yaml": "project:\n  name: own\ntesting:\n  full: python -m pytest tests/ -q\n",
+        "init.sh": "#!/bin/sh\n# own\n",
+        "features.json": '{"project": "own", "features": [{"id": 5, "description": "d", "test_file": "tests/t.py"}]}\n',
+        "claude-progress.txt": "own\n",
+        "tests/t.py": stub_text(1),
+    }
+    grown.put(kept)
+    grown.commit("Own files")
+    done = grown.harness("init", "--adopt", "--json")
+    assert done.code == 0, done.text
+    assert {name: (grown.root / name).read_text() for name in kept} == kept
+    assert done.json["created"] == ["reset.sh", ".gitignore"]
+
+
+def test_an_adoption_that_cannot_run_the_tests_is_resumed_by_the_same_command(grown: World) -> None:
+    """UAH-003."""
+    settings = (
+        "project:\n  name: own\ntesting:\n  full: no-such-program tests/ -q\n  feature: python -m pytest {test_file}\n"
+    )
+    grown.put({".harness.yaml": settings})
+    grown.commit("Wrong command")
+    refused = grown.harness("init", "--adopt")
+    assert refused.code == 4, refused.text
+    assert "harness init --adopt" in refused.err
+    assert not (grown.root / ".harness/session_state.json").exists()
+    grown.put({".harness.yaml": settings.replace("no-such-program", "python -m pytest")})
+    done = grown.harness("init", "--adopt")
+    assert done.code == 0, done.text
+    assert grown.changes() == []
+
+
+@pytest.mark.parametrize("trouble", ["dirty", "no commit", "below", "link"])
+def test_what_is_unsafe_is_refused_with_the_disk_unchanged(grown: World, trouble: str) -> None:
+    """UAH-266, C48."""
+    cwd = grown.root
+    if trouble == "dirty":
+        grown.put({"README.md": "changed\n"})
+    elif trouble == "no commit":
+        sub = grown.base / "young"
+        sub.mkdir()
+        grown = World(grown.base, sub, grown.environ)
+        grown.git("init", "-q")
+        cwd = sub
+    elif trouble == "below":
+        cwd = grown.root / "src"
+    else:
+        (grown.root / "init.sh").symlink_to("/bin/true")
+        grown.commit("A link")
+    before = files_of(grown)
+    refused = grown.harness("init", "--adopt", cwd=cwd)
+    assert refused.code == 4, refused.text
+    assert "next: " in refused.err
+    assert files_of(grown) == before
