@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from agent_harness.kernel import files, journal, jsontext
+from agent_harness.kernel import files, jsontext
 from agent_harness.protocols.longtask import records
 from agent_harness.protocols.longtask.layout import ARCHIVE, Layout
 
@@ -41,6 +41,8 @@ def add(layout: Layout, record: Record) -> bool:
     if misfits:
         warn(f"an event was not written: {'; '.join(misfits)}")
         return False
+    from agent_harness.kernel import journal  # readers need none
+
     journal.append(layout.run_log(str(at)), record)
     return True
 
@@ -116,6 +118,8 @@ def _record(line: bytes, texts: tuple[str, ...]) -> Record | None:
 
 def add_to_archive(layout: Layout, task: Task, items: list[Record], at: str) -> None:
     """Appends the items that leave the window. ``OutsideTask`` when the contract names a place elsewhere."""
+    from agent_harness.kernel import journal
+
     path = layout.inside(archive_of(task), "evidencePolicy.archivePath")
     for item in items:
         journal.append(path, {"schemaVersion": 1, "taskId": task.id, "archivedAt": at, "evidence": item})

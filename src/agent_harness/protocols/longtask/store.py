@@ -12,7 +12,6 @@ import os
 from agent_harness.errors import Busy, HarnessError, StateDamaged
 from agent_harness.kernel import clock, files, jsontext
 from agent_harness.protocols.longtask import log, records
-from agent_harness.protocols.longtask.dirlock import DirectoryLock
 from agent_harness.protocols.longtask.layout import Layout, file_stamp
 from agent_harness.protocols.longtask.records import Checkpoint, Task
 
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
     from typing import Any, TypeVar
+
+    from agent_harness.protocols.longtask.dirlock import DirectoryLock
 
     Record = dict[str, Any]
     T = TypeVar("T")
@@ -146,6 +147,8 @@ class LongTaskStore:
 
     def exclusive(self) -> DirectoryLock:
         """The lock on the task directory, for milliseconds; a context manager. ``change`` takes it by itself."""
+        from agent_harness.protocols.longtask.dirlock import DirectoryLock  # readers need none
+
         return DirectoryLock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def change(self, act: Callable[[Change], T], *, fallback: Record | None = None) -> T:
