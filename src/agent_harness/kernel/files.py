@@ -104,12 +104,13 @@ def replace(
     *,
     mode: int | None = None,
     before: Callable[[], object] | None = None,
+    more_follows: bool = False,
 ) -> None:
     """Puts a new content in place of the old, whole or not at all, and durably.
 
     A link keeps and its target is written. Mode and owner stay; ``mode`` sets another one. ``before`` is called right
     before the change becomes visible; when it raises, the old content stays. ``Refused`` when the disk says no. No
-    temporary file is left behind.
+    temporary file is left behind. ``more_follows``: the next replacement in this folder makes both durable.
     """
     target = os.path.realpath(path)
     temporary = f"{target}.tmp.{os.getpid()}.{os.urandom(6).hex()}"
@@ -119,7 +120,8 @@ def replace(
         if before:
             before()
         os.replace(temporary, target)
-        _sync_folder(os.path.dirname(target))
+        if not more_follows:
+            _sync_folder(os.path.dirname(target))
     except BaseException as error:
         _unlink(temporary)
         if isinstance(error, OSError):
@@ -159,7 +161,9 @@ def write_document(
         mode = stat.S_IMODE(os.stat(path).st_mode)
     except OSError:
         mode = None
-    replace(f"{os.fspath(path)}.bak", document.content, mode=mode)
+    backup = f"{os.fspath(path)}.bak"
+    together = os.path.dirname(os.path.realpath(path)) == os.path.dirname(os.path.realpath(backup))
+    replace(backup, document.content, mode=mode, more_follows=together)
     replace(path, parts, before=before)
 
 

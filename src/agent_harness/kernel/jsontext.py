@@ -100,8 +100,11 @@ def decoded(raw: str | bytes) -> str:
     if isinstance(raw, bytes):
         if b"\0" in raw:
             raise ValueError(f"it holds a zero byte at byte {raw.index(0)}")
+        end = len(raw)
+        while end and raw[end - 1] in b" \t\r\n":
+            end -= 1
         try:
-            raw = raw.decode()
+            raw = str(memoryview(raw)[:end], "utf-8")  # copied once, however long it is
         except UnicodeDecodeError as error:
             raise ValueError(f"it is not UTF-8 at byte {error.start}") from None
     return raw.removeprefix("\ufeff").rstrip(BLANKS)
