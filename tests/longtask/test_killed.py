@@ -72,7 +72,7 @@ def whole(ground: Ground, seen: list[str]) -> None:
     named = {item.get("summary") for item in recorded(ground)}
     assert set(acknowledged.read_text().split() if acknowledged.exists() else []) <= named
     for item in recorded(ground):
-        place = item.get("path") or item.get("manifestPath")
+        place = str(item.get("path") or item.get("manifestPath"))
         assert (ground.root / place).stat().st_size > 0
     log = [line for each in sorted((ground.root / "runs").glob("*")) for line in each.read_text().splitlines()]
     assert log[: len(seen)] == seen
