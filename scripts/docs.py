@@ -42,7 +42,7 @@ def exit_codes() -> str:
 
 
 # Sections that are read, checked and kept, and whose parts of the harness do not exist yet.
-WITHOUT_EFFECT = ("github", "tools", "compatibility", "maintenance")
+WITHOUT_EFFECT = ("github", "tools")
 
 
 def configuration() -> str:

@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "manual-verify": ("People", "agent_harness.cli.projects:manual_verify", "Verify a feature yourself, on record."),
     "handoff": ("People", "agent_harness.cli.projects:handoff", "Take the project into your own hands."),
     "takeback": ("People", "agent_harness.cli.projects:takeback", "Give the project back; what you built is verified."),
+    "stop": ("People", "agent_harness.cli.projects:stop", "End the maintenance mode of a complete project."),
     "abort": ("People", "agent_harness.cli.projects:abort", "End everything; commits, logs and costs stay."),
     "health": ("Everyday", "agent_harness.cli.projects:health", "Measure features, tests, lint and file sizes."),
     "cleanup": ("Everyday", "agent_harness.cli.projects:cleanup", "Run one cleanup session now."),

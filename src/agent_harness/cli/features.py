@@ -1,6 +1,7 @@
 """What the commands do on a feature project: init, run, verify, resume."""
 
 import json
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -77,7 +78,18 @@ def run(
     limit = sessions or (None if until_done else 1)
     found = project.run(agent_spec=agent, max_sessions=limit, until_done=until_done, feature_id=feature_id)
     answer(as_json, found["exit_code"] == 0, found)
+    if found.get("complete") and not as_json and sys.stdin.isatty() and sys.stdout.isatty():
+        _what_now(project)
     return int(found["exit_code"])
+
+
+def _what_now(project: "FeatureProject") -> None:
+    """Asks the person at the terminal what is to become of a project that is complete (UAH-484)."""
+    chosen = click.prompt("Choose", default="e", type=click.Choice(["m", "a", "e"], case_sensitive=False))
+    if chosen == "m":
+        project.maintain()
+    elif chosen == "a":
+        click.echo('Add one with: harness add-feature "User can ..."')
 
 
 @click.command(

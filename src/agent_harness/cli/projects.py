@@ -251,3 +251,10 @@ def cleanup(agent: str | None, as_json: bool) -> int:
     """Run one session that changes no functionality: large files, lint, duplication. Exit codes as of `harness run`."""
     found = features.opened(as_json).cleanup(agent_spec=agent)
     return answered(as_json, found, int(found["exit_code"]))
+
+
+@click.command(short_help="End the maintenance mode.", epilog="Example:  harness stop")
+@as_json_option
+def stop(as_json: bool) -> int:
+    """End the maintenance mode of a project that is complete. To end a session, see `harness pause`."""
+    return answered(as_json, features.opened(as_json).stop())

@@ -15,6 +15,7 @@ from agent_harness.protocols.features import (
     escalations,
     handover,
     health,
+    maintaining,
     marking,
     migrations,
     pausing,
@@ -151,3 +152,12 @@ class FeatureProject:
         self._project.require_initialised()
         with locked(self._project):
             return migrations.migrate(self._project, backup=backup)
+
+    def maintain(self) -> Record:
+        """Watches a complete project until `harness stop` (UAH-485)."""
+        return maintaining.maintain(self._project)
+
+    def stop(self) -> Record:
+        """Ends the maintenance mode (UAH-072)."""
+        self._project.require_initialised()
+        return maintaining.stop(self._project)

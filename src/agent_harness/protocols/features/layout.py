@@ -13,6 +13,8 @@
         quality.json           the last lint result, for `status`
         github_issues.json     which issue mirrors which feature
         lock                   one harness at a time
+        maintenance.json       there while the maintenance mode is on
+        aborted-TIME/          the state that `harness abort` moved aside
         checkpoints/ID/        copies of the state before a session
         logs/                  events, decisions, agent_actions, sessions (.jsonl), init.log, session-N.log
       .git/harness/
@@ -21,6 +23,7 @@
     $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the project: ``kernel/statehome.py``
         open_session.json      the session under way: where a crash left it
         proven.json            the features that the harness has accepted
+        pause.json             a person's pause, until `harness resume`
 
 Settings under ``paths:`` move the first three. Source: features.md UAH-078..093, C31.
 """
@@ -81,6 +84,11 @@ class Layout:
     @property
     def lock(self) -> str:
         return os.path.join(self.state_dir, "lock")
+
+    @property
+    def maintenance(self) -> str:
+        """There while the project is in maintenance mode; taking it away ends that."""
+        return os.path.join(self.state_dir, "maintenance.json")
 
     @property
     def checkpoints(self) -> str:

@@ -26,6 +26,7 @@ from agent_harness.protocols.features import (
     endings,
     interruption,
     lifecycle,
+    maintaining,
     migrations,
     mirror,
     pausing,
@@ -255,10 +256,16 @@ class Runs:
     def _final_check(self, passing: int, total: int, recovered: Record | None) -> Record:
         """The whole suite once more, when a run begins with nothing left to do (UAH-483)."""
         project = self._project
-        facts = Judge(project).suite(project.git.head() or "HEAD")
+        head = project.git.head() or "HEAD"
+        judge = Judge(project)
+        facts = judge.suite(head)
         proofs.require(project, facts)
+        lint = judge.lint(head)
         project.say(f"Full suite: {len(facts.passing)} passed.")
+        project.say(f"Lint: {lint.problem or f'{lint.errors} errors, {lint.warnings} warnings'}")
+        project.say(maintaining.OPTIONS)
         return {
+            "complete": True,
             "sessions": [],
             "recovered": recovered,
             "features": {"passing": passing, "total": total},
