@@ -34,7 +34,10 @@ COMMANDS: dict[str, tuple[str, dict[str, tuple[str | None, str]]]] = {
     "init": (
         "make a new task",
         {
-            "template": ("NAME", "coding (default), video-analysis, or a whole example (see lth init --help)"),
+            "template": (
+                "NAME",
+                "coding (default) or video-analysis; example-coding, example-video-analysis, resume-demo",
+            ),
             "scheduler": ("NAME", "openclaw-cron or manual"),
             **_WORKER,
             "cwd": ("DIR", "the trusted working copy"),
