@@ -12,15 +12,18 @@ _OWN = {"agent_harness", "agent_harness.errors", "agent_harness.kernel", "__futu
 _OS = {"os", "stat", "_stat", "posixpath", "genericpath", "os.path", "_collections_abc", "abc", "_abc", "posix"}
 _CLOCK = {"datetime", "_datetime", "time", "math", "operator", "_operator", "agent_harness.kernel.clock"}
 _FILES = _OS | _CLOCK | {f"agent_harness.kernel.{name}" for name in ("files", "jsontext", "owner")} | {"errno", "_json"}
-_LOCK = _FILES | {f"agent_harness.kernel.{name}" for name in ("lock", "lockdir", "lockfile")} | {"fcntl"}
+_LOCK = _FILES | {f"agent_harness.kernel.{name}" for name in ("digest", "lock", "lockdir", "lockfile")} | {"fcntl"}
 
 _ALLOWED = {
     "agent_harness.errors": set[str](),
     "agent_harness.kernel.clock": _OS | _CLOCK,
+    "agent_harness.kernel.digest": {"agent_harness.kernel.digest"},
     "agent_harness.kernel.files": _FILES,
     "agent_harness.kernel.graph": {"agent_harness.kernel.graph"},
     "agent_harness.kernel.journal": _FILES | {"agent_harness.kernel.journal"},
     "agent_harness.kernel.jsontext": {"agent_harness.kernel.jsontext", "_json"},
+    "agent_harness.kernel.jsonspans": {f"agent_harness.kernel.{name}" for name in ("jsonspans", "jsontext")}
+    | {"_json"},
     "agent_harness.kernel.lease": _OS | _CLOCK | {"agent_harness.kernel.lease"},
     "agent_harness.kernel.lock": _LOCK,
     "agent_harness.kernel.owner": _OS | {"agent_harness.kernel.owner"},
@@ -35,6 +38,8 @@ os.chdir(sys.argv[2])
 with lock.Lock(".") as held:
     files.write_json("harness-tasks.json", {"n": 1.5}, backup=True, before=held.verify)
     files.write_json("harness-tasks.json", files.read_json("harness-tasks.json"), backup=True, before=held.verify)
+    document = files.read_document("harness-tasks.json", "tasks")
+    files.write_document("harness-tasks.json", document, before=held.verify)
     journal.append("log", {"n": 1})
     journal.tail("log", 1)
     owner.state(owner.current())
@@ -58,8 +63,8 @@ def test_a_hot_module_loads_what_it_is_allowed_to(module: str) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere psutil tells processes apart")
 def test_a_whole_change_of_state_loads_only_hashing_besides(tmp_path: Path) -> None:
-    hashing = {"hashlib", "_hashlib", "_blake2", "_sha256", "_sha2"}
-    assert loaded(_USE, tmp_path) - _OWN <= _LOCK | hashing | {
+    assert loaded(_USE, tmp_path) - _OWN <= _LOCK | {"_sha256", "_sha2"} | {
         "agent_harness.kernel.journal",
+        "agent_harness.kernel.jsonspans",
         "agent_harness.kernel.root",
     }
