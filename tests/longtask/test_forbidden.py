@@ -14,6 +14,8 @@ from .ground import Ground, task
     ("path", "pattern"),
     [
         ("/", "/"),
+        ("//", "/"),
+        ("///..//", "/"),
         ("~", "~"),
         ("~/", "~"),
         ("~/./", "~"),
@@ -108,3 +110,22 @@ def test_a_forbidden_folder_need_not_exist(tmp_path: Path) -> None:
     done = ground.lth("run", "--command", "true", "--cwd", "~/nowhere", code=1)
     assert f"no directory: {os.path.expanduser('~/nowhere')}" in done.err
     assert ground.untouched() == []
+
+
+def test_two_slashes_do_not_hide_a_forbidden_folder(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    for path in (f"/{os.path.expanduser('~')}", f"/{os.path.expanduser('~/.ssh')}", "//"):
+        assert "forbidden cwd" in ground.lth("run", "--command", "true", "--cwd", path, code=1).err
+
+
+def test_the_root_as_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/")
+    assert forbidden.matched("/.ssh/a", forbidden.ALWAYS, str(tmp_path)) == "~/.ssh/**"
+
+
+def test_a_name_that_no_folder_has(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.task = task(localWorker={"command": "true", "cwd": "a\0b", "forbiddenCwdPatterns": ["c\0d/**"]})
+    assert "No folder has such a name" in ground.lth("run", code=1).err
+    ground.task = task(localWorker={"command": "true", "forbiddenCwdPatterns": ["c\0d/**"]})
+    ground.lth("run", code=0)

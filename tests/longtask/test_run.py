@@ -366,6 +366,37 @@ def test_row_18_more_output_than_fits(tmp_path: Path) -> None:
     assert 10 << 20 <= len(text) <= (10 << 20) + 4096
 
 
+def test_huge_numbers_of_a_contract_are_as_long_as_can_be(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.task = task(
+        workerPolicy={"lockTtlSeconds": 10**400},
+        localWorker={"command": "echo 'HTTP 429'; exit 1", "timeoutSeconds": 10**400},
+        rateLimitPolicy={"fallbackWaitSeconds": 10**400},
+    )
+    ground.lth("run", code=1)
+    assert ground.checkpoint["status"] == "blocked"
+    ground.loads()
+
+
+def test_evidence_that_would_lie_elsewhere_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    ground = Ground(tmp_path / "task")
+    (tmp_path / "elsewhere").mkdir()
+    (ground.root / "evidence").rmdir()
+    (ground.root / "evidence").symlink_to(tmp_path / "elsewhere")
+    done = ground.run("touch ran", code=1)
+    assert "must stay inside the task directory" in done.err
+    assert not (ground.root / "ran").exists()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_output_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    done = ground.run("rmdir evidence; touch evidence", code=1)
+    assert "evidence" in done.err
+    assert "could not be kept" in ground.events("worker_failed")[0]["reason"]
+    assert not ground.lock.exists()
+
+
 # ---- rate limits and cooldowns
 
 

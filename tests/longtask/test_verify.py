@@ -174,7 +174,7 @@ def test_row_14_files_elsewhere_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "repo/inside.txt").write_text("thread")
     (tmp_path / "task/link.txt").symlink_to(tmp_path / "outside.txt")
     ground.task = task(context={"repoPath": "../repo"})
-    paths = ["../outside.txt", str(tmp_path / "outside.txt"), "link.txt", "/etc/hostname"]
+    paths = ["../outside.txt", "a\0b", str(tmp_path / "outside.txt"), "link.txt", "/etc/hostname"]
     evidence = [{"type": "test", "path": path} for path in [*paths, str(tmp_path / "repo/inside.txt")]]
     assert one(ground, criterion("output_contains", ["needle", "thread"]), evidence=evidence)["missing"] == ["needle"]
     for path in paths:

@@ -104,7 +104,8 @@ def plan(worker: str, task: Record, layout: Layout, options: Options) -> Plan:
     forbidden.refuse(worker, cwd, patterns, layout.root)
     seconds = values.positive(options, "timeout-seconds")
     made = _PLANNERS.get(worker, _agent)(worker, config, options, cwd)
-    made.timeout_seconds = seconds or schema.whole(config.get("timeoutSeconds"), DEFAULT_TIMEOUT_SECONDS)
+    own = schema.whole(config.get("timeoutSeconds"), DEFAULT_TIMEOUT_SECONDS)
+    made.timeout_seconds = min(seconds or own, values.LONGEST_SECONDS)
     made.reads_only = reads_only(worker, task, options)
     if not os.path.isdir(cwd):
         raise PlanRefused(f"The working directory of {worker} is no directory: {cwd}")

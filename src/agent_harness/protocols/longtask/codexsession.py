@@ -33,7 +33,7 @@ def find(
     Codex's own folders, which is left out without them.
     """
     if named:
-        return expanded(named, base)
+        return expanded(named, base) if named.startswith("~") else named
     for found in _TOLD.finditer(text):
         path = expanded(found[0], base)
         if os.path.isfile(path):

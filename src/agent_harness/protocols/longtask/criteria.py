@@ -57,10 +57,10 @@ class _Desk:
 
     def file(self, path: str) -> str | None:
         """The text of a file of the task or of its repository; ``None`` when it is neither, or cannot be read."""
-        real = os.path.realpath(forbidden.expanded(path, self.layout.root))
-        if not any(os.path.commonpath([place, real]) == place for place in self.places):
-            return None
         try:
+            real = os.path.realpath(forbidden.expanded(path, self.layout.root))
+            if not any(os.path.commonpath([place, real]) == place for place in self.places):
+                return None
             return files.read_bytes(real).decode("utf-8", "replace")
         except (OSError, ValueError, HarnessError):
             return None

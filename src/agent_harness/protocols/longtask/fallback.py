@@ -27,24 +27,24 @@ __all__ = ["run"]
 _REASON = "fallback_on_rate_limit"
 
 
-def run(slice: Slice, first: Attempt, name: str) -> Answer:  # noqa: A002
+def run(work: Slice, first: Attempt, name: str) -> Answer:
     """The answer after a rate limit with a fallback; without a usable one, that of the rate limit alone."""
-    plan, problem = _plan(slice, name)
+    plan, problem = _plan(work, name)
     if plan is None:
-        members = slice.failed(first)
+        members = work.failed(first)
         status = members.pop("status")
-        return slice.answer(status, first) | members | {"fallbackError": problem}, first.ran.exit_code
-    slice.change(lambda change: _hand_over(change, first, plan), first)
-    second = slice.attempt(plan, "fallback ")
-    members, code = _settled(slice, second)
-    return _answer(slice, first, second, members, code), code
+        return work.answer(status, first) | members | {"fallbackError": problem}, first.ran.exit_code
+    work.change(lambda change: _hand_over(change, first, plan), first)
+    second = work.attempt(plan, "fallback ")
+    members, code = _settled(work, second)
+    return _answer(work, first, second, members, code), code
 
 
-def _plan(slice: Slice, name: str) -> tuple[Plan | None, str]:  # noqa: A002
-    if lifecycle.is_cooling(Checkpoint(slice.prepared.before), name, clock.now()):
+def _plan(work: Slice, name: str) -> tuple[Plan | None, str]:
+    if lifecycle.is_cooling(Checkpoint(work.prepared.before), name, clock.now()):
         return None, f"{name} is rate-limited itself"
     try:
-        return adapters.plan(name, slice.prepared.task.raw, slice.layout, slice.options), ""
+        return adapters.plan(name, work.prepared.task.raw, work.layout, work.options), ""
     except HarnessError as error:
         return None, error.message
 
@@ -71,30 +71,30 @@ def _hand_over(change: Change, first: Attempt, plan: Plan) -> None:
     change.event("worker_started", worker=plan.worker, reason=_REASON, note=plan.command)
 
 
-def _settled(slice: Slice, second: Attempt) -> tuple[Record, int]:  # noqa: A002
+def _settled(work: Slice, second: Attempt) -> tuple[Record, int]:
     from agent_harness.protocols.longtask.slice import LeaseGone
 
     try:
         if second.ran.stopped:
-            return {"status": slice.cut_short(second)}, second.ran.exit_code
+            return {"status": work.cut_short(second)}, second.ran.exit_code
         if second.ran.exit_code == 0:
-            return slice.succeeded(second, fallback=True)
-        slice.classify(second)
-        return slice.failed(second, earliest=True), second.ran.exit_code
+            return work.succeeded(second, fallback=True)
+        work.classify(second)
+        return work.failed(second, earliest=True), second.ran.exit_code
     except LeaseGone:
-        answer, code = slice.lost(second)
+        answer, code = work.lost(second)
         return {"status": answer["status"], "error": answer["error"]}, code
 
 
-def _answer(slice: Slice, first: Attempt, second: Attempt, members: Record, code: int) -> Record:  # noqa: A002
-    head = slice.prepared.answer
+def _answer(work: Slice, first: Attempt, second: Attempt, members: Record, code: int) -> Record:
+    head = work.prepared.answer
     told = first.result()
     return {
         **{name: head[name] for name in ("decision", "reason", "dryRun")},
         "status": members.pop("status"),
         "waitSeconds": head["waitSeconds"],
         "worker": told["worker"],
-        "requestedWorker": slice.prepared.requested,
+        "requestedWorker": work.prepared.requested,
         "command": told["command"],
         "cwd": told["cwd"],
         "exitCode": told["exitCode"],

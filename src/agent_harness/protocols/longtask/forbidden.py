@@ -33,7 +33,7 @@ def expanded(path: str, base: str) -> str:
     """The absolute path: a leading ``~`` or ``~/`` is the home folder, the rest goes from ``base``."""
     if path == "~" or path.startswith("~/"):
         path = os.path.expanduser("~") + path[1:]
-    return os.path.normpath(os.path.join(base, path))
+    return _normal(os.path.join(base, path))
 
 
 def patterns(task: Record, worker_config: Record, given: object) -> list[str]:
@@ -56,7 +56,9 @@ def matched(cwd: str, forbidden: Iterable[str], base: str) -> str | None:
 
     The path counts as it is written and as its links resolve, and so does each pattern.
     """
-    places = {os.path.normpath(cwd), os.path.realpath(cwd)}
+    if "\0" in cwd:
+        raise ForbiddenFolder(f"No folder has such a name: {cwd!r}")
+    places = {_normal(cwd), _normal(os.path.realpath(_normal(cwd)))}
     for pattern in forbidden:
         forms = {expanded(pattern, base), _resolved(expanded(pattern, base))}
         if any(_compiled(form).fullmatch(place) for form in forms for place in places):
@@ -70,11 +72,17 @@ def refuse(worker: str, cwd: str, forbidden: Iterable[str], base: str) -> None:
         raise ForbiddenFolder(f"Refusing to start {worker} in forbidden cwd {cwd} (matched {pattern}).")
 
 
+def _normal(path: str) -> str:
+    """The path in its shortest form; two slashes at its beginning, which POSIX keeps, are one."""
+    short = os.path.normpath(path)
+    return short[1:] if short.startswith("//") else short
+
+
 def _resolved(pattern: str) -> str:
     """The pattern with the links in its fixed part resolved."""
     fixed = pattern.split("*", 1)[0]
     folder = fixed if fixed == pattern else os.path.dirname(fixed)
-    return os.path.normpath(os.path.realpath(folder) + pattern[len(folder) :])
+    return _normal(os.path.realpath(folder) + pattern[len(folder) :]) if "\0" not in pattern else pattern
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

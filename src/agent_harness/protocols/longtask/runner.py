@@ -61,6 +61,8 @@ def run(layout: Layout, options: Options) -> Answer:
 
     policy = task.section("workerPolicy").get("lockTtlSeconds")
     ttl = values.positive(options, "lock-ttl-seconds") or (int(policy) if policy else DEFAULT_TTL_SECONDS)
+    ttl = min(ttl, values.LONGEST_SECONDS)
+    layout.inside("evidence/worker-output.txt", "evidence")
     lock = RunLock(layout, owner=values.text(options, "lock-owner"), ttl_seconds=ttl, run_id=new_run_id())
     with Signals() as signals, lock:
         held = lock.acquire()

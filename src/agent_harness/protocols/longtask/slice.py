@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 
+from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, jsontext
 from agent_harness.protocols.longtask import criteria, evidence, executing, handoff, log, outcome
 from agent_harness.protocols.longtask.attempt import Attempt
@@ -96,7 +97,12 @@ class Slice:
             ran.exit_code = 128 + self.signals.number
             ran.error = f"interrupted by {signal.Signals(self.signals.number).name}"
         name = f"evidence/worker-output-{file_stamp(ran.finished_at)}.txt"
-        return Attempt(ran, self.store.keep(name, executing.output_file(ran)), prefix)
+        try:
+            return Attempt(ran, self.store.keep(name, executing.output_file(ran)), prefix)
+        except HarnessError:
+            reason = f"exit {ran.exit_code}; its output could not be kept"
+            self._log({"kind": "worker_failed", "worker": plan.worker, "status": "needs-human", "reason": reason})
+            raise
 
     def _must_stop(self) -> bool:
         return self.signals.number is not None or not self.lock.in_time()
