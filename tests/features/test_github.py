@@ -1,6 +1,8 @@
 """The mirror on GitHub: against a server that answers, refuses and limits as the real one does."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -268,6 +270,13 @@ def test_more_than_a_page_of_issues(desk: Desk) -> None:
     assert (len(desk.hub.issues), len(desk.writes())) == (130, before)
 
 
+def test_a_person_hears_of_it_before_many_issues_are_made(desk: Desk) -> None:
+    """UAH-408: GitHub asks for a second between writes."""
+    desk.features(*[False] * 25)
+    desk.sync()
+    assert desk.said[0] == "GitHub: creating about 25 issues; that takes a second or two each."
+
+
 # -- when GitHub says no -----------------------------------------------------------------------------------------------
 
 
@@ -364,6 +373,31 @@ def test_a_repository_that_is_not_there(desk: Desk, repo: str) -> None:
     problem = desk.sync()
     assert problem is not None
     assert repo in problem
+
+
+def test_without_the_library_a_line_says_how_to_get_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """UAH-409: the extra `github` is not installed; nothing is asked and the session stands."""
+    monkeypatch.setitem(sys.modules, "github", None)
+    assert desk.sync() is not None
+    assert desk.hub.requests == []
+    assert "next: pip install 'agent-harness[github]'" in desk.said
+
+
+def test_the_library_is_loaded_only_when_there_is_something_to_mirror() -> None:
+    """UAH-413: neither the command line nor the front door knows PyGithub before a mirror is asked for."""
+    program = (
+        "import sys, agent_harness.protocols.features.api, agent_harness.protocols.features.github as ours\n"
+        "print(sorted({'github', 'requests', 'stamina', 'urllib3'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_an_address_that_ends_with_a_slash(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """UAH-404: `GITHUB_API_URL` may end with a slash, as people write it."""
+    monkeypatch.setenv("GITHUB_API_URL", f"{desk.hub.url}/")
+    assert desk.sync() is None
+    assert len(desk.states()) == 3
 
 
 def test_warn_leaves_the_project_running_and_fail_pauses_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,13 @@ LEVELS = ("critical", "important", "routine", "debug")
 SOURCES = ("events", "decisions", "actions", "usage")
 
 
-@click.group(short_help="Find out what happened, and why.")
+@click.group(
+    short_help="Find out what happened, and why.",
+    epilog="""\b
+Examples:
+  harness log query "library" --since 2d
+  harness log sessions --last 3""",
+)
 def log() -> None:
     """Find out what happened in a feature project, and why. Reads only; works while a session runs."""
 

@@ -26,6 +26,7 @@ REOPENED = (
     "done. If it is not right, set its `passes` to false there, or add a feature."
 )
 VERIFIED = "The harness has verified this feature. It closes no issues here (`github.close_on_verify` is off)."
+MANY = 20  # issues to create, from which on a person is told first
 _TITLE = 250
 _BODY = 20_000
 
@@ -181,10 +182,16 @@ class Mirror:
         document = self._project.store.features()
         name = str(document.get("project") or self._project.config.project.name)
         listed = {issue.number: issue for issue in self._tracker.issues()}
+        self._announce(len(records.features_of(document)) - max(len(listed), len(self._known)))
         for feature in records.features_of(document):
             if isinstance(feature.get("id"), int):
                 self._one(name, feature, listed)
         return self.report
+
+    def _announce(self, missing: int) -> None:
+        """A person is told before something that takes a while."""
+        if self._wishes.create_missing and missing >= MANY:
+            self._project.say(f"GitHub: creating about {missing} issues; that takes a second or two each.")
 
     def _one(self, name: str, feature: Record, listed: Mapping[int, Issue]) -> None:
         feature_id = feature["id"]
