@@ -251,6 +251,16 @@ def test_an_issue_that_is_gone_is_made_again(desk: Desk) -> None:
     assert desk.states() == {2: "open"}
 
 
+def test_an_issue_that_was_moved_to_another_repository_is_made_again(desk: Desk) -> None:
+    """UAH-384: the moved one is somebody else's business now."""
+    desk.features(False)
+    desk.sync()
+    desk.hub.transfer(1)
+    assert desk.sync(2) is None
+    assert desk.hub.issues[2]["state"] == "open"
+    assert desk.hub.issues[1]["away"]["state"] == "open"
+
+
 def test_an_issue_without_its_label_is_still_known(desk: Desk) -> None:
     """UAH-404: somebody takes the label away; the number is recorded."""
     desk.features(False)

@@ -113,6 +113,11 @@ class GitHubServer:
         with self._lock:
             self.issues[number] = {}
 
+    def transfer(self, number: int) -> None:
+        """Somebody moves an issue to another repository: requests for it are sent there, where its number is 900."""
+        with self._lock:
+            self.issues[number] = {"number": 900, "away": self.issues[number]}
+
     # ---- what clients do
 
     def add(
@@ -156,11 +161,15 @@ class GitHubServer:
             return self._issues(method, parts[3:], query, value)
 
     def _issues(self, method: str, rest: list[str], query: Mapping[str, str], value: Json) -> tuple[int, Any, Any]:
+        if rest[:1] == ["away"]:
+            return 200, {**self.issues[int(rest[1])]["away"], "number": 900}, {}
         if rest == ["issues"]:
             return self._create(value) if method == "POST" else self._listed(query)
         issue = self.issues.get(int(rest[1])) if rest[:1] == ["issues"] and rest[1].isdigit() else None
         if not issue:
             return (404, _words("Not Found"), {}) if issue is None else (410, _words("This issue was deleted"), {})
+        if "away" in issue:
+            return 301, _words("Moved Permanently"), {"location": f"{self.url}/repos/{self.repository}/away/{rest[1]}"}
         if rest[2:] == ["comments"] and method == "POST":
             self.comments.setdefault(issue["number"], []).append(str(value.get("body")))
             return 201, {"id": 1, "body": value.get("body")}, {}
@@ -183,7 +192,9 @@ class GitHubServer:
         found = [
             issue
             for issue in self.issues.values()
-            if issue and state in ("all", issue["state"]) and wanted <= {label["name"] for label in issue["labels"]}
+            if "state" in issue
+            and state in ("all", issue["state"])
+            and wanted <= {label["name"] for label in issue["labels"]}
         ]
         found.sort(key=lambda issue: issue["number"], reverse=query.get("direction", "desc") == "desc")
         size, page = min(int(query.get("per_page", 30)), 100), int(query.get("page", 1))

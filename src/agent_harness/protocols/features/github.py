@@ -78,21 +78,18 @@ class GitHubTracker:
         return self._tried(ask)
 
     def issue(self, number: int) -> Issue | None:
-        """One issue; ``None`` when it was deleted, or moved to another repository."""
+        """One issue; ``None`` when it was deleted, or moved to another repository, where it has another number."""
 
         def ask() -> Issue | None:
             try:
                 found = self._repository.get_issue(number)
-                return _issue(found) if found.pull_request is None and self._is_here(found) else None
+                return _issue(found) if found.pull_request is None and found.number == number else None
             except self._library.GithubException as error:
                 if error.status in _GONE:
                     return None
                 raise
 
         return self._tried(ask)
-
-    def _is_here(self, found: "Found") -> bool:
-        return f"/repos/{self._name.lower()}/" in found.url.lower()
 
     def create(self, title: str, body: str) -> Issue:
         """A new open issue; after a try without an answer, the issue which that try made after all."""
