@@ -140,8 +140,10 @@ def test_a_circle_of_dependencies_is_asked_about(calc: World) -> None:
     ran = calc.run([turn(honest(1))])
     assert ran.code == 3, ran.text
     assert "Dependency cycle detected: 2 → 3 → 2" in ran.err
-    asked = calc.state["pending_escalation"]
-    assert asked["message"] == "Feature #2 depends on #3 which depends on #2."
+    assert "harness resume --choose edit|skip|abort" in ran.err
+    asked = calc.harness("resume")
+    assert asked.code == 2
+    assert "Feature #2 depends on #3 which depends on #2." in asked.err
     assert calc.harness("resume", "--choose", "skip").code == 0
     assert [f["id"] for f in calc.features["features"] if "skipped" in f] == [2, 3]
     calc.git("push", "-q")

@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "health": ("Everyday", "agent_harness.cli.projects:health", "Measure features, tests, lint and file sizes."),
     "cleanup": ("Everyday", "agent_harness.cli.projects:cleanup", "Run one cleanup session now."),
     "add-feature": ("Everyday", "agent_harness.cli.projects:add_feature", "Add a feature with its test stub."),
+    "add-features": ("Everyday", "agent_harness.cli.projects:add_features", "Plan more features from a text."),
     "config": ("Everyday", "agent_harness.cli.projects:config", "Show the settings and where they come from."),
     "version": ("People", "agent_harness.cli.projects:version", "Show the versions of harness and state."),
     "migrate": ("People", "agent_harness.cli.projects:migrate", "Bring older state up to date."),

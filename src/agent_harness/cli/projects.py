@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -258,3 +259,16 @@ def cleanup(agent: str | None, as_json: bool) -> int:
 def stop(as_json: bool) -> int:
     """End the maintenance mode of a project that is complete. To end a session, see `harness pause`."""
     return answered(as_json, features.opened(as_json).stop())
+
+
+@click.command(
+    "add-features",
+    short_help="Plan more features from a text.",
+    epilog="Example:  harness add-features --spec MORE.md --agent 'command:my-agent'",
+)
+@click.option("--spec", required=True, type=click.Path(path_type=Path), metavar="FILE", help="What to add, in prose.")
+@click.option("--agent", metavar="SPEC", help="Which agent: a kind, scripted:FILE, or command:WORDS.")
+@as_json_option
+def add_features(spec: Path, agent: str | None, as_json: bool) -> int:
+    """Let an agent plan more features, each with a failing test stub; a plan that does more is taken back."""
+    return answered(as_json, features.opened(as_json).add_features(spec, agent_spec=agent))

@@ -1,7 +1,7 @@
 """The front door of feature projects: one method a verb, answering with plain values for ``--json``.
 
-Progress is said through ``say``. Only ``init``, ``run`` and ``cleanup`` start an agent; what a person decides is a
-small commit or a change of state under the lock. Source: features.md section D; house plan, section 4.
+Progress is said through ``say``. Only ``init``, ``run``, ``cleanup`` and ``add_features`` start an agent; what a person
+decides is a small commit or a change of state under the lock. Source: features.md section D; house plan, section 4.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from agent_harness.protocols.features import (
     adding,
     checking,
     escalations,
+    extending,
     handover,
     health,
     maintaining,
@@ -146,6 +147,11 @@ class FeatureProject:
         """Adds a feature with its test stub, as a commit (UAH-071): see ``adding.add``."""
         with settled(self._project):
             return adding.add(self._project, description, **given)
+
+    def add_features(self, spec: Path, *, agent_spec: str | None = None) -> Record:
+        """Lets an agent plan more features from a specification: see ``extending.extend``."""
+        with settled(self._project):
+            return extending.extend(self._project, spec, agent_spec=agent_spec)
 
     def migrate(self, *, backup: bool = True) -> Record:
         """Brings older state to this schema (UAH-069, UAH-070)."""

@@ -1,11 +1,11 @@
 """A higher budget in ``.harness.yaml``, with a person's comments and order kept, in a commit of its own (C27)."""
 
-import io
 from typing import Any
 
 from agent_harness.errors import Refused, UsageError
 from agent_harness.kernel import files
 from agent_harness.protocols.features import tree
+from agent_harness.protocols.features.config.file import with_value
 from agent_harness.protocols.features.project import Project
 
 Record = dict[str, Any]
@@ -26,7 +26,7 @@ def raise_budget(project: Project, limit: str, budget_usd: float | None) -> Reco
         raise Refused(f"{name} has changes that are not committed", hint=f"git commit {name}")
     before = files.read_bytes(path)
     try:
-        files.replace(path, _with(before.decode("utf-8-sig"), key, wanted))
+        files.replace(path, with_value(before.decode("utf-8-sig"), "costs", key, wanted))
         tree.commit_files(project.git, [name], f"harness: costs.{key} raised to {wanted:g}")
     except BaseException:
         files.replace(path, before)
@@ -34,18 +34,3 @@ def raise_budget(project: Project, limit: str, budget_usd: float | None) -> Reco
     project.say(f"costs.{key}: ${now:.2f} → ${wanted:.2f}")
     project.store.event("budget_raised", "critical", key=f"costs.{key}", before=now, after=wanted)
     return {"key": f"costs.{key}", "before": now, "after": wanted}
-
-
-def _with(text: str, key: str, value: float) -> bytes:
-    from ruamel.yaml import YAML
-
-    yaml = YAML(typ="rt", pure=True)
-    yaml.preserve_quotes = True
-    yaml.width = 4096
-    document = yaml.load(text)
-    if not isinstance(document.get("costs"), dict):
-        document["costs"] = {}
-    document["costs"][key] = value
-    out = io.StringIO()
-    yaml.dump(document, out)
-    return out.getvalue().encode()

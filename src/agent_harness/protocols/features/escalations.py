@@ -21,7 +21,7 @@ def resume(project: Project, choose: str | None, *, budget_usd: float | None = N
     """
     was_paused = pausing.end(project)
     state = project.store.state()
-    asked = questions.pending(state)
+    asked = questions.pending(state) or questions.of_cycle(project.store.features())
     if asked is None:
         if choose:
             raise UsageError("No question waits for an answer", hint="harness status")
@@ -29,7 +29,7 @@ def resume(project: Project, choose: str | None, *, budget_usd: float | None = N
     if choose is None:
         raise UsageError(questions.text(asked), hint=questions.hint(asked))
     word = questions.word(asked, choose)
-    answer = _ANSWERS[word](project, asked, budget_usd)
+    answer = ANSWERS[word](project, asked, budget_usd)
     if project.store.initialised():
         _forget(project, asked)
     project.store.event("escalation_answered", feature_id=asked.get("feature_id"), type=asked.get("type"), answer=word)
@@ -128,7 +128,7 @@ def _reset(project: Project, asked: Record, _budget: float | None) -> Record:
     return {"reset": _features(asked)}
 
 
-_ANSWERS: dict[str, Callable[[Project, Record, float | None], Record]] = {
+ANSWERS: dict[str, Callable[[Project, Record, float | None], Record]] = {
     "retry": _retry,
     "skip": _skip,
     "split": _split,

@@ -54,7 +54,7 @@ SCRIPTS = {
 
 def initialise(root: Path, spec: Path, *, agent_spec: str | None, say: Say) -> Record:
     """Plans the project in ``root``; refuses with the disk unchanged when it is not safe to start."""
-    text = _specification(spec)
+    text = specification(spec)
     _refuse_unsafe(root, spec)
     agent = registry.resolve(agent_spec, configured=_configured_agent(root), environ=os.environ)
     if problem := agent.problem():
@@ -72,7 +72,8 @@ def initialise(root: Path, spec: Path, *, agent_spec: str | None, say: Say) -> R
 # -- before the agent --------------------------------------------------------------------------------------------------
 
 
-def _specification(spec: Path) -> str:
+def specification(spec: Path) -> str:
+    """The text of a specification; ``UsageError`` when it is no text that can be given to an agent."""
     try:
         raw = spec.read_bytes()
     except OSError as error:
@@ -179,7 +180,7 @@ def _plan(project: Project, agent: Agent, specification: str, stop: interruption
             "max_steps": str(config.features.max_verification_steps),
         },
     )
-    planner = _Planner(project, agent, stop)
+    planner = Planner(project, agent, stop)
     planner.turn(prompt)
     found = _problems(project)
     if found:
@@ -196,7 +197,7 @@ def _plan(project: Project, agent: Agent, specification: str, stop: interruption
         )
 
 
-class _Planner:
+class Planner:
     """Runs the agent for session 0, turn by turn under one watch."""
 
     def __init__(self, project: Project, agent: Agent, stop: interruption.Stop) -> None:

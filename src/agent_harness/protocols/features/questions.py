@@ -10,6 +10,7 @@
     false_positives       features are marked as passing and tests fail (E9)       until the next check
 
 The last three are facts that every run looks at again: once they are mended, by an answer or by hand, the run goes on.
+The circle is not even stored: features.json says it.
 Letters mean the same everywhere (C11). Source: features.md section T, C11, C12, C35.
 """
 
@@ -17,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_harness.errors import Escalated, UsageError
+from agent_harness.protocols.features import records
 from agent_harness.protocols.features.project import Project
 
 Record = dict[str, Any]
@@ -75,6 +77,16 @@ def pending(state: Mapping[str, Any]) -> Record | None:
     """The question that waits, if any."""
     found = state.get("pending_escalation")
     return found if isinstance(found, dict) else None
+
+
+def of_cycle(document: Mapping[str, Any]) -> Record | None:
+    """The question about the first circle of dependencies; it is read from features.json and never stored (E8)."""
+    found = records.cycles(records.features_of(document))
+    if not found:
+        return None
+    first, *rest = found[0]
+    told = f"Feature #{first} depends on " + " which depends on ".join(f"#{i}" for i in rest) + "."
+    return question("dependency_cycle", told, features=sorted({i for path in found for i in path}))
 
 
 def store(project: Project, asked: Record) -> None:

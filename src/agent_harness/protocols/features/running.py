@@ -65,7 +65,9 @@ def valid_features(project: Project) -> Record:
     found = records.problems(document, require_test_file=project.config.features.require_test_file)
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        raise ConfigurationError(found[0] + more, hint=f"edit {project.features_name}", problems=found)
+        asked = questions.of_cycle(document)
+        hint = f"edit {project.features_name}" + (f", or {questions.hint(asked)}" if asked else "")
+        raise ConfigurationError(found[0] + more, hint=hint, problems=found, escalation=asked)
     return document
 
 
@@ -110,7 +112,6 @@ class Runs:
             retention.prune_daily(project)
             recovered = recover.recover(project)
             questions.forget_passing(project)
-            self._refuse_cycles()
             proofs.check(project)
             if self._cleanup_only:
                 cleanup.ask_for(project)
@@ -133,16 +134,6 @@ class Runs:
             due = state.get("next_prompt") == "cleanup" and (choice.feature is not None or self._cleanup_only)
             return selection.Choice(CLEANUP) if due else choice
         return selection.Choice(selection.chosen_feature(document, state, feature_id))
-
-    def _refuse_cycles(self) -> None:
-        """Stores the question about a circle of dependencies before the settings error that names it (E8)."""
-        project = self._project
-        found = records.cycles(records.features_of(project.store.features()))
-        if found:
-            told = " which depends on ".join(f"#{i}" for i in found[0])
-            message = f"Feature {told.replace(' which depends on ', ' depends on ', 1)}."
-            features = sorted({i for path in found for i in path})
-            questions.store(project, questions.question("dependency_cycle", message, features=features))
 
     def _one_session(
         self, agent: Agent, feature: Record, stop: interruption.Stop, verified_tree: str | None

@@ -1,5 +1,6 @@
 """Reading ``.harness.yaml``: plain values with the line of every key, or one error that names the line."""
 
+import io
 import os
 import stat
 from collections.abc import Collection, Iterator, Mapping
@@ -58,6 +59,22 @@ def scalar(text: str) -> object:
         return YAML(typ="safe", pure=True).load(text)
     except (YAMLError, ValueError, RecursionError, ArithmeticError):
         return text
+
+
+def with_value(text: str, section: str, key: str, value: object) -> bytes:
+    """The settings with one value changed or added; comments, order and quotes stay as the person wrote them."""
+    from ruamel.yaml import YAML
+
+    yaml = YAML(typ="rt", pure=True)
+    yaml.preserve_quotes = True
+    yaml.width = 4096
+    document = yaml.load(text)
+    if not isinstance(document.get(section), dict):
+        document[section] = {}
+    document[section][key] = value
+    out = io.StringIO()
+    yaml.dump(document, out)
+    return out.getvalue().encode()
 
 
 def _text(path: Path) -> str:

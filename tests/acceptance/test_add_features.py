@@ -1,0 +1,61 @@
+"""`harness add-features --spec`: an agent plans more features; a plan that does more than that is taken back."""
+
+import pytest
+
+from .script import Step, commit, edit_features, honest, turn, write
+from .world import World
+
+STUB = 'import pytest\n\n\ndef test_mod():\n    pytest.fail("Not implemented")\n'
+NEW = (
+    "fs.append(dict(id=7, category='core', description='User can take the modulo', test_file='tests/e2e/test_mod.py', "
+    "verification_steps=[], size_estimate='small', depends_on=[1], passes=False))"
+)
+
+
+@pytest.fixture
+def spec(calc: World) -> str:
+    path = calc.base / "more.md"
+    path.write_text("Take the modulo as well.\n")
+    return str(path)
+
+
+def plan(*more: Step) -> dict[str, object]:
+    return turn(edit_features(NEW), write("tests/e2e/test_mod.py", STUB), *more, times=2)
+
+
+def test_a_plan_is_one_commit_and_its_features_can_be_built(calc: World, spec: str) -> None:
+    """UAH-074, UAH-257, UAH-266."""
+    head, before = calc.head, calc.features["features"]
+    done = calc.harness("add-features", "--spec", spec, agent=[plan()])
+    assert done.code == 0, done.text
+    assert "Added Feature #7: User can take the modulo" in done.out
+    assert calc.features["features"][:6] == before
+    assert calc.git("rev-parse", "HEAD~1") == head
+    assert calc.changes() == []
+    assert calc.git("for-each-ref", "refs/harness/candidates") == ""
+    calc.git("push", "-q")
+    assert calc.run([turn(honest(1))]).code == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        write("src/calc.py", "x = 1\n"),
+        edit_features("fs[0].update(passes=True)"),
+        edit_features("fs[1].update(description='other')"),
+        edit_features("fs[-1].update(depends_on=[99])"),
+        write(".harness.yaml", "project: {name: other}\n"),
+        write(".harness/session_state.json", "{}"),
+    ],
+)
+def test_a_plan_that_does_more_is_taken_back(calc: World, spec: str, wrong: Step) -> None:
+    """UAH-074, UAH-110, UAH-111, C21, C31."""
+    head, state = calc.head, calc.state
+    ran = calc.harness("add-features", "--spec", spec, agent=[plan(wrong, commit("Plan"))])
+    assert ran.code == 1, ran.text
+    assert "The agent's plan is not valid" in ran.err
+    assert "git show refs/harness/rolled-back/plan-" in ran.err
+    assert calc.head == head
+    assert calc.changes() == []
+    assert calc.state == state
+    assert len(calc.features["features"]) == 6

@@ -1,0 +1,44 @@
+"""Figures of health: what a linter said, which files are large, when the next cleanup is due."""
+
+import pytest
+
+from agent_harness.protocols.features import quality, status
+
+
+def test_findings_are_counted_by_code_and_warnings_apart() -> None:
+    """UAH-052, UAH-322."""
+    output = "a.py:1:2: E501 long\nb.py:3: W291 space\nc.py:9:1: error: wrong type\nFound 3 errors.\n"
+    found = quality.lint_counts(output, 1)
+    assert (found.errors, found.warnings) == (2, 1)
+    assert dict(found.kinds) == {"E501": 1, "W291": 1, "ERROR": 1}
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "errors"), [("", 0, 0), ("all good\n", 0, 0), ("bad\nworse\n", 2, 2), ("", 1, 1)]
+)
+def test_a_linter_in_another_form_counts_by_lines_when_it_fails(output: str, code: int, errors: int) -> None:
+    """UAH-052."""
+    assert quality.lint_counts(output, code).errors == errors
+
+
+def test_files_are_named_from_four_fifths_of_the_limit() -> None:
+    """C36, UAH-314."""
+    sizes = {"a": {"lines": 400}, "b": {"lines": 412}, "c": {"lines": 600}}
+    assert [row["path"] for row in quality.large_files(sizes, 500)] == ["c", "b"]
+
+
+@pytest.mark.parametrize(("done", "due"), [(0, 10), (9, 10), (10, 20), (25, 30)])
+def test_the_next_cleanup_is_at_a_multiple_of_the_interval(done: int, due: int) -> None:
+    """UAH-321."""
+    assert quality.next_cleanup(done, 10) == due
+
+
+def test_the_sample_of_the_document_is_fair_and_nothing_at_all_counts_as_one() -> None:
+    """C52, UAH-438..442."""
+    score = status.weigh(features=(12, 47), tests=(1, 1), lint_errors=0, lines=[1], max_lines=500)
+    assert round(score, 3) == 0.702
+    assert status.health_word(score) == "FAIR"
+    empty = status.weigh(features=(0, 0), tests=(0, 0), lint_errors=0, lines=[], max_lines=500)
+    assert round(empty, 3) == 0.6
+    flooded = status.weigh(features=(1, 1), tests=(1, 1), lint_errors=999, lines=[10], max_lines=500)
+    assert round(flooded, 3) == 0.8

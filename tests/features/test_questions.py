@@ -1,0 +1,50 @@
+"""Questions to a person: every option has one letter, and a word, a letter or a number means the same everywhere."""
+
+import pytest
+
+from agent_harness.errors import Escalated, UsageError
+from agent_harness.protocols.features import escalations, questions
+from agent_harness.protocols.features.config.file import with_value
+
+
+@pytest.mark.parametrize("kind", questions.OPTIONS)
+def test_no_letter_means_two_things_in_one_question(kind: str) -> None:
+    """C11, UAH-392..402."""
+    asked = questions.question(kind, "What now?")
+    letters = [questions.letter(option) for option in questions.options(asked)]
+    assert len(set(letters)) == len(letters)
+    assert set(questions.OPTIONS[kind]) <= set(escalations.ANSWERS)
+    for number, option in enumerate(asked["options"], 1):
+        for chosen in (option, option.upper(), questions.letter(option), questions.letter(option).upper(), str(number)):
+            assert questions.word(asked, chosen) == option
+    for label in (questions.LABELS[option] for option in asked["options"]):
+        assert label in questions.text(asked)
+
+
+@pytest.mark.parametrize("chosen", ["0", "9", "", "x", "retry now", "-1"])
+def test_another_answer_is_a_usage_error_that_names_the_options(chosen: str) -> None:
+    """UAH-077."""
+    asked = questions.question("environment", "Could not recover clean state.")
+    with pytest.raises(UsageError) as refused:
+        questions.word(asked, chosen)
+    assert refused.value.hint == "harness resume --choose manual|abort"
+
+
+def test_a_question_of_another_version_is_still_asked() -> None:
+    """C12."""
+    with pytest.raises(Escalated):
+        questions.refuse_pending({"pending_escalation": {"message": "m"}})
+    assert questions.pending({"pending_escalation": "nonsense"}) is None
+    assert "m" in questions.text({"message": "m", "options": ["unheard of"]})
+
+
+def test_a_setting_is_changed_and_the_rest_stays_as_written() -> None:
+    """C27."""
+    before = (
+        "# mine\nproject:\n  name: 'x'  # so\n\ncosts:\n  per_session_usd: 10.00   # dear\ntesting: {full: pytest}\n"
+    )
+    after = with_value(before, "costs", "per_session_usd", 20.0).decode()
+    assert "per_session_usd: 20.0" in after
+    for kept in ("# mine", "name: 'x'  # so", "# dear", "testing: {full: pytest}"):
+        assert kept in after
+    assert "costs:" in with_value("project:\n  name: x\n", "costs", "per_session_usd", 1.5).decode()
