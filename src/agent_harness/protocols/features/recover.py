@@ -11,7 +11,17 @@ from typing import Any
 
 from agent_harness.errors import Busy, StateDamaged
 from agent_harness.kernel import owner, process
-from agent_harness.protocols.features import checkpoints, cleanup, endings, handoff, records, recovery, settle, tree
+from agent_harness.protocols.features import (
+    actions,
+    checkpoints,
+    cleanup,
+    endings,
+    handoff,
+    records,
+    recovery,
+    settle,
+    tree,
+)
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.result import Result
 from agent_harness.protocols.features.underway import UnderWay, totals_of
@@ -166,6 +176,7 @@ def _hand_off(project: Project, under_way: UnderWay, reason: str, message: str) 
         settlement = cleanup.ended_early(project, under_way, reason, used)
     else:
         settlement = handoff.handed_off(project, under_way, reason, used, red_tests=None, message=message)
+    actions.log_from_git(project, under_way, settlement.commit)
     settle.settle(project, under_way.as_record(), settlement)
     if settlement.kind == "hand_off" and found:
         more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
