@@ -340,6 +340,13 @@ def test_row_07_a_timeout_ends_the_whole_group(tmp_path: Path) -> None:
     ground.loads()
 
 
+def test_a_worker_has_five_seconds_to_tidy_up(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    command = "trap 'sleep 3; echo tidied; exit 0' TERM; while :; do sleep 0.1; done"
+    assert ground.run(command, "--timeout-seconds", "1", code=124).answer["exitCode"] == 124
+    assert "tidied" in ground.outputs()[0]
+
+
 def test_what_a_finished_worker_left_behind_is_ended(tmp_path: Path) -> None:
     ground = Ground(tmp_path)
     ground.run("setsid sleep 300 & echo $! > pid")
