@@ -120,7 +120,7 @@ def test_a_list_that_cannot_prove_is_left_to_a_person(tmp_path: Path) -> None:
     assert (yard.state.halt or {})["category"] == "CONFIG"
 
 
-# ---- who may ---------------------------------------------------------------------------------------------------------
+# ---- who may -------------------------------------------------------------------------------------------------------
 
 
 def test_somebody_at_work_is_left_alone(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_task_that_is_not_in_progress(tmp_path: Path) -> None:
         recover.recover(yard.worker(), TASK, "perhaps")
 
 
-# ---- places ----------------------------------------------------------------------------------------------------------
+# ---- places --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("passes", [False, True])

@@ -112,7 +112,7 @@ def test_a_dirty_tree_is_refused_on_request(yard: Yard) -> None:
         wayback.take_baseline(yard.worker(), TASK, 2, dirty="refuse")
 
 
-# ---- conditions ------------------------------------------------------------------------------------------------------
+# ---- conditions ----------------------------------------------------------------------------------------------------
 
 
 def refused(yard: Yard, match: str) -> None:
@@ -170,7 +170,7 @@ def test_another_work_tree_is_refused(yard: Yard, tmp_path: Path) -> None:
         wayback.commit_work(yard.worker(cwd=tmp_path / "second"), yard.task(), "m")
 
 
-# ---- places ----------------------------------------------------------------------------------------------------------
+# ---- places --------------------------------------------------------------------------------------------------------
 
 
 def test_a_task_list_outside_of_the_work_tree(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_detached_head(yard: Yard) -> None:
     assert yard.repo.git("rev-parse", "--abbrev-ref", "HEAD") == "HEAD"
 
 
-# ---- policies --------------------------------------------------------------------------------------------------------
+# ---- policies ------------------------------------------------------------------------------------------------------
 
 
 def test_the_policy_none_leaves_everything(yard: Yard) -> None:
@@ -282,7 +282,7 @@ def test_the_policy_hard_clears_own_work_too_and_rescues_it(yard: Yard) -> None:
     assert yard.repo.git("show", f"{done['rescue']}:app.py") == "all overwritten"
 
 
-# ---- what happened ---------------------------------------------------------------------------------------------------
+# ---- what happened -------------------------------------------------------------------------------------------------
 
 
 def test_a_persons_earlier_edits_are_no_evidence(yard: Yard) -> None:
