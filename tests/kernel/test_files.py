@@ -362,10 +362,10 @@ def test_sweep_removes_only_what_dead_writers_of_this_file_left(state: Path) -> 
     gone.wait()
     alive = state.parent / f"state.json.tmp.{os.getpid()}.aa"
     others = [state.parent / name for name in ("state.json.tmp", "state.json.tmp.x.y", f"other.tmp.{gone.pid}.aa")]
-    left = state.parent / f"state.json.tmp.{gone.pid}.aa"
-    for path in (alive, left, *others):
+    left = [state.parent / f"state.json{kind}.tmp.{gone.pid}.aa" for kind in ("", ".bak")]
+    for path in (alive, *left, *others):
         path.touch()
-    assert files.sweep(state) == 1
-    assert not left.exists()
+    assert files.sweep(state) == 2
+    assert not any(path.exists() for path in left)
     for path in (alive, *others):
         path.unlink()

@@ -185,11 +185,16 @@ def restore(path: AnyPath) -> str | None:
 
 
 def sweep(path: AnyPath) -> int:
-    """Removes the temporary files that killed writers of this file left behind; how many. Call it under the lock."""
+    """Removes the temporary files that killed writers of this file and its backup left behind; how many.
+
+    Call it under the lock.
+    """
     folder, name = os.path.split(os.path.realpath(path))
+    beginnings = (f"{name}.tmp.", f"{name}.bak.tmp.")
     swept = 0
     for entry in os.listdir(folder) if os.path.isdir(folder) else ():
-        pid = entry.removeprefix(f"{name}.tmp.").partition(".")[0] if entry.startswith(f"{name}.tmp.") else ""
+        start = next((each for each in beginnings if entry.startswith(each)), None)
+        pid = entry.removeprefix(start).partition(".")[0] if start else ""
         if pid.isdecimal() and not owner.exists(int(pid)):
             _unlink(os.path.join(folder, entry))
             swept += 1

@@ -178,7 +178,8 @@ class FeatureStore:
 
     def sweep(self) -> None:
         """Removes what writers that were killed left beside the state files. Call it under the lock."""
-        for path in (*self._guarded(), self.layout.features, self.layout.progress, self.layout.session_copy):
+        kept = [path for name in (OPEN_SESSION, PROVEN) if (path := self._trusted(name))]
+        for path in (*self._guarded(), *kept, self.layout.features, self.layout.progress, self.layout.session_copy):
             files.sweep(path)
 
     # -- guarding the state against the agent (C31) --------------------------------------------------------------

@@ -37,7 +37,6 @@ def start(worker: Worker, *, take_over: bool = False) -> Record:
     restored = damage.restore_if_needed(worker)
     with worker.store.lock():
         files.sweep(worker.layout.tasks)
-        files.sweep(worker.layout.backup)
     begun = worker.store.change(lambda change: _begin(change, worker, take_over))
     if begun["used_up"]:
         log_stats(worker)
