@@ -46,7 +46,7 @@ STARTED = '{"type":"worker_started","at":"2026-03-01T12:00:00.000Z","worker":"co
         (None, STARTED, "start again: the last worker that was started never ended"),
         ({**LOCK, "expiresAt": after(-1)}, STARTED, "start again: the run before died with its worker"),
         ({**LOCK, "expiresAt": after(-1)}, "", "go on: the run before died between two slices"),
-        ({**LOCK, "expiresAt": after(100)}, STARTED, "wait: another run holds the lease"),
+        ({**LOCK, "expiresAt": after(86_400)}, STARTED, "wait: another run holds the lease"),
         ("torn", "", "wait: a lease that cannot be read counts"),
     ],
 )
