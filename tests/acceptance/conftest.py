@@ -24,7 +24,8 @@ def bare(tmp_path: Path) -> World:
     return empty(tmp_path, os.environ)
 
 
-FIRST_VARIANTS = 2
+FIRST_VARIANTS = 1
+FURTHER = ("test_blocked_refs", "test_books", "test_github_mirror")  # their rules are tested below as well
 CHEAP = ("test_bad_input",)  # files whose tests start no session that works
 
 
@@ -32,7 +33,7 @@ CHEAP = ("test_bad_input",)  # files whose tests start no session that works
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A scenario runs whole sessions, each with several runs of pytest; a busy machine may take its time.
 
-    Of a scenario with many variants the first two run by default, and all of them with the slow tests.
+    Of a scenario with many variants the first runs by default, and all of them with the slow tests.
     """
     seen: dict[str, int] = {}
     for item in items:
@@ -42,5 +43,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(900))
         name = item.nodeid.partition("[")[0]
         seen[name] = seen.get(name, 0) + 1
-        if seen[name] > FIRST_VARIANTS and item.path.stem not in CHEAP:
+        is_further = seen[name] > FIRST_VARIANTS and item.path.stem not in CHEAP
+        if is_further or item.path.stem in FURTHER:
             item.add_marker(pytest.mark.slow)

@@ -25,7 +25,7 @@ def mark_of(calc: World, feature: int) -> dict[str, object]:
 def test_a_pause_hands_the_running_session_off_and_keeps_the_next_from_starting(calc: World) -> None:
     """UAH-004, UAH-056, UAH-057, UAH-058, UAH-075, UAH-354."""
     flag = calc.base / "busy"
-    slow = turn(append("src/calc.py", "\n\nHALF = 1\n"), sh(f"touch {flag}; sleep 600"))
+    slow = turn(append("src/calc.py", "\n\nHALF = 1\n"), sh(f"touch {flag}; sleep 10"))
     running = calc.start("run", agent=[slow])
     calc.wait_until(flag.exists, "the agent at work")
     paused = calc.harness("pause", "looking at it")
