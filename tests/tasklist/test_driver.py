@@ -252,6 +252,21 @@ def begun(folder: Path) -> int:
     return int((folder / "begun").read_text())
 
 
+def test_a_pause_from_another_terminal_gives_the_task_back(tmp_path: Path) -> None:
+    work = shop(tmp_path, job("a", SLOW.partition("\n")[2]))
+    head = work.repo.head
+    with work.start("run", "--agent", work.agent(SLOW)) as run:
+        sleeper = begun(tmp_path)
+        assert work.harness("pause", "looking at it").code == 0
+        out, _ = run.communicate(timeout=60)
+    until(lambda: not psutil.pid_exists(sleeper))
+    assert run.returncode == 0, out
+    found = work.task("a")
+    assert (found.status, found.attempts, found.claimed_by) == ("pending", 0, None)
+    assert (work.repo.status(), work.repo.head) == ([], head)
+    assert work.harness("run", "--agent", work.agent(SLOW)).code == 5
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("where", ["agent", "proof"])
 def test_ctrl_c_gives_the_task_back_with_its_work_in_a_rescue(tmp_path: Path, how: int, where: str) -> None:

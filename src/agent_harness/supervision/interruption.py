@@ -6,21 +6,28 @@ thread, except inside ``held()`` (settlements). Source: features.md S11 b; UAH-0
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
 class Stop:
     """Whether a person or the system asked for the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, paused: Callable[[], bool] = lambda: False) -> None:
+        """``paused`` says whether a person has asked for a pause from another terminal."""
+        self._paused = paused
         self._asked = 0
         self._held = 0
         self._listening = 0
 
     def requested(self) -> str | None:
-        """``"user_pause"`` once a signal arrived; asked by the supervisor while an agent runs."""
-        return "user_pause" if self._asked else None
+        """``"user_pause"`` once a signal arrived or a pause was asked for; asked while an agent runs."""
+        return "user_pause" if self._asked or self._paused() else None
+
+    @property
+    def signalled(self) -> bool:
+        """Whether a signal arrived: the end that the exit code tells of."""
+        return self._asked > 0
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -51,9 +58,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def watched() -> Iterator[Stop]:
+def watched(paused: Callable[[], bool] = lambda: False) -> Iterator[Stop]:
     """Signals reach the ``Stop`` until the end of the block; other threads than the main one watch nothing."""
-    stop = Stop()
+    stop = Stop(paused)
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return

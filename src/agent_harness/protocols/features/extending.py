@@ -16,7 +16,6 @@ from agent_harness.protocols.features import (
     claims,
     endings,
     initializer,
-    interruption,
     marking,
     preflight,
     prompts,
@@ -26,6 +25,7 @@ from agent_harness.protocols.features import (
     tree,
 )
 from agent_harness.protocols.features.project import Project
+from agent_harness.supervision import interruption
 
 Record = dict[str, Any]
 

@@ -25,7 +25,6 @@ from agent_harness.kernel.git import Git
 from agent_harness.protocols.features import (
     actions,
     costs,
-    interruption,
     progress,
     prompts,
     quality,
@@ -38,6 +37,7 @@ from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.layout import Layout
 from agent_harness.protocols.features.project import Project, Say
 from agent_harness.protocols.features.store import own_place
+from agent_harness.supervision import interruption
 from agent_harness.supervision.supervisor import supervise
 
 Record = dict[str, Any]

@@ -10,11 +10,12 @@ from typing import Any
 
 from agent_harness.errors import Busy
 from agent_harness.kernel import clock, files, owner
-from agent_harness.protocols.features import interruption, proofs, questions
+from agent_harness.protocols.features import proofs, questions
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.locking import locked
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.store import own_place
+from agent_harness.supervision import interruption
 
 Record = dict[str, Any]
 

@@ -24,7 +24,6 @@ from agent_harness.protocols.features import (
     asking,
     cleanup,
     endings,
-    interruption,
     lifecycle,
     maintaining,
     migrations,
@@ -46,6 +45,7 @@ from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.result import Result
 from agent_harness.protocols.features.start import Start, begin, prepare
 from agent_harness.protocols.features.underway import CLEANUP
+from agent_harness.supervision import interruption
 from agent_harness.verification.workspace import clear_leftovers
 
 Record = dict[str, Any]

@@ -26,13 +26,13 @@ from agent_harness.protocols.features import (
     settle,
     turns,
 )
-from agent_harness.protocols.features.interruption import Stop
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.result import Result
 from agent_harness.protocols.features.ruling import Ruling
 from agent_harness.protocols.features.settle import Settled, Settlement
 from agent_harness.protocols.features.underway import UnderWay
+from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import Watch
 
 Record = dict[str, Any]

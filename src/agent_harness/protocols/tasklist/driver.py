@@ -65,7 +65,7 @@ def run(
     task at hand back with its work in a rescue, and ends the session. Raises what ``sessions.start`` raises.
     """
     worker = own_worker(worker)
-    with interruption.watched() as stop:
+    with interruption.watched(worker.store.paused) as stop:
         begun = sessions.start(worker)
         say(f"Session {begun['session']} starting...")
         for found in begun["recovered"]:
@@ -93,14 +93,16 @@ def run(
 
 def _before_next(made: list[Attempted], used: Totals, max_tasks: int | None, terms: Terms) -> _Ending | None:
     if made and made[-1].ends_run:
-        stopped = terms.stop.requested() is not None
-        return _Ending(reason="stopped", exit_code=130 if stopped else 9, message=f"Stopped: {made[-1].ends_run}")
+        paused = terms.stop.requested() and not terms.stop.signalled
+        code = 130 if terms.stop.signalled else 0 if paused else 9
+        return _Ending(reason="stopped", exit_code=code, message=f"Stopped: {made[-1].ends_run}")
     lost = [each.task_id for each in made if each.result == "lost"]
     if lost and lost.count(lost[-1]) >= LOST_TIMES:
         message = f"{lost[-1]} changed hands {LOST_TIMES} times under way; look who writes harness-tasks.json."
         return _Ending(reason="lost", exit_code=3, message=message)
     if terms.stop.requested():
-        return _Ending(reason="user_pause", exit_code=130, message="Interrupted.")
+        code = 130 if terms.stop.signalled else 0
+        return _Ending(reason="user_pause", exit_code=code, message="Stopped by a person.")
     if max_tasks is not None and len(made) >= max_tasks:
         failed = made[-1].result != "completed"
         return _Ending(reason="max_tasks", exit_code=int(failed), message=f"{len(made)} of {max_tasks} tasks done.")
