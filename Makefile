@@ -2,7 +2,7 @@
 # Settings: PYTHON=python3.12 (which interpreter), JOBS=4 (test processes), ARGS="..." (passed on to the program).
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-clients check bench docs requirements clean
+.PHONY: help setup demo test test-scenarios test-slow test-clients check bench docs requirements clean
 
 # What bends Python from outside stays outside; without cached bytecode every start of the harness takes long.
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME PYTHONSTARTUP
@@ -26,6 +26,9 @@ demo: setup ## watch a scripted agent build a small program, and the harness cat
 
 test: setup ## run the whole default suite
 	$(PYTEST) $(ARGS)
+
+test-scenarios: setup ## run the further variants of the scenarios
+	@sh scripts/marked.sh scenario $(PYTEST) $(ARGS)
 
 test-slow: setup ## run the long tests: many random states, many kills
 	@sh scripts/marked.sh slow $(PYTEST) $(ARGS)

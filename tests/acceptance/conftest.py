@@ -33,7 +33,7 @@ CHEAP = ("test_bad_input",)  # files whose tests start no session that works
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A scenario runs whole sessions, each with several runs of pytest; a busy machine may take its time.
 
-    Of a scenario with many variants the first runs by default, and all of them with the slow tests.
+    Of a scenario with many variants the first runs by default; CI runs the others as well, under their own target.
     """
     seen: dict[str, int] = {}
     for item in items:
@@ -45,4 +45,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         seen[name] = seen.get(name, 0) + 1
         is_further = seen[name] > FIRST_VARIANTS and item.path.stem not in CHEAP
         if is_further or item.path.stem in FURTHER:
-            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.scenario)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-STEPS = ["test", "check", "test-clients", "demo"]
+STEPS = ["test", "check", "test-scenarios", "test-clients", "demo"]
 
 
 def run(folder: Path, failing: str | None) -> subprocess.CompletedProcess[str]:
