@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_harness.errors import Busy, ConfigurationError, HarnessError, LockBusy, StateDamaged
+from agent_harness.errors import Busy, ConfigurationError, HarnessError, LockBusy, Refused, StateDamaged
 from agent_harness.kernel import clock
 from agent_harness.protocols.tasklist import store
 from agent_harness.protocols.tasklist.store import Change, TaskStore
@@ -309,3 +309,18 @@ def test_readers_see_whole_files_while_threads_write(desk: Desk) -> None:
     finally:
         stop.set()
         writer.join()
+
+
+@pytest.mark.parametrize("name", [".harness", ".harness/claims", ".harness/sessions"])
+def test_nothing_is_written_through_a_folder_that_is_a_link(tmp_path: Path, name: str) -> None:
+    desk = Desk(tmp_path / "list", task("task-001"))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    place = desk.root / name
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(outside)
+    before = desk.text
+    with pytest.raises(Refused, match="is a link"):
+        desk.claim()
+    assert desk.text == before
+    assert list(outside.iterdir()) == []

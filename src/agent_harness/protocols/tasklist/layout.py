@@ -123,6 +123,11 @@ class Layout:
     def sessions(self) -> str:
         return self._at(".harness", "sessions")
 
+    def linked(self) -> str | None:
+        """The first of the harness's own folders that is a link, and so may lead out of the project."""
+        own = ("", "claims", "validate", "rescue-files", "sessions")
+        return next((path for name in own if os.path.islink(path := self._at(".harness", name).rstrip("/"))), None)
+
     def claim(self, task_id: str) -> str:
         """What was there when the task was claimed last."""
         return os.path.join(self.claims, f"{safe_name(task_id)}.json")

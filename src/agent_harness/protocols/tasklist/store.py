@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.errors import Busy, ConfigurationError, NotOwner, StateDamaged
+from agent_harness.errors import Busy, ConfigurationError, NotOwner, Refused, StateDamaged
 from agent_harness.kernel import clock, files
 from agent_harness.kernel.lock import Lock
 from agent_harness.protocols.tasklist import records
@@ -125,6 +125,8 @@ class TaskStore:
         if self._now:
             return self._now
         path = self.layout.clock_file
+        if os.path.islink(self.layout.state_dir):
+            return clock.now()
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         try:
             os.makedirs(self.layout.state_dir, exist_ok=True)
@@ -139,7 +141,9 @@ class TaskStore:
         return clock.moment(seconds)
 
     def lock(self) -> Lock:
-        """The lock on the state; ``change`` takes it by itself."""
+        """The lock on the state; ``change`` takes it by itself. ``Refused`` where a folder of ours is a link."""
+        if linked := self.layout.linked():
+            raise Refused(f"{linked} is a link; the harness writes only inside the project", hint=f"rm {linked}")
         return Lock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def change(self, act: Callable[[Change], T]) -> T:
