@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent_harness.hooks.decision import Decision
     from agent_harness.hooks.event import Event
 
-__all__ = ["VARIABLE", "write"]
+__all__ = ["VARIABLE", "add_line", "write"]
 
 VARIABLE = "HARNESS_HOOK_LOG"
 MEMBERS = (
@@ -40,6 +40,11 @@ def write(event: Event, script: str, root: str, made: Decision) -> None:
     told = {name: event.payload[name] for name in MEMBERS if isinstance(event.payload.get(name), (str, bool))}
     record = {"ts": clock.timestamp(fraction=True), "hook_script": script, **told, "harness_root": root}
     line = jsontext.line({**record, "decision": made.kind, "why": made.why}).encode("utf-8", "replace") + b"\n"
+    add_line(path, line)
+
+
+def add_line(path: str, line: bytes) -> None:
+    """Adds a line to a file that a client or a person named; where that cannot be done, nothing is."""
     try:
         descriptor = files.open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:

@@ -243,19 +243,11 @@ def _tell_session(event: Event) -> None:
     path = event.environ.get("CLAUDE_ENV_FILE")
     if not path or not event.session_id or "\n" in event.session_id or "\0" in event.session_id:
         return
+    from agent_harness.hooks import calllog
     from agent_harness.hooks.wording import shell_word
 
-    line = f"export HARNESS_SESSION_ID={shell_word(event.session_id)}\n".encode("utf-8", "replace")
-    from agent_harness.kernel import files
-
-    try:
-        descriptor = files.open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(descriptor, line)
-        finally:
-            os.close(descriptor)
-    except (HarnessError, OSError, ValueError):
-        return
+    line = f"export HARNESS_SESSION_ID={shell_word(event.session_id)}\n"
+    calllog.add_line(path, line.encode("utf-8", "replace"))
 
 
 def call(name: str) -> int:
