@@ -1,6 +1,7 @@
 """No test sees the real home directory, the caller's git settings, an agent's credentials or the network."""
 
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """Before any test module is read: property tests have their size, and sockets reach only this machine."""
     _set_property_profile()
     _keep_to_loopback()
+    _hear_signals()
+
+
+def _hear_signals() -> None:
+    """Under ``nohup`` or behind ``&`` signals are ignored, and every program that a test starts would inherit that."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,10 @@
 import json
 import os
 import sys
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -215,11 +217,18 @@ trust_level = "trusted"
         return [*told, *(["--dangerously-bypass-hook-trust"] if self.believe_hooks else []), prompt]
 
     def configure(self, project: Path) -> None:
-        """Writes the settings of a person who trusts this project, unless there are settings already."""
+        """Writes the settings of a person who trusts this project, unless there are settings already.
+
+        They are there whole or not at all: sessions begin side by side.
+        """
         file = self.home / ".codex" / "config.toml"
+        file.parent.mkdir(exist_ok=True)
         if not file.exists():
-            file.parent.mkdir(exist_ok=True)
-            file.write_text(self.CONFIG.format(url=self.island.url, project=json.dumps(str(project))))
+            whole = file.with_name(f"config.{threading.get_ident()}.new")
+            whole.write_text(self.CONFIG.format(url=self.island.url, project=json.dumps(str(project))))
+            with suppress(FileExistsError):
+                os.link(whole, file)
+            whole.unlink()
 
     def install_our_hooks(self, project: Path) -> None:
         """The same, with an answer to the question whether to trust them."""
