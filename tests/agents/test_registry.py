@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent_harness.agents.command import CommandAgent
-from agent_harness.agents.registry import KINDS, LATER, resolve
+from agent_harness.agents.registry import CLIENTS, KINDS, LATER, resolve
 from agent_harness.agents.scripted import ScriptedAgent
 from agent_harness.errors import ConfigurationError, HarnessError, ToolMissing, UsageError
 
@@ -66,7 +66,7 @@ def test_a_kind_of_a_later_version_says_what_this_version_has(kind: str) -> None
         says_the_way_out(caught.value)
 
 
-@pytest.mark.parametrize("client", ["claude", "codex"])
+@pytest.mark.parametrize("client", [name for name, kind in CLIENTS.items() if kind not in KINDS])
 def test_a_client_on_path_is_not_faked(client: str, tmp_path: Path) -> None:
     program = tmp_path / client
     program.write_text("#!/bin/sh\n")

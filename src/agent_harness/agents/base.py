@@ -13,6 +13,27 @@ from agent_harness.agents.events import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class McpServer:
+    """One MCP server that is to be offered to the agent; ``config`` is the server's own, as it stands in the file."""
+
+    command: tuple[str, ...]
+    config: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRules:
+    """What the settings' ``tools:`` allow an agent: a guard rail, no sandbox (features.md UAH-206..216, C32)."""
+
+    filesystem_enabled: bool = True
+    allowed_paths: tuple[str, ...] = (".",)  # relative to the project
+    denied_paths: tuple[str, ...] = (".harness/", ".git/", "../")
+    shell_enabled: bool = True
+    shell_timeout_seconds: int = 300
+    denied_commands: tuple[str, ...] = ("rm -rf /", "sudo", "> /dev/")
+    mcp_servers: Mapping[str, McpServer] = field(default_factory=dict)  # those that are switched on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
     """What a running agent of this kind lets us do."""
 
@@ -34,6 +55,9 @@ class Brief:
     task_id: str | None = None
     round: int = 0  # 0 is the first turn of the session, 1.. are fix rounds
     model: str | None = None
+    model_chosen: bool = False  # a person named it; a default may be left aside by a client with a model of its own
+    tools: ToolRules = field(default_factory=ToolRules)
+    budget_usd: float | None = None  # left for this turn, where a budget is set
     conversation: str | None = None  # what an earlier turn of this session reported, for agents that resume
     environment: Mapping[str, str] = field(default_factory=dict)  # added on top of the scrubbed environment
     run_id: str | None = None  # tags the agent's processes (HARNESS_RUN_ID), so that orphans can be found
@@ -80,6 +104,11 @@ class Agent(ABC):
     @abstractmethod
     def start(self, brief: Brief) -> Turn:
         """Starts one turn; raises ``ToolMissing`` when the program is not there."""
+
+    @property
+    def account(self) -> str:
+        """Whose rate limits this agent shares: agents with the same word wait for the same reset. No secret in it."""
+        return self.name
 
     def problem(self) -> str | None:
         """Why this agent cannot be started now, in one line, or ``None``. Starts nothing."""

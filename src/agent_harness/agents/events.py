@@ -41,22 +41,25 @@ class ToolResult:
 class Usage:
     """Tokens of one model call, never a running total.
 
-    ``input_tokens`` are the uncached ones, ``cached_tokens`` those read from a cache; their sum with ``output_tokens``
-    is how much of the context window is filled, unless ``context_tokens`` says it outright.
+    ``input_tokens`` are the uncached ones, ``cached_tokens`` those read from a cache, ``cache_write_tokens`` those
+    written to one; their sum with ``output_tokens`` is how much of the context window is filled, unless
+    ``context_tokens`` says it outright. ``model`` is the one that answered, where the client tells.
     """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
     cost_usd: float | None = None
     context_tokens: int | None = None
+    model: str | None = None
 
     @property
     def context(self) -> int:
         """Tokens in the context window after this call."""
         if self.context_tokens is not None:
             return self.context_tokens
-        return self.input_tokens + self.cached_tokens + self.output_tokens
+        return self.input_tokens + self.cached_tokens + self.cache_write_tokens + self.output_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +162,10 @@ def _usage(record: Mapping[str, object]) -> Usage:
         input_tokens=_count(record.get("input_tokens")),
         output_tokens=_count(record.get("output_tokens")),
         cached_tokens=_count(record.get("cached_tokens")),
+        cache_write_tokens=_count(record.get("cache_write_tokens")),
         cost_usd=_amount(record.get("cost_usd")),
         context_tokens=None if context is None else _count(context),
+        model=_optional_text(record.get("model")),
     )
 
 

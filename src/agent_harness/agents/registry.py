@@ -20,11 +20,14 @@ KINDS: Mapping[str, str] = {
 }
 """Kind → class. Each class has ``from_words(text)`` for ``KIND:TEXT`` and ``from_mapping(settings, root)``."""
 
+NEEDED: Mapping[str, str] = {"command": "WORDS", "scripted": "FILE", "acp": "WORDS", "replay": "FILE"}
+"""What must follow the colon. Every other kind may stand alone; the text after its colon, then, is a model."""
+
 LATER = ("claude-code", "codex", "acp", "api", "replay")
 """Kinds that have a name already and no adapter in this version."""
 
-CLIENTS = ("claude", "codex")
-"""Programs that are looked for on PATH when nothing was chosen, in this order."""
+CLIENTS: Mapping[str, str] = {"claude": "claude-code", "codex": "codex"}
+"""Programs that are looked for on PATH when nothing was chosen, in this order, and the kind that drives each."""
 
 HINT = "Try `harness demo`, or name a program as the agent: --agent 'command:python3 agent.py'"
 
@@ -49,15 +52,15 @@ def resolve(
         return from_spec(configured, source="`agent:` in the settings")
     if configured:
         return from_mapping(configured, root=root)
-    raise _nothing_chosen(environ)
+    return _found_on_path(environ)
 
 
 def from_spec(spec: str, *, source: str = "--agent") -> Agent:
     """The agent that ``KIND`` or ``KIND:TEXT`` names."""
     kind, colon, text = spec.strip().partition(":")
     agent_class = _class_of(kind, source, UsageError)
-    if not text.strip():
-        wanted = "WORDS" if kind == "command" else "FILE"
+    wanted = NEEDED.get(kind)
+    if wanted and not text.strip():
         missing = f"{source} {spec!r}: a {kind} agent needs {kind}:{wanted}"
         raise UsageError(missing if not colon else f"{missing}; nothing follows the colon", hint=HINT)
     return agent_class.from_words(text.strip())
@@ -92,12 +95,16 @@ def _class_of(kind: str, source: str, unknown: type[HarnessError]) -> Any:
     return getattr(import_module(module), name)
 
 
-def _nothing_chosen(environ: Mapping[str, str]) -> HarnessError:
-    found = next((name for name in CLIENTS if shutil.which(name, path=environ.get("PATH", ""))), None)
+def _found_on_path(environ: Mapping[str, str]) -> Agent:
+    found = [name for name in CLIENTS if shutil.which(name, path=environ.get("PATH", ""))]
+    driven = next((name for name in found if CLIENTS[name] in KINDS), None)
+    if driven:
+        return from_spec(CLIENTS[driven], source=f"{driven} on PATH")
     if found:
-        cannot = f"no agent was chosen; {found} is on PATH, but this version cannot drive it: {_known()}"
-        return ToolMissing(cannot, hint=HINT)
-    return UsageError(f"no agent was chosen, and neither {' nor '.join(CLIENTS)} is on PATH; {_known()}", hint=HINT)
+        cannot = f"no agent was chosen; {found[0]} is on PATH, but this version cannot drive it: {_known()}"
+        raise ToolMissing(cannot, hint=HINT)
+    missing = f"no agent was chosen, and neither {' nor '.join(CLIENTS)} is on PATH; {_known()}"
+    raise UsageError(missing, hint=HINT)
 
 
 def _known() -> str:

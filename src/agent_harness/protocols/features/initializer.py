@@ -25,6 +25,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.protocols.features import (
     actions,
     costs,
+    handing,
     progress,
     prompts,
     quality,
@@ -219,9 +220,9 @@ class Planner:
             session=0,
             prompt_type="initializer",
             round=self._rounds,
-            model=model,
             run_id=self._run_id,
         )
+        brief = handing.handed(project, brief)
         self._rounds += 1
         with self._stop.listening():
             outcome = supervise(

@@ -11,7 +11,7 @@ from typing import Any
 
 from agent_harness.agents.base import Agent, Brief
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.features import awaiting, checkpoints, costs, prompts, records, tree
+from agent_harness.protocols.features import awaiting, checkpoints, costs, handing, prompts, records, tree
 from agent_harness.protocols.features.actions import ActionLog
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.underway import UnderWay
@@ -47,10 +47,10 @@ def run(
         prompt_type=under_way.prompt_type,
         feature_id=under_way.feature_id,
         round=round_number,
-        model=project.config.models.for_prompt(under_way.prompt_type),
         conversation=conversation,
         run_id=under_way.run_id,
     )
+    brief = handing.handed(project, brief)
     moved = under_way
 
     def started(process: Mapping[str, object]) -> None:
