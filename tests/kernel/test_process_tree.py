@@ -57,6 +57,13 @@ class Tree:
             tagged.update(filter(owner.exists, map(int, (self.folder / "pids").read_text().split())))
         return sorted(tagged)
 
+    def until_started(self, number: int) -> None:
+        """Waits until so many processes wrote their pids down."""
+        until = time.monotonic() + 60
+        while not (pids := self.folder / "pids").exists() or len(pids.read_text().split()) < number:
+            assert time.monotonic() < until, "the command did not start"
+            time.sleep(0.02)
+
     def until_gone(self) -> None:
         until = time.monotonic() + 60
         while self.left():
@@ -189,11 +196,20 @@ def test_a_fork_of_the_harness_does_not_keep_the_tree_alive(tree: Tree) -> None:
         os.killpg(harness.pid, signal.SIGKILL)
 
 
+THREE = """
+echo $$ >> pids
+(setsid sh -c 'echo $$ >> pids; exec sleep 1000' &)
+sleep 1000 & echo $! >> pids
+wait
+"""
+
+
 def test_the_next_harness_ends_what_both_left(tree: Tree) -> None:
-    with _harness(tree, "(setsid sleep 1000 &); sleep 1000 & echo; wait") as harness:
+    with _harness(tree, THREE) as harness:
         assert harness.stdout
         harness.stdout.readline()
         record = json.loads(harness.stdout.readline())
+        tree.until_started(3)
         os.kill(record["pid"], signal.SIGSTOP)
         harness.kill()
     assert (
