@@ -43,3 +43,37 @@ def test_any_failing_step_fails_the_run_and_the_others_still_run(failing: str, t
     assert done.returncode == 1
     assert [line.split()[1] for line in done.stdout.splitlines() if line.startswith("ran ")] == STEPS
     assert f"Failed:\n  make {failing}" in done.stdout
+
+
+AGAIN = """
+.PHONY: test check test-scenarios test-clients demo
+check test-scenarios test-clients demo:
+test:
+\t@echo ran test $(ARGS)
+\t@mkdir -p .pytest_cache/v/cache
+\t@printf '{\\n  "tests/a.py::test_x[1]": true%s\\n}' '{more}' >.pytest_cache/v/cache/lastfailed
+\t@{second}
+"""
+MORE = "".join(f',\\n  "tests/a.py::test_{n}": true' for n in range(3))
+
+
+@pytest.mark.parametrize(
+    ("second", "more", "code"),
+    [("test -n '$(ARGS)'", "", 0), ("false", "", 1), ("test -n '$(ARGS)'", MORE, 1)],
+    ids=["passes alone", "fails again", "too many"],
+)
+def test_a_few_failed_tests_get_one_more_try_and_are_named(second: str, more: str, code: int, tmp_path: Path) -> None:
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
+    (tmp_path / "Makefile").write_text(AGAIN.replace("%s", more).replace("'{more}' ", "").replace("{second}", second))
+    done = subprocess.run(
+        ["bash", str(tmp_path / ".ci" / "run")],
+        env={"PATH": os.environ["PATH"]},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout
+    assert ("Unsteady, failed once and passed alone:\n  tests/a.py::test_x[1]\n" in done.stdout) == (code == 0)
+    assert done.stdout.count("ran test") == (1 if more else 2)
