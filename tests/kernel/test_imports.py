@@ -18,6 +18,7 @@ _ALLOWED = {
     "agent_harness.errors": set[str](),
     "agent_harness.kernel.clock": _OS | _CLOCK,
     "agent_harness.kernel.digest": {"agent_harness.kernel.digest"},
+    "agent_harness.kernel.documents": _FILES | {"agent_harness.kernel.documents"},
     "agent_harness.kernel.files": _FILES,
     "agent_harness.kernel.graph": {"agent_harness.kernel.graph"},
     "agent_harness.kernel.journal": _FILES | {"agent_harness.kernel.journal"},
@@ -33,13 +34,13 @@ _ALLOWED = {
 
 _USE = """
 import os
-from agent_harness.kernel import files, journal, lock, owner, root
+from agent_harness.kernel import documents, files, journal, lock, owner, root
 os.chdir(sys.argv[2])
 with lock.Lock(".") as held:
     files.write_json("harness-tasks.json", {"n": 1.5}, backup=True, before=held.verify)
     files.write_json("harness-tasks.json", files.read_json("harness-tasks.json"), backup=True, before=held.verify)
-    document = files.read_document("harness-tasks.json", "tasks")
-    files.write_document("harness-tasks.json", document, before=held.verify)
+    document = documents.read("harness-tasks.json", "tasks")
+    documents.write("harness-tasks.json", document, before=held.verify)
     journal.append("log", {"n": 1})
     journal.tail("log", 1)
     owner.state(owner.current())
@@ -64,6 +65,7 @@ def test_a_hot_module_loads_what_it_is_allowed_to(module: str) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere psutil tells processes apart")
 def test_a_whole_change_of_state_loads_only_hashing_besides(tmp_path: Path) -> None:
     assert loaded(_USE, tmp_path) - _OWN <= _LOCK | {"_sha256", "_sha2"} | {
+        "agent_harness.kernel.documents",
         "agent_harness.kernel.journal",
         "agent_harness.kernel.jsonspans",
         "agent_harness.kernel.root",

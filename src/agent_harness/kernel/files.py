@@ -16,26 +16,25 @@ from agent_harness.kernel.jsontext import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import Any
-
-    from agent_harness.kernel.jsonspans import Document
 
     AnyPath = str | os.PathLike[str]
 
 __all__ = [
     "MAX_BYTES",
+    "damaged",
     "digest",
     "dumps",
     "open_regular",
     "read_bytes",
-    "read_document",
     "read_json",
     "refusal",
     "replace",
     "restore",
     "sweep",
-    "write_document",
+    "temporary_name",
+    "unlink",
     "write_json",
 ]
 
@@ -63,7 +62,7 @@ def read_bytes(path: AnyPath) -> bytes:
     except OSError as error:
         raise refusal(path, "read", error) from None
     if len(content) > MAX_BYTES:
-        raise _damaged(path, f"it is larger than {MAX_BYTES >> 20} MiB")
+        raise damaged(path, f"it is larger than {MAX_BYTES >> 20} MiB")
     return content
 
 
@@ -76,26 +75,7 @@ def read_json(path: AnyPath, *, exact: bool = True) -> dict[str, Any]:
     try:
         return _json_object(content, exact=exact)
     except ValueError as error:
-        raise _damaged(path, str(error)) from None
-
-
-def read_document(path: AnyPath, name: str, known: Document | None = None) -> Document:
-    """The same, to be changed and written again; ``name`` is the member with the long list (``kernel/jsonspans.py``).
-
-    ``known`` was read before, and is the answer while the file holds the very same bytes.
-    """
-    content = read_bytes(path)
-    if known and known.content == content:
-        return known
-    from agent_harness.kernel import jsonspans
-
-    try:
-        document = jsonspans.read(content, name)
-        if not isinstance(document.value, dict):
-            raise ValueError("it holds no JSON object")
-    except ValueError as error:
-        raise _damaged(path, str(error)) from None
-    return document
+        raise damaged(path, str(error)) from None
 
 
 def replace(
@@ -104,26 +84,24 @@ def replace(
     *,
     mode: int | None = None,
     before: Callable[[], object] | None = None,
-    more_follows: bool = False,
 ) -> None:
     """Puts a new content in place of the old, whole or not at all, and durably.
 
     A link keeps and its target is written. Mode and owner stay; ``mode`` sets another one. ``before`` is called right
     before the change becomes visible; when it raises, the old content stays. ``Refused`` when the disk says no. No
-    temporary file is left behind. ``more_follows``: the next replacement in this folder makes both durable.
+    temporary file is left behind.
     """
     target = os.path.realpath(path)
-    temporary = f"{target}.tmp.{os.getpid()}.{os.urandom(6).hex()}"
+    temporary = temporary_name(target)
     parts = content if isinstance(content, list) else [content.encode() if isinstance(content, str) else content]
     try:
         _write_new(temporary, parts, _permissions(target, mode))
         if before:
             before()
         os.replace(temporary, target)
-        if not more_follows:
-            _sync_folder(os.path.dirname(target))
+        _sync_folder(os.path.dirname(target))
     except BaseException as error:
-        _unlink(temporary)
+        unlink(temporary)
         if isinstance(error, OSError):
             raise refusal(path, "written", error) from None
         raise
@@ -140,31 +118,6 @@ def write_json(
     if backup:
         _back_up(path)
     replace(path, content, before=before)
-
-
-def write_document(
-    path: AnyPath,
-    document: Document,
-    *,
-    changed: Iterable[object] | None = None,
-    before: Callable[[], object] | None = None,
-) -> None:
-    """Replaces the state file that a document was read from; the bytes that were read go to ``<path>.bak`` first.
-
-    They have been found whole then. ``changed`` as ``Document.parts`` takes it.
-    """
-    try:
-        parts = document.parts(changed)
-    except ValueError as error:
-        raise StateDamaged(f"{os.fspath(path)} was not written: {error}") from None
-    try:
-        mode = stat.S_IMODE(os.stat(path).st_mode)
-    except OSError:
-        mode = None
-    backup = f"{os.fspath(path)}.bak"
-    together = os.path.dirname(os.path.realpath(path)) == os.path.dirname(os.path.realpath(backup))
-    replace(backup, document.content, mode=mode, more_follows=together)
-    replace(path, parts, before=before)
 
 
 def restore(path: AnyPath) -> str | None:
@@ -187,8 +140,9 @@ def restore(path: AnyPath) -> str | None:
 def sweep(path: AnyPath) -> int:
     """Removes the temporary files that killed writers of this file and its backup left behind; how many.
 
-    Call it under the lock.
+    A file and a backup that one of them left as one file of two names are two files again. Call it under the lock.
     """
+    _part(os.path.realpath(path), os.path.realpath(f"{os.fspath(path)}.bak"))
     folder, name = os.path.split(os.path.realpath(path))
     beginnings = (f"{name}.tmp.", f"{name}.bak.tmp.")
     swept = 0
@@ -196,9 +150,39 @@ def sweep(path: AnyPath) -> int:
         start = next((each for each in beginnings if entry.startswith(each)), None)
         pid = entry.removeprefix(start).partition(".")[0] if start else ""
         if pid.isdecimal() and not owner.exists(int(pid)):
-            _unlink(os.path.join(folder, entry))
+            unlink(os.path.join(folder, entry))
             swept += 1
     return swept
+
+
+def _part(target: str, backup: str) -> None:
+    """Whoever edits the one in place may not edit the other."""
+    try:
+        is_one = os.path.samefile(target, backup)
+    except OSError:
+        return
+    if is_one and target != backup:
+        replace(backup, read_bytes(backup))
+
+
+def temporary_name(target: str) -> str:
+    """A name beside the target that no other process takes, and by which ``sweep`` knows whose it is."""
+    return f"{target}.tmp.{os.getpid()}.{os.urandom(6).hex()}"
+
+
+def unlink(path: str) -> None:
+    """Removes a name, if it can be removed."""
+    try:
+        os.unlink(path)
+    except OSError:
+        return
+
+
+def damaged(path: AnyPath, why: str) -> StateDamaged:
+    """The error for a file that cannot be used; names the backup where there is one."""
+    backup = f"{os.fspath(path)}.bak"
+    hint = f"the state before the last write is in {backup}" if os.path.exists(backup) else None
+    return StateDamaged(f"{os.fspath(path)} is damaged: {why}", hint=hint)
 
 
 def digest(path: AnyPath) -> str | None:
@@ -227,12 +211,6 @@ def refusal(path: AnyPath, done: str, error: OSError) -> Refused:
     """The error for a person when the disk says no; ``done`` is what cannot be done with the file (``written``)."""
     reason = error.strerror or str(error)
     return Refused(f"{os.fspath(path)} cannot be {done}: {reason}", hint=_HINTS.get(error.errno or 0))
-
-
-def _damaged(path: AnyPath, why: str) -> StateDamaged:
-    backup = f"{os.fspath(path)}.bak"
-    hint = f"the state before the last write is in {backup}" if os.path.exists(backup) else None
-    return StateDamaged(f"{os.fspath(path)} is damaged: {why}", hint=hint)
 
 
 def _json_object(content: bytes, *, exact: bool = True) -> dict[str, Any]:
@@ -318,10 +296,3 @@ def _sync_folder(folder: str) -> None:
     except OSError as error:
         if error.errno not in _NO_FOLDER_SYNC:
             raise
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return

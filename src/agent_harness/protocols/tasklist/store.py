@@ -116,8 +116,10 @@ class TaskStore:
         return records.State(document.value)
 
     def _document(self) -> Document:
+        from agent_harness.kernel import documents
+
         seen, self._seen = self._seen, None
-        self._used = _load(self.layout, lambda path: files.read_document(path, "tasks", seen))
+        self._used = _load(self.layout, lambda path: documents.read(path, "tasks", seen))
         return self._used
 
     def now(self) -> datetime:
@@ -200,8 +202,9 @@ class TaskStore:
                 error.data["lost_lock"] = True
                 raise
 
-        still_ours()
-        files.write_document(self.layout.tasks, document, changed=change.changed, before=still_ours)
+        from agent_harness.kernel import documents
+
+        documents.write(self.layout.tasks, document, changed=change.changed, before=still_ours)
 
     def create(self, raw: dict[str, Any]) -> bool:
         """Writes the first state; false when there is one already. Call it under ``lock``."""
