@@ -6,22 +6,31 @@ from pathlib import Path
 
 import pytest
 
+from .seam import SEAMS, Seam
 from .world import World, empty, make
 
 
 @pytest.fixture
-def calc(tmp_path: Path) -> Iterator[World]:
+def seam(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Seam]:
+    """How this test's scripts are played: as a program, unless it is parametrised with ``each_seam``."""
+    made = SEAMS[getattr(request, "param", "command")](tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def calc(tmp_path: Path, seam: Seam) -> Iterator[World]:
     """A fresh project ``calc``; afterwards the cross-cutting assertions run, unless ``checked`` was set to False."""
-    world = make(tmp_path, os.environ)
+    world = make(tmp_path, os.environ, seam=seam)
     yield world
     if world.checked:
         world.cross_cutting()
 
 
 @pytest.fixture
-def bare(tmp_path: Path) -> World:
+def bare(tmp_path: Path, seam: Seam) -> World:
     """An empty folder and an environment; no repository, no project."""
-    return empty(tmp_path, os.environ)
+    return empty(tmp_path, os.environ, seam=seam)
 
 
 FIRST_VARIANTS = 1

@@ -99,6 +99,15 @@ def sleep(seconds: float) -> Step:
     return {"sleep": seconds}
 
 
+def http(status: int, **more: object) -> Step:
+    """The provider refuses; ``refused`` is the whole turn of a client that gives up then."""
+    return {"http": {"status": status, **more}}
+
+
+def leave(status: int) -> Step:
+    return {"exit": status}
+
+
 def prompt_to(path: Path) -> Step:
     return {"prompt_to": str(path)}
 
@@ -121,6 +130,11 @@ def turn(*steps: Step | Sequence[Step], times: int = 1, **when: object) -> Turn:
     for step in steps:
         flat.extend([step] if isinstance(step, dict) else step)
     return {"when": when, "times": times, "do": flat}
+
+
+def refused(status: int, *, times: int, **more: object) -> Turn:
+    """So many starts of a client whose every request is answered with this status."""
+    return turn(http(status, **more), leave(1), times=times)
 
 
 def implement(feature: int, code: str | None = None) -> list[Step]:
@@ -164,7 +178,7 @@ def honest(feature: int, *, decision: str = "Plain functions, no classes") -> li
     return [*implement(feature), *prove(feature), claim(feature), *report(feature, decision=decision)]
 
 
-def save(path: Path, turns: Sequence[Mapping[str, object]]) -> str:
-    """Writes the script; the agent SPEC that plays it."""
+def save(path: Path, turns: Sequence[Mapping[str, object]]) -> Path:
+    """Writes the script as a file that every seam can play."""
     path.write_text(json.dumps({"turns": list(turns)}, indent=2))
-    return f"scripted:{path}"
+    return path

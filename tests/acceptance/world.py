@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from .script import CODE, NAMES, Turn, name_of, proof_ids, proof_path, proof_text, save, stub_text
+from .seam import CommandSeam, Seam
 
 DEPENDS = {"div": [3], "pow": [3], "report": [1, 4]}
 PROGRESS = (
@@ -153,19 +154,24 @@ class World:
     root: Path
     environ: dict[str, str]
     checked: bool = True
+    seam: Seam = field(default_factory=lambda: CommandSeam(Path()))
     _scripts: int = field(default=0, repr=False)
 
     # -- acting ------------------------------------------------------------------------------------------------------
 
     def agent(self, turns: Sequence[Turn]) -> str:
-        """The agent SPEC of a new script."""
+        """The agent SPEC of a new script, played through this world's seam."""
         self._scripts += 1
-        return save(self.base / f"script-{self._scripts}.json", turns)
+        return self.seam.spec(save(self.base / f"script-{self._scripts}.json", turns))
 
     def command(self, *args: str, agent: Sequence[Turn] | str | None = None) -> list[str]:
         spec = self.agent(agent) if not isinstance(agent, str | None) else agent
         chosen = [] if spec is None else ["--agent", str(spec)]
         return [sys.executable, "-m", "agent_harness.cli.main", *args, *chosen]
+
+    def _environ(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The environment of a command: this world's, with what its seam needs."""
+        return {**self.environ, **self.seam.environ, **(more or {})}
 
     def start(self, *args: str, agent: Sequence[Turn] | str | None = None, launcher: str | None = None) -> Any:
         """The harness, started and left running; stdout and stderr go to files beside the project."""
@@ -174,7 +180,7 @@ class World:
             words = [launcher, *words[3:]]
         with (self.base / "started.out").open("ab") as out:
             return subprocess.Popen(
-                words, cwd=self.root, env=self.environ, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+                words, cwd=self.root, env=self._environ(), stdin=subprocess.DEVNULL, stdout=out, stderr=out
             )
 
     def harness(
@@ -194,7 +200,7 @@ class World:
         done = subprocess.run(
             self.command(*args, agent=agent),
             cwd=cwd or self.root,
-            env=self.environ | dict(environ or {}),
+            env=self._environ(environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout,
@@ -227,6 +233,14 @@ class World:
         self.git("add", "-A")
         self.git("commit", "-q", "-m", message)
         return self.head
+
+    def configure(self, settings: str) -> str:
+        """Adds to .harness.yaml as a person would, committed and pushed; the new HEAD."""
+        with (self.root / ".harness.yaml").open("a") as file:
+            file.write(settings)
+        head = self.commit("Settings")
+        self.git("push", "-q")
+        return head
 
     def accept(self, *features: int) -> str:
         """Makes features done as if earlier sessions had done them; the new HEAD."""
@@ -300,6 +314,10 @@ class World:
             for row in rows
             if (kind is None or row["type"] == kind) and (level is None or row["level"].upper() == level)
         ]
+
+    def told(self) -> list[str]:
+        """What the watch had to say to the agent, in order: told where the seam can, else on record as not told."""
+        return [row["message"] for row in self.events("agent_steered" if self.seam.steers else "agent_not_told")]
 
     def completed(self) -> int:
         """Sessions that ended with work that the harness accepted: a verified feature, a cleanup."""
@@ -429,10 +447,14 @@ def environment(base: Path, inherited: Mapping[str, str]) -> dict[str, str]:
 
 
 def make(
-    base: Path, inherited: Mapping[str, str], *, features: Sequence[int] = tuple(range(1, len(NAMES) + 1))
+    base: Path,
+    inherited: Mapping[str, str],
+    *,
+    features: Sequence[int] = tuple(range(1, len(NAMES) + 1)),
+    seam: Seam | None = None,
 ) -> World:
     """A fresh project ``calc`` with its bare remote, on main, upstream set, and the state of a finished session 0."""
-    world = empty(base, inherited)
+    world = empty(base, inherited, seam=seam)
     world.git("init", "-q", "-b", "main")
     world.put(project_files(features))
     world.commit("Initial project setup by initializer agent")
@@ -446,11 +468,11 @@ def make(
     return world
 
 
-def empty(base: Path, inherited: Mapping[str, str]) -> World:
+def empty(base: Path, inherited: Mapping[str, str], *, seam: Seam | None = None) -> World:
     """A folder with nothing in it."""
     root = base / "calc"
     root.mkdir()
-    return World(base, root, environment(base, inherited))
+    return World(base, root, environment(base, inherited), seam=seam or CommandSeam(base))
 
 
 def copy(world: World, base: Path) -> World:

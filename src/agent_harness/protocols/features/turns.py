@@ -74,8 +74,9 @@ def run(
         session_began=began,
     )
     log.close(time.monotonic() - turn_began)
-    for text in outcome.steered:
-        project.store.event("agent_steered", session=under_way.session, message=text)
+    for kind, texts in (("agent_steered", outcome.steered), ("agent_not_told", outcome.not_delivered)):
+        for text in texts:
+            project.store.event(kind, session=under_way.session, message=text)
     return outcome, moved
 
 
