@@ -1,0 +1,186 @@
+"""Which shell commands are refused: parsed into simple commands and judged one by one, never by substring (C32).
+
+A guard rail against accidents, and no sandbox: a program that a command starts can do what the command may not.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_harness.agents.base import ToolRules
+from agent_harness.agents.guardrails.denied import Form, denied_entry, forms_of
+from agent_harness.agents.guardrails.removal import Place, expanded, found_and_removed, removed, rm_operands
+from agent_harness.agents.guardrails.shell import DEEPEST, Simple, Unreadable, Word, commands
+from agent_harness.agents.guardrails.wrappers import KEYWORDS, SHELLS, executed, name_of, script_of, unwrapped
+
+DENIED_PROGRAMS = ("sudo", "su", "doas")
+DEVICES = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty")  # those that may be written to
+
+_ASSIGNMENT = re.compile(r"(\w+)\+?=(.*)", re.DOTALL)
+_DECLARING = {"export", "declare", "local", "readonly", "typeset"}
+
+
+def check_command(text: str, root: Path, rules: ToolRules) -> str | None:
+    """Why a shell command is refused, in one line, or ``None``; never raises (C32).
+
+    The command is taken to start in ``root``; a ``cd`` in it counts for what follows.
+    """
+    if not rules.shell_enabled:
+        return "the shell is switched off here (tools.shell.enabled)"
+    try:
+        top = os.path.realpath(root)
+        return _Judge(rules.denied_commands, Place(top, [top])).text(text)
+    except Unreadable as reason:
+        return f"the command cannot be read: {reason}"
+    except (OSError, ValueError, RecursionError):
+        return "the command cannot be read"
+
+
+@dataclass(slots=True)
+class _Judge:
+    """Judges one script; a shell within the shell has a judge of its own, and what it changes stays there."""
+
+    denied: Sequence[str]
+    place: Place
+    depth: int = 0
+
+    def inner(self) -> _Judge:
+        if self.depth >= DEEPEST:
+            raise Unreadable("it is nested too deeply")
+        place = Place(self.place.root, [self.place.cwd], dict(self.place.variables))
+        return _Judge(self.denied, place, self.depth + 1)
+
+    def text(self, text: str) -> str | None:
+        return self.script(commands(text))
+
+    def script(self, script: Sequence[Simple]) -> str | None:
+        """The first reason against the commands of a script."""
+        seen: list[list[Form]] = []
+        for simple in script:
+            self._enter(simple.before)
+            piped = seen[-1][-1].words if seen and simple.before[-1:] in (("|",), ("|&",)) else ()
+            forms = [forms_of(simple)]
+            reason = _redirects(simple) or self._substituted(simple) or self._command(simple, forms, piped)
+            if reason:
+                return reason
+            seen.append(forms)
+        if entry := denied_entry(self.denied, seen):
+            return f"the settings deny {entry!r} (tools.shell.denied_commands)"
+        return None
+
+    def _enter(self, operators: Sequence[str]) -> None:
+        """A subshell has a working directory of its own."""
+        for operator in operators:
+            if operator == "(":
+                self.place.folders.append(self.place.cwd)
+            elif operator == ")" and len(self.place.folders) > 1:
+                self.place.folders.pop()
+
+    def _substituted(self, simple: Simple) -> str | None:
+        """The reason against what its substitutions run."""
+        words = (*simple.words, *(target for _, target in simple.redirects))
+        return next((reason for word in words if word.runs and (reason := self.inner().script(word.runs))), None)
+
+    def _command(self, simple: Simple, forms: list[Form], piped: Sequence[str]) -> str | None:
+        """The reason against one command and what it starts in turn; adds each of its forms to ``forms``."""
+        words = self._own_words(simple.words)
+        for _ in range(DEEPEST):
+            if not words:
+                return None
+            texts = [word.text for word in words]
+            forms.append(Form(tuple(texts), forms[0].redirects))
+            scripts = (script_of(texts), _fed(texts, simple.input, piped))
+            if reason := (
+                _program(words, self.place)
+                or next((found for each in scripts if each and (found := self.inner().text(each))), None)
+                or self._executed(words)
+            ):
+                return reason
+            count = unwrapped(texts)
+            if not count:
+                _moved(words, self.place)
+                return None
+            words = self._own_words(words[count:])
+        raise Unreadable("it is nested too deeply")
+
+    def _executed(self, words: Sequence[Word]) -> str | None:
+        """The reason against what ``find -exec`` starts; ``{}`` stands for what is found."""
+        texts = [word.text for word in words]
+        for start, end in executed(texts):
+            removing = name_of(texts[start:end]) == "rm" and rm_operands(texts[start:end]) is not None
+            inner = Simple(tuple(word for word in words[start:end] if word.text != "{}"))
+            reason = (found_and_removed(texts, self.place) if removing else None) or self.inner().script([inner])
+            if reason:
+                return reason
+        return None
+
+    def _own_words(self, words: Sequence[Word]) -> list[Word]:
+        """The words from the program on: without keywords and assignments before it, and with its name known."""
+        rest = list(words)
+        while rest and (self._assigned(rest[0]) or (not rest[0].quoted and rest[0].text in KEYWORDS)):
+            rest.pop(0)
+        if rest and "$" in rest[0].text and not rest[0].quoted:
+            rest[:1] = [Word(each) for each in expanded(rest[0].text, self.place, "unknown").split()]
+        if rest and rest[0].text in _DECLARING:
+            for word in rest[1:]:
+                self._assigned(word)
+        return rest
+
+    def _assigned(self, word: Word) -> bool:
+        """Takes down an assignment; False when the word is none."""
+        found = _ASSIGNMENT.fullmatch(word.text)
+        if found:
+            self.place.variables[found[1]] = expanded(found[2], self.place, "unknown")
+        return found is not None
+
+
+def _redirects(simple: Simple) -> str | None:
+    """Why one of its redirects is refused."""
+    written = (target.text for sign, target in simple.redirects if sign == "<>" or "<" not in sign)
+    return next((reason for path in written if (reason := _device(path))), None)
+
+
+def _device(path: str) -> str | None:
+    normal = re.sub(r"^/+", "/", os.path.normpath(path)) if path else ""
+    if normal.startswith("/dev/") and normal not in DEVICES:
+        return f"it writes to the device {path}"
+    return None
+
+
+def _program(words: Sequence[Word], place: Place) -> str | None:
+    """The reason against a program with these words."""
+    texts = [word.text for word in words]
+    name = name_of(texts)
+    if name in DENIED_PROGRAMS:
+        return f"{name} is not for agents"
+    if name == "rm":
+        gone = [words[index] for index in rm_operands(texts) or ()]
+        reasons = (f"{texts[0]} {word.text}: {why}" for word in gone if (why := removed(word.text, word.tilde, place)))
+        return next(reasons, None)
+    if name == "find" and "-delete" in texts:
+        return found_and_removed(texts, place)
+    written = {"dd": [each[3:] for each in texts if each.startswith("of=")], "tee": texts[1:]}.get(name, [])
+    return next((reason for path in written if (reason := _device(path))), None)
+
+
+def _fed(texts: Sequence[str], given: str | None, piped: Sequence[str]) -> str | None:
+    """What a shell without a script of its own reads from its standard input, as far as the text tells."""
+    if name_of(texts) not in SHELLS or any(not each.startswith("-") for each in texts[1:]):
+        return None
+    if given is None and name_of(piped) in ("echo", "printf"):
+        return " ".join(word for word in piped[1:] if not word.startswith("-"))
+    return given
+
+
+def _moved(words: Sequence[Word], place: Place) -> None:
+    """Follows a ``cd``."""
+    if words[0].text not in ("cd", "pushd"):
+        return
+    operands = [word for word in words[1:] if not word.text.startswith("-")]
+    shown = expanded(operands[0].text, place, "unknown") if operands else "~"
+    path = os.path.expanduser(shown) if not operands or operands[0].tilde else shown
+    place.folders[-1] = os.path.realpath(os.path.join(place.cwd, path))

@@ -1,0 +1,263 @@
+"""As much of the shell's grammar as a guard rail needs: a text becomes its simple commands.
+
+Words come without their quotes; variables and substitutions stay in them as they were written, and what a substitution
+runs is parsed as well. Nothing is run, looked up or expanded here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+DEEPEST = 20  # substitutions within substitutions; more than this is nobody's command
+
+_OPERATORS = ("&&", "||", "|&", ";;&", ";;", ";&", ";", "|", "&", "(", ")", "\n")
+_REDIRECT = re.compile(r"&>>|&>|<<<|<<-|<<|<>|<&|>>|>\||>&|<|>")
+_DESCRIPTOR = re.compile(r"\d+|\{\w+\}")
+_SINGLE = re.compile(r"'([^']*)'|\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_BLANK = " \t\r"
+
+
+class Unreadable(ValueError):
+    """A text that no shell would take, in a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a command."""
+
+    text: str  # without quotes; expansions as they were written
+    runs: tuple[Simple, ...] = ()  # what its substitutions run
+    quoted: bool = False  # a part of it stood in quotes
+    tilde: bool = False  # it begins with a tilde that the shell replaces
+
+
+@dataclass(frozen=True, slots=True)
+class Simple:
+    """A program with its words, what is redirected, and what stood before it."""
+
+    words: tuple[Word, ...]
+    redirects: tuple[tuple[str, Word], ...] = ()
+    before: tuple[str, ...] = ()  # the operators between the command before and this one
+    input: str | None = None  # the text of a here-document or here-string
+
+
+def commands(text: str, depth: int = 0) -> tuple[Simple, ...]:
+    """The simple commands of a text, in its order; raises ``Unreadable``."""
+    reader = _Reader(text, depth)
+    reader.read(nested=False)
+    return tuple(reader.found)
+
+
+class _Reader:
+    """One pass over a text."""
+
+    def __init__(self, text: str, depth: int, at: int = 0) -> None:
+        if depth > DEEPEST:
+            raise Unreadable("it is nested too deeply")
+        self.text, self.at, self.depth = text, at, depth
+        self.found: list[Simple] = []
+        self._before: list[str] = []
+        self._words: list[Word] = []
+        self._redirects: list[tuple[str, Word]] = []
+        self._input: str | None = None
+        self._pending: list[tuple[bool, Word]] = []  # here-documents whose text follows the line
+
+    def read(self, *, nested: bool) -> None:
+        """Reads to the end, or when ``nested`` to the parenthesis that closes; leaves ``at`` behind it."""
+        opened = 0
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            if char in _BLANK or self.text.startswith("\\\n", self.at):
+                self.at += 1 if char in _BLANK else 2
+            elif char == "#":
+                self.at = _end(self.text, "\n", self.at)
+            elif self._process() or self._redirect():
+                continue
+            elif operator := next((each for each in _OPERATORS if self.text.startswith(each, self.at)), None):
+                self.at += len(operator)
+                if nested and operator == ")" and not opened:
+                    return self._close()
+                opened += (operator == "(") - (operator == ")" and opened > 0)
+                self._between(operator)
+            else:
+                self._one_word()
+        if nested:
+            raise Unreadable("a parenthesis is not closed")
+        return self._close()
+
+    def _close(self) -> None:
+        """The command so far is complete."""
+        if self._words or self._redirects:
+            simple = Simple(tuple(self._words), tuple(self._redirects), tuple(self._before), self._input)
+            self.found.append(simple)
+            self._before = []
+        self._words = []
+        self._redirects = []
+        self._input = None
+
+    def _between(self, operator: str) -> None:
+        waiting = self._pending if operator == "\n" else []
+        if waiting:
+            self._pending = []
+            for tabs, end in waiting:
+                self._document(tabs, end)
+        self._close()
+        self._before.append(operator)
+
+    def _document(self, tabs: bool, end: Word) -> None:
+        """Takes the lines of a here-document; what it substitutes counts as a word of the command."""
+        lines: list[str] = []
+        while self.at < len(self.text):
+            stop = _end(self.text, "\n", self.at)
+            line, self.at = self.text[self.at : stop], min(stop + 1, len(self.text))
+            if (line.lstrip("\t") if tabs else line) == end.text:
+                break
+            lines.append(line)
+        self._input = "\n".join(lines)
+        if not end.quoted:
+            inner = _Reader(self._input, self.depth + 1)
+            runs: list[Simple] = []
+            while inner.at < len(inner.text):
+                inner.expansion(runs)
+            self._redirects.append(("<<", Word("", tuple(runs))))
+
+    def _process(self) -> bool:
+        """Reads ``<(...)`` or ``>(...)``."""
+        if not self.text.startswith(("<(", ">("), self.at):
+            return False
+        start = self.at
+        self.at += 2
+        runs = self._nested()
+        self._words.append(Word(self.text[start : self.at], runs))
+        return True
+
+    def _redirect(self) -> bool:
+        number = _DESCRIPTOR.match(self.text, self.at)
+        start = number.end() if number else self.at
+        operator = _REDIRECT.match(self.text, start)
+        if operator is None:
+            return False
+        self.at = operator.end()
+        while self.at < len(self.text) and self.text[self.at] in _BLANK:
+            self.at += 1
+        target = self._word()
+        sign = operator[0]
+        if sign in ("<<", "<<-"):
+            self._pending.append((sign == "<<-", target))
+        elif sign == "<<<":
+            self._input = target.text
+        self._redirects.append((sign, target))
+        return True
+
+    def _one_word(self) -> None:
+        start = self.at
+        self._words.append(self._word())
+        if self.at == start:
+            self.at += 1  # a sign that begins no word
+
+    def _word(self) -> Word:
+        """The word at this place; empty when none begins here."""
+        out: list[str] = []
+        runs: list[Simple] = []
+        tilde, quoted = self.text.startswith("~", self.at), False
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            if char in _BLANK or char in ";|&()<>\n":
+                break
+            if char in "'\"" or self.text.startswith(('$"', "$'"), self.at):
+                quoted = True
+                out.append(self._quoted(runs))
+            elif char == "\\":
+                quoted = True
+                out.append(self.text[self.at + 1 : self.at + 2].replace("\n", ""))
+                self.at += 2
+            else:
+                out.append(self.expansion(runs))
+        return Word("".join(out), tuple(runs), quoted, tilde)
+
+    def _quoted(self, runs: list[Simple]) -> str:
+        """What stands between quotes."""
+        whole = _SINGLE.match(self.text, self.at)
+        if whole:
+            self.at = whole.end()
+            return whole[1] if whole[1] is not None else re.sub(r"\\(.)", r"\1", whole[2])
+        self.at += self.text[self.at] == "$"
+        if self.text[self.at : self.at + 1] != '"':
+            raise Unreadable("a quote is not closed")
+        self.at += 1
+        out: list[str] = []
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            if char == '"':
+                self.at += 1
+                return "".join(out)
+            if char == "\\" and self.text[self.at + 1 : self.at + 2] in ("$", "`", '"', "\\", "\n"):
+                out.append(self.text[self.at + 1].replace("\n", ""))
+                self.at += 2
+            else:
+                out.append(self.expansion(runs))
+        raise Unreadable("a quote is not closed")
+
+    def expansion(self, runs: list[Simple]) -> str:
+        """One character, or one whole expansion as it was written; adds what it runs."""
+        start = self.at
+        if self.text.startswith("$((", start):
+            self.at = _balanced(self.text, start + 1)
+        elif self.text.startswith("$(", start):
+            self.at += 2
+            runs.extend(self._nested())
+        elif self.text.startswith("${", start):
+            self.at += 2
+            self._braced(runs)
+        elif self.text[start] == "`":
+            self._backticks(runs)
+        else:
+            self.at += 1
+        return self.text[start : self.at]
+
+    def _nested(self) -> tuple[Simple, ...]:
+        inner = _Reader(self.text, self.depth + 1, self.at)
+        inner.read(nested=True)
+        self.at = inner.at
+        return tuple(inner.found)
+
+    def _braced(self, runs: list[Simple]) -> None:
+        inner = _Reader(self.text, self.depth + 1, self.at)
+        while inner.at < len(inner.text):
+            if inner.text[inner.at] == "}":
+                self.at = inner.at + 1
+                return
+            if inner.text[inner.at] == "\\":
+                inner.at += 2
+            elif inner.text[inner.at] in "'\"":
+                inner._quoted(runs)
+            else:
+                inner.expansion(runs)
+        raise Unreadable("a brace is not closed")
+
+    def _backticks(self, runs: list[Simple]) -> None:
+        end = self.at + 1
+        while end < len(self.text) and self.text[end] != "`":
+            end += 2 if self.text[end] == "\\" else 1
+        if end >= len(self.text):
+            raise Unreadable("a backtick is not closed")
+        inside = re.sub(r"\\([$`\\])", r"\1", self.text[self.at + 1 : end])
+        runs.extend(commands(inside, self.depth + 1))
+        self.at = end + 1
+
+
+def _end(text: str, mark: str, start: int) -> int:
+    """Where a mark stands, or the end of the text."""
+    found = text.find(mark, start)
+    return len(text) if found < 0 else found
+
+
+def _balanced(text: str, start: int) -> int:
+    """Behind the parenthesis that closes the one at a place."""
+    level = 0
+    for at in range(start, len(text)):
+        level += (text[at] == "(") - (text[at] == ")")
+        if level == 0:
+            return at + 1
+    raise Unreadable("a parenthesis is not closed")
