@@ -16,6 +16,8 @@ from agent_harness.agents.events import (
     Usage,
     event_from,
     event_from_line,
+    plain,
+    record_of,
 )
 
 LINES: list[tuple[str, Event]] = [
@@ -125,3 +127,25 @@ def test_any_values_give_an_event_with_sane_counts(kind: str, values: dict[str, 
 @given(st.text(max_size=60))
 def test_any_line_is_an_event(line: str) -> None:
     assert isinstance(event_from_line(line), Event)
+
+
+EVENTS = st.one_of(
+    st.builds(Text, st.text().map(plain)),
+    st.builds(
+        Usage,
+        input_tokens=st.integers(0, 10**9),
+        cache_write_tokens=st.integers(0, 10**9),
+        cost_usd=st.none() | st.floats(0, 100),
+        context_tokens=st.none() | st.integers(0, 10**9),
+        model=st.none() | st.just("m-1"),
+    ),
+    st.builds(ToolCall, name=st.just("shell"), input=st.just({"command": "ls", "n": [1, None]}), id=st.just("1")),
+    st.builds(ToolResult, output=st.text().map(plain), id=st.none() | st.just("1"), is_error=st.booleans()),
+    st.builds(RateLimited, message=st.just("no"), retry_after_seconds=st.none() | st.floats(0, 10**6)),
+    st.builds(Finished, ok=st.booleans(), message=st.text().map(plain)),
+)
+
+
+@given(EVENTS)
+def test_an_event_written_down_and_read_again_is_the_same(event: Event) -> None:
+    assert event_from(json.loads(json.dumps(record_of(event)))) == event

@@ -157,10 +157,14 @@ class CommandTurn(Turn):
             self._last_lines.extend(text[-500:] for text in block[-ERROR_LINES:])
             self._ready.append(Text("\n".join(block)))
         if isinstance(event, Finished):
-            self._claimed = event
-            self._lingers_until = time.monotonic() + LINGER_SECONDS
+            self._claim(event)
         elif not isinstance(event, Text):
             self._ready.append(event)
+
+    def _claim(self, end: Finished) -> None:
+        """Remembers what the program says about its end; it has a while to end."""
+        self._claimed = end
+        self._lingers_until = time.monotonic() + LINGER_SECONDS
 
     def _end(self) -> None:
         code = self._running.exit_code

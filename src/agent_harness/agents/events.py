@@ -6,7 +6,8 @@ Monitors, logs and protocols see these and never a client. Source: house plan, s
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 _TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127))
@@ -94,6 +95,11 @@ def event_from(record: Mapping[str, object]) -> Event | None:
     return make(record) if make else None
 
 
+def record_of(event: Event) -> dict[str, Any]:
+    """The JSON object of the command seam for an event: ``event_from`` makes the same event of it again."""
+    return {"type": _KINDS[type(event)], **{name: value for name, value in asdict(event).items() if value is not None}}
+
+
 def event_from_line(line: str) -> Event:
     """One stdout line of the command seam: a JSON object with a known ``type`` is that event, all else is text."""
     if line.lstrip(" \t").startswith("{"):
@@ -173,6 +179,14 @@ def _finished(record: Mapping[str, object]) -> Finished:
     return Finished(ok=record.get("ok") is not False, message=_text(record.get("message")))
 
 
+_KINDS: Mapping[type, str] = {
+    Text: "text",
+    ToolCall: "tool_call",
+    ToolResult: "tool_result",
+    Usage: "usage",
+    RateLimited: "rate_limited",
+    Finished: "finished",
+}
 _MAKERS = {
     "text": lambda r: Text(_text(r.get("text"))),
     "tool_call": _tool_call,
