@@ -13,7 +13,7 @@ from typing import Any
 from agent_harness.agents import usage
 from agent_harness.errors import NothingEligible, Refused
 from agent_harness.kernel import clock
-from agent_harness.protocols.features import checkpoints, endings, progress, prompts, quality, records
+from agent_harness.protocols.features import checkpoints, endings, guarding, progress, prompts, quality, records
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.result import Result
@@ -73,8 +73,7 @@ class CleanupRoad(SessionRoad):
 
     def _hand_off(self, reason: str, *, failure: str | None = None, exit_code: int | None = None) -> Result:
         project = self._project
-        if project.store.tampered():
-            project.store.event("harness_state_tampered", "critical", session=self._under_way.session)
+        guarding.report(project, self._under_way)
         settlement = ended_early(project, self._under_way, reason, self._sum.used)
         settled = self._settle(settlement)
         message = f"The cleanup was not finished ({reason.replace('_', ' ')}); what it did is kept aside."

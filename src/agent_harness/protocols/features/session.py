@@ -17,9 +17,9 @@ from agent_harness.errors import StateDamaged
 from agent_harness.protocols.features import (
     actions,
     awaiting,
-    checkpoints,
     claims,
     endings,
+    guarding,
     handoff,
     progress,
     records,
@@ -188,26 +188,10 @@ class SessionRoad:
             found = None
         return claims.compare(self._under_way.features, found)
 
-    def _tampering(self) -> str | None:
-        changed = self._project.store.tampered()
-        way_back = checkpoints.way_back(self._under_way.checkpoint)
-        settings = self._project.layout.relative(self._project.layout.settings)
-        expected = self._project.git.show(way_back.commit, settings)
-        try:
-            with open(self._project.layout.settings, "rb") as file:
-                found = file.read()
-        except OSError:
-            found = None
-        if expected is not None and found != expected:
-            changed.append(settings)
-        if not changed:
-            return None
-        return "The agent changed files of the harness: " + ", ".join(changed)
-
     def _broken_rule(self, changes: claims.Changes) -> tuple[str, str] | None:
         """What is rejected at once, whatever the tests say: its code, and what the person is told (C03 c)."""
-        if tampered := self._tampering():
-            return "harness_state_tampered", tampered
+        if tampered := guarding.put_back(self._project, self._under_way):
+            return guarding.CODE, guarding.sentence(tampered)
         if waiting := self._project.git.operation_under_way():
             return "operation_unfinished", f"The agent left {waiting} unfinished."
         if changes.violations:
@@ -285,8 +269,7 @@ class SessionRoad:
     def _hand_off(self, reason: str, *, failure: str | None = None, exit_code: int | None = None) -> Result:
         project = self._project
         self._under_way = self._under_way.at(project, "judging")
-        if project.store.tampered():
-            project.store.event("harness_state_tampered", "critical", session=self._under_way.session)
+        guarding.report(project, self._under_way)
         red = None if reason in ("user_pause", "error") else self._judge.red_tests(self._under_way)
         settlement = handoff.handed_off(
             project, self._under_way, reason, self._sum.used, red_tests=red, failure=failure

@@ -42,6 +42,11 @@ def _folders_between(root: str, path: str) -> list[str]:
     return [os.path.join(root, *names[: n + 1]) for n in range(len(names)) if names != [os.curdir]]
 
 
+def _files_below(folder: str) -> list[str]:
+    """Every path below a folder that is no folder; links are not followed."""
+    return [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
+
+
 def free_name(wanted: str) -> str:
     """This path, or the same with a number behind it where something is there already."""
     found, number = wanted, 1
@@ -196,27 +201,30 @@ class FeatureStore:
 
     def tampered(self) -> list[str]:
         """State files that differ from what the harness wrote, put back as they were; their names."""
-        changed = []
-        for path in self._guarded():
-            expected = self._written.get(path)
-            try:
-                found = files.read_bytes(path)
-            except (OSError, StateDamaged):
-                found = None
-            on_the_way = _folders_between(self.layout.root, path)
-            if found == expected and not any(os.path.islink(each) for each in (*on_the_way, path)):
-                continue
-            changed.append(self.layout.relative(path))
-            own_place(path, self.layout.root)
-            if expected is not None:
-                files.replace(path, expected)
-            elif os.path.lexists(path):
-                os.unlink(path)
-        return changed
+        paths = dict.fromkeys((*self._guarded(), *self._written))
+        return [self.layout.relative(path) for path in paths if self.restore(path, self._written.get(path))]
+
+    def restore(self, path: str, expected: "bytes | None") -> bool:
+        """Makes a file what it was (``None``: not there), also where a link or a folder took its place; whether it had
+        to be."""
+        try:
+            found = files.read_bytes(path)
+        except (OSError, StateDamaged):
+            found = None
+        on_the_way = _folders_between(self.layout.root, path)
+        if found == expected and not any(os.path.islink(each) for each in (*on_the_way, path)):
+            return False
+        own_place(path, self.layout.root)
+        if expected is not None:
+            files.replace(path, expected)
+        elif os.path.lexists(path):
+            os.unlink(path)
+        return True
 
     def _guarded(self) -> tuple[str, ...]:
         at = self.layout
-        return (at.session_state, at.baseline, at.costs, at.file_sizes, at.quality, at.github_issues)
+        state = (at.session_state, at.baseline, at.costs, at.file_sizes, at.quality, at.github_issues)
+        return (*state, *_files_below(at.checkpoints))
 
     # -- the session under way -----------------------------------------------------------------------------------
 
