@@ -2,6 +2,7 @@
 
 import pytest
 
+from .arranging import with_settings
 from .script import (
     CODE,
     Step,
@@ -11,6 +12,7 @@ from .script import (
     evidence,
     honest,
     name_of,
+    prompt_to,
     proof_path,
     proof_text,
     say,
@@ -44,26 +46,21 @@ def test_prose_alone_is_accepted_and_tracked_by_other_signs(calc: World) -> None
     assert all(row["source"] != "prefix" for row in rows)
 
 
+@pytest.mark.scenario
 def test_no_warning_and_no_fallback_where_they_are_switched_off(calc: World) -> None:
     """UAH-201 UAH-202: `fallback_tracking` and `warn_on_missing_prefixes`."""
-    with (calc.root / ".harness.yaml").open("a") as file:
-        file.write("logging:\n  fallback_tracking: false\n  warn_on_missing_prefixes: false\n")
-    calc.commit("Settings")
-    calc.git("push", "-q")
+    with_settings(calc, "logging:\n  fallback_tracking: false\n  warn_on_missing_prefixes: false\n")
     ran = calc.run([turn(plain(1), evidence(1), claim(1), commit("Implement add"))])
     assert ran.code == 0, ran.text
     assert calc.events("unstructured_output") == []
     assert [row for row in calc.log("agent_actions.jsonl") if row.get("source") == "git"] == []
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize("prefixes", [False, True])
 def test_prefixes_may_be_required(calc: World, prefixes: bool) -> None:
     """UAH-200 UAH-426: with `require_prefixes` a claim without any is rejected; the same work with them is not."""
-    with (calc.root / ".harness.yaml").open("a") as file:
-        file.write("logging:\n  require_prefixes: true\n")
-    calc.commit("Settings")
-    calc.git("push", "-q")
-    before = calc.head
+    before = with_settings(calc, "logging:\n  require_prefixes: true\n")
     work = honest(1) if prefixes else [*plain(1), evidence(1), claim(1), commit("Implement add")]
     ran = calc.run([turn(work)])
     assert (ran.code, calc.passing()) == ((0, [1]) if prefixes else (1, []))
@@ -72,3 +69,44 @@ def test_prefixes_may_be_required(calc: World, prefixes: bool) -> None:
         assert calc.head == before
         written = {row["path"] for row in calc.log("agent_actions.jsonl") if row["type"] == "file_write"}
         assert "src/calc.py" in written
+
+
+# -- b: correct code, and nothing shown --------------------------------------------------------------------------------
+
+SILENT = (*plain(1), claim(1), commit("Implement add"))
+
+
+def test_b_without_evidence_the_code_is_kept_and_the_claim_is_not_believed(calc: World) -> None:
+    """UAH-184 UAH-310 UAH-360 UAH-538 C20 S14: asked once; then the work is a WIP commit for the next session."""
+    start, asked = calc.head, calc.base / "asked.txt"
+    again = turn(prompt_to(asked), say("It works, believe me."), claim(1), times=9)
+    ran = calc.run([turn(list(SILENT)), again])
+    assert ran.code == 1, ran.text
+    assert "evidence" in ran.text
+    assert proof_path(1) in asked.read_text()
+    assert asked.read_text().count("evidence") >= 1
+    assert calc.passing() == []
+    assert calc.git("log", "-1", "--format=%s").startswith("WIP:")
+    assert "def add" in calc.git("show", "HEAD:src/calc.py")
+    assert not calc.events("rollback_completed")
+    assert (calc.state["status"], calc.state["next_prompt"]) == ("partial", "continuation")
+    assert calc.remote() == start
+
+
+@pytest.mark.scenario
+def test_b_shown_when_asked_it_counts(calc: World) -> None:
+    """UAH-310 C20 S14: the evidence may come in the turn that asks for it, and the session is one."""
+    ran = calc.run([turn(list(SILENT)), turn(evidence(1), claim(1), round=1)])
+    assert ran.code == 0, ran.text
+    assert calc.passing() == [1]
+    assert len(calc.events("session_ended")) == 1
+
+
+@pytest.mark.scenario
+def test_b_where_no_evidence_is_required_the_harness_own_run_is_enough(calc: World) -> None:
+    """UAH-184 C20 S14: `require_evidence: false`."""
+    with_settings(calc, "verification:\n  require_evidence: false\n")
+    ran = calc.run([turn(list(SILENT))])
+    assert ran.code == 0, ran.text
+    assert calc.passing() == [1]
+    assert calc.remote() == calc.head

@@ -11,7 +11,7 @@ Source: features.md section M, C23, C24, C25, C26.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,7 +89,7 @@ def git_state(git: Git, *, on_dirty: str, session: int, free_paths: Sequence[str
             f"Another git process is at work here, or has died and left {name}", hint=f"ls -l {name}", check="git_state"
         )
     if git.branch() is None:
-        _leave_detached_head(git, say)
+        _leave_detached_head(git, free_paths, say)
     dirty = [p for p in tree.dirty_paths(git) if p not in free_paths]
     if not dirty:
         return Check(name="git_state")
@@ -101,15 +101,36 @@ def git_state(git: Git, *, on_dirty: str, session: int, free_paths: Sequence[str
     return Check(name="git_state", note="stashed")
 
 
-def _leave_detached_head(git: Git, say: Callable[[str], None]) -> None:
-    """Switches to the default branch where that strands nothing (C25)."""
-    branch = git.default_branch()
-    hint = f"git switch {branch or 'BRANCH'}"
-    head = git.head()
-    if branch is None or head is None or tree.dirty_paths(git) or not git.ancestor(head, f"refs/heads/{branch}"):
-        raise UnsafeTree("HEAD is detached, and leaving it could strand work", hint=hint, check="git_state")
+def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str], None]) -> None:
+    """Switches to the default branch where that strands nothing; else ``UnsafeTree`` with the commands for it (C25)."""
+    branch, head = git.default_branch(), git.head()
+    if branch is None:
+        raise UnsafeTree("HEAD is detached, and there is no branch to go to", hint="git switch -c main")
+    if head is None or not git.ancestor(head, f"refs/heads/{branch}"):
+        raise UnsafeTree(
+            f"HEAD is detached at commits that {branch} does not hold",
+            hint=f"git branch kept-work && git switch {branch}   or   git switch -c NEW_BRANCH",
+            check="git_state",
+        )
+    if dirty := [path for path in tree.dirty_paths(git) if path not in free_paths]:
+        raise UnsafeTree(
+            f"HEAD is detached, and the work tree is not clean: {', '.join(dirty[:3])}",
+            hint=f"git stash -u && git switch {branch}",
+            check="git_state",
+        )
     tree.switch(git, branch)
-    say(f"HEAD was detached; switched to {branch}.")
+    say(f"Warning: HEAD was detached; switched to {branch}.")
+
+
+def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
+    """What to raise when tests that are known to pass do not, before an agent has done anything (UAH-275)."""
+    nodes = sorted(failing)
+    return PreflightFailed(
+        f"Environment is broken. Baseline tests failing. {', '.join(nodes[:5])}",
+        hint=command,
+        check="baseline_tests",
+        failing=nodes,
+    )
 
 
 def budget(costs: dict[str, object], budgets: cost_rules.Budgets, feature_id: int | None) -> Check:
@@ -120,8 +141,17 @@ def budget(costs: dict[str, object], budgets: cost_rules.Budgets, feature_id: in
     note = f"${left:.2f} for this session, ${rest:.2f} left of the project's ${budgets.total:.2f}"
     if left <= 0:
         raise LimitReached(
-            f"No budget is left for a session: ${spent:.2f} of ${budgets.total:.2f} spent",
+            f"No budget is left for {_used_up(costs, budgets, feature_id)} spent",
             hint="raise costs: in .harness.yaml",
             check="budget",
         )
     return Check(name="budget", note=note)
+
+
+def _used_up(costs: dict[str, object], budgets: cost_rules.Budgets, feature_id: int | None) -> str:
+    """Which budget is used up, and how much of it."""
+    spent = cost_rules.counted(costs)
+    if spent < budgets.total and feature_id is not None and budgets.per_session > 0:
+        spent = cost_rules.of_feature(costs, feature_id)
+        return f"Feature #{feature_id}: ${spent:.2f} of ${budgets.per_feature:.2f}"
+    return f"a session: ${spent:.2f} of ${budgets.total:.2f}"

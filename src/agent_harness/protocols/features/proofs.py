@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agent_harness.errors import Escalated
-from agent_harness.protocols.features import questions, records
+from agent_harness.protocols.features import preflight, questions, records
 from agent_harness.protocols.features.judge import Judge, Suite
 from agent_harness.protocols.features.project import Project
 
@@ -18,7 +18,10 @@ Record = dict[str, Any]
 
 
 def check(project: Project) -> None:
-    """``Escalated`` when a feature is marked as passing that nobody has proven and whose tests do not pass."""
+    """Refuses when a feature is marked as passing that nobody has proven and whose tests do not pass.
+
+    ``Escalated`` (E9), or ``PreflightFailed`` where the baseline knows these tests to pass and they were broken since.
+    """
     marked = _marked(project.store.features())
     head = project.git.head()
     unproven = {i: file for i, file in sorted(marked.items()) if i not in _accepted(project, head)}
@@ -27,7 +30,10 @@ def check(project: Project) -> None:
     project.say(f"Marked as passing without a proof: {_named(list(unproven))}; running the suite.")
     facts = Judge(project).suite(head or "HEAD")
     own = {node for node in facts.failing if any(belongs(node, file) for file in unproven.values())}
-    _refuse(project, facts, unproven, failing=own, empty=_without_tests(unproven, facts))
+    empty = _without_tests(unproven, facts)
+    if not facts.problem and (broken := _were_known(project, facts, own, [unproven[i] for i in empty])):
+        raise preflight.baseline_broken(broken, str(project.config.testing.full))
+    _refuse(project, facts, unproven, failing=own, empty=empty)
     project.store.write_proven({"commit": head, "features": sorted(marked)})
 
 
@@ -68,6 +74,18 @@ def require(project: Project, facts: Suite) -> None:
     known_red = {str(i) for i in project.store.baseline().get("known_failures") or []}
     failing = (counted - known_red) | (baseline - facts.passing)
     _refuse(project, facts, marked, failing=failing, empty=_without_tests(marked, facts))
+
+
+def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[str]) -> list[str]:
+    """The tests that fail now, when all of them are in the baseline and features are open: no mark is wrong then.
+
+    Where all features are marked, it is for a person to say what is wrong (E9).
+    """
+    known = {str(node) for node in project.store.baseline().get("passing_tests") or []}
+    lost = known - facts.passing
+    explained = failing <= known and all(any(belongs(node, file) for node in lost) for file in empty)
+    passing, total = records.counts(project.store.features())
+    return sorted(lost) if explained and passing < total else []
 
 
 def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failing: set[str], empty: list[int]) -> None:

@@ -83,7 +83,9 @@ def _checks(
             )
         )
     if wanted.budget:
-        passed.append(preflight.budget(project.store.costs(), project.budgets, feature["id"]))
+        budget = preflight.budget(project.store.costs(), project.budgets, feature["id"])
+        project.say(f"Budget: {budget.note}.")
+        passed.append(budget)
     if wanted.environment:
         on_failure = project.config.preflight.on_failure
         environment.up(auto_reset=on_failure.auto_reset, max_reset_attempts=on_failure.max_reset_attempts)
@@ -119,12 +121,7 @@ def _baseline(project: Project, judge: Judge, state: Record, verified_tree: str 
     unexpected = red - {str(i) for i in counted or []}
     still = judge.still_failing(head, unexpected) if unexpected else set()
     if still:
-        raise PreflightFailed(
-            f"Environment is broken. Baseline tests failing: {', '.join(sorted(still)[:5])}",
-            hint=str(project.config.testing.full),
-            check="baseline_tests",
-            failing=sorted(still),
-        )
+        raise preflight.baseline_broken(still, str(project.config.testing.full))
     return None
 
 

@@ -1,0 +1,101 @@
+"""S17: the repository as a person left it: changes, a detached HEAD, no remote, no commit, somebody else's push."""
+
+import pytest
+
+from .arranging import refused, with_settings
+from .script import honest, turn
+from .world import World
+
+EDIT = '"""A calculator."""\n\nMINE = 1\n'
+
+
+def dirty(world: World) -> None:
+    """An edit and an untracked file of a person."""
+    world.put({"src/calc.py": EDIT, "mine.txt": "of the person\n"})
+
+
+def test_a_changes_of_a_person_are_stashed_under_a_name(calc: World) -> None:
+    """UAH-269 UAH-381 C26 S17: untracked files included; never popped, and how to get them back is said."""
+    dirty(calc)
+    ran = calc.run([turn(honest(1))])
+    assert ran.code == 0, ran.text
+    assert "git stash pop" in ran.out
+    (entry,) = calc.git("stash", "list").splitlines()
+    assert "harness session 1" in entry
+    assert calc.git("show", "stash@{0}:src/calc.py") == EDIT.rstrip("\n")
+    assert calc.git("show", "stash@{0}^3:mine.txt") == "of the person"
+    assert calc.passing() == [1]
+    assert "MINE" not in (calc.root / "src/calc.py").read_text()
+
+
+@pytest.mark.scenario
+def test_b_or_the_run_is_refused(calc: World) -> None:
+    """UAH-269 UAH-381 C26 S17: `git.on_dirty: abort` leaves everything as it is."""
+    with_settings(calc, "git:\n  on_dirty: abort\n")
+    dirty(calc)
+    refused(calc, "The work tree is not clean", "mine.txt")
+    assert calc.git("stash", "list") == ""
+    assert (calc.root / "src/calc.py").read_text() == EDIT
+
+
+@pytest.mark.scenario
+def test_c_a_detached_head_that_strands_nothing_is_left(calc: World) -> None:
+    """UAH-382 C25 S17: at the tip of main."""
+    calc.git("checkout", "-q", "--detach")
+    ran = calc.run([turn(honest(1))])
+    assert ran.code == 0, ran.text
+    assert "Warning: HEAD was detached; switched to main." in ran.out
+    assert calc.git("branch", "--show-current") == "main"
+    assert calc.remote() == calc.head
+
+
+@pytest.mark.scenario
+def test_d_a_detached_head_with_commits_of_its_own_is_refused(calc: World) -> None:
+    """UAH-269 UAH-382 C25 S17: with the commands that keep them."""
+    calc.git("checkout", "-q", "--detach")
+    calc.put({"mine.txt": "of the person\n"})
+    calc.commit("On no branch")
+    refused(calc, "HEAD is detached", "git branch", "git switch main")
+    assert calc.git("branch", "--show-current") == ""
+
+
+@pytest.mark.scenario
+def test_d_a_detached_head_with_changes_is_refused(calc: World) -> None:
+    """UAH-269 UAH-382 C25 S17: switching could carry them to another branch."""
+    calc.git("checkout", "-q", "--detach")
+    dirty(calc)
+    refused(calc, "HEAD is detached", "git switch main")
+
+
+@pytest.mark.scenario
+def test_e_without_a_remote_nothing_is_pushed(calc: World) -> None:
+    """UAH-308 C04 S17."""
+    calc.git("remote", "remove", "origin")
+    ran = calc.run([turn(honest(1))])
+    assert ran.code == 0, ran.text
+    assert "push" not in ran.text.lower()
+    assert calc.passing() == [1]
+    assert not calc.events("push_failed")
+
+
+@pytest.mark.scenario
+def test_e_without_an_upstream_nothing_is_pushed(calc: World) -> None:
+    """UAH-308 C04 S17: a remote alone is no wish."""
+    calc.git("branch", "--unset-upstream")
+    before = calc.remote()
+    ran = calc.run([turn(honest(1))])
+    assert ran.code == 0, ran.text
+    assert calc.remote() == before
+
+
+@pytest.mark.scenario
+def test_a_branch_without_a_commit_is_refused(calc: World) -> None:
+    """UAH-269 S17: an unborn branch has nothing to go back to."""
+    calc.checked = False
+    calc.git("switch", "-q", "--orphan", "fresh")
+    calc.git("checkout", "-q", "main", "--", ".")
+    ran = calc.run([turn(honest(1))])
+    assert ran.code == 4, ran.text
+    assert "no commit yet" in ran.err
+    assert not calc.events("agent_started")
+    assert calc.git("branch", "--show-current") == "fresh"
