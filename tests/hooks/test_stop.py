@@ -36,6 +36,7 @@ ALLOWED = [
     ("7 background", event(background_tasks=[{"id": 1}]), state(OPEN), 0, "background tasks"),
     ("8 nothing here", event(), state(task(2, depends_on=["nobody"])), 0, "nothing for this worker"),
     ("8 all done", event(), state(DONE), 0, "all done"),
+    ("8 no tasks", event(), state(), 0, "no tasks yet"),
 ]
 BLOCKED = [
     ("5 one left", event(), state(OPEN, config=LAST, session_count=2), 0),

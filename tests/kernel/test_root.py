@@ -52,6 +52,16 @@ def test_the_nearest_project_wins_however_deep(tmp_path: Path) -> None:
     assert root.find(deep, kind="longtask") is None
 
 
+def test_a_list_that_is_gone_is_known_by_its_backup(tmp_path: Path) -> None:
+    """Of what is left of it; another project in the same folder counts first (tasklist.md 2, 8)."""
+    outer = put(tmp_path / "outer", ["harness-tasks.json"])
+    inner = put(outer / "inner", ["harness-tasks.json.bak"])
+    assert root.find(put(inner / "deep", [])) == Root("tasklist", str(inner))
+    both = put(outer / "both", ["harness-tasks.json.bak", ".harness.yaml"])
+    assert root.find(both) == Root("features", str(both))
+    assert root.find(both, kind="tasklist") == Root("tasklist", str(both))
+
+
 def test_the_working_directory_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = put(tmp_path / "project", ["harness-tasks.json"])
     monkeypatch.chdir(put(project / "sub", []))

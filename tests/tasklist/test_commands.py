@@ -5,11 +5,14 @@ import os
 import re
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pexpect
 import pytest
+
+from agent_harness.kernel import clock
 
 from .desk import NOON, SEED, Desk, Shop, task
 from .test_claims import claimed
@@ -121,6 +124,7 @@ def test_a_verb_answers_for_people_too(shop: Shop, words: tuple[str, ...], said:
 # ---- exit codes ----------------------------------------------------------------------------------------------------
 
 MINE = {"HARNESS_CLAIM_TOKEN": "t"}
+BUSY = LIVE | {"expires_at": clock.timestamp(clock.now() + timedelta(minutes=50))}
 FAR = {"lease_expires_at": "2099-01-01T00:00:00Z", "lease_seconds": 60.0}
 PAST = {"lease_expires_at": "2020-01-01T00:00:00Z", "lease_seconds": 60.0}
 HALT = {"halt": {"category": "CONFIG", "message": "mend it"}}
@@ -133,9 +137,9 @@ CODES: list[tuple[str, dict[str, Any], str, dict[str, str], int, str]] = [
     ("a task that is none", {}, "task claim --task zz", {}, 2, "usage"),
     ("halted", HALT, "task claim", {}, 3, "person_needed"),
     ("halted", HALT, "session start", {}, 3, "person_needed"),
-    ("another session", {"session": LIVE | {"expires_at": "2099-01-01T00:00:00Z"}}, "task claim", {}, 5, "busy"),
-    ("another session", {"session": LIVE | {"expires_at": "2099-01-01T00:00:00Z"}}, "session start", {}, 5, "busy"),
-    ("another session", {"session": LIVE | {"expires_at": "2099-01-01T00:00:00Z"}}, "session end", {}, 5, "busy"),
+    ("another session", {"session": BUSY}, "task claim", {}, 5, "busy"),
+    ("another session", {"session": BUSY}, "session start", {}, 5, "busy"),
+    ("another session", {"session": BUSY}, "session end", {}, 5, "busy"),
     ("a claim of another", {"tasks": [CLAIMED]}, "task claim", {}, 5, "busy"),
     ("a later version", {"version": 3}, "task claim", {}, 3, "configuration"),
     ("damaged", {"tasks": {}}, "task claim", {}, 6, "state_damaged"),

@@ -153,6 +153,19 @@ def test_a_run_has_limits(tmp_path: Path, words: list[str], done: int, code: int
     assert work.store.active()
 
 
+def test_a_run_is_told_by_all_of_its_attempts(tmp_path: Path) -> None:
+    """A failed attempt is no task done, and the last one alone does not decide the exit code."""
+    work = shop(tmp_path, job("a", "test -e never"), job("b"))
+    ran = work.harness("run", "--once", "--agent", work.agent("exit 5"))
+    assert (ran.code, "1 attempt of 1: 0 completed, not completed: a." in ran.out) == (1, True), ran
+    assert ran.out.splitlines()[-1] == "next: harness run"
+    mixed = work.agent(f'[ "$HARNESS_TASK_ID" = a ] && exit 5\n{WORKS}', name="mixed.sh")
+    work.edit("a", status="pending")
+    ran = work.harness("run", "--max-tasks", "2", "--agent", mixed)
+    assert (ran.code, work.statuses()) == (1, ["failed", "completed"]), ran
+    assert "2 attempts of 2: 1 completed, not completed: a." in ran.out
+
+
 def test_a_session_has_a_limit_of_its_own(tmp_path: Path) -> None:
     work = shop(tmp_path, job("a"), job("b"), session_config={"max_tasks_per_session": 1, "max_sessions": 3})
     agent = work.agent(WORKS)
@@ -203,7 +216,8 @@ def test_a_task_without_a_proof_halts_the_list_until_a_person_resumes(tmp_path: 
 @pytest.mark.parametrize(
     ("members", "code", "said"),
     [
-        ({"tasks": []}, 0, "Every task is completed"),
+        ({"tasks": []}, 7, "there are no tasks yet"),
+        ({"tasks": ["a note"]}, 7, "next: harness add"),
         ({"tasks": [job("a", depends_on=["gone"])]}, 7, "a depends on gone"),
         ({"tasks": [job("a", status="failed", attempts=3)]}, 1, "1 failed for good"),
         ({"halt": {"category": "CONFIG", "message": "mend it"}}, 3, "mend it"),

@@ -26,6 +26,15 @@ def starts(shop: Shop) -> int:
     return len(found.read_text().split()) if found.exists() else 0
 
 
+def test_an_empty_list_starts_nothing(tmp_path: Path) -> None:
+    """It is not done: nobody has filled it (exit 7, and what fills it)."""
+    shop = Shop(tmp_path / "list")
+    ran = shop.harness("drive", "--", "touch", "started")
+    assert (ran.code, ran.out.splitlines()[0]) == (7, "There are no tasks yet."), ran
+    assert ran.out.splitlines()[1].startswith("next: harness add ")
+    assert not (shop.root / "started").exists()
+
+
 def test_it_goes_on_until_the_list_is_done(tmp_path: Path) -> None:
     shop = Shop(tmp_path / "list", task("a"), task("b"))
     ran = drive(shop, WORK)

@@ -29,6 +29,25 @@ def settled(*tasks: dict[str, Any]) -> tuple[State, dict[str, str]]:
 # ---- passes --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("members", "again"),
+    [
+        ({"attempts": 1}, True),
+        ({"attempts": 3}, False),
+        ({"attempts": 1, "depends_on": ["open"]}, False),
+        ({"attempts": 1, "depends_on": ["nobody"]}, False),
+        ({"attempts": 1, "error_log": ["[DEPENDENCY] the other service is down"]}, False),
+        ({"attempts": 1, "error_log": ["[DEPENDENCY] Blocked by failed done", "[TEST_FAIL] no"]}, True),
+        ({"attempts": 1, "depends_on": 5}, False),
+    ],
+)
+def test_what_is_called_retryable_is_what_is_offered_again(members: dict[str, Any], again: bool) -> None:
+    """One rule for the answer of ``fail`` and for the selection (tasklist.md 7.1, 13.3)."""
+    state = state_of(task("a", status="failed", **members), task("done", status="completed"), task("open"))
+    assert selection.retryable(state, "a") is again
+    assert ("a" in [each.id for each in selection.eligible(state)]) is again
+
+
 def test_pending_tasks_come_by_priority_then_by_id() -> None:
     state = state_of(
         task("t-10", priority="P1"),

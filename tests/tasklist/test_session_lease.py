@@ -47,6 +47,24 @@ def test_a_session_is_alive(session: dict[str, Any] | None, at: float, alive: bo
     assert sessionlease.is_alive(session, after(at)) is alive
 
 
+@pytest.mark.parametrize(
+    ("changes", "ahead"),
+    [
+        ({}, False),
+        ({"renewed_at": "2026-03-01T12:01:12Z", "expires_at": "2026-03-01T13:01:12Z"}, False),  # within the grace
+        ({"renewed_at": "2026-03-01T12:01:13Z"}, True),
+        ({"expires_at": "2026-03-01T13:01:13Z"}, True),
+        ({"renewed_at": None, "expires_at": "2099-01-01T00:00:00Z"}, True),
+        ({"renewed_at": 5, "expires_at": "soon"}, False),
+    ],
+)
+def test_a_lease_of_a_clock_that_was_ahead_is_known(changes: dict[str, Any], ahead: bool) -> None:
+    """By its renewal or by its end, beyond the grace (tasklist.md 10.2)."""
+    assert sessionlease.is_ahead(state_of(session=LIVE | changes), NOON) is ahead
+    concurrent = state_of(session=LIVE | changes, session_config={"concurrency_mode": "concurrent"})
+    assert not sessionlease.is_ahead(concurrent, NOON)
+
+
 def test_a_session_ends_with_its_program() -> None:
     here = owner.current().as_record()
     assert sessionlease.is_alive(LIVE | {"process": here}, NOON)

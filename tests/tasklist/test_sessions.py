@@ -1,6 +1,7 @@
 """A session from start to end, and a person's switches."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from agent_harness.errors import Busy, LimitReached, PersonNeeded, PreflightFailed, StateDamaged
 from agent_harness.protocols.tasklist import claims, sessions
 from agent_harness.protocols.tasklist.store import TaskStore
+from agent_harness.protocols.tasklist.worker import Worker
 
 from .desk import NOON, Desk, after, task
 
@@ -70,6 +72,41 @@ def test_another_session_is_kept_out_until_it_ends_or_is_taken_over(desk: Desk) 
     assert "[SESSION-2] WARN the session of s1 was taken over" in desk.log()
     with pytest.raises(Busy, match="owner=s2"):
         sessions.end(desk.worker(session="s1"))
+
+
+@pytest.mark.parametrize("verb", [sessions.start, claims.claim])
+def test_a_session_renewed_in_the_future_is_no_endless_lock(desk: Desk, verb: Callable[[Worker], object]) -> None:
+    """A clock that was ahead: a warning, and it ends in an hour at most (tasklist.md 10.2)."""
+    sessions.start(desk.worker(session="s1"))
+    jumped = {"renewed_at": "2036-03-01T12:00:00Z", "expires_at": "2036-03-01T13:00:00Z"}
+    desk.edit(session=desk.raw["session"] | jumped | {"process": None})
+    for minutes in (0, 30):
+        desk.now = after(60 * minutes)
+        with pytest.raises(Busy, match="until 2026-03-01T13:00:00Z"):
+            verb(desk.worker(session="s2"))
+    told = [line for line in desk.log() if "WARN" in line]
+    why = "the session of s1 was renewed in the future (2036-03-01T12:00:00Z); it ends in an hour at most"
+    assert told == [f"[SESSION-1] WARN {why}"]
+    desk.now = after(3600 + 73)
+    verb(desk.worker(session="s2"))
+
+
+def test_the_owner_of_a_session_renewed_in_the_future_goes_on(desk: Desk) -> None:
+    """Its own clock may have been the one that jumped (tasklist.md 10.2)."""
+    sessions.start(desk.worker(session="s1"))
+    desk.edit(
+        session=desk.raw["session"] | {"renewed_at": "2036-03-01T12:00:00Z", "expires_at": "2036-03-01T13:00:00Z"}
+    )
+    claims.claim(desk.worker(session="s1"))
+    assert desk.raw["session"]["expires_at"] == "2026-03-01T13:00:00Z"
+
+
+def test_an_empty_list_is_not_done(desk: Desk) -> None:
+    """Hooks still act when it is filled (tasklist.md 6.5)."""
+    desk.edit(tasks=[])
+    sessions.start(desk.worker())
+    ended = sessions.end(desk.worker())
+    assert (ended["work_left"], ended["finished"], desk.store.active()) == (False, False, True)
 
 
 def test_concurrent_sessions_hold_no_lease(tmp_path: Path) -> None:

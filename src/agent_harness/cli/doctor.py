@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 
 OLDEST_GIT = (2, 20)
+FULL_BYTES = 1 << 20
+"""With less, a state and its backup may not fit any more."""
+LOW_BYTES = 64 << 20
 SIGNS = {"ok": "ok", "warning": "!!", "wrong": "XX"}
 
 
@@ -71,6 +75,7 @@ def looks() -> Iterator[Found]:
         yield Found("project", "warning", "no project here or above", "harness init .   or   harness init --spec FILE")
         return
     yield Found("project", "ok", f"{project.kind} at {project.path}")
+    yield disk(project.path)
     if project.kind == "tasklist":
         yield from _guarded(_task_list, project.path)
 
@@ -127,6 +132,21 @@ def _agents() -> Found:
     if found:
         return Found("agents", "ok", f"on PATH: {', '.join(found)}")
     return Found("agents", "warning", "neither claude nor codex is on PATH", "harness run --agent 'command:YOUR-AGENT'")
+
+
+def disk(folder: str) -> Found:
+    """Whether a state can still be written: a full disk stops every verb."""
+    try:
+        found = os.statvfs(folder)
+    except OSError as error:
+        return Found("disk", "wrong", f"{folder}: {error.strerror}", f"ls -ld {shlex.quote(folder)}")
+    free = found.f_bavail * found.f_frsize
+    files_left = found.f_favail if found.f_files else 1  # some file systems do not count files
+    text = f"{free / (1 << 20):,.1f} MiB are free" if files_left else "no further file can be made"
+    mend = f"df -h {shlex.quote(folder)}   and free some space on that disk"
+    if free < FULL_BYTES or not files_left:
+        return Found("disk", "wrong", f"the disk is full: {text}", mend)
+    return Found("disk", "warning" if free < LOW_BYTES else "ok", text, mend)
 
 
 def _task_list(folder: str) -> Iterator[Found]:

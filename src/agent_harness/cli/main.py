@@ -9,6 +9,8 @@ import sys
 
 def main() -> int:
     """Runs the command line in ``sys.argv``; the exit code of the house plan's table, never a traceback."""
+    if hasattr(sys.stdout, "reconfigure"):  # a name that is no UTF-8 is shown, and stays JSON
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _run(sys.argv[1:])
         if sys.stdout is not None:

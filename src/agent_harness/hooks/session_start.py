@@ -91,4 +91,6 @@ def _findings(state: State) -> list[str]:
 def _first_step(state: State) -> str:
     if state.halt is not None or state.sessions_used_up:
         return "Run `harness status`."
+    if not state.tasks:
+        return 'There are no tasks yet. A task is added with `harness add "what is to be done" --validate "CMD"`.'
     return "This project is worked down by the harness: run `harness session start`, then `harness task claim`."

@@ -91,6 +91,8 @@ def _nothing_to_do(state: State) -> Decision:
         return allow(
             "nothing for this worker", f"HARNESS: nothing to do here now. {_stats(state)} See `harness status`."
         )
+    if not selection.finished(state):
+        return allow("no tasks yet")
     effects = ("finish", "reflect") if state.reflect_iterations else ("finish",)
     return allow("all done", f"HARNESS: the task list is finished. {_stats(state)}", *effects)
 

@@ -26,7 +26,9 @@ _SIGNS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     ("features", (".harness.yaml",)),
     ("features", ("features.json", ".harness/")),
     ("longtask", ("task.json", "checkpoint.json")),
+    ("tasklist", ("harness-tasks.json.bak",)),
 )
+"""A task list whose file is gone is known by its backup; the nearest folder counts, and in it the first that fits."""
 
 
 class Root:

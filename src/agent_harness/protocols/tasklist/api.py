@@ -23,7 +23,7 @@ from agent_harness.protocols.tasklist import (
     steps,
 )
 from agent_harness.protocols.tasklist.layout import Layout
-from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS
+from agent_harness.protocols.tasklist.records import ADD, DEFAULT_LEASE_SECONDS
 from agent_harness.protocols.tasklist.worker import Worker
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class TaskList:
     def init(folder: str, **options: Any) -> Record:
         """Makes the files of a task list where they are missing."""
         answer = planning.create(folder, **options)
-        return _with_next(answer, 'harness add "what is to be done" --validate "a command that proves it"')
+        return _with_next(answer, ADD)
 
     def add(self, tasks: Sequence[Mapping[str, Any]]) -> Record:
         """Adds tasks, all or none."""

@@ -18,7 +18,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.scan import GITLINK, Links, kind_at, matcher
 from agent_harness.kernel.git.view import id_bytes
 from agent_harness.kernel.snapshot import Snapshot
-from agent_harness.protocols.tasklist.layout import HARNESS_FILES, safe_name
+from agent_harness.protocols.tasklist.layout import HARNESS_FILES, path_of, safe_name
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.records import Task
@@ -178,7 +178,7 @@ def attempt_of(worker: "Worker", task: "Task") -> Attempt | None:
     named = place.git.commit_of(task.base_ref)
     snapshot = _recorded(place.git, record, named) or _found_again(place.git, task, named)
     tree = task.raw.get("worktree") or record.get("tree")
-    return Attempt(place, snapshot, tree if isinstance(tree, str) else None) if snapshot else None
+    return Attempt(place, snapshot, path_of(tree) if isinstance(tree, str) else None) if snapshot else None
 
 
 def _recorded(git: Git, record: Record, named: str | None) -> Snapshot | None:

@@ -8,8 +8,17 @@ from __future__ import annotations
 
 from agent_harness.errors import Busy, HarnessError, LimitReached, NothingEligible, PersonNeeded, Refused, UsageError
 from agent_harness.kernel import lease
-from agent_harness.protocols.tasklist import expiry, lifecycle, preparing, progress, proofs, selection, sessionlease
-from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS
+from agent_harness.protocols.tasklist import (
+    expiry,
+    lifecycle,
+    preparing,
+    progress,
+    proofs,
+    selection,
+    sessionlease,
+    workersessions,
+)
+from agent_harness.protocols.tasklist.records import ADD, DEFAULT_LEASE_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +77,16 @@ def claim(
     ``PersonNeeded`` (halt), ``LimitReached``, ``Refused`` (two workers in one work tree), ``UnsafeTree``.
     """
     wish = _Wish(worker, task_id, lease_seconds, dirty)
-    if worker.git:
+    try:
+        return _claimed(wish)
+    except Busy:
+        if not sessionlease.bring_back(worker):
+            raise
+        return _claimed(wish)
+
+
+def _claimed(wish: _Wish) -> Record:
+    if wish.worker.git:
         _recover(wish)
     try:
         return _give_one(wish)
@@ -97,7 +115,7 @@ def _give_one(wish: _Wish) -> Record:
         if wish.prepared and won.get("base_ref") != wish.prepared["ref"]:
             wish.drop()
         if "nothing" in won:
-            raise NothingEligible(won["nothing"], hint="harness status", work_left=won["work_left"])
+            raise _nothing(won["nothing"], work_left=won["work_left"], empty=won["empty"])
         return won
     raise Busy("other workers took every task that was looked at", hint="harness task claim")
 
@@ -131,8 +149,12 @@ def preview(worker: Worker, state: State, now: datetime) -> Task:
     selection.settle(state, now)
     task = selection.next_task(state, lambda each: progress.last_error_time(worker.layout, each))
     if task is None:
-        raise NothingEligible(_why_nothing(state), hint="harness status", work_left=selection.work_left(state))
+        raise _nothing(_why_nothing(state), work_left=selection.work_left(state), empty=not state.tasks)
     return task
+
+
+def _nothing(why: str, *, work_left: bool, empty: bool) -> NothingEligible:
+    return NothingEligible(why, hint=ADD if empty else "harness status", work_left=work_left, empty=empty)
 
 
 def gate(worker: Worker, state: State, now: datetime) -> None:
@@ -168,8 +190,7 @@ def _outcomes(worker: Worker, state: State) -> int:
         return 0
     if not state.concurrent:
         return progress.outcomes(worker.layout, state.session_count)
-    mine = (worker.owner, state.session_count)
-    return sum((task.raw.get("last_owner"), task.raw.get("last_session")) == mine for task in state.tasks)
+    return workersessions.outcomes(state, worker)
 
 
 def _claim(change: Change, wish: _Wish) -> Record:
@@ -192,7 +213,7 @@ def _claim(change: Change, wish: _Wish) -> Record:
     _settle(change)
     task = _chosen(worker, state, wish.task_id)
     if task is None:
-        return {"nothing": _why_nothing(state), "work_left": selection.work_left(state)}
+        return {"nothing": _why_nothing(state), "work_left": selection.work_left(state), "empty": not state.tasks}
     prepared = wish.prepared
     if prepared and (prepared["task"], prepared["attempt"]) != (task.id, task.attempts + 1):
         raise _OtherTask
@@ -223,7 +244,7 @@ def _refuse_others(worker: Worker, state: State, under_way: list[Task], now: dat
                 hint="wait, or: harness session start --take-over",
                 owner=task.claimed_by,
             )
-        if task.raw.get("worktree") == worker.tree:
+        if task.raw.get("worktree") == worker.tree_name:
             refused = Refused(
                 f"{task.claimed_by} works on {task.id} in this same work tree ({worker.tree})",
                 hint="git worktree add ../another-folder, and claim there",
@@ -264,7 +285,7 @@ def _why_not(state: State, task: Task) -> str:
     ]
     if waits and task.status in ("pending", "failed"):
         return f"it waits for {', '.join(waits[:3])}"
-    return f"it is {task.status}" + (" for good" if task.given_up else "")
+    return f"it is {task.status}" + (" for good" if task.status == "failed" else "")
 
 
 def _why_nothing(state: State) -> str:
@@ -292,7 +313,7 @@ def _give(change: Change, wish: _Wish, task: Task, prepared: Record | None) -> N
         branch=prepared["branch"] if prepared else None,
         base_ref=prepared["ref"] if prepared else None,
     )
-    task.raw["worktree"] = worker.tree
+    task.raw["worktree"] = worker.tree_name
     task.raw["claimed_session"] = change.state.session_count
     task.raw["claimed_process"] = worker.process.as_record() if worker.process else None
     if prepared:

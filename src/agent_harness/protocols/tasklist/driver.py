@@ -14,6 +14,7 @@ from agent_harness.errors import HarnessError, NothingEligible
 from agent_harness.kernel import journal, owner
 from agent_harness.protocols.tasklist import attempting, claims, confirming, outcomes, selection, sessions
 from agent_harness.protocols.tasklist.attempting import Attempted, Terms
+from agent_harness.protocols.tasklist.records import ADD
 from agent_harness.protocols.tasklist.worker import Worker
 from agent_harness.supervision import interruption
 
@@ -87,8 +88,10 @@ def run(
         finally:
             with stop.held():
                 ended = sessions.end(worker)
+    following = _next_command(worker)
     say(ending.message)
-    return _summary(begun, made, used, ending, ended)
+    say(f"next: {following}")
+    return {**_summary(begun, made, used, ending), "stats": ended["stats"], "next": following}
 
 
 def _before_next(made: list[Attempted], used: Totals, max_tasks: int | None, terms: Terms) -> _Ending | None:
@@ -104,12 +107,21 @@ def _before_next(made: list[Attempted], used: Totals, max_tasks: int | None, ter
         code = 130 if terms.stop.signalled else 0
         return _Ending(reason="user_pause", exit_code=code, message="Stopped by a person.")
     if max_tasks is not None and len(made) >= max_tasks:
-        failed = made[-1].result != "completed"
-        return _Ending(reason="max_tasks", exit_code=int(failed), message=f"{len(made)} of {max_tasks} tasks done.")
+        return _used_up(made, max_tasks)
     if used.budget_usd() >= terms.max_cost_usd:
         message = f"${used.budget_usd():.2f} of ${terms.max_cost_usd:.2f} are spent."
         return _Ending(reason="budget", exit_code=9, message=message)
     return None
+
+
+def _used_up(made: list[Attempted], max_tasks: int) -> _Ending:
+    """All attempts of this run were made: 1 unless every task that was begun was completed by one of them."""
+    done = {each.task_id for each in made if each.result == "completed"}
+    undone = list(dict.fromkeys(each.task_id for each in made if each.task_id not in done))
+    attempts = f"{len(made)} attempt{'s' if len(made) > 1 else ''} of {max_tasks}"
+    left = f", not completed: {', '.join(undone)}" if undone else ""
+    message = f"{attempts}: {len(done)} completed{left}."
+    return _Ending(reason="max_tasks", exit_code=int(bool(undone)), message=message)
 
 
 def _one(terms: Terms, worker: Worker, session: int, used: Totals) -> tuple[Attempted | None, _Ending | None]:
@@ -148,7 +160,7 @@ def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending | None:
     if reopened:
         return None
     state = worker.store.read()
-    if error.data.get("work_left"):
+    if error.data.get("work_left") or not state.tasks:
         return _Ending(reason="waiting", exit_code=7, message=error.message)
     failed = selection.counts(state).get("failed", 0)
     message = "Every task is completed." if not failed else f"Nothing is left to do; {failed} failed for good."
@@ -170,7 +182,17 @@ def _note_cost(worker: Worker, session: int, done: Attempted) -> None:
     )
 
 
-def _summary(begun: Record, made: list[Attempted], used: Totals, ending: _Ending, ended: Record) -> Record:
+def _next_command(worker: Worker) -> str:
+    """What a person types after the run."""
+    state = worker.store.read()
+    if state.halt or worker.store.paused():
+        return "harness resume"
+    if not state.tasks:
+        return ADD
+    return "harness run" if selection.work_left(state) else "harness status"
+
+
+def _summary(begun: Record, made: list[Attempted], used: Totals, ending: _Ending) -> Record:
     return {
         "session": begun["session"],
         "reason": ending.reason,
@@ -178,7 +200,5 @@ def _summary(begun: Record, made: list[Attempted], used: Totals, ending: _Ending
         "exit_code": ending.exit_code,
         "recovered": begun["recovered"],
         "attempts": [{"task_id": each.task_id, "result": each.result, "message": each.message} for each in made],
-        "stats": ended["stats"],
         "cost_usd": used.cost_usd if used.reported else None,
-        "next": "harness run" if ended["work_left"] else "harness status",
     }

@@ -8,6 +8,7 @@ from typing import Any
 from agent_harness.errors import HarnessError, ToolMissing
 from agent_harness.kernel import clock
 from agent_harness.protocols.tasklist import claims, selection, sessionlease
+from agent_harness.protocols.tasklist.records import ADD
 from agent_harness.protocols.tasklist.worker import Worker
 
 __all__ = ["drive"]
@@ -28,8 +29,10 @@ def drive(worker: Worker, command: Sequence[str], *, times: int, say: Callable[[
     while True:
         ending = _ending(worker, starts, times, idle)
         if ending:
+            following = "harness status" if worker.store.read().tasks else ADD
             say(ending[1])
-            return {"starts": starts, "exit_code": ending[0], "message": ending[1], "next": "harness status"}
+            say(f"next: {following}")
+            return {"starts": starts, "exit_code": ending[0], "message": ending[1], "next": following}
         if starts:
             clock.sleep(PAUSE_SECONDS * idle)
         before = selection.signature(worker.store.read())
@@ -43,6 +46,8 @@ def drive(worker: Worker, command: Sequence[str], *, times: int, say: Callable[[
 
 def _ending(worker: Worker, starts: int, times: int, idle: int) -> tuple[int, str] | None:
     state = worker.store.read()
+    if not state.tasks:
+        return 7, "There are no tasks yet."
     if not selection.work_left(state):
         failed = selection.counts(state).get("failed", 0)
         return (1, f"Nothing is left to do; {failed} failed for good.") if failed else (0, "Every task is completed.")

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 from agent_harness.errors import HarnessError, LeaseLost, NotOwner, UnsafeTree
 from agent_harness.kernel import clock, process
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.tasklist import lifecycle, progress, proofs, selection, validation, wayback
+from agent_harness.protocols.tasklist import (
+    lifecycle,
+    progress,
+    proofs,
+    selection,
+    validation,
+    wayback,
+    workersessions,
+)
 from agent_harness.protocols.tasklist.attempt import note, place_of
 from agent_harness.protocols.tasklist.holding import Holding
 
@@ -71,6 +79,7 @@ def completed(worker: "Worker", task: "Task", commit: str | None, *, recovery: t
         own = worker.own(change.state, task.id, change.now)
         proofs.prove(worker.layout, change.state, own.id)
         lifecycle.complete(own, change.now)
+        workersessions.count(change.state, worker, change.now)
         own.raw["completed_commit"] = commit
         say = _speaker(change, task.id)
         if recovery:
@@ -116,10 +125,11 @@ def failed(worker: "Worker", task: "Task", failure: Failure) -> Record:
         if _must_halt(own, failure) or refused:
             halt_in(change, failure.category, refused.message if refused else failure.message, own.id)
         lifecycle.fail(own, failure.category, failure.message, change.now, give_up=missing)
+        workersessions.count(change.state, worker, change.now)
         own.raw["rescues"] = [*own.rescues, *(ref for ref in rescues if ref not in own.rescues)]
         _tell_failure(change, own, failure, back, cleaned)
         change.touch()
-        return {**failed_answer(own), **back, "cleanup": cleaned, "halted": change.state.halt is not None}
+        return {**failed_answer(change.state, own), **back, "cleanup": cleaned, "halted": change.state.halt is not None}
 
     answer = worker.store.change(act)
     if refused:
@@ -128,14 +138,14 @@ def failed(worker: "Worker", task: "Task", failure: Failure) -> Record:
     return answer
 
 
-def failed_answer(task: "Task") -> Record:
+def failed_answer(state: "State", task: "Task") -> Record:
     """What ``fail`` answers about a failed task."""
     return {
         "task_id": task.id,
         "status": task.status,
         "attempts": task.attempts,
         "max_attempts": task.max_attempts,
-        "retryable": not task.given_up,
+        "retryable": selection.retryable(state, task.id),
         "error": task.error_log[-1] if task.error_log else None,
         "rescue": task.rescues[-1] if task.rescues else None,
     }

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["HARNESS_FILES", "STATE_FILE", "Layout", "safe_name"]
+__all__ = ["HARNESS_FILES", "STATE_FILE", "Layout", "path_of", "safe_name", "written"]
 
 STATE_FILE = "harness-tasks.json"
 
@@ -42,6 +42,7 @@ HARNESS_FILES = (
 )
 """Patterns below the root that are never part of a snapshot, a rescue or a task's commit."""
 
+_URL = "file://"  # no absolute path begins so
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
 
@@ -57,6 +58,26 @@ def safe_name(task_id: str) -> str:
     from hashlib import sha256
 
     return f"{name[:80]}%{sha256(raw).hexdigest()[:16]}"
+
+
+def written(path: str) -> str:
+    """A path as a state file can hold it: itself, or a ``file:`` URL where its name is no UTF-8."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        from urllib.parse import quote
+
+        return f"{_URL}{quote(os.fsencode(path))}"
+    return path
+
+
+def path_of(text: str) -> str:
+    """The path that ``written`` wrote so."""
+    if not text.startswith(_URL):
+        return text
+    from urllib.parse import unquote_to_bytes
+
+    return os.fsdecode(unquote_to_bytes(text.removeprefix(_URL)))
 
 
 class Layout:

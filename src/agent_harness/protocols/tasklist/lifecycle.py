@@ -135,7 +135,6 @@ def release(task: Task) -> None:
     """Gives the task back as if it had not been claimed."""
     _move(task, "release")
     _let_go(task)
-    task.raw["last_session"] = None  # no attempt of that session has ended
 
 
 def reopen(task: Task) -> None:
@@ -159,6 +158,5 @@ def _let_go(task: Task) -> None:
     """Forgets the claim, but for its token: the owner may ask again what became of it."""
     task.raw["last_claim_token"] = task.claim_token
     task.raw["last_owner"] = task.claimed_by
-    task.raw["last_session"] = task.raw.get("claimed_session")
     for name in CLAIM_FIELDS:
         task.raw.pop(name, None)

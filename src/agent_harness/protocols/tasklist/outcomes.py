@@ -71,7 +71,7 @@ def fail(
     if category not in CATEGORIES:
         raise UsageError(f"{category} is no category", hint=f"one of {', '.join(CATEGORIES)}")
     if (found := _ended(worker, task_id, "failed")) is not None:
-        return {**endings.failed_answer(found), "already": True}
+        return {**endings.failed_answer(worker.store.read(), found), "already": True}
     failure = Failure(category=category, message=_said(message), rollback=rollback, allow_pushed=allow_pushed)
     return {**endings.failed(worker, endings.mine(worker, task_id), failure), "already": False}
 

@@ -83,6 +83,7 @@ def create(
     if not os.path.isdir(layout.root):
         raise Refused(f"{layout.root} is not a folder", hint=f"mkdir -p {layout.root}")
     store = TaskStore(layout)
+    _refuse_lost(layout)
     created: list[str] = []
     kept: list[str] = []
     with store.lock():
@@ -101,6 +102,12 @@ def create(
         store.activate()
     ignored = _ignore(layout, gitignore)
     return {"root": layout.root, "created": created, "kept": kept, "ignored_in": ignored}
+
+
+def _refuse_lost(layout: Layout) -> None:
+    """``StateDamaged`` where a list is gone and its backup is there: a new list would soon take the backup's place."""
+    if not os.path.lexists(layout.tasks) and os.path.lexists(layout.backup):
+        TaskStore(layout).read()
 
 
 def _first_line(store: TaskStore) -> bool:

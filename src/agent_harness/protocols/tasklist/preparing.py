@@ -43,7 +43,7 @@ def interrupted(worker: Worker, state: State, now: datetime) -> list[Task]:
     Exclusive: those whose owner shows no sign of life. Concurrent: those whose lease ended, in this work tree.
     """
     left = expiry.expired(state, now)
-    here = worker.tree if left else ""
+    here = worker.tree_name if left else ""
     return [task for task in left if not state.concurrent or task.raw.get("worktree") in (None, here)]
 
 

@@ -14,7 +14,7 @@ import os
 
 from agent_harness.errors import ConfigurationError, HarnessError
 from agent_harness.kernel import digest, files, statehome
-from agent_harness.protocols.tasklist.layout import safe_name
+from agent_harness.protocols.tasklist.layout import safe_name, written
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def adopt(layout: Layout, state: State) -> None:
     home = _home(layout, make=True)
     if home and not os.path.isfile(os.path.join(home, PROVEN)):
         done = [task.id for task in state.tasks if task.status == "completed"]
-        files.write_json(os.path.join(home, PROVEN), {"root": layout.root, "proven": done})
+        files.write_json(os.path.join(home, PROVEN), {"root": written(layout.root), "proven": done})
 
 
 def prove(layout: Layout, state: State, task_id: str) -> None:
@@ -77,7 +77,7 @@ def prove(layout: Layout, state: State, task_id: str) -> None:
     home = _home(layout, make=False)
     if home:
         path = os.path.join(home, PROVEN)
-        files.write_json(path, {"root": layout.root, "proven": sorted({*_proven(home), task_id})}, backup=True)
+        files.write_json(path, {"root": written(layout.root), "proven": sorted({*_proven(home), task_id})}, backup=True)
 
 
 def forget(layout: Layout, task_id: str) -> None:
@@ -85,7 +85,7 @@ def forget(layout: Layout, task_id: str) -> None:
     home = _home(layout, make=False)
     if home and os.path.isfile(os.path.join(home, PROVEN)):
         rest = sorted({*_proven(home)} - {task_id})
-        files.write_json(os.path.join(home, PROVEN), {"root": layout.root, "proven": rest}, backup=True)
+        files.write_json(os.path.join(home, PROVEN), {"root": written(layout.root), "proven": rest}, backup=True)
 
 
 def unproven(layout: Layout, state: State) -> list[Task]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Record = dict[str, Any]
 
 __all__ = [
+    "ADD",
     "DEFAULT_LEASE_SECONDS",
     "DEFAULT_TIMEOUT_SECONDS",
     "VERSION",
@@ -30,6 +31,8 @@ __all__ = [
 ]
 
 VERSION = 2
+ADD = 'harness add "what is to be done" --validate "a command that proves it"'
+"""The command that an empty list needs."""
 DEFAULT_LEASE_SECONDS = 1800.0
 DEFAULT_TIMEOUT_SECONDS = 300.0
 DEFAULT_MAX_ATTEMPTS = 3

@@ -61,7 +61,7 @@ def recover(worker: "Worker", task_id: str | None = None, decide: str | None = N
 
 def _is_left(worker: "Worker", state: "State", task: "Task", now: "datetime") -> bool:
     """Whether a task was interrupted, in this work tree, and is this worker's to recover."""
-    if task.status != "in_progress" or task.raw.get("worktree") not in (None, worker.tree):
+    if task.status != "in_progress" or task.raw.get("worktree") not in (None, worker.tree_name):
         return False
     if task.claimed_by == worker.owner:
         dead = sessionlease.process_is_dead(task.raw.get("claimed_process"))
@@ -104,7 +104,7 @@ def _take_over(worker: "Worker", task_id: str) -> "Worker":
             lease_seconds=seconds,
             claimed_process=worker.process.as_record() if worker.process else None,
             claimed_session=state.session_count,
-            worktree=task.raw.get("worktree") or worker.tree,
+            worktree=task.raw.get("worktree") or worker.tree_name,
         )
         _find_base(worker, task)
         change.touch()

@@ -18,7 +18,19 @@ if TYPE_CHECKING:
 
     FailureTime = Callable[[str], datetime | None]
 
-__all__ = ["Marked", "counts", "eligible", "in_progress", "next_task", "settle", "signature", "stats", "work_left"]
+__all__ = [
+    "Marked",
+    "counts",
+    "eligible",
+    "finished",
+    "in_progress",
+    "next_task",
+    "retryable",
+    "settle",
+    "signature",
+    "stats",
+    "work_left",
+]
 
 
 class Marked:
@@ -202,6 +214,16 @@ def work_left(state: State) -> bool:
         return False
     dead = _unreachable(state)
     return any(task.id not in dead for task in open_ones)
+
+
+def finished(state: State) -> bool:
+    """Whether there were tasks, and nothing is left of them. An empty list is not finished: nobody has filled it."""
+    return bool(state.tasks) and not work_left(state)
+
+
+def retryable(state: State, task_id: str) -> bool:
+    """Whether a failed task is one of those that ``eligible`` offers again."""
+    return any(each.id == task_id for each in _candidates(state)[1])
 
 
 def _over(state: State, task: Task) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from agent_harness.errors import Busy
 from agent_harness.kernel import clock, lease
+from agent_harness.protocols.tasklist import progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.protocols.tasklist.records import State
+    from agent_harness.protocols.tasklist.store import Change
     from agent_harness.protocols.tasklist.worker import Worker
 
     Record = dict[str, Any]
 
-__all__ = ["SECONDS", "holder", "is_alive", "keep", "process_is_dead", "refuse_other", "take"]
+__all__ = ["SECONDS", "bring_back", "holder", "is_ahead", "is_alive", "keep", "process_is_dead", "refuse_other", "take"]
 
 SECONDS = 3600.0
 
@@ -42,6 +44,38 @@ def process_is_dead(record: object) -> bool:
 
     found = owner.Owner.from_record(record)
     return found is not None and owner.state(found) == "dead"
+
+
+def is_ahead(state: State, now: datetime) -> bool:
+    """Whether the lease was renewed, or ends, later than any clock that agrees with ours could have said."""
+    session = state.session
+    if session is None or state.concurrent:
+        return False
+    latest = now.timestamp() + lease.grace_seconds(lease.Lease("", "", now, now, SECONDS))
+    renewed, ends = clock.parse(session.get("renewed_at")), clock.parse(session.get("expires_at"))
+    return bool((renewed and renewed.timestamp() > latest) or (ends and ends.timestamp() > latest + SECONDS))
+
+
+def bring_back(worker: Worker) -> bool:
+    """Gives a lease that a clock ahead of ours has renewed an hour from now, with a warning in the log; else false.
+
+    Otherwise it would be a lock for as long as that clock was ahead. Source: ``tasklist.md`` 10.2.
+    """
+    if not is_ahead(worker.store.read(), worker.store.now()):
+        return False
+
+    def act(change: Change) -> None:
+        session = change.state.session
+        if session is None or not is_ahead(change.state, change.now):
+            return
+        was = session.get("renewed_at")
+        _renew(session, change.now)
+        text = f"the session of {session.get('owner')} was renewed in the future ({was}); it ends in an hour at most"
+        change.log(progress.entry("WARN", change.state.session_count, at=change.now, text=text))
+        change.touch()
+
+    worker.store.change(act)
+    return True
 
 
 def holder(state: State, now: datetime) -> Record | None:
@@ -71,6 +105,10 @@ def keep(state: State, worker: Worker, now: datetime) -> None:
     session = state.session
     if session is None or state.concurrent or session.get("owner") != worker.session_owner:
         return
+    _renew(session, now)
+
+
+def _renew(session: Record, now: datetime) -> None:
     session["renewed_at"] = clock.timestamp(now)
     session["expires_at"] = clock.timestamp(clock.moment(now.timestamp() + SECONDS))
 

@@ -9,7 +9,7 @@ import os
 
 from agent_harness.errors import LimitReached, PreflightFailed, StateDamaged
 from agent_harness.kernel import clock, files
-from agent_harness.protocols.tasklist import claims, progress, selection, sessionlease
+from agent_harness.protocols.tasklist import claims, progress, selection, sessionlease, workersessions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def start(worker: Worker, *, take_over: bool = False) -> Record:
     restored = damage.restore_if_needed(worker)
     with worker.store.lock():
         files.sweep(worker.layout.tasks)
+    sessionlease.bring_back(worker)
     begun = worker.store.change(lambda change: _begin(change, worker, take_over))
     if begun["used_up"]:
         log_stats(worker)
@@ -68,6 +69,7 @@ def _begin(change: Change, worker: Worker, take_over: bool) -> Record:
     else:
         state.raw["session_count"] = state.session_count + 1
         _take(change, worker, found)
+        workersessions.begin(state, worker, now)
     change.touch()
     used_up = None
     if state.sessions_used_up:
@@ -133,7 +135,7 @@ def _run_script(worker: Worker) -> Record:
 
 
 def end(worker: Worker) -> Record:
-    """Ends the session: STATS into the log, the lease given back, hooks made to rest when no work is left."""
+    """Ends the session: STATS into the log, the lease given back, hooks made to rest when all is done."""
 
     def act(change: Change) -> Record:
         state, now = change.state, change.now
@@ -146,10 +148,15 @@ def end(worker: Worker) -> Record:
         state.raw["last_session"] = clock.timestamp(now)
         state.raw["session"] = None
         change.touch()
-        return {"session": number, "stats": numbers, "work_left": selection.work_left(state)}
+        return {
+            "session": number,
+            "stats": numbers,
+            "work_left": selection.work_left(state),
+            "finished": selection.finished(state),
+        }
 
     ended = worker.store.change(act)
-    if not ended["work_left"]:
+    if ended["finished"]:
         worker.store.deactivate()
     return ended
 

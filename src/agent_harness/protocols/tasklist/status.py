@@ -6,6 +6,7 @@ import os
 
 from agent_harness.kernel import clock
 from agent_harness.protocols.tasklist import progress, proofs, selection, sessionlease, store
+from agent_harness.protocols.tasklist.records import ADD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def next_command(state: State) -> str:
     if state.findings() and not selection.next_task(state):
         return "harness task set ID FIELD=VALUE"
     if not state.tasks:
-        return 'harness add "what is to be done" --validate "a command that proves it"'
+        return ADD
     return "harness run" if selection.work_left(state) else "harness add"
 
 

@@ -24,6 +24,7 @@ from agent_harness.protocols.tasklist.attempt import (
     ref_folder,
 )
 from agent_harness.protocols.tasklist.commits import commit_work, paths_of, work_of
+from agent_harness.protocols.tasklist.layout import written
 
 if TYPE_CHECKING:
     from agent_harness.kernel.git import Commit
@@ -74,7 +75,7 @@ def take_baseline(worker: "Worker", task_id: str, attempt: int, *, dirty: str = 
     return {
         "task": task_id,
         "attempt": attempt,
-        "tree": place.top,
+        "tree": written(place.top),
         "ref": taken.ref,
         "head": taken.head,
         "branch": taken.branch,
@@ -221,7 +222,7 @@ def _living_neighbour(worker: "Worker", task: "Task", top: str) -> str | None:
     """Another task that is claimed in this work tree by another worker who may still be at work."""
     state, now = worker.store.read(), worker.store.now()
     for other in state.tasks:
-        is_here = other.status == "in_progress" and other.id != task.id and other.raw.get("worktree") == top
+        is_here = other.status == "in_progress" and other.id != task.id and other.raw.get("worktree") == written(top)
         if is_here and other.claimed_by != worker.owner and expiry.is_live(other, state, now):
             return other.id
     return None

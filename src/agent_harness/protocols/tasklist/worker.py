@@ -13,6 +13,7 @@ import os
 from agent_harness.errors import LeaseLost, NotOwner, UsageError
 from agent_harness.kernel import lease
 from agent_harness.protocols.tasklist import sessionlease
+from agent_harness.protocols.tasklist.layout import written
 from agent_harness.protocols.tasklist.records import Task
 from agent_harness.protocols.tasklist.store import TaskStore
 
@@ -145,6 +146,11 @@ class Worker:
         """The top folder of the work tree, else the working directory; links resolved."""
         git = self.git
         return os.path.realpath(git.top()) if git else self.cwd
+
+    @property
+    def tree_name(self) -> str:
+        """``tree`` as the state holds it."""
+        return written(self.tree)
 
     def own(self, state: State, task_id: str, now: datetime) -> Task:
         """The task in progress of that id, when it is this worker's and its lease still stands; renews the session.

@@ -1,0 +1,68 @@
+"""A task list whose file is gone altogether: its backup is found, nothing takes its place, and it comes back."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_harness.hooks import road
+from agent_harness.hooks.event import Event
+
+from .desk import Shop, task
+
+
+@pytest.fixture
+def lost(tmp_path: Path) -> Shop:
+    """A list with a backup, and without the file."""
+    shop = Shop(tmp_path / "list", task("task-001"), extra={"mine": 1})
+    shop.change(lambda change: None)
+    shop.store.activate()
+    os.unlink(shop.layout.tasks)
+    return shop
+
+
+@pytest.mark.parametrize("words", ["status", "status --tail 2", "add more", "task next", "task claim", "init ."])
+def test_what_needs_the_list_says_that_it_is_gone_and_what_brings_it_back(lost: Shop, words: str) -> None:
+    """Exit 6, the next command, and a disk as before: no new list takes the place of the old (tasklist.md 2, 8)."""
+    before = lost.files()
+    ran = lost.harness(*words.split(), "--json")
+    assert ran.code == 6, ran
+    error = ran.json["error"]
+    assert (error["message"], error["hint"]) == ("harness-tasks.json is missing", "harness task recover")
+    assert lost.files() == before
+
+
+def test_recover_restores_it_from_a_folder_below_and_says_so(lost: Shop) -> None:
+    """The answer and the log name what was done; the tasks and unknown members are as before (tasklist.md 8)."""
+    below = lost.root / "src/deep"
+    below.mkdir(parents=True)
+    ran = lost.harness("task", "recover", "--root", str(below))
+    assert ran.code == 0, ran
+    assert ran.json["restored"] == {"kept": None, "reason": "harness-tasks.json is missing", "replayed": []}
+    assert (lost.statuses(), lost.raw["extra"]) == (["pending"], {"mine": 1})
+    assert 'RECOVERY action="restored from .bak" reason="harness-tasks.json is missing"' in lost.log()[-1]
+    assert lost.harness("task", "claim").json["task_id"] == "task-001"
+
+
+def test_a_session_restores_it_by_itself(lost: Shop) -> None:
+    """Whoever starts a session unattended is not stopped by it (tasklist.md 8)."""
+    found = lost.harness("session", "start").json
+    assert (found["restored"]["reason"], found["next"]) == ("harness-tasks.json is missing", "harness task claim")
+
+
+def test_the_stop_hook_names_the_way_out(lost: Shop) -> None:
+    """The hooks find the list too, and send the agent to ``recover`` once (tasklist.md 6.1, row 3b)."""
+    told = road.run("stop", Event({"cwd": str(lost.root), "session_id": "s"}, {}))
+    assert b'"block"' in told.out
+    assert b"harness-tasks.json is missing" in told.out
+    assert b"harness task recover" in told.out
+
+
+def test_without_a_good_backup_a_person_is_asked(lost: Shop) -> None:
+    """Nothing is made up (tasklist.md 8)."""
+    Path(lost.layout.backup).write_text("{ half")
+    for words in ("status", "init ."):
+        ran = lost.harness(*words.split(), "--json")
+        assert (ran.code, "no backup" in ran.json["error"]["hint"]) == (6, True), ran
+    ran = lost.harness("task", "recover")
+    assert (ran.code, "unrecoverable" in ran.json["error"]["message"]) == (6, True), ran
