@@ -2,7 +2,7 @@
 
 import pytest
 
-from .arranging import refused, with_settings
+from .arranging import by_a_colleague, refused, with_settings
 from .script import honest, turn
 from .world import World
 
@@ -99,3 +99,78 @@ def test_a_branch_without_a_commit_is_refused(calc: World) -> None:
     assert "no commit yet" in ran.err
     assert not calc.events("agent_started")
     assert calc.git("branch", "--show-current") == "fresh"
+
+
+# -- f: somebody else has pushed meanwhile -----------------------------------------------------------------------------
+
+WIKI = {"docs/wiki.md": "Of a colleague.\n"}
+
+
+def test_f_a_rejected_push_is_pulled_once_proven_again_and_pushed(calc: World) -> None:
+    """UAH-308 UAH-380 C30 S17: their commit lies below ours, and the suite has run on the two together."""
+    theirs = by_a_colleague(calc, WIKI)
+    ran = calc.run([turn(honest(1))])
+    assert ran.code == 0, ran.text
+    assert "checking for regressions after the pull... PASSED" in ran.out
+    assert (calc.passing(), calc.remote()) == ([1], calc.head)
+    assert calc.git("merge-base", theirs, "HEAD") == theirs
+    assert calc.git("rev-list", "--merges", f"{theirs}..HEAD") == ""
+    assert (calc.root / "docs/wiki.md").read_text() == WIKI["docs/wiki.md"]
+    assert calc.changes() == []
+    assert [row["base"] for row in calc.events("pulled")] == [theirs]
+    assert calc.git("log", "-1", "--format=%an %s").startswith("Test Person Implement add")
+    second = calc.run([turn(honest(2))])
+    assert second.code == 0, second.text
+    assert "Marked as passing without a proof" not in second.out
+    assert (calc.passing(), calc.remote()) == ([1, 2], calc.head)
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("clash", ["conflict", "regression"])
+def test_f_what_does_not_go_together_pauses_with_the_commit_kept(calc: World, clash: str) -> None:
+    """UAH-379 UAH-380 C30 S17: nothing is forced and nothing lost; the person pulls, and the run goes on."""
+    files = {"src/calc.py": '"""Another calculator."""\n\n\ndef neg(a):\n    return -a\n'}
+    if clash == "regression":
+        files = {"conftest.py": "import pathlib\n\nassert 'def add' not in pathlib.Path('src/calc.py').read_text()\n"}
+    theirs = by_a_colleague(calc, files)
+    ran = calc.run([turn(honest(1)), turn(honest(2))], "--until-done")
+    assert ran.code == 5, ran.text
+    assert "harness resume" in ran.out
+    assert calc.remote() == theirs
+    assert calc.passing() == [1]
+    assert calc.changes() == []
+    assert "def add" in calc.git("show", "HEAD:src/calc.py")
+    assert not calc.git("status").count("in progress")
+    assert calc.run([turn(honest(2))]).code == 5, "paused until somebody has looked"
+    assert calc.harness("status", "--json").json["paused"]["reason"].startswith("The push of")
+
+
+@pytest.mark.scenario
+def test_f_a_remote_that_refuses_whatever_comes_pauses_too(calc: World) -> None:
+    """UAH-380 S17: a hook of the server says no, twice."""
+    hook = calc.base / "origin.git/hooks/pre-receive"
+    hook.write_text("#!/bin/sh\necho tried >>\"$GIT_DIR/tries\"\necho 'main is protected' >&2\nexit 1\n")
+    hook.chmod(0o755)
+    before = calc.remote()
+    ran = calc.run([turn(honest(1))])
+    assert ran.code == 5, ran.text
+    assert "protected" in ran.out
+    assert (calc.base / "origin.git/tries").read_text().split() == ["tried"] * 2
+    assert (calc.passing(), calc.remote()) == ([1], before)
+    hook.unlink()
+    assert calc.harness("resume").code == 0
+    assert calc.run([turn(honest(2))]).code == 0
+    assert calc.remote() == calc.head
+
+
+@pytest.mark.scenario
+def test_f_a_remote_that_is_away_costs_a_line(calc: World) -> None:
+    """UAH-308 S17: no rejection; the next session pushes both."""
+    moved = calc.base / "away.git"
+    (calc.base / "origin.git").rename(moved)
+    ran = calc.run([turn(honest(1))])
+    assert ran.code == 0, ran.text
+    assert "Push failed: " in ran.out
+    moved.rename(calc.base / "origin.git")
+    assert calc.run([turn(honest(2))]).code == 0
+    assert calc.remote() == calc.head

@@ -65,11 +65,11 @@ class CleanupRoad(SessionRoad):
 
     def _accept(self, ruling: Ruling) -> Result:
         settlement = accepted(self._project, self._under_way, ruling, self._sum.used)
-        settled = self._settle(settlement)
-        if settled.push_problem:
-            self._project.say(f"Push failed: {settled.push_problem}")
+        settled, published = self._settle_and_publish(settlement)
         self._project.say("Session complete. Cleanup verified.")
-        return self._result("complete", "complete", "Cleanup verified.", settlement, settled)
+        told = "Cleanup verified."
+        settlement = replace(settlement, commit=published.commit)
+        return self._result("complete", "complete", told, settlement, settled, exit_code=published.exit_code)
 
     def _hand_off(self, reason: str, *, failure: str | None = None, exit_code: int | None = None) -> Result:
         project = self._project

@@ -17,11 +17,13 @@ from agent_harness.protocols.features import (
     cleanup,
     endings,
     handoff,
+    publishing,
     records,
     recovery,
     settle,
     tree,
 )
+from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.result import Result
 from agent_harness.protocols.features.underway import UnderWay, totals_of
@@ -73,8 +75,7 @@ def _settle(project: Project, found: Record) -> str:
         settled = settle.carry_out(project, found)
         if settled.rescue_ref:
             project.say(f"Rolled back. What was taken away is kept: git show {settled.rescue_ref}")
-        if settled.push_problem:
-            project.say(f"Push failed: {settled.push_problem}")
+        publishing.after_push(project, Judge(project), settlement, settled, found.get("git_config"))
         return "settle"
     settle.settle(project, found, handoff.overtaken(project, UnderWay.from_record(found), settlement))
     return "unadopted"

@@ -111,6 +111,7 @@ class Runs:
             migrations.bring_up_to_date(project)
             retention.prune_daily(project)
             recovered = recover.recover(project)
+            pausing.refuse_resting(project)  # what was recovered may have paused it
             questions.forget_passing(project)
             proofs.check(project)
             if self._cleanup_only:

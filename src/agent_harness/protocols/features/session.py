@@ -8,7 +8,7 @@ Source: house plan, section 4; features.md sections M, N, O, C03, C14, C20.
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_harness.agents import usage
@@ -22,6 +22,7 @@ from agent_harness.protocols.features import (
     guarding,
     handoff,
     progress,
+    publishing,
     records,
     settle,
     turns,
@@ -257,14 +258,13 @@ class SessionRoad:
         by_person = awaiting.kind(under_way.feature) != "automated"
         make = awaiting.accepted if by_person else endings.accepted
         settlement = make(project, under_way, ruling, self._sum.used)
-        settled = self._settle(settlement)
-        if settled.push_problem:
-            project.say(f"Push failed: {settled.push_problem}")
+        settled, published = self._settle_and_publish(settlement)
         told = f"Feature #{under_way.feature_id} {'awaits a person.' if by_person else 'verified.'}"
         project.say(f"Session complete. {told}")
         if by_person:
             awaiting.tell(project, under_way.feature)
-        return self._result("complete", "complete", told, settlement, settled)
+        settlement = replace(settlement, commit=published.commit)
+        return self._result("complete", "complete", told, settlement, settled, exit_code=published.exit_code)
 
     def _hand_off(self, reason: str, *, failure: str | None = None, exit_code: int | None = None) -> Result:
         project = self._project
@@ -326,6 +326,15 @@ class SessionRoad:
         blocked = [feature_id for feature_id in found if feature_id != own]
         if blocked:
             self._project.say("This blocks: " + ", ".join(f"Feature {i}" for i in blocked))
+
+    def _settle_and_publish(self, settlement: Settlement) -> tuple[Settled, publishing.Published]:
+        """Settled and pushed; a push that the remote rejects is tried once more on top of what it has (C30)."""
+        settled = self._settle(settlement)
+        config = self._under_way.git_config
+        push = publishing.after_push(
+            self._project, self._judge, settlement, settled, config, undisturbed=self._stop.held
+        )
+        return settled, push
 
     def _settle(self, settlement: Settlement) -> Settled:
         with self._stop.held():

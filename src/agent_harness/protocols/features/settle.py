@@ -5,12 +5,12 @@ the new contents of every state file. Each step can be repeated without a second
 """
 
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import snapshot
-from agent_harness.kernel.git import DETACHED
+from agent_harness.kernel.git import DETACHED, Pushed
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import checkpoints, progress, refs, tree
 from agent_harness.protocols.features.project import Project
@@ -49,6 +49,7 @@ class Settled:
     rolled_back_commits: tuple[str, ...] = ()
     pushed: bool = False
     push_problem: str | None = None
+    push_rejected: bool = False  # the remote answered, and said no
 
 
 def settle(project: Project, open_session: Record, settlement: Settlement) -> Settled:
@@ -65,14 +66,15 @@ def carry_out(project: Project, open_session: Record) -> Settled:
     rescue = _tree(project, open_session, settlement)
     _files(project, settlement)
     _logs(project, settlement, rescue)
-    pushed, problem = _push(project, settlement, open_session.get("git_config"))
+    pushed = _push(project, settlement, open_session.get("git_config"))
     _forget_candidates(project, settlement.session)
     project.store.close_session()
     return Settled(
         rescue_ref=rescue.get("ref"),
         rolled_back_commits=tuple(rescue.get("commits") or ()),
-        pushed=pushed,
-        push_problem=problem,
+        pushed=pushed is not None and pushed.ok,
+        push_problem=None if pushed is None or pushed.ok else pushed.message,
+        push_rejected=pushed is not None and pushed.rejected,
     )
 
 
@@ -183,23 +185,21 @@ def _is_told(project: Project, session: int, event_type: str) -> bool:
     return any(row.get("session") == session and row.get("type") == event_type for row in rows)
 
 
-def _push(project: Project, settlement: Settlement, recorded: Record | None) -> tuple[bool, str | None]:
-    if not settlement.push or project.config.git.push != "auto":
-        return False, None
-    upstream = project.git.upstream(settlement.branch)
-    if upstream is None:
-        return False, None
+def _push(project: Project, settlement: Settlement, recorded: Record | None) -> Pushed | None:
+    """How the push ended; ``None`` where nothing is to be pushed."""
+    upstream = project.git.upstream(settlement.branch) if settlement.push else None
+    if upstream is None or project.config.git.push != "auto":
+        return None
     try:
         pushed = project.git.push(upstream.remote, f"{settlement.commit}:{upstream.branch}", recorded=recorded)
-        problem = None if pushed.ok else pushed.message
     except HarnessError as error:
-        problem = error.message
-    if problem is not None:
-        message = redact(problem).strip()[-500:]
-        project.store.event("push_failed", "important", session=settlement.session, message=message)
-        return False, message
-    project.store.event("pushed", "routine", session=settlement.session, commit=settlement.commit)
-    return True, None
+        pushed = Pushed(ok=False, rejected=False, message=error.message)
+    if pushed.ok:
+        project.store.event("pushed", "routine", session=settlement.session, commit=settlement.commit)
+        return pushed
+    message = redact(pushed.message).strip()[-500:]
+    project.store.event("push_failed", "important", session=settlement.session, message=message)
+    return replace(pushed, message=message)
 
 
 def _forget_candidates(project: Project, session: int) -> None:

@@ -1,0 +1,73 @@
+"""Commits put on top of other ones, as objects; real repositories."""
+
+import subprocess
+from pathlib import Path
+
+from agent_harness.kernel.git import Git
+from agent_harness.protocols.features import joining, tree
+
+
+def sh(folder: Path, *words: str) -> str:
+    return subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def commit(folder: Path, name: str, text: str, message: str, *words: str) -> str:
+    (folder / name).write_text(text)
+    sh(folder, "add", "-A")
+    sh(folder, "commit", "-qm", message, *words)
+    return sh(folder, "rev-parse", "HEAD")
+
+
+def two_lines(folder: Path, theirs: str, ours: str) -> tuple[Git, str, str]:
+    """A repository whose branch ``theirs`` and whose main have each gone on from the same commit."""
+    tree.make_repository(folder)
+    commit(folder, "a.txt", "one\n", "start")
+    sh(folder, "switch", "-qc", "theirs")
+    base = commit(folder, theirs, "theirs\n", "Theirs")
+    sh(folder, "switch", "-q", "main")
+    tip = commit(folder, ours, "ours\n", "Ours\n\nWith a body.", "--author", "Agent <agent@localhost>")
+    return Git(folder), base, tip
+
+
+def test_commits_keep_author_and_message_and_nothing_else_moves(tmp_path: Path) -> None:
+    """C30, UAH-380."""
+    git, base, first = two_lines(tmp_path, "b.txt", "c.txt")
+    second = commit(tmp_path, "c.txt", "ours, more\n", "Ours again")
+    joined = joining.on_top_of(git, base, second)
+    assert joined.problem is None
+    assert sh(tmp_path, "rev-parse", "HEAD") == second
+    assert sh(tmp_path, "status", "--porcelain") == ""
+    assert set(joined.renamed or {}) == {first, second}
+    lines = sh(tmp_path, "log", "--format=%an|%B", f"{base}..{joined.tip}").split("\n")
+    assert [line for line in lines if line] == ["Test Person|Ours again", "Agent|Ours", "With a body."]
+    assert sh(tmp_path, "ls-tree", "--name-only", joined.tip).split() == ["a.txt", "b.txt", "c.txt"]
+    assert sh(tmp_path, "show", f"{joined.tip}:c.txt") == "ours, more"
+
+
+def test_a_conflict_is_an_answer_and_leaves_the_repository_alone(tmp_path: Path) -> None:
+    """UAH-379 C30."""
+    git, base, tip = two_lines(tmp_path, "a.txt", "a.txt")
+    joined = joining.on_top_of(git, base, tip)
+    assert joined.problem == f"{tip[:10]} does not go together with what is there"
+    assert git.operation_under_way() is None
+    assert sh(tmp_path, "status", "--porcelain") == ""
+
+
+def test_a_merge_of_our_own_becomes_one_commit(tmp_path: Path) -> None:
+    """C30: the line stays straight, and nothing of the merge is lost."""
+    git, base, tip = two_lines(tmp_path, "b.txt", "c.txt")
+    sh(tmp_path, "switch", "-qc", "side", f"{tip}~1")
+    commit(tmp_path, "d.txt", "side\n", "Side")
+    sh(tmp_path, "switch", "-q", "main")
+    sh(tmp_path, "merge", "-q", "--no-edit", "side")
+    joined = joining.on_top_of(git, base, sh(tmp_path, "rev-parse", "HEAD"))
+    assert sh(tmp_path, "rev-list", "--merges", f"{base}..{joined.tip}") == ""
+    assert sh(tmp_path, "ls-tree", "--name-only", joined.tip).split() == ["a.txt", "b.txt", "c.txt", "d.txt"]
+
+
+def test_two_histories_without_a_common_commit_are_not_joined(tmp_path: Path) -> None:
+    """C30."""
+    git, _, tip = two_lines(tmp_path, "b.txt", "c.txt")
+    sh(tmp_path, "switch", "-q", "--orphan", "other")
+    other = commit(tmp_path, "x.txt", "x\n", "Other")
+    assert joining.on_top_of(git, other, tip).problem == "the two have no commit in common"
