@@ -1,18 +1,23 @@
 """How each worker is started, and what cannot be."""
 
+import json
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_harness.agents import registry
+from agent_harness.agents.base import Agent, Brief, Turn
+from agent_harness.agents.events import Event, Finished, Text
 from agent_harness.errors import HarnessError
 from agent_harness.protocols.longtask import adapters
+from agent_harness.protocols.longtask.api import LongTask
 from agent_harness.protocols.longtask.layout import Layout
 
-from .ground import Ground, program, task
+from .ground import NEXT, Ground, program, task
 
 
 def plan(root: Path, worker: str, contract: dict[str, Any], **options: object) -> adapters.Plan:
@@ -78,7 +83,11 @@ def test_kimi(tmp_path: Path) -> None:
 def test_claude_code(tmp_path: Path) -> None:
     contract = task(context={"repository": "."}, claudeWorker={"model": "m", "extraArgs": ["--verbose"]})
     found = plan(tmp_path, "claude", contract)
-    assert found.run == ["claude", "--print", "--output-format", "text", "--model", "m", "--verbose"]
+    assert found.run == ["claude", "--print", "--output-format", "json", "--model", "m", "--verbose"]
+    assert found.wrapped
+    own = ["--output-format=stream-json", "--verbose"]
+    found = plan(tmp_path, "claude", task(claudeWorker={"cwd": ".", "extraArgs": own}))
+    assert (found.run, found.wrapped) == (["claude", "--print", *own], False)
     contract = task(claudeWorker={"cwd": ".", "permissionMode": "acceptEdits"})
     found = plan(tmp_path, "claude", contract)
     assert isinstance(found.run, list)
@@ -100,10 +109,64 @@ def test_an_agent_of_ours_by_its_kind(tmp_path: Path) -> None:
     found = plan(tmp_path, "command:sh -c true", task(agentWorker={"cwd": ".", "timeoutSeconds": 5, "model": "m"}))
     assert found.run is None
     assert (found.timeout_seconds, found.model, found.worker) == (5, "m", "command:sh -c true")
-    with pytest.raises(HarnessError, match="no acp agent"):
-        plan(tmp_path, "acp", task(), cwd=".")
     with pytest.raises(HarnessError, match="not installed"):
         plan(tmp_path, "command:no-such-program", task(), cwd=".")
+
+
+class OwnTurn(Turn):
+    """Repeats what it was started for, and ends."""
+
+    def __init__(self, brief: Brief, text: str) -> None:
+        told = brief.environment["LTH_WORKER"]
+        self._events: list[Event] = [Text(f"{told} {text} {brief.model}"), Text(brief.prompt), Finished(ok=True)]
+
+    def next_event(self, timeout_seconds: float) -> Event | None:
+        return self._events.pop(0) if self._events else None
+
+    @property
+    def ended(self) -> bool:
+        return not self._events
+
+    def stop(self, grace_seconds: float = 5.0) -> None:
+        self._events.clear()
+
+
+class OwnAgent(Agent):
+    """An agent inside this process."""
+
+    name = "own"
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @classmethod
+    def from_words(cls, text: str) -> "OwnAgent":
+        return cls(text)
+
+    def start(self, brief: Brief) -> Turn:
+        return OwnTurn(brief, self.text)
+
+
+def test_every_kind_of_agent_is_a_worker_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind that the registry learns is a worker, without a word about it here."""
+    assert all(adapters.is_runnable(adapters.normalised(kind)) for kind in registry.KINDS)
+    assert all(adapters.is_runnable(f"{kind}:x") for kind in registry.KINDS)
+    assert not adapters.is_runnable("own:x")
+    monkeypatch.setitem(cast("dict[str, str]", registry.KINDS), "own", f"{__name__}:OwnAgent")
+    ground = Ground(tmp_path / "task")
+    ground.task = task(
+        workerPolicy={"preferred": "own:x", "allowed": ["own:x"]}, agentWorker={"cwd": ".", "model": "m"}
+    )
+    checks = {each["name"]: each for each in LongTask(ground.root).health({})[0]["checks"]}  # type: ignore[index]
+    assert checks["worker-plan:own:x"]["status"] == "pass"
+    answer, code = LongTask(ground.root).run({})
+    assert isinstance(answer, dict)
+    assert (code, answer["status"], answer["command"], answer["usage"]) == (0, "paused", "agent own:x", None)
+    assert "own:x x m\n" in ground.outputs()[0]
+    assert f"Next step: {NEXT}" in ground.outputs()[0]
+    LongTask(tmp_path / "new").init({"worker": "own:y", "fallback-worker": "command:true"})
+    made = json.loads((tmp_path / "new/task.json").read_text())
+    assert made["workerPolicy"]["allowed"] == ["own:y", "command:true"] and "agentWorker" in made
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_a_fallback_that_goes_well(ground: Ground, tmp_path: Path) -> None:
     answer = ground.lth("run", env=codex(tmp_path), code=0).answer
     assert list(answer) == [
         *("decision", "reason", "dryRun", "status", "waitSeconds", "worker", "requestedWorker", "command", "cwd"),
-        *("exitCode", "finalExitCode", "outputPath", "classification", "fallback"),
+        *("exitCode", "finalExitCode", "outputPath", "classification", "fallback", "usage"),
     ]
     assert (answer["worker"], answer["requestedWorker"]) == ("codex-cli", "codex-cli")
     assert (answer["exitCode"], answer["finalExitCode"], answer["status"]) == (3, 0, "paused")

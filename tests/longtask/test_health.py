@@ -133,6 +133,9 @@ def test_a_fallback_without_a_sandbox(tmp_path: Path) -> None:
     policy = {"preferred": "codex", "fallbackOnRateLimit": "kimi"}
     ground.task = task(workerPolicy=policy, context={"repoPath": "."})
     assert checks(ground)["fallback-sandbox"]["status"] == "warn"
+    for fallback, warned in (("command:true", True), ("local", True), ("codex-cli", False), ("manual-review", False)):
+        ground.task = task(workerPolicy={**policy, "fallbackOnRateLimit": fallback}, context={"repoPath": "."})
+        assert ("fallback-sandbox" in checks(ground)) is warned
     ground.task = task(workerPolicy=policy, codexWorker={"cwd": ".", "sandbox": "workspace-write"})
     assert "fallback-sandbox" not in checks(ground)
 

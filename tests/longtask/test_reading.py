@@ -40,7 +40,7 @@ def test_summary_counts(desk: Desk) -> None:
     assert list(answer) == [
         *("taskId", "status", "currentPhase", "nextStep", "blockedUntil", "blocker", "evidenceCount"),
         *("checkpointEvidenceCount", "archivedEvidenceCount", "totalEvents", "eventCounts", "workerCounts"),
-        *("rateLimits", "lastEvent", "latestEvents"),
+        *("rateLimits", "lastEvent", "latestEvents", "usage"),
     ]
     assert answer["eventCounts"] == {"tick_started": 2, "worker_started": 1, "rate_limited": 1}
     assert answer["workerCounts"] == {"codex-cli": 2}

@@ -9,7 +9,7 @@ from agent_harness.protocols.longtask import recovery
 from .desk import Desk, after
 
 LEASES = ("none", "held", "unreadable", "over")
-DECISIONS = ("run", "wait", "done", "needs-human")
+DECISIONS = ("run", "claimed", "wait", "done", "needs-human")
 
 
 def test_every_situation_has_a_row_and_every_row_a_situation() -> None:

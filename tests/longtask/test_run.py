@@ -546,7 +546,8 @@ def test_an_agent_under_the_supervisor(tmp_path: Path) -> None:
     worker = f"command:{agent}"
     answer = ground.lth("run", "--worker", worker, "--cwd", ".", code=0).answer
     assert (answer["worker"], answer["status"]) == (worker, "paused")
-    assert answer["usage"] == {"inputTokens": 10, "outputTokens": 2, "cachedTokens": 0, "costUsd": 0.5}
+    counted = {"inputTokens": 10, "outputTokens": 2, "cachedTokens": 0, "totalTokens": 12, "costUsd": 0.5}
+    assert answer["usage"] == counted == ground.events("worker_completed")[0]["usage"]
     assert "working on it" in ground.outputs()[0]
     assert f"{worker} {ground.root}" in ground.outputs()[0]
     assert "Continue exactly one bounded slice." in (ground.root / "prompt").read_text()

@@ -91,6 +91,15 @@ def test_a_command_without_a_command(tmp_path: Path, target: object) -> None:
     assert (check["status"], check["message"]) == ("fail", "missing target: a command")
 
 
+@pytest.mark.parametrize("members", [{"target": {"command": "true", "cwd": "a\0b"}}, {"target": "true"}])
+def test_a_folder_with_an_impossible_name(tmp_path: Path, members: dict[str, Any]) -> None:
+    ground = Ground(tmp_path)
+    ground.task = task(context={"repoPath": "a\0b"}, successCriteria=[{**criterion("command", None), **members}])
+    check = ground.lth("verify", code=1).answer["checks"][0]
+    place = f"{tmp_path}/a\0b"
+    assert (check["status"], check["message"]) == ("fail", f"no folder has such a name: {place!r}")
+
+
 def test_no_command_runs_in_a_forbidden_folder(tmp_path: Path) -> None:
     ground = Ground(tmp_path / "task")
     secret = Path.home() / ".ssh"

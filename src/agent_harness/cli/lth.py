@@ -121,7 +121,9 @@ def _complain(*lines: str) -> int:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    """Without what a terminal would obey: names and texts in errors come from files that agents write."""
+    text = " ".join(text.split())
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 if __name__ == "__main__":

@@ -109,6 +109,7 @@ COMMANDS: dict[str, tuple[str, dict[str, tuple[str | None, str]]]] = {
     ),
     "health": ("check the task and what it needs", {"strict": (None, "fail when a check fails")}),
     "status": ("show a person how it stands", {}),
+    "ls": ("list the long tasks below a folder (.)", {"json": (None, "answer as JSON")}),
     "summary": ("sum up the checkpoint and the log", {"limit": ("N", "how many events (5)")}),
     "tail": ("show the last events", {"limit": ("N", "how many (20)"), "type": ("NAME", "only events of this type")}),
     "openclaw-recipe": (
@@ -128,6 +129,9 @@ COMMANDS: dict[str, tuple[str, dict[str, tuple[str | None, str]]]] = {
 
 ALIASES = {"initiate": "init"}
 
+_HERE = frozenset(("ls",))
+"""Commands that take the current folder when none is named."""
+
 _FLAG_VALUES = {"true": True, "false": False}
 
 
@@ -141,6 +145,8 @@ def parse(command: str, words: list[str]) -> tuple[str, dict[str, object]]:
     ``UsageError`` names what is wrong; ``HelpAsked`` for ``--help``.
     """
     table = COMMANDS[command][1]
+    if command in _HERE and (not words or (words[0].startswith("--") and words[0] != "--help")):
+        words = [".", *words]
     if not words or words[0].startswith("--"):
         _answer_help(words)
         raise UsageError(f"lth {command} needs TASK_DIR right after the command")
@@ -234,4 +240,5 @@ def usage_of(command: str) -> str:
     width = max((len(row[0]) for row in rows), default=0) + 2
     listed = "".join(f"  {shown:<{width}}{meaning}\n" for shown, meaning in rows)
     tail = f"\n{listed}" if listed else ""
-    return f"lth {command} TASK_DIR{' [options]' if rows else ''}\n\n  {what}\n{tail}"
+    place = "[FOLDER]" if command in _HERE else "TASK_DIR"
+    return f"lth {command} {place}{' [options]' if rows else ''}\n\n  {what}\n{tail}"

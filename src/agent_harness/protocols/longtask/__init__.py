@@ -6,7 +6,8 @@
     recovery    what the next run does with what the run before left; one table
     store       reads, and changes of the checkpoint under the lock
     dirlock, log      the lock on the directory; the log of events and the archive
-    reading, ticking, recording, gathering, history, status, starting      what the verbs do
+    reading, ticking, recording, gathering, history, status, listing, starting      what the verbs do
+    claim, usage      is `done` proven; what a slice used
     brief, adapters, forbidden, criteria, classifier, evidence      what a slice is made of
     runner, runlock, slice, outcome, fallback, handoff      one slice from lease to checkpoint
     health, recipe      what a task needs; the job that wakes it

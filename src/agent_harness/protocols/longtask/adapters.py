@@ -2,7 +2,7 @@
 
     codex-cli (codex, openclaw-codex-cli)   `codex exec`, read-only unless the contract says more
     kimi-cli (kimi)                         `kimi` in print mode
-    claude-code (claude)                    `claude --print`
+    claude-code (claude)                    `claude --print`, which tells its usage beside its answer
     local-command (local)                   a line of shell
     KIND:TEXT                               an agent of ours under the supervisor (``agents.registry``)
 
@@ -59,10 +59,11 @@ class PlanRefused(HarnessError):
 class Plan:
     """One worker, ready to start: ``run`` is a line of shell, the words of a program, or ``None`` for an agent of ours.
 
-    ``command`` is what is shown to people. ``reads_only``: the worker cannot write the checkpoint itself.
+    ``command`` is what is shown to people. ``reads_only``: the worker cannot write the checkpoint itself. ``wrapped``:
+    what it says comes in one JSON object, as ``usage.unwrapped`` reads it.
     """
 
-    __slots__ = ("command", "cwd", "model", "reads_only", "run", "timeout_seconds", "worker")
+    __slots__ = ("command", "cwd", "model", "reads_only", "run", "timeout_seconds", "worker", "wrapped")
 
     def __init__(self, worker: str, run: str | list[str] | None, cwd: str, timeout_seconds: int) -> None:
         self.worker = worker
@@ -70,6 +71,7 @@ class Plan:
         self.cwd = cwd
         self.timeout_seconds = timeout_seconds
         self.reads_only = False
+        self.wrapped = False
         self.model: str | None = None
         self.command = run if isinstance(run, str) else quoted(*run) if run else quoted("agent", worker)
 
@@ -141,12 +143,18 @@ def _kimi(worker: str, config: Record, options: Options, cwd: str) -> Plan:
 
 
 def _claude(worker: str, config: Record, options: Options, cwd: str) -> Plan:
-    words = ["claude", "--print", "--output-format", "text"]
+    more = _extra(config)
+    words = ["claude", "--print"]
+    wrapped = not any(each.partition("=")[0] == "--output-format" for each in more)
+    if wrapped:
+        words += ["--output-format", "json"]
     if model := _text(options, "model") or _text(config, "model"):
         words += ["--model", model]
     if mode := _text(config, "permissionMode"):
         words += ["--permission-mode", mode]
-    return Plan(worker, [*words, *_extra(config)], cwd, 0)
+    made = Plan(worker, [*words, *more], cwd, 0)
+    made.wrapped = wrapped
+    return made
 
 
 def _local(worker: str, config: Record, options: Options, cwd: str) -> Plan:
@@ -182,7 +190,7 @@ def _is_agent(worker: str) -> bool:
         return False
     from agent_harness.agents import registry
 
-    return kind in registry.KINDS or kind in registry.LATER
+    return kind in registry.KINDS
 
 
 def _folder(worker: str, config: Record, task: Record, options: Options) -> str:

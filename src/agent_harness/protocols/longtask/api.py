@@ -98,6 +98,12 @@ class LongTask:
 
         return status.status(self.layout, options)
 
+    def ls(self, options: Options) -> Answer:
+        """The tasks below this folder. ``longtask.md`` 19."""
+        from agent_harness.protocols.longtask import listing
+
+        return listing.ls(self.layout, options)
+
     def summary(self, options: Options) -> Answer:
         """The checkpoint and the log in figures. ``longtask.md`` 6."""
         from agent_harness.protocols.longtask import history

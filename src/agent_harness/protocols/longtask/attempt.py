@@ -66,6 +66,7 @@ class Attempt:
             "reason": reason or f"{self.prefix}exit {self.ran.exit_code}",
             "note": self.path,
             "evidence": self.items[:1],
+            **({"usage": self.ran.usage} if self.ran.usage else {}),
         }
 
     def result(self) -> Record:
@@ -78,5 +79,5 @@ class Attempt:
             "exitCode": self.ran.exit_code,
             "outputPath": self.path,
             "classification": self.classification,
-            **({"usage": self.ran.usage} if self.ran.usage else {}),
+            **({} if plan.worker == "local-command" else {"usage": self.ran.usage}),
         }

@@ -53,7 +53,7 @@ class _Desk:
         self.stop = stop
         repository = task.repo_path
         named = [layout.root, *([forbidden.expanded(repository, layout.root)] if repository else [])]
-        self.places = [os.path.realpath(each) for each in named]
+        self.places = [os.path.realpath(each) for each in named if "\0" not in each]
 
     def file(self, path: str) -> str | None:
         """The text of a file of the task or of its repository; ``None`` when it is neither, or cannot be read."""
@@ -141,6 +141,8 @@ def _command(desk: _Desk, criterion: Record) -> Record:
     if not isinstance(command, str) or not command.strip():
         return _result("fail", "missing target: a command", **_ran(None, None))
     cwd = _folder(desk, target)
+    if "\0" in cwd:
+        return _result("fail", f"no folder has such a name: {cwd!r}", **_ran(command, cwd))
     pattern = forbidden.matched(cwd, forbidden.patterns(desk.task.raw, {}, None), desk.layout.root)
     if pattern:
         return _result("fail", f"refused to run in forbidden cwd {cwd} (matched {pattern})", **_ran(command, cwd))

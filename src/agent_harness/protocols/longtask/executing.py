@@ -12,6 +12,7 @@ from typing import Any
 from agent_harness.errors import HarnessError, ToolMissing
 from agent_harness.kernel import clock, process
 from agent_harness.kernel.redact import redact
+from agent_harness.protocols.longtask import usage
 from agent_harness.protocols.longtask.capture import HeadTail, environment, exit_status
 
 TYPE_CHECKING = False
@@ -44,7 +45,7 @@ class Ran:
         self.stdout = ""
         self.stderr = ""
         self.stopped = False
-        self.usage: dict[str, Any] | None = None
+        self.usage: dict[str, Any] | None = None  # ``None`` when the worker does not say it
 
 
 def execute(plan: Plan, prompt: str, *, told: Mapping[str, str], run_id: str, stop: Callable[[], bool]) -> Ran:
@@ -86,6 +87,9 @@ def _run(ran: Ran, prompt: str, told: Mapping[str, str], run_id: str, stop: Call
         run_id=run_id,
     )
     ran.stdout, ran.stderr, ran.stopped = out.text(), err.text(), done.stopped
+    ran.usage = usage.of_worker(ran.plan.worker, ran.stdout, ran.stderr)
+    if ran.plan.wrapped:
+        ran.stdout = usage.unwrapped(ran.stdout)
     if done.timed_out:
         ran.exit_code, ran.error = TIMED_OUT, _timeout(ran.plan)
     elif done.exit_code is None:
@@ -150,12 +154,7 @@ def _judge(ran: Ran, outcome: Outcome) -> None:
     ran.stopped = outcome.reason == "user_pause"
     used = outcome.usage
     if used.reported:
-        ran.usage = {
-            "inputTokens": used.input_tokens,
-            "outputTokens": used.output_tokens,
-            "cachedTokens": used.cached_tokens,
-            "costUsd": used.cost_usd,
-        }
+        ran.usage = usage.made(used.input_tokens, used.output_tokens, used.cached_tokens, used.cost_usd)
     if outcome.ok:
         return
     code = outcome.exit_code

@@ -102,5 +102,6 @@ def _answer(work: Slice, first: Attempt, second: Attempt, members: Record, code:
         "outputPath": told["outputPath"],
         "classification": told["classification"],
         "fallback": second.result(),
+        **({"usage": told["usage"]} if "usage" in told else {}),
         **members,
     }

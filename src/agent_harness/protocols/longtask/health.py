@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 
 from agent_harness.errors import HarnessError
-from agent_harness.protocols.longtask import adapters, forbidden, values
-from agent_harness.protocols.longtask.lifecycle import decide
+from agent_harness.protocols.longtask import adapters, claim, forbidden, values
 from agent_harness.protocols.longtask.store import LongTaskStore
 
 TYPE_CHECKING = False
@@ -28,7 +27,6 @@ SCHEDULERS = ("openclaw-cron", "manual")
 _SCHEDULER_ALIASES = {"openclaw": "openclaw-cron", "none": "manual"}
 _PROBE_SECONDS = 3.0
 _RANK = {"pass": 0, "warn": 1, "fail": 2}
-_UNSANDBOXED = ("kimi-cli", "local-command", "claude-code")
 
 
 def health(layout: Layout, options: Mapping[str, object]) -> tuple[Record, int]:
@@ -77,7 +75,7 @@ def _check(name: str, status: str, message: str, **members: object) -> Record:
 
 def _checks(layout: Layout, task: Task, checkpoint: Checkpoint, store: LongTaskStore) -> Iterator[Record]:
     yield _check("task-contract", "pass", f"{task.id} loads")
-    found = decide(checkpoint, store.now())
+    found = claim.look(layout, checkpoint, store.now()).due
     yield _check(
         "run-decision",
         "warn" if found.decision == "needs-human" else "pass",
@@ -100,7 +98,8 @@ def _checks(layout: Layout, task: Task, checkpoint: Checkpoint, store: LongTaskS
     for worker in dict.fromkeys([*named, *([fallback] if fallback else [])]):
         if adapters.is_runnable(worker):
             yield _plan(layout, task, worker)
-    if fallback in _UNSANDBOXED and preferred == "codex-cli" and adapters.reads_only("codex-cli", task.raw, {}):
+    sandboxed = preferred == "codex-cli" and adapters.reads_only("codex-cli", task.raw, {})
+    if sandboxed and fallback and fallback != "codex-cli" and adapters.is_runnable(fallback):
         text = f"codex-cli is read-only, its fallback {fallback} runs without that sandbox"
         yield _check("fallback-sandbox", "warn", text, worker=fallback)
 

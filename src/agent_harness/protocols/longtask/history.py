@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_harness.protocols.longtask import evidence, schema
+from agent_harness.protocols.longtask import claim, evidence, schema, usage
 from agent_harness.protocols.longtask.records import Checkpoint
 from agent_harness.protocols.longtask.store import LongTaskStore
 from agent_harness.protocols.longtask.values import positive, text
@@ -45,7 +45,7 @@ def summary(layout: Layout, options: Mapping[str, object]) -> tuple[Record, int]
     items, torn_items = evidence.everything(layout, checkpoint.raw)
     answer: Record = {
         "taskId": task.id,
-        **_state(checkpoint),
+        **_state(claim.look(layout, checkpoint, store.now()).checkpoint),
         "evidenceCount": len(items),
         "checkpointEvidenceCount": len(checkpoint.evidence),
         "archivedEvidenceCount": schema.whole(checkpoint.section("evidenceArchive").get("archivedCount"), 0),
@@ -55,6 +55,7 @@ def summary(layout: Layout, options: Mapping[str, object]) -> tuple[Record, int]
         "rateLimits": [_rate_limit(event) for event in events if event["type"] == "rate_limited"],
         "lastEvent": events[-1] if events else None,
         "latestEvents": events[-limit:],
+        "usage": usage.total(events),
     }
     return _with_skipped(answer, torn_events + torn_items), 0
 

@@ -21,13 +21,25 @@ if TYPE_CHECKING:
 
     Record = dict[str, Any]
 
-__all__ = ["add", "add_to_archive", "archive_of", "archive_path", "archived", "events", "lines", "warn"]
+__all__ = [
+    "add",
+    "add_to_archive",
+    "archive_of",
+    "archive_path",
+    "archived",
+    "events",
+    "lines",
+    "newest_first",
+    "warn",
+]
 
 
 def warn(text: str) -> None:
     """One line for a person on stderr; stdout carries the answer alone."""
+    from agent_harness.protocols.longtask.values import shown
+
     try:
-        sys.stderr.write(f"lth: warning: {text}\n")
+        sys.stderr.write(f"lth: warning: {shown(text)}\n")
     except (OSError, ValueError):  # nobody reads it
         return
 
@@ -47,13 +59,24 @@ def add(layout: Layout, record: Record) -> bool:
     return True
 
 
+def newest_first(layout: Layout) -> Iterator[Record]:
+    """Every event, the one written last first, whatever time it bears; damaged lines are passed over silently."""
+    for path in reversed(_logs(layout)):
+        found = [_record(line, ("type", "at")) for _, line in _numbered(path)]
+        yield from (record for record in reversed(found) if record is not None)
+
+
+def _logs(layout: Layout) -> list[str]:
+    names = os.listdir(layout.runs) if os.path.isdir(layout.runs) else ()
+    return [os.path.join(layout.runs, name) for name in sorted(names) if name.endswith(".jsonl")]
+
+
 def events(layout: Layout) -> tuple[list[Record], int]:
     """Every event, by time, and how many damaged lines were passed over."""
-    names = os.listdir(layout.runs) if os.path.isdir(layout.runs) else ()
     found: list[Record] = []
     skipped = 0
-    for name in sorted(name for name in names if name.endswith(".jsonl")):
-        read, missed = lines(os.path.join(layout.runs, name), ("type", "at"))
+    for path in _logs(layout):
+        read, missed = lines(path, ("type", "at"))
         found += read
         skipped += missed
     found.sort(key=lambda record: record["at"])

@@ -11,7 +11,7 @@ Source: ``longtask.md`` 10.3, 10.4, 11.
 
 from __future__ import annotations
 
-from agent_harness.protocols.longtask import classifier, codexsession, evidence, schema, values
+from agent_harness.protocols.longtask import claim, classifier, codexsession, evidence, schema, values
 from agent_harness.protocols.longtask.records import moment
 
 TYPE_CHECKING = False
@@ -85,8 +85,11 @@ def settle_success(change: Change, before: Record, ran: Ran, items: list[Record]
     change.event("checkpoint_written", status=change.checkpoint.status, reason=reason, worker=worker)
 
 
-def withdraw_claim(change: Change, worker: str, unmet: list[str]) -> None:
-    """Takes back a claim of `done` that is not proven: the task goes on, and the next step names what is missing."""
+def withdraw_claim(change: Change, worker: str | None, unmet: list[str]) -> None:
+    """Takes back a claim of `done` that is not proven: the task goes on, and the next step names what is missing.
+
+    ``worker`` is ``None`` for a claim that an earlier run left behind.
+    """
     raw = change.checkpoint.raw
     raw["status"] = "paused"
     raw["blocker"] = None
@@ -94,12 +97,8 @@ def withdraw_claim(change: Change, worker: str, unmet: list[str]) -> None:
     named = ", ".join(unmet) if unmet else "every success criterion; nothing has been verified yet"
     raw["nextStep"] = f"The claim of done was not verified. Meet and prove: {named}."
     change.touch()
-    change.event(
-        "checkpoint_written",
-        status="paused",
-        reason="worker claimed done without verification",
-        worker=worker,
-    )
+    named_worker = {"worker": worker} if worker else {}
+    change.event("checkpoint_written", status="paused", reason=claim.WITHDRAWN, **named_worker)
 
 
 def ask_about_damage(change: Change, worker: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from agent_harness.protocols.longtask.lifecycle import decide
+from agent_harness.protocols.longtask import claim
 from agent_harness.protocols.longtask.store import LongTaskStore
+from agent_harness.protocols.longtask.values import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,21 +18,22 @@ __all__ = ["due", "validate"]
 
 def validate(layout: Layout, options: Mapping[str, object]) -> tuple[str, int]:
     """One line that names the task and what comes next. ``InvalidTask`` otherwise."""
-    task, checkpoint = LongTaskStore(layout).load()
-    step = " ".join(checkpoint.next_step.splitlines())
-    return f"OK {task.id}: {checkpoint.status} -> {step}", 0
+    store = LongTaskStore(layout)
+    task, found = store.load()
+    checkpoint = claim.look(layout, found, store.now()).checkpoint
+    return f"OK {shown(task.id)}: {checkpoint.status} -> {shown(checkpoint.next_step)}", 0
 
 
 def due(layout: Layout, options: Mapping[str, object]) -> tuple[dict[str, Any], int]:
-    """What is due now, as it stands in the checkpoint."""
+    """What is due now, as it stands in the checkpoint; `done` only where it is proven."""
     store = LongTaskStore(layout)
-    _, checkpoint = store.load()
-    found = decide(checkpoint, store.now())
+    seen = claim.look(layout, store.load()[1], store.now())
+    checkpoint = seen.checkpoint
     return {
-        "decision": found.decision,
-        "reason": found.reason,
+        "decision": seen.due.decision,
+        "reason": seen.due.reason,
         "status": checkpoint.status,
         "blockedUntil": checkpoint.blocked_until,
-        "waitSeconds": found.wait_seconds,
+        "waitSeconds": seen.due.wait_seconds,
         "nextStep": checkpoint.next_step,
     }, 0

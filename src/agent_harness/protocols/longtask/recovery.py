@@ -37,7 +37,7 @@ class Row:
 
     def __init__(self, lease: str | None, due: str | None, unfinished: bool | None, step: str, reason: str) -> None:
         self.lease = lease  # none, held, unreadable, over
-        self.due = due  # the decision of the checkpoint
+        self.due = due  # the decision of the checkpoint; "claimed" for a `done` that is not proven
         self.unfinished = unfinished  # whether the last worker that was started never ended
         self.step = step
         self.reason = reason
@@ -46,6 +46,7 @@ class Row:
 ROWS: Sequence[Row] = (
     Row("held", None, None, "wait", "another run holds the lease"),
     Row("unreadable", None, None, "wait", "a lease that cannot be read counts until it is 1860 s old"),
+    Row(None, "claimed", None, "verify first", "a worker said done, and nobody verified it"),
     Row(None, "wait", None, "wait", "the blocked window is not over"),
     Row(None, "done", None, "stop", "the task is complete"),
     Row(None, "needs-human", None, "stop", "a person must decide"),

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import jsontext
-from agent_harness.protocols.longtask import adapters, brief, log, ticking, values
-from agent_harness.protocols.longtask.lifecycle import Decision, decide, expired_cooldowns, is_cooling, seconds_until
+from agent_harness.protocols.longtask import adapters, brief, claim, log, ticking, values
+from agent_harness.protocols.longtask.lifecycle import Decision, expired_cooldowns, is_cooling, seconds_until
 from agent_harness.protocols.longtask.records import Checkpoint, moment
 from agent_harness.protocols.longtask.store import Change, LongTaskStore
 
@@ -67,9 +67,10 @@ def run(layout: Layout, options: Options) -> Answer:
     with Signals() as signals, lock:
         held = lock.acquire()
         if held:
-            return _held(held, checkpoint), 0
+            return _held(held, claim.look(layout, checkpoint, store.now()).checkpoint), 0
         lock.keep()
         recovery.clear_away(layout, lock.retired)
+        report = claim.settle(store, lock, signals)
 
         def prepared_by(change: Change) -> Prepared:
             if not lock.check():
@@ -77,6 +78,8 @@ def run(layout: Layout, options: Options) -> Answer:
             return prepare(change, options, dry_run=False)
 
         prepared = store.change(prepared_by)
+        if report is not None:
+            prepared.answer["verification"] = report
         if prepared.plan is None:
             return prepared.answer, 0
         from agent_harness.protocols.longtask.slice import Slice
@@ -108,8 +111,9 @@ def _held(held: Held, checkpoint: Checkpoint) -> Record:
 
 def prepare(change: Change, options: Options, *, dry_run: bool) -> Prepared:
     """Decides, chooses the worker and plans it, in one change that a configuration error drops as a whole."""
-    found = decide(change.checkpoint, change.now)
-    ticking.log_decision(change, found)
+    seen = claim.look(change.layout, change.checkpoint, change.now)
+    found, change.checkpoint = seen.due, seen.checkpoint
+    ticking.log_decision(change, found, change.checkpoint)
     if found.decision != "run":
         return Prepared({**_head(found, change, dry_run), "worker": None}, change.task)
     ticking.reopen(change)

@@ -237,6 +237,17 @@ _COOLDOWN = _object(
     }
 )
 
+_AMOUNT: Record = {"type": ["number", "null"], "minimum": 0}
+_USAGE = _object(
+    {
+        "inputTokens": _AMOUNT,
+        "outputTokens": _AMOUNT,
+        "cachedTokens": _AMOUNT,
+        "totalTokens": _AMOUNT,
+        "costUsd": _AMOUNT,
+    }
+)
+
 CHECKPOINT = _object(
     {
         "schemaVersion": _VERSION,
@@ -277,6 +288,7 @@ RUN_EVENT = _object(
         "waitSeconds": _NUMBER_OR_NULL,
         "blocker": _or_null(_BLOCKER),
         "evidence": _ITEMS,
+        "usage": _USAGE,
     },
     "type",
     "at",

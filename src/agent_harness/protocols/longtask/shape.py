@@ -95,7 +95,7 @@ def _entries(value: list[object], table: Record, path: str) -> list[str]:
 def _scalar(value: Any, table: Record, path: str) -> list[str]:
     if "enum" in table and value is not None and value not in table["enum"]:
         return [f"{path} must be one of {', '.join(jsontext.line(word) for word in table['enum'])}"]
-    if "minimum" in table and value < table["minimum"]:
+    if "minimum" in table and value is not None and value < table["minimum"]:
         return [f"{path} must be >= {shown(table['minimum'])}"]
     if value == "" and table.get("minLength"):
         return [f"{path} must not be empty"]

@@ -5,30 +5,32 @@ from __future__ import annotations
 import os
 import sys
 
-from agent_harness.protocols.longtask import evidence, recovery
-from agent_harness.protocols.longtask.lifecycle import Decision, decide
+from agent_harness.protocols.longtask import claim, evidence, recovery, usage
 from agent_harness.protocols.longtask.records import Checkpoint
 from agent_harness.protocols.longtask.store import LongTaskStore
+from agent_harness.protocols.longtask.values import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
+    from agent_harness.protocols.longtask.claim import Seen
     from agent_harness.protocols.longtask.layout import Layout
 
     Record = dict[str, Any]
 
-__all__ = ["explain", "status"]
+__all__ = ["explain", "lease_of", "status"]
 
 
 def status(layout: Layout, options: Mapping[str, object]) -> tuple[str, int]:
     """A few lines: checkpoint, decision, blocker, evidence, last event, lease."""
     store = LongTaskStore(layout)
-    task, checkpoint = store.load()
-    items, _ = evidence.everything(layout, checkpoint.raw)
+    task, held = store.load()
+    items, _ = evidence.everything(layout, held.raw)
     events, _ = store.events()
-    found = decide(checkpoint, store.now())
+    found = claim.look(layout, held, store.now())
+    checkpoint = found.checkpoint
     rows = [
         ("task", f"{task.id}: {task.title}"),
         ("status", _state(checkpoint)),
@@ -37,33 +39,28 @@ def status(layout: Layout, options: Mapping[str, object]) -> tuple[str, int]:
         ("next step", checkpoint.next_step),
         *_blockers(checkpoint),
         ("evidence", f"{len(items)} item{'' if len(items) == 1 else 's'}"),
+        ("usage", _usage(usage.total(events))),
         ("last event", _event(events[-1]) if events else "none"),
         ("lease", _lease(store)),
     ]
-    return "\n".join(f"{name + ':':<12}{_one_line(text)}" for name, text in rows), 0
+    return "\n".join(f"{name + ':':<12}{shown(text)}" for name, text in rows), 0
 
 
 def explain(layout: Layout) -> None:
     """One line on stderr: what the run before left behind, what is due and why."""
     store = LongTaskStore(layout)
-    _, checkpoint = store.load()
-    found = decide(checkpoint, store.now())
+    found = claim.look(layout, store.load()[1], store.now())
     way = _way_back(store, found, store.events()[0])
-    sys.stderr.write(f"resume: {way} ({_due(found)}); next step: {_one_line(checkpoint.next_step)}\n")
+    sys.stderr.write(f"resume: {way} ({_due(found)}); next step: {shown(found.checkpoint.next_step)}\n")
 
 
-def _way_back(store: LongTaskStore, found: Decision, events: list[Record]) -> str:
-    lease = _look(store)
+def _way_back(store: LongTaskStore, found: Seen, events: list[Record]) -> str:
     row = recovery.row_for(
-        lease="none" if lease is None else _kind(lease),
-        due=found.decision,
+        lease=lease_of(store),
+        due="claimed" if found.claimed else found.due.decision,
         unfinished=recovery.is_unfinished(events),
     )
     return f"{row.step}: {row.reason}"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _state(checkpoint: Checkpoint) -> str:
@@ -71,9 +68,10 @@ def _state(checkpoint: Checkpoint) -> str:
     return f"{checkpoint.status} ({phase})" if phase else checkpoint.status
 
 
-def _due(found: Decision) -> str:
-    wait = f", {found.wait_seconds} s left" if found.wait_seconds else ""
-    return f"{found.decision}: {found.reason}{wait}"
+def _due(found: Seen) -> str:
+    due = found.due
+    wait = f", {due.wait_seconds} s left" if due.wait_seconds else ""
+    return f"{due.decision}: {due.reason}{wait}"
 
 
 def _blockers(checkpoint: Checkpoint) -> Iterator[tuple[str, str]]:
@@ -87,6 +85,15 @@ def _blockers(checkpoint: Checkpoint) -> Iterator[tuple[str, str]]:
         yield "cooldown", f"{worker} until {cooldown.get('blockedUntil')}"
 
 
+def _usage(spent: Record) -> str:
+    """Tokens and cost of the runs that say it, and how many do not."""
+    if not spent["knownRuns"]:
+        return f"unknown; {spent['unknownRuns']} runs do not say it" if spent["unknownRuns"] else "none"
+    cost = "cost unknown" if spent["costUsd"] is None else f"{spent['costUsd']:.2f} USD"
+    others = f"; {spent['unknownRuns']} more runs do not say it" if spent["unknownRuns"] else ""
+    return f"{spent['totalTokens']} tokens, {cost}, in {spent['knownRuns']} runs{others}"
+
+
 def _event(event: Record) -> str:
     said = [str(event[name]) for name in ("type", "worker", "status", "reason") if event.get(name)]
     return f"{event['at']} {' '.join(said)}"
@@ -98,6 +105,12 @@ def _look(store: LongTaskStore) -> Any:
     from agent_harness.protocols.longtask import runlock
 
     return runlock.look(store.layout, store.now())
+
+
+def lease_of(store: LongTaskStore) -> str:
+    """What the lease of a task says: none, held, over or unreadable."""
+    found = _look(store)
+    return "none" if found is None else _kind(found)
 
 
 def _kind(lease: Any) -> str:

@@ -5,7 +5,8 @@ Source: ``longtask.md`` 8.
 
 from __future__ import annotations
 
-from agent_harness.protocols.longtask.lifecycle import Decision, decide, reopened
+from agent_harness.protocols.longtask import claim
+from agent_harness.protocols.longtask.lifecycle import Decision, reopened
 from agent_harness.protocols.longtask.records import Checkpoint, Task
 from agent_harness.protocols.longtask.store import Change, LongTaskStore
 from agent_harness.protocols.longtask.values import flag
@@ -28,24 +29,25 @@ def tick(layout: Layout, options: Mapping[str, object]) -> tuple[Record, int]:
     if flag(options, "dry-run"):
         task, checkpoint = store.load()
         now = store.now()
-        found = decide(checkpoint, now)
-        after = reopened(checkpoint, now) if found.decision == "run" else checkpoint
-        return _answer(layout, task, after, found, dry_run=True), 0
+        seen = claim.look(layout, checkpoint, now)
+        after = reopened(seen.checkpoint, now) if seen.due.decision == "run" else seen.checkpoint
+        return _answer(layout, task, after, seen.due, dry_run=True), 0
     return store.change(_tick), 0
 
 
 def _tick(change: Change) -> Record:
-    found = decide(change.checkpoint, change.now)
-    log_decision(change, found)
-    if found.decision == "run":
+    """A claim of `done` that is not proven is left for `run` to settle; the answer does not repeat it."""
+    seen = claim.look(change.layout, change.checkpoint, change.now)
+    log_decision(change, seen.due, seen.checkpoint)
+    if seen.due.decision == "run":
         reopen(change)
         change.event("worker_prompt_generated", worker=change.task.preferred_worker or "unspecified")
-    return _answer(change.layout, change.task, change.checkpoint, found, dry_run=False)
+    told = seen.checkpoint if seen.claimed else change.checkpoint
+    return _answer(change.layout, change.task, told, seen.due, dry_run=False)
 
 
-def log_decision(change: Change, found: Decision) -> None:
-    """The events of a decision: that it was made, and why nothing runs."""
-    checkpoint = change.checkpoint
+def log_decision(change: Change, found: Decision, checkpoint: Checkpoint) -> None:
+    """The events of a decision about a checkpoint: that it was made, and why nothing runs."""
     change.event("tick_started", decision=found.decision, status=checkpoint.status)
     if found.decision == "wait":
         until = checkpoint.blocked_until

@@ -1,0 +1,197 @@
+"""Row 11 beyond the end of a run: a claim of `done` that nobody verified is `done` for nobody who looks."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_harness.protocols.longtask import claim
+
+from .ground import NEXT, Ground, argv, checkpoint, task
+
+Record = dict[str, Any]
+PROVEN = {"id": "proven", "description": "d", "metric": "command", "target": "test -f artifacts/proof"}
+CLAIM = (
+    "import json, os; p = os.environ['LTH_TASK_DIR'] + '/checkpoint.json'; s = json.load(open(p)); "
+    "s['status'] = 'done'; open(p, 'w').write(json.dumps(s)); open('claimed', 'w').close()"
+)
+CLAIMS = f"{shlex.quote(sys.executable)} -c {shlex.quote(CLAIM)}"
+WORKER = f"{CLAIMS}; exec sleep 300"
+STARTED = '{"type":"worker_started","at":"2026-03-01T12:00:00.000Z","worker":"local-command"}\n'
+
+
+def appears(path: Path) -> None:
+    """Waits for a file."""
+    until = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < until, f"{path} does not appear"
+        time.sleep(0.02)
+
+
+@contextmanager
+def claiming(tmp_path: Path) -> Iterator[tuple[Ground, "subprocess.Popen[bytes]"]]:
+    """A run whose worker has claimed `done` and goes on."""
+    ground = Ground(tmp_path)
+    ground.task = task(successCriteria=[PROVEN], localWorker={"command": WORKER})
+    line = argv("run", str(tmp_path), "--lock-ttl-seconds", "1")
+    running = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        appears(tmp_path / "claimed")
+        yield ground, running
+    finally:
+        running.kill()
+        running.wait()
+
+
+def left_behind(tmp_path: Path) -> Ground:
+    """A claim whose run died before it could verify anything."""
+    ground = Ground(tmp_path)
+    ground.task = task(successCriteria=[PROVEN])
+    ground.checkpoint = checkpoint(status="done")
+    (tmp_path / "runs/2026-03-01.jsonl").write_text(STARTED)
+    return ground
+
+
+def nobody_says_done(ground: Ground) -> None:
+    """Every verb that looks sees a task that goes on, and leaves the files as they are."""
+    before = (ground.root / "checkpoint.json").read_bytes()
+    due = ground.lth("next", code=0).answer
+    assert (due["decision"], due["reason"], due["status"]) == ("run", "a claim of done is not verified", "paused")
+    dry = ground.lth("tick", "--dry-run", code=0).answer
+    assert (dry["decision"], dry["status"]) == ("run", "paused") and NEXT in dry["workerPrompt"]
+    assert ground.lth("tick", code=0).answer["status"] == "paused"
+    shown = ground.lth("status", code=0).out
+    assert "status:     paused" in shown and "due:        run: a claim of done is not verified" in shown
+    decision = next(each for each in ground.lth("health").answer["checks"] if each["name"] == "run-decision")
+    assert decision["decision"] == "run"
+    assert ground.lth("summary", code=0).answer["status"] == "paused"
+    assert ground.lth("validate", code=0).out == f"OK book: paused -> {NEXT}\n"
+    plan = ground.run("true", "--dry-run").answer
+    assert (plan["decision"], plan["status"]) == ("run", "paused")
+    assert (ground.root / "checkpoint.json").read_bytes() == before
+
+
+def test_row_11_a_claim_is_no_proof_while_its_run_goes_on_nor_after_it_was_killed(tmp_path: Path) -> None:
+    with claiming(tmp_path) as (ground, running):
+        nobody_says_done(ground)
+        held = ground.run("true").answer
+        assert (held["reason"], held["status"]) == ("task lock is active", "paused")
+        running.kill()
+        running.wait()
+        nobody_says_done(ground)
+    assert "verify first" in ground.lth("status").out or "another run holds the lease" in ground.lth("status").out
+
+
+def test_row_11_the_next_run_verifies_a_claim_that_holds(tmp_path: Path) -> None:
+    ground = left_behind(tmp_path)
+    nobody_says_done(ground)
+    assert "next run:   verify first: a worker said done, and nobody verified it" in ground.lth("status").out
+    (tmp_path / "artifacts/proof").touch()
+    answer = ground.run("touch ran").answer
+    assert (answer["decision"], answer["status"], answer["worker"]) == ("done", "done", None)
+    assert answer["verification"]["status"] == "pass"
+    assert not (tmp_path / "ran").exists()
+    assert ground.reasons() == ["claim of done verified"]
+    (tmp_path / "artifacts/proof").unlink()
+    assert ground.lth("next").answer["decision"] == "done"
+    assert ground.run("touch ran").answer == {
+        "decision": "done",
+        "reason": "task is complete",
+        "dryRun": False,
+        "status": "done",
+        "waitSeconds": 0,
+        "worker": None,
+    }
+
+
+def test_row_11_the_next_run_takes_a_claim_back_that_does_not_hold_and_goes_on(tmp_path: Path) -> None:
+    ground = left_behind(tmp_path)
+    answer = ground.run("cat checkpoint.json").answer
+    assert (answer["decision"], answer["status"], answer["exitCode"]) == ("run", "paused", 0)
+    assert answer["verification"]["checks"][0]["exitCode"] == 1
+    assert '"nextStep": "The claim of done was not verified. Meet and prove: proven."' in ground.outputs()[0]
+    assert ground.reasons()[0] == "worker claimed done without verification"
+    ground.loads()
+
+
+def test_row_11_a_signal_during_the_verification_leaves_the_claim_what_it_is(tmp_path: Path) -> None:
+    ground = left_behind(tmp_path)
+    ground.task = task(successCriteria=[{**PROVEN, "target": "touch artifacts/verifying; exec sleep 300"}])
+    line = argv("run", str(tmp_path), "--command", "touch ran")
+    running = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    appears(tmp_path / "artifacts/verifying")
+    running.terminate()
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 128 + signal.SIGTERM, said
+    assert said.startswith("interrupted while a claim of done was being verified") and said.count("\n") == 1
+    assert ground.checkpoint["status"] == "done" and not ground.lock.exists()
+    nobody_says_done(ground)
+
+
+def test_what_a_person_verified_during_a_run_that_was_killed_stays_done(tmp_path: Path) -> None:
+    ground = left_behind(tmp_path)
+    (tmp_path / "artifacts/proof").touch()
+    ground.lth("record", "--status", "done", code=0)
+    assert ground.lth("next").answer["decision"] == "done"
+    assert ground.lth("summary").answer["status"] == "done"
+
+
+def test_an_end_whose_output_could_not_be_kept_proves_nothing(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.task = task(successCriteria=[PROVEN])
+    (tmp_path / "evidence").rmdir()
+    done = ground.run(f"{CLAIMS}; touch evidence", code=1)
+    assert "evidence" in done.err
+    assert [each["type"] for each in ground.events()][-1] == "worker_failed"
+    (tmp_path / "evidence").unlink()
+    assert ground.checkpoint["status"] == "done"
+    nobody_says_done(ground)
+
+
+DONE: Record = {"type": "checkpoint_written", "status": "done"}
+
+
+@pytest.mark.parametrize(
+    ("events", "proven"),
+    [
+        ([], True),
+        ([{"type": "tick_started"}, {"type": "worker_prompt_generated"}], True),
+        ([{"type": "worker_started"}], False),
+        ([{"type": "worker_started"}, {"type": "worker_completed"}], False),
+        ([{"type": "worker_started"}, {"type": "worker_failed", "reason": "lease lost"}], False),
+        ([{"type": "worker_started"}, {**DONE, "reason": "evidence recorded"}], False),
+        ([{"type": "worker_started"}, {**DONE, "reason": "worker output recorded"}], True),
+        ([{"type": "worker_started"}, {**DONE, "reason": "fallback evidence recorded"}], True),
+        ([{"type": "worker_started"}, {**DONE, "reason": "claim of done verified"}], True),
+        ([{"type": "worker_started"}, {**DONE, "status": "paused", "reason": "worker output recorded"}], False),
+        ([{**DONE, "reason": "worker output recorded"}, {"type": "worker_started"}], False),
+        (
+            [{**DONE, "reason": "worker output recorded"}, {"type": "checkpoint_written", "reason": claim.WITHDRAWN}],
+            False,
+        ),
+        ([{"type": "worker_started"}, {"type": "progress_recorded", "status": "done"}], True),
+        ([{"type": "worker_started"}, {"type": "progress_recorded", "status": "active"}], False),
+    ],
+)
+def test_what_proves_a_claim(events: list[Record], proven: bool) -> None:
+    assert claim.is_proven(reversed(events)) is proven
+
+
+def test_a_log_counts_in_the_order_in_which_it_was_written(tmp_path: Path) -> None:
+    """The clock of a machine may go back; damaged lines are passed over, without a word."""
+    ground = left_behind(tmp_path)
+    earlier = {**DONE, "at": "2026-03-01T13:00:00.000Z", "reason": "worker output recorded"}
+    (tmp_path / "runs/2026-03-01.jsonl").write_text(f"{json.dumps(earlier)}\n{STARTED}torn")
+    (tmp_path / "runs/2026-03-02.jsonl").write_text("{}\n")
+    done = ground.lth("next", code=0)
+    assert (done.answer["decision"], done.err) == ("run", "")
+    assert os.listdir(tmp_path / "evidence") == []
