@@ -85,7 +85,7 @@ def places(value: object, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
 def bent(record: Record, path: tuple[Any, ...], value: object) -> object:
     """The record with another value in one place, or without that place."""
     if not path:
-        return {} if value is GONE else value
+        return Record() if value is GONE else value
     record = copy.deepcopy(record)
     holder: Any = record
     for name in path[:-1]:
