@@ -17,13 +17,14 @@ from agent_harness.errors import ConfigurationError, HarnessError, ToolMissing, 
 KINDS: Mapping[str, str] = {
     "command": "agent_harness.agents.command:CommandAgent",
     "scripted": "agent_harness.agents.scripted:ScriptedAgent",
+    "api": "agent_harness.agents.api:ApiAgent",
 }
 """Kind → class. Each class has ``from_words(text)`` for ``KIND:TEXT`` and ``from_mapping(settings, root)``."""
 
 NEEDED: Mapping[str, str] = {"command": "WORDS", "scripted": "FILE", "acp": "WORDS", "replay": "FILE"}
 """What must follow the colon. Every other kind may stand alone; the text after its colon, then, is a model."""
 
-LATER = ("claude-code", "codex", "acp", "api", "replay")
+LATER = ("claude-code", "codex", "acp", "replay")
 """Kinds that have a name already and no adapter in this version."""
 
 CLIENTS: Mapping[str, str] = {"claude": "claude-code", "codex": "codex"}

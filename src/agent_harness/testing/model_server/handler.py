@@ -123,7 +123,7 @@ class Handler(BaseHTTPRequestHandler):
         self._record(body=body, script=cue.script, step=cue.index)
         self.shared.closing.wait(step.delay_seconds)
         if step.error is not None and self._still_refused(cue, body):
-            self._send_trouble(protocol, step.error)
+            self._send_trouble(protocol, step.error, stream=bool(body.get("stream")))
         else:
             self._send_answer(protocol.answer(body, step), step, stream=bool(body.get("stream")))
 
@@ -157,12 +157,21 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
             self.shared.closing.wait(step.pace_seconds)
 
-    def _send_trouble(self, protocol: ModuleType, error: Mapping[str, Any]) -> None:
+    def _send_trouble(self, protocol: ModuleType, error: Mapping[str, Any], *, stream: bool) -> None:
+        if "body" in error:
+            self._send_as_it_is(error, stream=stream)
+            return
         facts = trouble.reset_facts(error)
         given = {str(name): str(value) for name, value in (error.get("headers") or {}).items()}
         message = str(error.get("message", "scripted error"))
         body = protocol.error(trouble.status_of(error), trouble.kind_of(error), message, facts)
         self._send_json(trouble.status_of(error), body, {**trouble.reset_headers(facts), **given})
+
+    def _send_as_it_is(self, error: Mapping[str, Any], *, stream: bool) -> None:
+        """A scripted body, whatever it is; where a stream was asked for, as its only event."""
+        text = str(error["body"])
+        kind, content = ("text/event-stream", f"data: {text}\n\n") if stream else ("application/json", text)
+        self._send(int(error.get("status", 200)), content.encode(), {"content-type": kind})
 
     def _send_error_body(self, status: int, message: str, protocol: ModuleType = anthropic_messages) -> None:
         self._send_json(status, protocol.error(status, trouble.kind_of({"status": status}), message, {}))

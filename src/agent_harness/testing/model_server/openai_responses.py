@@ -97,11 +97,15 @@ def _usage(body: Mapping[str, Any], items: Sequence[Json], given: Mapping[str, i
     }
 
 
+EMPTIED: Mapping[str, Json] = {"message": {"content": []}, "function_call": {"arguments": ""}}
+"""What an item lacks when it is announced: it follows in pieces."""
+
+
 def _events(whole: Json) -> Iterator[Event]:
     begun: Json = {**whole, "status": "in_progress", "output": [], "usage": None}
     pieces: list[Json] = [{"type": "response.created", "response": begun}]
     for index, item in enumerate(whole["output"]):
-        emptied: Json = {"content": []} if item["type"] == "message" else {}
+        emptied = EMPTIED.get(item["type"], {})
         empty = {**item, "status": "in_progress", **emptied}
         pieces.append({"type": "response.output_item.added", "output_index": index, "item": empty})
         pieces += [{**piece, "item_id": item["id"], "output_index": index} for piece in _pieces(item)]
