@@ -121,7 +121,7 @@ CACHED: Mapping[str, bool] = {
     "anthropic_cache_tool_definitions": True,
     "anthropic_cache_messages": True,
 }
-"""What stays the same from request to request is marked for Anthropic's cache; OpenAI's finds it by itself (UAH-420)."""
+"""What stays the same is marked for Anthropic's cache; other providers' caches find it by themselves (UAH-420)."""
 
 
 def _settings(provider: str) -> ModelSettings:
