@@ -51,6 +51,7 @@ def test_status_outside_of_a_project_is_one_line_and_the_next_command(tmp_path: 
     assert done.returncode == 4
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 2
+    assert "no harness-tasks.json, and no features.json" in done.stderr
     assert done.stderr.splitlines()[1].startswith("next: harness init")
 
 

@@ -109,7 +109,7 @@ def shape(line: str) -> str:
         (("session", "start"), "session: 2"),
         (("task", "stats"), '"tasks_total": 2'),
         (("task", "recover"), "next: harness task claim"),
-        (("rescue", "list"), "next: harness rescue show REF"),
+        (("rescue", "list"), "rescues: none"),
         (("task", "set", "task-001", "priority=P0"), "P0"),
     ],
 )
@@ -278,6 +278,8 @@ BAD_ADDS: list[tuple[list[str], int]] = [
     (["add", "x", "--depends", "nobody"], 3),
     (["add", "x", "--from", "odd.jsonl"], 2),
     (["add", "--from", "missing.jsonl"], 2),
+    (["add", "--from", "good.jsonl", "--validate", "true"], 2),
+    (["add", "--from", "good.jsonl", "--priority", "P0"], 2),
     (["add", "--from", "odd.jsonl"], 2),
     (["add", "--from", "latin.jsonl"], 2),
     (["add", "--from", "typed.jsonl"], 2),
@@ -301,6 +303,7 @@ BAD_ADDS: list[tuple[list[str], int]] = [
 
 @pytest.mark.parametrize(("words", "code"), BAD_ADDS)
 def test_bad_words_are_one_line_and_the_next_command(shop: Shop, words: list[str], code: int) -> None:
+    (shop.root / "good.jsonl").write_text('{"title": "good"}\n')
     (shop.root / "odd.jsonl").write_text('{"title": "good"}\n[]\n')
     (shop.root / "latin.jsonl").write_bytes(b'{"title": "\xe9"}\n')
     (shop.root / "typed.jsonl").write_text('{"title": "x", "validation": "pytest"}\n')

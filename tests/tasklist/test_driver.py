@@ -202,6 +202,8 @@ def test_a_task_without_a_proof_halts_the_list_until_a_person_resumes(tmp_path: 
     agent = work.agent(WORKS)
     ran = work.harness("run", "--agent", agent)
     assert ran.code == 3, ran
+    assert not (tmp_path / "tools/prompt.a.0").exists()  # no agent was paid for what nothing can prove
+    assert "next: a person adds it: harness task set a validation.command=" in ran.out
     assert work.raw["halt"]["category"] == "CONFIG"
     assert work.statuses() == ["pending", "pending"]
     assert "[SESSION-1] ERROR [a] [CONFIG] Missing validation.command" in work.log()

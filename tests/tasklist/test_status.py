@@ -60,7 +60,7 @@ def test_everything_that_a_person_must_know_is_said(tmp_path: Path) -> None:
     [
         ([], {}, "harness add "),
         ([task("a")], {}, "harness run"),
-        ([task("a", status="completed")], {}, "harness add"),
+        ([task("a", status="completed")], {}, "harness add "),
         ([task("a", depends_on="x")], {}, "harness task set ID FIELD=VALUE"),
         ([task("a")], {"halt": {}}, "harness run"),
         ([task("a")], {"halt": {"category": "CONFIG"}}, "harness resume"),
@@ -69,6 +69,13 @@ def test_everything_that_a_person_must_know_is_said(tmp_path: Path) -> None:
 def test_the_next_command(tmp_path: Path, tasks: list[Any], members: dict[str, Any], command: str) -> None:
     found = status.read(Desk(tmp_path / "list", *tasks, **members).layout)
     assert found["next"].startswith(command)
+
+
+def test_a_pause_is_taken_back_before_anything_else(tmp_path: Path) -> None:
+    """What a person types now is no run, which would be refused (tasklist.md 13.3)."""
+    desk = Desk(tmp_path / "list", task("a"))
+    Path(desk.layout.pause).touch()
+    assert status.read(desk.layout)["next"] == "harness resume"
 
 
 def test_a_damaged_list_has_no_status(tmp_path: Path) -> None:

@@ -15,14 +15,12 @@ agent_option = click.option(
 
 def kind_here() -> tuple[str, str]:
     """(kind, folder) of the project at or above the working directory."""
+    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.kernel import root
 
     found = root.find()
     if found is None or found.kind == "longtask":
-        raise NotAProject(
-            "No project here or above: no harness-tasks.json, and no features.json with .harness.yaml",
-            hint="harness init .   (a task list)   or   harness init --spec FILE   (a feature project)",
-        )
+        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
     return found.kind, found.path
 
 

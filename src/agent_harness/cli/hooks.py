@@ -44,7 +44,8 @@ def install(client: str, user: bool, trust: bool, as_json: bool) -> int:
     answer = installing.install(client, _scope(user), _project(), os.environ)
     if client == "codex":
         answer["trusted"], answer["note"] = _trust(answer["file"], trust, as_json)
-    _show(as_json, answer, _installed_lines(answer))
+    answer["next"] = "harness doctor" if answer.get("trusted", True) else _trusting(user)
+    _show(as_json, answer, [*_installed_lines(answer), f"next: {answer['next']}"])
     return 0
 
 
@@ -61,7 +62,8 @@ def uninstall(client: str, user: bool, as_json: bool) -> int:
     if client == "codex" and answer["others_moved"]:
         answer["note"] = "Other hooks in that file changed their place: Codex asks to trust them again (/hooks)."
         lines.append(answer["note"])
-    _show(as_json, answer, lines)
+    answer["next"] = f"harness hooks install --client {client}{'' if user else ' --project'}"
+    _show(as_json, answer, [*lines, f"to have them again: {answer['next']}"])
     return 0
 
 
@@ -73,7 +75,8 @@ def print_(client: str, as_json: bool) -> int:
     from agent_harness.hooks import install as installing
 
     text = installing.snippet(client)
-    _show(as_json, {"client": client, "settings": json.loads(text)}, [text.rstrip("\n")])
+    following = f"harness hooks install --client {client}"
+    _show(as_json, {"client": client, "settings": json.loads(text), "next": following}, [text.rstrip("\n")])
     return 0
 
 
@@ -124,6 +127,10 @@ def _trust(file: str, trust: bool, as_json: bool) -> tuple[bool | None, str | No
         return None, skipped
     trusted = codex_trust.trust(file, _project(), os.environ)
     return trusted, None if trusted else f"Codex does not read {file} yet: trust the project in Codex, then repeat this"
+
+
+def _trusting(user: bool) -> str:
+    return f"harness hooks install --client codex{'' if user else ' --project'} --trust"
 
 
 def _wants_trust() -> bool:

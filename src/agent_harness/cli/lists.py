@@ -8,6 +8,7 @@ import click
 
 from agent_harness.cli.tasks import Positive, open_list, show
 from agent_harness.errors import UsageError
+from agent_harness.protocols.tasklist.records import ADD
 
 if TYPE_CHECKING:
     pass
@@ -52,6 +53,9 @@ def add(title: str | None, source: Any, root: str | None, as_json: bool, **optio
     if source is not None:
         if title:
             raise UsageError("a title and --from FILE exclude each other", hint="harness add --help")
+        if given := next((name for name, value in options.items() if value is not None), None):
+            option = f"--{given.replace('_', '-')}"
+            raise UsageError(f"{option} and --from FILE exclude each other; a line of FILE says it", hint=ADD)
         from agent_harness.protocols.tasklist.planning import read_lines
 
         try:

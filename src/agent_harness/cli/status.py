@@ -9,6 +9,11 @@ if TYPE_CHECKING:
     from agent_harness.protocols.features.layout import Layout
 
 
+NO_PROJECT = "No project here or above: no features.json with .harness.yaml"
+NOTHING_HERE = "No project here or above: no harness-tasks.json, and no features.json with .harness.yaml"
+HOW_TO_BEGIN = "harness init .   (a task list)   or   harness init --spec FILE   (a feature project)"
+
+
 def main(as_json: bool) -> int:
     """Prints where the project stands; exit 0 also when nothing is under way."""
     from agent_harness.cli import failure
@@ -49,7 +54,7 @@ def _task_list(folder: str, as_json: bool) -> int:
 def _features(as_json: bool) -> int:
     from agent_harness.protocols.features import status
 
-    layout = find_layout()
+    layout = find_layout(NOTHING_HERE, HOW_TO_BEGIN)
     try:
         found = status.read(layout, read_yaml=_read_yaml)
     except (TypeError, AttributeError, KeyError) as error:  # a file of another shape: say so, never a traceback
@@ -69,16 +74,14 @@ def _read_yaml(path: str) -> "dict[str, Any]":
     return read_object(path)
 
 
-def find_layout() -> "Layout":
-    """The feature project at or above the working directory."""
+def find_layout(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> "Layout":
+    """The feature project at or above the working directory; the words are those for a person where there is none."""
     from agent_harness.kernel import root
     from agent_harness.protocols.features.layout import Layout
 
     found = root.find()
     if found is None or found.kind != "features":
-        raise NotAProject(
-            "No project here or above: no features.json with .harness.yaml", hint="harness init --spec FILE"
-        )
+        raise NotAProject(missing, hint=hint)
     return _with_paths(Layout(found.path))
 
 

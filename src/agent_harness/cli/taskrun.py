@@ -10,6 +10,8 @@ from agent_harness.cli.tasks import open_list, show
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from agent_harness.protocols.tasklist.api import TaskList
+
 Record = dict[str, Any]
 
 
@@ -30,8 +32,9 @@ def run(*, agent: str | None, dry_run: bool, as_json: bool, **limits: Any) -> in
     """Works the list down with an agent."""
     task_list = open_list()
     if dry_run:
-        found = task_list.next()
+        found = {**task_list.next(), "next": "harness run"}
         return answer("run", found, as_json=as_json, said=f"Next: {found['task_id']}: {found['title']}")
+    _refuse_empty(task_list)
     import os
 
     from agent_harness.agents import registry
@@ -45,6 +48,19 @@ def run(*, agent: str | None, dry_run: bool, as_json: bool, **limits: Any) -> in
     if as_json:
         show("run", {**done, "ok": done["exit_code"] == 0}, as_text=False)
     return int(done["exit_code"])
+
+
+def _refuse_empty(task_list: "TaskList") -> None:
+    """``NothingEligible`` before an agent is looked for; what is damaged is the session's to mend."""
+    from agent_harness.errors import NothingEligible, StateDamaged
+    from agent_harness.protocols.tasklist.records import ADD
+
+    try:
+        state = task_list.store.read()
+    except StateDamaged:
+        return
+    if not state.tasks:
+        raise NothingEligible("there are no tasks yet", hint=ADD)
 
 
 @click.command(

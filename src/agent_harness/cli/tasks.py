@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 
 CATEGORIES = ("ENV_SETUP", "CONFIG", "TASK_EXEC", "TEST_FAIL", "TIMEOUT", "DEPENDENCY", "SESSION_TIMEOUT")
-_LONG = ("task", "validation", "stats", "plan", "tail", "files", "recovered", "tasks", "rescues")
+_SAID = ("rescues", "tasks", "pruned")  # also when there are none
+_LONG = ("task", "validation", "stats", "plan", "tail", "files", "recovered", "tasks", "rescues", "pruned")
 
 
 class Positive(click.FloatRange):
@@ -99,10 +100,10 @@ def show(name: str, answer: Record, *, as_text: bool) -> None:
     from agent_harness.protocols.tasklist.status import printable
 
     for key, value in answer.items():
-        if key == "next" or value in (None, [], {}):
+        if key == "next" or value in (None, {}) or (value == [] and key not in _SAID):
             continue
         plain = not isinstance(value, (dict, list)) or key not in _LONG
-        told = f"{key}: {value if plain else json.dumps(value, ensure_ascii=False, indent=2)}"
+        told = f"{key}: {value if plain else json.dumps(value, ensure_ascii=False, indent=2) if value else 'none'}"
         click.echo("\n".join(map(printable, told.split("\n"))))
     click.echo(printable(f"next: {answer.get('next', 'harness status')}"))
 
@@ -327,12 +328,15 @@ def show_(task_list: "TaskList", ref: str) -> Record:
     return task_list.rescue_show(ref)
 
 
-@rescue.command(short_help="Write one into a folder.")
+@rescue.command(short_help="Get one back.")
 @click.argument("ref", metavar="REF")
-@click.option("--to", metavar="DIR", help="A new folder; else one beside the project.")
+@click.option("--to", metavar="DIR", help="All of its files in a new folder; else what it changed, in the work tree.")
 @verb("rescue restore")
 def restore(task_list: "TaskList", ref: str, to: str | None) -> Record:
-    """Write what a rescue holds into a new folder; the work tree stays as it is."""
+    """Write what a rescue holds into a new folder, or what the attempt had changed into the work tree again.
+
+    Nothing is overwritten: where a file has changed since, the work tree stays as it is (exit 4).
+    """
     return task_list.rescue_restore(ref, to=to)
 
 

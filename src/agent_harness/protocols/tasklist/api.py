@@ -218,12 +218,15 @@ class TaskList:
         ``allow_pushed`` goes back over commits that a remote has.
         """
         answer = outcomes.roll_back(self.worker, task_id, dry_run=dry_run, allow_pushed=allow_pushed)
-        further = f"harness task rollback {task_id}" if dry_run else f"harness task fail {task_id} --category TASK_EXEC"
+        further = (
+            f"harness task rollback {task_id}" if dry_run else f'harness task fail {task_id} --category TASK_EXEC "why"'
+        )
         return _with_next(answer, further)
 
     def rescue_list(self) -> Record:
         """What rollbacks took away."""
-        return _with_next({"rescues": rescue.entries(self.worker)}, "harness rescue show REF")
+        found = rescue.entries(self.worker)
+        return _with_next({"rescues": found}, f"harness rescue show {found[0]['ref']}" if found else "harness status")
 
     def rescue_show(self, ref: str) -> Record:
         """What one of them holds."""

@@ -69,7 +69,8 @@ def attempt(terms: Terms, worker: Worker, task: Task, *, session: int, spent_usd
     """Lets the agent work on a task that the worker has claimed, proves the result, and closes the attempt.
 
     The agent has up to three turns: the first, and two more after a failed proof. Its processes are gone when this
-    returns. The task is never left in progress, unless the claim was lost to somebody else.
+    returns. The task is never left in progress, unless the claim was lost to somebody else. ``ConfigurationError`` for
+    a task without a validation: the list is halted, and no agent started.
     """
     watch = Watch(
         (
@@ -89,6 +90,8 @@ def attempt(terms: Terms, worker: Worker, task: Task, *, session: int, spent_usd
 
 def _rounds(under: _Under) -> Attempted:
     task, used = under.task, Totals()
+    if task.validation_command is None:
+        outcomes.validate(under.worker, task.id)  # says what is missing, before an agent works for nothing
     prompt = prompting.first(task, log=progress.condensed(under.worker.layout), rescues=task.rescues)
     conversation = None
     for number in range(FIX_ROUNDS + 1):

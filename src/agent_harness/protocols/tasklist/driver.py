@@ -35,6 +35,7 @@ class _Ending:
     reason: str
     exit_code: int
     message: str
+    hint: str | None = None  # what a person does about it, where that is more than to go on
 
 
 def own_worker(worker: Worker) -> Worker:
@@ -90,7 +91,7 @@ def run(
                 ended = sessions.end(worker)
     following = _next_command(worker)
     say(ending.message)
-    say(f"next: {following}")
+    say(f"next: {ending.hint or following}")
     return {**_summary(begun, made, used, ending), "stats": ended["stats"], "next": following}
 
 
@@ -132,7 +133,7 @@ def _one(terms: Terms, worker: Worker, session: int, used: Totals) -> tuple[Atte
     except NothingEligible as error:
         return None, _nothing_left(worker, error)
     except HarnessError as error:
-        return None, _Ending(reason=error.code, exit_code=error.exit_code, message=error.message)
+        return None, _ending_by(error)
     worker.token = claimed["token"]
     task = worker.find(worker.store.read(), claimed["task_id"])
     terms.say(f"{task.id}: {task.title} (attempt {task.attempts + 1} of {task.max_attempts})")
@@ -140,12 +141,16 @@ def _one(terms: Terms, worker: Worker, session: int, used: Totals) -> tuple[Atte
         done = attempting.attempt(terms, worker, task, session=session, spent_usd=used.budget_usd())
     except HarnessError as error:  # the task is closed or halted; the list says how
         _release_quietly(worker, task.id, error)
-        return None, _Ending(reason=error.code, exit_code=error.exit_code, message=error.message)
+        return None, _ending_by(error)
     finally:
         worker.token = None
     terms.say(f"{task.id}: {done.result} ({done.message})")
     _note_cost(worker, session, done)
     return done, None
+
+
+def _ending_by(error: HarnessError) -> _Ending:
+    return _Ending(reason=error.code, exit_code=error.exit_code, message=error.message, hint=error.hint)
 
 
 def _release_quietly(worker: Worker, task_id: str, error: HarnessError) -> None:
@@ -197,6 +202,7 @@ def _summary(begun: Record, made: list[Attempted], used: Totals, ending: _Ending
         "session": begun["session"],
         "reason": ending.reason,
         "message": ending.message,
+        "hint": ending.hint,
         "exit_code": ending.exit_code,
         "recovered": begun["recovered"],
         "attempts": [{"task_id": each.task_id, "result": each.result, "message": each.message} for each in made],

@@ -39,7 +39,7 @@ def read(layout: Layout, *, tail: int = 5, tasks: bool = True) -> Record:
         "last_session": state.raw.get("last_session"),
         "session": {name: holder.get(name) for name in ("n", "owner", "started_at", "expires_at")} if holder else None,
         "in_progress": [_claim_of(task) for task in selection.in_progress(state)],
-        "next": next_command(state),
+        "next": next_command(state, paused=os.path.lexists(layout.pause)),
         "next_task": _named(selection.next_task(state)),
         "rescues": sum(len(task.rescues) for task in state.tasks),
         "unproven": [task.id for task in proofs.unproven(layout, state)],
@@ -49,15 +49,13 @@ def read(layout: Layout, *, tail: int = 5, tasks: bool = True) -> Record:
     }
 
 
-def next_command(state: State) -> str:
+def next_command(state: State, *, paused: bool = False) -> str:
     """The one command to type now."""
-    if state.halt:
+    if state.halt or paused:
         return "harness resume"
     if state.findings() and not selection.next_task(state):
         return "harness task set ID FIELD=VALUE"
-    if not state.tasks:
-        return ADD
-    return "harness run" if selection.work_left(state) else "harness add"
+    return "harness run" if selection.work_left(state) else ADD
 
 
 def _named(task: Task | None) -> Record | None:
