@@ -104,6 +104,10 @@ def http(status: int, **more: object) -> Step:
     return {"http": {"status": status, **more}}
 
 
+def bad_json() -> Step:
+    return {"bad_json": "truncated"}
+
+
 def leave(status: int) -> Step:
     return {"exit": status}
 

@@ -129,6 +129,7 @@ DEFAULTS: dict[str, Any] = {
     "tools.mcp_servers.postgres.config.read_only": True,
     "session.timeout_minutes": 60.0,
     "session.timeout_warning_minutes": 50.0,
+    "session.response_seconds": None,
     "session.on_timeout.auto_commit": True,
     "session.on_timeout.message_prefix": "WIP: Session timeout - ",
     "preflight.checks.working_directory": True,

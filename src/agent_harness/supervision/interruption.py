@@ -6,8 +6,13 @@ thread, except inside ``held()`` (settlements). Source: features.md S11 b; UAH-0
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from agent_harness.kernel import clock
+
+LOOK_SECONDS = 0.5  # how long a request to stop may go unseen
 
 
 class Stop:
@@ -23,6 +28,14 @@ class Stop:
     def requested(self) -> str | None:
         """``"user_pause"`` once a signal arrived or a pause was asked for; asked while an agent runs."""
         return "user_pause" if self._asked or self._paused() else None
+
+    def wait(self, seconds: float) -> bool:
+        """Waits for so many seconds, after ``HARNESS_TIME_SCALE``; ``False`` as soon as the end is asked for."""
+        until = time.monotonic() + clock.scaled(seconds)
+        with self.listening():
+            while (left := until - time.monotonic()) > 0 and not self.requested():
+                time.sleep(min(left, LOOK_SECONDS))
+            return not self.requested()
 
     @property
     def signalled(self) -> bool:

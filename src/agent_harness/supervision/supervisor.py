@@ -21,6 +21,7 @@ from agent_harness.kernel import clock
 from agent_harness.kernel.redact import redact
 from agent_harness.supervision.evidence import Evidence
 from agent_harness.supervision.monitors import NO_FACTS, Facts, Intervention, Monitor, Watch
+from agent_harness.supervision.silence import MESSAGE, Silence
 from agent_harness.supervision.transcript import KeyMask, Tail, Transcript
 
 PAUSE = "user_pause"  # the one request that lets the operation at hand end first
@@ -34,7 +35,8 @@ class Outcome:
     """How one turn ended and what it used. Nothing here says whether the work is good.
 
     ``reason``: ``finished`` (by itself, well or badly: see ``ok``), ``rate_limited``, ``context_limit``, ``timeout``,
-    ``stuck``, ``budget_exceeded``, ``user_pause``, ``error`` (the adapter gave up).
+    ``stuck``, ``budget_exceeded``, ``user_pause``, ``no_response`` (nothing was heard for too long), ``error`` (the
+    adapter gave up).
     """
 
     reason: str
@@ -72,14 +74,16 @@ def supervise(
     wrap_up_seconds: float = 120.0,
     grace_seconds: float = 5.0,
     session_began: float | None = None,
+    silence_seconds: float | None = None,
 ) -> Outcome:
     """Runs one turn to its end; the agent and all its processes are gone when this returns or raises.
 
     ``on_started`` gets the process record before any event is read. ``stop_requested`` is asked about once a second:
     a text ends the turn with reason ``user_pause``, and the text ``user_pause`` lets a tool call that is open end
     first, for ``wrap_up_seconds`` at most. ``facts`` is asked only when a monitor needs it. Hand in one ``Watch`` and
-    ``session_began`` (of ``time.monotonic``) for all turns of a session. ``HARNESS_TIME_SCALE`` applies to the clock
-    that monitors see. Raises what ``agent.start`` raises.
+    ``session_began`` (of ``time.monotonic``) for all turns of a session. After ``silence_seconds`` without an event,
+    while no tool call is open, the turn ends with reason ``no_response``. ``HARNESS_TIME_SCALE`` applies to
+    the clock that monitors see and to this limit. Raises what ``agent.start`` raises.
     """
     watch = monitors if isinstance(monitors, Watch) else Watch(monitors)
     turn = agent.start(brief)
@@ -100,6 +104,7 @@ def supervise(
             wrap_up_seconds=clock.scaled(wrap_up_seconds),
             grace_seconds=grace_seconds,
             began=session_began,
+            silence_seconds=None if silence_seconds is None else clock.scaled(silence_seconds),
         )
         try:
             return listening.to_the_end()
@@ -128,6 +133,7 @@ class _Listening:
         wrap_up_seconds: float,
         grace_seconds: float,
         began: float | None,
+        silence_seconds: float | None,
     ) -> None:
         self._turn = turn
         self._steerable = steerable
@@ -143,6 +149,8 @@ class _Listening:
         self._grace_seconds = grace_seconds
         self._started = time.monotonic()
         self._began = self._started if began is None else began
+        self._silence = Silence(silence_seconds, self._started)
+        self._silence_seconds = silence_seconds
         self._facts = NO_FACTS
         self._totals = usage.Totals()
         self._tail = Tail(TAIL_CHARACTERS)
@@ -185,11 +193,24 @@ class _Listening:
         return self._must_end_at is not None and time.monotonic() >= self._must_end_at
 
     def _consider(self, event: Event | None) -> None:
+        self._mind_silence(event)
         if self._watch.wants_facts(event):
             self._facts = self._fresh_facts()
         for intervention in self._watch.step(event, self._at(), self._facts):
             self._answer(intervention)
         self._poll()
+
+    def _mind_silence(self, event: Event | None) -> None:
+        now = time.monotonic()
+        if event is not None:
+            self._silence.heard(now, open_calls=self._open_calls)
+        ends_at = self._silence_ends()
+        if ends_at is not None and now >= ends_at:
+            self._stop("no_response", MESSAGE.format(seconds=(self._silence_seconds or 0) / clock.time_scale()))
+
+    def _silence_ends(self) -> float | None:
+        """When nothing was heard for too long; an agent that is being ended anyway may be silent."""
+        return self._silence.ends_at if self._ending is None else None
 
     def _at(self) -> float:
         return (time.monotonic() - self._began) / clock.time_scale()
@@ -200,8 +221,7 @@ class _Listening:
         deadline = self._watch.deadline()
         if deadline is not None:
             ends.append((deadline - self._at()) * clock.time_scale() + 0.001)
-        if self._must_end_at is not None:
-            ends.append(self._must_end_at - now)
+        ends.extend(at - now for at in (self._must_end_at, self._silence_ends()) if at is not None)
         return max(0.0, min(ends))
 
     def _fresh_facts(self) -> Facts:

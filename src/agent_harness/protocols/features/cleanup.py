@@ -13,7 +13,17 @@ from typing import Any
 from agent_harness.agents import usage
 from agent_harness.errors import NothingEligible, Refused
 from agent_harness.kernel import clock
-from agent_harness.protocols.features import checkpoints, endings, guarding, progress, prompts, quality, records
+from agent_harness.protocols.features import (
+    checkpoints,
+    endings,
+    guarding,
+    handoff,
+    progress,
+    prompts,
+    provider,
+    quality,
+    records,
+)
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.result import Result
@@ -73,12 +83,15 @@ class CleanupRoad(SessionRoad):
 
     def _hand_off(self, reason: str, *, failure: str | None = None, exit_code: int | None = None) -> Result:
         project = self._project
+        code = self._hand_off_exit(reason) if exit_code is None else exit_code
+        provider.rest(project, reason)
+        reason = handoff.recorded(reason)
         guarding.report(project, self._under_way)
         settlement = ended_early(project, self._under_way, reason, self._sum.used)
         settled = self._settle(settlement)
-        message = f"The cleanup was not finished ({reason.replace('_', ' ')}); what it did is kept aside."
+        why = self._sum.refusal or reason.replace("_", " ")
+        message = f"The cleanup was not finished ({why}); what it did is kept aside."
         project.say(f"{message} git show {settled.rescue_ref}")
-        code = self._hand_off_exit(reason) if exit_code is None else exit_code
         return self._result("failed", reason, message, settlement, settled, exit_code=code)
 
     def _rolled_back(self, failure: str) -> Settlement:

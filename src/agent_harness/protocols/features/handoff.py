@@ -10,7 +10,7 @@ from typing import Any
 from agent_harness.agents import usage
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files
-from agent_harness.protocols.features import checkpoints, endings, lifecycle, progress, records, refs
+from agent_harness.protocols.features import checkpoints, endings, lifecycle, progress, records, refs, tree
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.settle import Settlement
 from agent_harness.protocols.features.underway import UnderWay
@@ -27,6 +27,8 @@ class Wording:
     told: str | None  # in the progress file, behind SESSION TERMINATED
     event: str
     why: str  # in one or two words, for the person
+    recorded: str | None = None  # the reason that the records give, where it is another word (C05)
+    quiet: bool = False  # nothing is written down where nothing was changed
 
 
 WORDINGS = {
@@ -79,7 +81,30 @@ WORDINGS = {
         event="budget_exceeded",
         why="budget exceeded",
     ),
+    "refused": Wording(
+        subject="WIP: Provider trouble - ",
+        body="WIP: The provider did not serve the agent",
+        told="The provider did not serve the agent",
+        event="provider_refused",
+        why="the provider did not serve the agent",
+        recorded="error",
+        quiet=True,
+    ),
+    "overloaded": Wording(
+        subject="WIP: Provider overloaded - ",
+        body="WIP: The provider is overloaded",
+        told="The provider is overloaded",
+        event="provider_overloaded",
+        why="the provider is overloaded",
+        recorded="user_pause",
+        quiet=True,
+    ),
 }
+
+
+def recorded(reason: str) -> str:
+    """The word under which the records keep a reason: one of those of ``lifecycle.REASONS``."""
+    return (WORDINGS[reason].recorded or reason) if reason in WORDINGS else reason
 
 
 def handed_off(
@@ -101,14 +126,15 @@ def handed_off(
     if waiting := project.git.operation_under_way():
         return endings.rolled_back(project, under_way, f"The agent left {waiting} unfinished.", used)
     endings.put_back_features(project, under_way)
-    _tell_termination(project, under_way, reason)
+    if not _passes_without_trace(project, under_way, reason):
+        _tell_termination(project, under_way, reason)
     left = _what_is_left(project, under_way, reason)
     way_back = checkpoints.way_back(under_way.checkpoint)
     ending = lifecycle.Ending(
         session=under_way.session,
         feature_id=under_way.feature_id,
         status="partial",
-        reason=reason,
+        reason=recorded(reason),
         at=clock.timestamp(),
         kept_work=left.kept,
         failure=failure,
@@ -129,7 +155,7 @@ def handed_off(
         expected_head=endings.branch_tip(project, way_back.branch),
         state=state,
         costs=endings.costs_after(project, under_way, used),
-        session_record=endings.session_record(under_way, used, reason, completed=False),
+        session_record=endings.session_record(under_way, used, recorded(reason), completed=False),
         events=[_event(under_way, reason, left.commit, message)],
     )
 
@@ -210,7 +236,8 @@ def _what_is_left(project: Project, under_way: UnderWay, reason: str) -> _Left:
     commit = endings.candidate(project, under_way, _wip_message(project, reason, under_way.feature))
     changed = [path for _, path in project.git.changed_paths(way_back.head, commit)]
     files = tuple(path for path in changed if path != project.progress_name)
-    worth_keeping = bool(files) or moved or reason != "complete"
+    is_told = reason != "complete" and not _passes_without_trace(project, under_way, reason)
+    worth_keeping = bool(files) or moved or is_told
     commits = [found.sha for found in project.git.commits_between(way_back.head, commit)] if worth_keeping else []
     earlier = under_way.state.get("partial") if under_way.prompt_type == "continuation" else None
     return _Left(
@@ -220,6 +247,13 @@ def _what_is_left(project: Project, under_way: UnderWay, reason: str) -> _Left:
         kept=bool(files) or earlier is not None,
         earlier=earlier,
     )
+
+
+def _passes_without_trace(project: Project, under_way: UnderWay, reason: str) -> bool:
+    """Whether nothing at all happened in a session that was never served."""
+    quiet = reason in WORDINGS and WORDINGS[reason].quiet
+    unmoved = project.git.head() == checkpoints.way_back(under_way.checkpoint).head
+    return quiet and unmoved and not tree.dirty_paths(project.git)
 
 
 def _wip_message(project: Project, reason: str, feature: Record) -> str:
@@ -236,7 +270,7 @@ def _event(under_way: UnderWay, reason: str, commit: str | None, message: str | 
     name = endings.feature_name(under_way.feature)
     return {
         "event_type": WORDINGS.get(reason, WORDINGS["error"]).event,
-        "level": "critical" if reason == "error" else "important",
+        "level": "critical" if recorded(reason) == "error" else "important",
         "session": under_way.session,
         "feature_id": under_way.feature_id,
         "reason": reason,

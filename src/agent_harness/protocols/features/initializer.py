@@ -6,6 +6,7 @@ makes the commit. Nothing counts as initialised before all of that stands. Sourc
 
 import os
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from agent_harness.protocols.features import (
     handing,
     progress,
     prompts,
+    provider,
     quality,
     records,
     tree,
@@ -39,7 +41,7 @@ from agent_harness.protocols.features.layout import Layout
 from agent_harness.protocols.features.project import Project, Say
 from agent_harness.protocols.features.store import own_place
 from agent_harness.supervision import interruption
-from agent_harness.supervision.supervisor import supervise
+from agent_harness.supervision.supervisor import Outcome, supervise
 
 Record = dict[str, Any]
 
@@ -208,12 +210,25 @@ class Planner:
         self._watch = turns.watch_for(project, project.store.costs(), None, project.config.models.initializer)
         self._run_id = process.new_run_id()
         self._rounds = 0
+        self._patience = provider.Patience(project, stop, 0, time.monotonic())
         self.used = usage.Totals()
 
     def turn(self, prompt: str) -> None:
         """One turn to its end; ``HarnessError`` when the agent did not end it well."""
+        outcome, trouble = self._patience.served(lambda _again: self._listen(prompt), lambda: False)
+        self._rounds += 1
+        if outcome.reason == "finished" and outcome.ok:
+            return
+        _remember_failed_try(self._project)
+        if outcome.reason == "user_pause":
+            raise KeyboardInterrupt
+        why = trouble.sentence if trouble else f"{outcome.reason}: {outcome.message}"
+        raise HarnessError(
+            f"The initializer session did not end well. {why}", hint=f"less {self._project.layout.transcript(0)}"
+        )
+
+    def _listen(self, prompt: str) -> Outcome:
         project = self._project
-        model = project.config.models.initializer
         brief = Brief(
             prompt=prompt,
             cwd=project.root,
@@ -222,29 +237,20 @@ class Planner:
             round=self._rounds,
             run_id=self._run_id,
         )
-        brief = handing.handed(project, brief)
-        self._rounds += 1
         with self._stop.listening():
             outcome = supervise(
                 self._agent,
-                brief,
+                handing.handed(project, brief),
                 monitors=self._watch,
                 transcript=Path(project.layout.transcript(0)),
                 on_started=lambda record: project.store.event("agent_started", session=0, process=dict(record)),
                 stop_requested=self._stop.requested,
-                on_event=actions.ActionLog(project, 0, model).see,
+                on_event=actions.ActionLog(project, 0, project.config.models.initializer).see,
+                silence_seconds=provider.silence_seconds(project, self._agent.capabilities),
             )
         self.used = usage.merge(self.used, outcome.usage)
         self._record_costs(outcome.usage)
-        if outcome.reason == "finished" and outcome.ok:
-            return
-        _remember_failed_try(project)
-        if outcome.reason == "user_pause":
-            raise KeyboardInterrupt
-        raise HarnessError(
-            f"The initializer session did not end well ({outcome.reason}): {outcome.message}",
-            hint=f"less {project.layout.transcript(0)}",
-        )
+        return outcome
 
     def _record_costs(self, used: usage.Totals) -> None:
         """What a turn cost is on record at once, also when nothing comes of the session."""

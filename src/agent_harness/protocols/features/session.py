@@ -22,6 +22,8 @@ from agent_harness.protocols.features import (
     guarding,
     handoff,
     progress,
+    prompts,
+    provider,
     publishing,
     records,
     settle,
@@ -35,6 +37,7 @@ from agent_harness.protocols.features.settle import Settled, Settlement
 from agent_harness.protocols.features.underway import UnderWay
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import Watch
+from agent_harness.supervision.supervisor import Outcome
 
 Record = dict[str, Any]
 
@@ -53,6 +56,7 @@ class _Turns:
     failure: str | None = None  # of the latest claim that was judged
     output: str = ""
     told: str = ""  # what the monitor said that ended the session
+    refusal: str | None = None  # what the provider said that ended it
 
 
 class SessionRoad:
@@ -80,6 +84,7 @@ class SessionRoad:
             began=time.monotonic(),
             used=usage.Totals(),
         )
+        self._patience = provider.Patience(project, stop, under_way.session, self._sum.began)
         self._accepted_tree: tuple[str, Ruling] | None = None
 
     def walk(self) -> Result:
@@ -152,6 +157,23 @@ class SessionRoad:
     def _turn(self, prompt: str) -> str | None:
         """Runs the agent once; the reason to stop the session, or ``None`` when the turn ended by itself."""
         self._project.store.hold()
+        outcome, trouble = self._patience.served(
+            lambda again: self._listen(self._cut_off() + prompt if again else prompt),
+            lambda: bool(self._changes().claims),
+        )
+        self._sum.told = outcome.message
+        if trouble is not None:
+            self._sum.refusal = trouble.sentence
+            return trouble.ends
+        if outcome.reason != "finished":
+            return None if outcome.reason in provider.TABLE else outcome.reason
+        if outcome.ok:
+            return None
+        self._project.say(f"The agent ended with an error: {outcome.message}")
+        self._project.store.event("agent_error", session=self._under_way.session, message=outcome.message)
+        return None if self._changes().claims else "error"
+
+    def _listen(self, prompt: str) -> Outcome:
         with self._stop.listening():
             outcome, self._under_way = turns.run(
                 self._project,
@@ -169,16 +191,11 @@ class SessionRoad:
         self._sum.conversation = outcome.conversation
         self._sum.evidence_shown = self._sum.evidence_shown or outcome.evidence_shown
         turns.announce_stop(self._project, outcome)
-        self._sum.told = outcome.message
-        if outcome.reason == "finished":
-            if not outcome.ok:
-                self._project.say(f"The agent ended with an error: {outcome.message}")
-                self._project.store.event(
-                    "agent_error", "important", session=self._under_way.session, message=outcome.message
-                )
-                return None if self._changes().claims else "error"
-            return None
-        return "error" if outcome.reason == "rate_limited" else outcome.reason
+        return outcome
+
+    def _cut_off(self) -> str:
+        """What comes before a prompt that is given again, when there is work of the turn that was cut off."""
+        return prompts.render("again", {}) if turns.changed_files(self._project, self._under_way).changed else ""
 
     def _changes(self) -> claims.Changes:
         try:
@@ -270,17 +287,25 @@ class SessionRoad:
         project = self._project
         self._under_way = self._under_way.at(project, "judging")
         guarding.report(project, self._under_way)
-        red = None if reason in ("user_pause", "error") else self._judge.red_tests(self._under_way)
+        red = None if handoff.recorded(reason) in ("user_pause", "error") else self._judge.red_tests(self._under_way)
         settlement = handoff.handed_off(
-            project, self._under_way, reason, self._sum.used, red_tests=red, failure=failure
+            project,
+            self._under_way,
+            reason,
+            self._sum.used,
+            red_tests=red,
+            failure=failure,
+            message=self._sum.refusal,
         )
         settled = self._settle(settlement)
         kept = "its work is kept in a WIP commit" if settlement.kind == "hand_off" else "nothing was changed"
         name = endings.feature_name(self._under_way.feature)
         why = handoff.WORDINGS[reason].why if reason in handoff.WORDINGS else reason
-        message = failure or f"{name} is not finished ({why}); {kept}."
+        message = failure or f"{name} is not finished ({self._sum.refusal or why}); {kept}."
         project.say(f"Session handed off. {message}")
+        provider.rest(project, reason)
         code = self._hand_off_exit(reason) if exit_code is None else exit_code
+        reason = handoff.recorded(reason)
         return self._result("partial", reason, message, settlement, settled, exit_code=code)
 
     def _hand_off_exit(self, reason: str) -> int:
@@ -365,4 +390,4 @@ class SessionRoad:
         )
 
 
-HAND_OFF_EXIT = {"user_pause": 130, "error": 1, "budget_exceeded": 9, "stuck": 0, "timeout": 0}
+HAND_OFF_EXIT = {"user_pause": 130, "overloaded": 5, "error": 1, "refused": 1, "budget_exceeded": 9}

@@ -11,7 +11,7 @@ from typing import Any
 
 from agent_harness.agents.base import Agent, Brief
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.features import awaiting, checkpoints, costs, handing, prompts, records, tree
+from agent_harness.protocols.features import awaiting, checkpoints, costs, handing, prompts, provider, records, tree
 from agent_harness.protocols.features.actions import ActionLog
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.underway import UnderWay
@@ -72,6 +72,7 @@ def run(
         on_event=log.see,
         test_file=records.test_file(under_way.feature),
         session_began=began,
+        silence_seconds=provider.silence_seconds(project, agent.capabilities),
     )
     log.close(time.monotonic() - turn_began)
     for kind, texts in (("agent_steered", outcome.steered), ("agent_not_told", outcome.not_delivered)):
@@ -187,6 +188,6 @@ def _places(project: Project, under_way: UnderWay) -> dict[str, str]:
 
 
 def announce_stop(project: Project, outcome: Outcome) -> None:
-    """Says why the harness ended the agent, when it did."""
-    if outcome.reason not in ("finished", "user_pause"):
-        project.say(outcome.message if outcome.reason != "rate_limited" else f"Rate limited: {outcome.message}")
+    """Says why the harness ended the agent, when it did; of a provider that does not serve it, others tell."""
+    if outcome.reason not in ("finished", "user_pause", "rate_limited", "no_response"):
+        project.say(outcome.message)

@@ -262,6 +262,10 @@ class OnTimeout(Section):
 class Session(Section):
     timeout_minutes: Minutes = Field(60.0, description="Wall-clock limit of a session.")
     timeout_warning_minutes: Minutes = Field(50.0, description="When the agent is warned of it.")
+    response_seconds: Count | None = Field(
+        None,
+        description="Silence that ends a turn, to be tried once more (C28); default: 120 for agents that stream.",
+    )
     on_timeout: OnTimeout = Field(default_factory=OnTimeout)
 
     @model_validator(mode="before")
