@@ -176,3 +176,26 @@ def test_whatever_lies_in_our_places_the_session_is_closed_in_one_line(calc: Wor
     ran = calc.run([turn(FINISH, times=9)])
     assert ran.code == 0, ran.text
     assert calc.passing() == [1]
+
+
+@pytest.mark.scenario
+def test_without_a_way_back_a_person_is_asked(calc: World) -> None:
+    """UAH-390: the checkpoint was removed from the repository; nothing is accepted, and nothing is lost."""
+    forget = (
+        "git for-each-ref --format='delete %(refname)' refs/harness | git update-ref --stdin; "
+        "git reflog expire --expire=now --all; git gc -q --prune=now"
+    )
+    ran = calc.run([turn(*honest(1), sh(forget), usage(1, 1))])
+    assert ran.code == 3, ran.text
+    assert "The checkpoint of Session 1 is gone; its work is left as it is." in ran.text
+    assert "resume --choose" in ran.text
+    assert calc.passing() == []
+    assert "return a + b" in (calc.root / "src/calc.py").read_text()
+    assert calc.state["pending_escalation"]["type"] == "no_way_back"
+    assert calc.state["stuck_count"] == 0
+    again = calc.run([turn(*honest(1))])
+    assert again.code == 3, again.text
+    assert len(calc.events("session_ended")) == 1
+    answered = calc.harness("resume", "--choose", "manual")
+    assert answered.code == 0, answered.text
+    assert calc.state["handoff"]

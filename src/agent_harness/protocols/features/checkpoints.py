@@ -48,6 +48,21 @@ def way_back(record: Record) -> Snapshot:
     return Snapshot.from_record(record["snapshot"])
 
 
+def is_gone(project: Project, record: Record) -> bool:
+    """Whether nothing of it is left in the repository, so that no rollback can use it (UAH-390)."""
+    return project.git.commit_of(way_back(record).commit) is None
+
+
+def differences(project: Project, record: Record) -> list[str]:
+    """What is not as the checkpoint has it: HEAD, features.json, the progress file (UAH-471)."""
+    now = {
+        "HEAD": (project.git.head(), record.get("git_ref")),
+        project.features_name: (files.digest(project.layout.features), record.get("features_json_hash")),
+        project.progress_name: (files.digest(project.layout.progress), record.get("progress_file_hash")),
+    }
+    return [name for name, (found, expected) in now.items() if found != expected]
+
+
 def clear_unfinished(project: Project) -> None:
     """Removes the folders of copies that a killed harness left half made; their record is written last."""
     place = project.layout.checkpoints

@@ -138,6 +138,32 @@ def next_baseline(project: Project, under_way: UnderWay, ruling: Ruling) -> Reco
     }
 
 
+def without_way_back(
+    project: Project, under_way: UnderWay, failure: str, used: usage.Totals, asked: Record
+) -> Settlement:
+    """Nothing is accepted and nothing can go back: the question about it is stored (UAH-390)."""
+    ending = lifecycle.Ending(
+        session=under_way.session,
+        feature_id=under_way.feature_id,
+        status="failed",
+        reason="error",
+        at=clock.timestamp(),
+        failure=failure,
+        summary={"completed": "nothing", "commits": [], "status": "failed, not rolled back"},
+    )
+    state = lifecycle.after_session(under_way.state, ending)
+    return Settlement(
+        kind="nothing",
+        session=under_way.session,
+        state={**state, "pending_escalation": asked},
+        costs=costs_after(project, under_way, used),
+        session_record=session_record(under_way, used, "error", completed=False) | {"rejected": failure},
+        baseline=under_way.baseline,
+        progress_entry=progress.entry(under_way.session, [("HARNESS", [failure])]),
+        events=[{"event_type": "escalation", "level": "critical", **asked}],
+    )
+
+
 def rolled_back(project: Project, under_way: UnderWay, failure: str, used: usage.Totals) -> Settlement:
     """What the feature's sessions did goes back; what is taken away stays in a rescue ref (C08).
 

@@ -5,6 +5,7 @@
     verification_failed   a feature's claims were rejected too often (E4)          yes
     app_broken            unfinished work leaves every known test failing (E5)     yes
     budget_exceeded       a session ran over a budget (E7)                         yes
+    no_way_back           a session's checkpoint is gone from the repository      yes
     environment           reset.sh could not bring the environment back (E6)       until the next check
     dependency_cycle      features depend on each other in a circle (E8)           until the next check
     false_positives       features are marked as passing and tests fail (E9)       until the next check
@@ -28,12 +29,13 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "verification_failed": ("retry", "skip", "manual", "abort"),
     "app_broken": ("retry", "rollback", "manual", "abort"),
     "budget_exceeded": ("increase", "pause", "abort"),
+    "no_way_back": ("retry", "manual", "abort"),
     "environment": ("manual", "abort"),
     "dependency_cycle": ("edit", "skip", "abort"),
     "false_positives": ("reset", "investigate", "abort"),
 }
 
-STOPPING = frozenset({"feature_stuck", "verification_failed", "app_broken", "budget_exceeded"})
+STOPPING = frozenset({"feature_stuck", "verification_failed", "app_broken", "budget_exceeded", "no_way_back"})
 """Kinds that refuse every run until they are answered; the others are looked at again by each run."""
 
 LABELS = {

@@ -24,6 +24,7 @@ from agent_harness.protocols.features import (
     asking,
     cleanup,
     endings,
+    expiry,
     lifecycle,
     maintaining,
     migrations,
@@ -112,6 +113,7 @@ class Runs:
             retention.prune_daily(project)
             recovered = recover.recover(project)
             pausing.refuse_resting(project)  # what was recovered may have paused it
+            expiry.prune(project)
             questions.forget_passing(project)
             proofs.check(project)
             if self._cleanup_only:

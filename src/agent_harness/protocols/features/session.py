@@ -17,6 +17,7 @@ from agent_harness.errors import StateDamaged
 from agent_harness.protocols.features import (
     actions,
     awaiting,
+    checkpoints,
     claims,
     endings,
     guarding,
@@ -25,6 +26,7 @@ from agent_harness.protocols.features import (
     prompts,
     provider,
     publishing,
+    questions,
     records,
     settle,
     turns,
@@ -91,7 +93,10 @@ class SessionRoad:
         """The session's end; the open session is closed when this returns."""
         prompt = self._opening()
         while True:
-            if reason := self._turn(prompt):
+            reason = self._turn(prompt)
+            if checkpoints.is_gone(self._project, self._under_way.checkpoint):
+                return self._without_way_back()
+            if reason:
                 return self._hand_off(reason)
             step = self._after_turn()
             if isinstance(step, Result):
@@ -339,6 +344,18 @@ class SessionRoad:
         actions.log_from_git(project, under_way, settled.rescue_ref)
         project.say(f"Session rejected and rolled back. What was taken away is kept: git show {settled.rescue_ref}")
         return self._result("failed", "complete", failure, settlement, settled, exit_code=1)
+
+    def _without_way_back(self) -> Result:
+        """Nobody can go back: the work stays as it is, unmarked, and a person decides (UAH-390)."""
+        project = self._project
+        guarding.report(project, self._under_way)
+        endings.put_back_features(project, self._under_way)
+        failure = f"The checkpoint of Session {self._under_way.session} is gone; its work is left as it is."
+        project.say(failure)
+        asked = questions.question("no_way_back", failure, feature_id=self._under_way.feature_id)
+        settlement = endings.without_way_back(project, self._under_way, failure, self._sum.used, asked)
+        settled = self._settle(settlement)
+        return self._result("failed", "error", failure, settlement, settled, exit_code=3)
 
     def _rolled_back(self, failure: str) -> Settlement:
         return endings.rolled_back(self._project, self._under_way, failure, self._sum.used)

@@ -8,7 +8,7 @@ import os
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from agent_harness.errors import HarnessError
+from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel import snapshot
 from agent_harness.kernel.git import DETACHED, Pushed
 from agent_harness.kernel.redact import redact
@@ -131,6 +131,11 @@ def _roll_back(project: Project, open_session: Record, settlement: Settlement) -
         rescue_files=project.root / project.excluded[0] / "rescue-files" / str(settlement.session),
         set_aside_operation=True,  # there was none when the session began: whatever waits is the agent's
     )
+    if different := checkpoints.differences(project, checkpoint):
+        raise UnsafeTree(
+            f"The rollback did not bring back {', '.join(different)}",
+            hint=f"git show {rescued.ref}" if rescued.ref else "git status",
+        )
     rescue = {
         "ref": rescued.ref or (earlier_try if earlier_try and project.git.commit_of(earlier_try) else None),
         "commits": [sha for sha, _ in rescued.rolled_back_commits],

@@ -130,6 +130,9 @@ def begin(project: Project, start: Start) -> UnderWay:
     state = start.state
     checkpoint = checkpoints.create(project, start.number, start.feature["id"])
     continues = start.prompt_type == "continuation" and state.get("feature_checkpoint")
+    if continues and checkpoints.is_gone(project, state["feature_checkpoint"]):
+        project.say("The checkpoint from before this feature is gone; a rejection goes back to before this session.")
+        continues = False
     base = state["feature_checkpoint"] if continues else checkpoint
     undisturbed = not continues or project.git.head() == state.get("wip_commit")
     if not undisturbed:
