@@ -16,6 +16,7 @@ from .client import KINDS, Client
 from .island import Island
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests"))  # the fixture project of the scenarios: `acceptance`
 
 
 @pytest.fixture(scope="session")

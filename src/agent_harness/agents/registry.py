@@ -17,6 +17,7 @@ from agent_harness.errors import ConfigurationError, HarnessError, ToolMissing, 
 KINDS: Mapping[str, str] = {
     "command": "agent_harness.agents.command:CommandAgent",
     "scripted": "agent_harness.agents.scripted:ScriptedAgent",
+    "claude-code": "agent_harness.agents.claude_code:ClaudeCodeAgent",
     "api": "agent_harness.agents.api:ApiAgent",
 }
 """Kind → class. Each class has ``from_words(text)`` for ``KIND:TEXT`` and ``from_mapping(settings, root)``."""
@@ -24,7 +25,7 @@ KINDS: Mapping[str, str] = {
 NEEDED: Mapping[str, str] = {"command": "WORDS", "scripted": "FILE", "acp": "WORDS", "replay": "FILE"}
 """What must follow the colon. Every other kind may stand alone; the text after its colon, then, is a model."""
 
-LATER = ("claude-code", "codex", "acp", "replay")
+LATER = ("codex", "acp", "replay")
 """Kinds that have a name already and no adapter in this version."""
 
 CLIENTS: Mapping[str, str] = {"claude": "claude-code", "codex": "codex"}
@@ -109,4 +110,5 @@ def _found_on_path(environ: Mapping[str, str]) -> Agent:
 
 
 def _known() -> str:
-    return f"it has the kinds {' and '.join(KINDS)}"
+    *first, last = KINDS
+    return f"it has the kinds {', '.join(first)} and {last}"

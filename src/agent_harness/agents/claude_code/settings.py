@@ -1,0 +1,34 @@
+"""What a person may set for the ``claude-code`` agent."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent_harness.agents import choices
+
+MODES = ("acceptEdits", "default", "dontAsk", "plan", "auto", "bypassPermissions")
+KNOWN = ("program", "model", "permission_mode", "allowed_tools", "denied_tools")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The ``agent:`` section of a ``claude-code`` agent."""
+
+    program: str = "claude"
+    model: str | None = None
+    model_wins: bool = False  # named with the agent itself (`claude-code:MODEL`): before the models of the settings
+    permission_mode: str = "acceptEdits"
+    allowed_tools: tuple[str, ...] = ()  # beside shell and file tools, in the client's notation
+    denied_tools: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, settings: Mapping[str, Any]) -> "Settings":
+        """The settings of a mapping; raises ``ConfigurationError``."""
+        choices.checked("claude-code", settings, KNOWN)
+        return cls(
+            program=choices.text(settings, "program") or "claude",
+            model=choices.text(settings, "model"),
+            permission_mode=choices.one_of(settings, "permission_mode", MODES, "acceptEdits"),
+            allowed_tools=choices.words(settings, "allowed_tools"),
+            denied_tools=choices.words(settings, "denied_tools"),
+        )

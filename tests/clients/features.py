@@ -1,0 +1,110 @@
+"""A feature project that a real client works on through ``harness run``, beside its model server."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from acceptance.script import CODE, Turn, name_of, proof_path, proof_text
+from acceptance.world import Ran, World, make
+
+from .client import LIMIT_SECONDS, Client
+
+WORK = """\
+import json, pathlib, subprocess, sys
+
+act, told = sys.argv[1], json.loads(pathlib.Path(sys.argv[2]).read_text())
+if act == "implement":
+    with open("src/calc.py", "a") as code:
+        code.write("\\n\\n" + told["code"])
+    pathlib.Path(told["path"]).write_text(told["proof"])
+elif act == "claim":
+    file = pathlib.Path("features.json")
+    whole = json.loads(file.read_text())
+    for each in whole["features"]:
+        each["passes"] = each["passes"] or each["id"] == told["feature"]
+    file.write_text(json.dumps(whole, indent=2) + "\\n")
+elif act == "commit":
+    subprocess.run(["git", "add", "-A"], check=True)
+    subprocess.run(["git", "commit", "-q", "-m", "Implement " + told["name"]], check=True)
+print(act, "is done")
+"""
+
+
+@dataclass
+class ClientWorld(World):
+    """The fixture project of the scenarios, with a real client as its agent."""
+
+    client: Client = field(kw_only=True)
+
+    def command(self, *args: str, agent: Sequence[Turn] | str | None = None) -> list[str]:
+        """The harness, in the model server's network."""
+        return self.client.island.beside(super().command(*args, agent=agent))
+
+    def harness_run(self, *args: str, **environ: str) -> Ran:
+        """``harness run`` with this client as the agent."""
+        return self.harness("run", *args, agent=self.client.name, timeout=LIMIT_SECONDS * 2, environ=environ)
+
+    def work(self, act: str, feature: int) -> str:
+        """The command by which the model does one part of a feature's work."""
+        return f"python3 {self.base}/work.py {act} {self.base}/work-{feature}.json"
+
+    def honest(self, feature: int) -> list[Any]:
+        """A whole session of the model: the work, its proof, the claim, a commit."""
+        commands = [
+            self.work("implement", feature),
+            f"python3 -m pytest {proof_path(feature)} -v",
+            self.work("claim", feature),
+            self.work("commit", feature),
+        ]
+        return [*({"run": command} for command in commands), f"Feature #{feature} is done."]
+
+    def told_the_model(self, text: str) -> list[int]:
+        """The numbers of the model calls whose request holds this text."""
+        asked = [json.dumps(body, ensure_ascii=False) for body in self.client.island.conversations()]
+        return [number for number, body in enumerate(asked) if text in body]
+
+
+def client_world(base: Path, client: Client, features: Sequence[int] = (1,)) -> ClientWorld:
+    """A fresh project with these features; the client is found on PATH under its own name."""
+    made = make(base, inherited(base, client), features=features)
+    world = ClientWorld(made.base, made.root, made.environ, seam=made.seam, client=client)
+    (base / "work.py").write_text(WORK)
+    for feature in features:
+        told = {
+            "feature": feature,
+            "name": name_of(feature),
+            "code": CODE[name_of(feature)],
+            "path": proof_path(feature),
+            "proof": proof_text(feature),
+        }
+        (base / f"work-{feature}.json").write_text(json.dumps(told))
+    return world
+
+
+def inherited(base: Path, client: Client) -> Mapping[str, str]:
+    """The client's environment, and a folder on PATH that holds the client under its own name."""
+    programs = base / "programs"
+    programs.mkdir()
+    name = {"claude-code": "claude"}.get(client.name, client.name)
+    (programs / name).symlink_to(client.program)
+    env = dict(client.env)
+    return {**env, "PATH": os.pathsep.join([str(programs), env["PATH"]])}
+
+
+def harness_in(world: ClientWorld, *words: str, **environ: str) -> Ran:
+    """Another command of the harness in the same network."""
+    done = subprocess.run(
+        world.client.island.beside([sys.executable, "-m", "agent_harness.cli.main", *words]),
+        cwd=world.root,
+        env={**world.environ, **environ},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
