@@ -77,7 +77,7 @@ def test_the_environment_calls_nobody_and_keeps_the_sign_in(brief: MakeBrief, mo
 
 
 def test_the_account_is_the_key_without_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CLAUDE_CONFIG_DIR", "/home/me/.claude")
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", "/config/claude")
     login = ClaudeCodeAgent().account
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-one")
     one = ClaudeCodeAgent().account
