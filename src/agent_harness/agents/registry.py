@@ -19,13 +19,14 @@ KINDS: Mapping[str, str] = {
     "scripted": "agent_harness.agents.scripted:ScriptedAgent",
     "claude-code": "agent_harness.agents.claude_code:ClaudeCodeAgent",
     "api": "agent_harness.agents.api:ApiAgent",
+    "replay": "agent_harness.agents.replay:ReplayAgent",
 }
 """Kind → class. Each class has ``from_words(text)`` for ``KIND:TEXT`` and ``from_mapping(settings, root)``."""
 
 NEEDED: Mapping[str, str] = {"command": "WORDS", "scripted": "FILE", "acp": "WORDS", "replay": "FILE"}
 """What must follow the colon. Every other kind may stand alone; the text after its colon, then, is a model."""
 
-LATER = ("codex", "acp", "replay")
+LATER = ("codex", "acp")
 """Kinds that have a name already and no adapter in this version."""
 
 CLIENTS: Mapping[str, str] = {"claude": "claude-code", "codex": "codex"}

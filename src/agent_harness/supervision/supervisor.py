@@ -21,6 +21,7 @@ from agent_harness.kernel import clock
 from agent_harness.kernel.redact import redact
 from agent_harness.supervision.evidence import Evidence
 from agent_harness.supervision.monitors import NO_FACTS, Facts, Intervention, Monitor, Watch
+from agent_harness.supervision.recording import Recording
 from agent_harness.supervision.silence import MESSAGE, Silence
 from agent_harness.supervision.transcript import KeyMask, Tail, Transcript
 
@@ -75,17 +76,21 @@ def supervise(
     grace_seconds: float = 5.0,
     session_began: float | None = None,
     silence_seconds: float | None = None,
+    recording: Recording | None = None,
 ) -> Outcome:
     """Runs one turn to its end; the agent and all its processes are gone when this returns or raises.
 
-    ``on_started`` gets the process record before any event is read. ``stop_requested`` is asked about once a second:
-    a text ends the turn with reason ``user_pause``, and the text ``user_pause`` lets a tool call that is open end
-    first, for ``wrap_up_seconds`` at most. ``facts`` is asked only when a monitor needs it. Hand in one ``Watch`` and
-    ``session_began`` (of ``time.monotonic``) for all turns of a session. After ``silence_seconds`` without an event,
-    while no tool call is open, the turn ends with reason ``no_response``. ``HARNESS_TIME_SCALE`` applies to
-    the clock that monitors see and to this limit. Raises what ``agent.start`` raises.
+    ``on_started`` gets the process record before any event is read. ``stop_requested`` is asked about once a second: a
+    text ends the turn with reason ``user_pause``, and the text ``user_pause`` lets a tool call that is open end first,
+    for ``wrap_up_seconds`` at most. ``facts`` is asked only when a monitor needs it. Hand in one ``Watch`` and
+    ``session_began`` (of ``time.monotonic``) for all turns of a session, and one ``recording`` where it is to leave
+    one. After ``silence_seconds`` without an event, while no tool call is open, the turn ends with reason
+    ``no_response``. ``HARNESS_TIME_SCALE`` applies to the clock that monitors see and to this limit. Raises what
+    ``agent.start`` raises.
     """
     watch = monitors if isinstance(monitors, Watch) else Watch(monitors)
+    if recording is not None:
+        recording.begin(agent.name, brief)
     turn = agent.start(brief)
     try:
         on_started(turn.process or {})
@@ -105,13 +110,22 @@ def supervise(
             grace_seconds=grace_seconds,
             began=session_began,
             silence_seconds=None if silence_seconds is None else clock.scaled(silence_seconds),
+            recording=recording,
         )
         try:
-            return listening.to_the_end()
+            outcome = listening.to_the_end()
         finally:
             record.close()
     finally:
         turn.stop(grace_seconds)
+    return _recorded(outcome, recording)
+
+
+def _recorded(outcome: Outcome, recording: Recording | None) -> Outcome:
+    if recording is None:
+        return outcome
+    recording.close(outcome.reason, ok=outcome.ok, message=outcome.message)
+    return replace(outcome, problems=(*outcome.problems, recording.problem)) if recording.problem else outcome
 
 
 class _Listening:
@@ -134,6 +148,7 @@ class _Listening:
         grace_seconds: float,
         began: float | None,
         silence_seconds: float | None,
+        recording: Recording | None,
     ) -> None:
         self._turn = turn
         self._steerable = steerable
@@ -141,6 +156,7 @@ class _Listening:
         self._model = model
         self._watch = watch
         self._transcript = transcript
+        self._recording = recording
         self._evidence = evidence
         self._on_event = on_event
         self._gather_facts = facts
@@ -233,6 +249,8 @@ class _Listening:
 
     def _see(self, event: Event) -> None:
         self._transcript.event(event)
+        if self._recording is not None:
+            self._recording.event(event)
         if self._evidence is not None:
             self._evidence = self._evidence.after(event)
         if isinstance(event, Text):
@@ -270,6 +288,8 @@ class _Listening:
         delivered = self._steerable and self._turn.steer(message)
         (self._steered if delivered else self._not_delivered).append(message)
         self._transcript.note(f"{'to the agent' if delivered else 'not delivered'}: {message}")
+        if delivered and self._recording is not None:
+            self._recording.told(message)
         return delivered
 
     def _stop(self, reason: str, message: str) -> None:

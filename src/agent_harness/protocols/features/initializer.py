@@ -211,6 +211,7 @@ class Planner:
         self._run_id = process.new_run_id()
         self._rounds = 0
         self._patience = provider.Patience(project, stop, 0, time.monotonic())
+        self._recording = turns.recording_of(project, 0, None)
         self.used = usage.Totals()
 
     def turn(self, prompt: str) -> None:
@@ -247,6 +248,7 @@ class Planner:
                 stop_requested=self._stop.requested,
                 on_event=actions.ActionLog(project, 0, project.config.models.initializer).see,
                 silence_seconds=provider.silence_seconds(project, self._agent.capabilities),
+                recording=self._recording,
             )
         self.used = usage.merge(self.used, outcome.usage)
         self._record_costs(outcome.usage)

@@ -16,7 +16,8 @@
         maintenance.json       there while the maintenance mode is on
         aborted-TIME/          the state that `harness abort` moved aside
         checkpoints/ID/        copies of the state before a session
-        logs/                  events, decisions, agent_actions, sessions (.jsonl), init.log, session-N.log
+        logs/                  events, decisions, agent_actions, sessions (.jsonl), init.log, session-N.log,
+                               session-N.cassette.jsonl (for `--agent replay:FILE`)
       .git/harness/
         open_session.json      a copy of the record of the session under way, for people and for moved projects
 
@@ -105,6 +106,10 @@ class Layout:
     def transcript(self, session: int) -> str:
         """Where a session's agent output is kept, with its middle cut when it is long."""
         return os.path.join(self.logs, f"session-{session}.log")
+
+    def cassette(self, session: int) -> str:
+        """What `--agent replay:FILE` plays again: a session's events and what became of the files."""
+        return os.path.join(self.logs, f"session-{session}.cassette.jsonl")
 
     @property
     def git_dir(self) -> str:

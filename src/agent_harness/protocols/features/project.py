@@ -68,6 +68,16 @@ class Project:
         self.candidate_refs.append(ref)
         return commit
 
+    def tree_now(self, base: Snapshot | None = None) -> str:
+        """A commit of the work tree as it is, which no ref names any more when this returns."""
+        commit, ref = refs.named(
+            self.git,
+            "refs/harness/candidates/recorded",
+            lambda ref: snapshot.candidate(self.git, ref, exclude=self.excluded, message="recorded", base=base),
+        )
+        self.git.update_ref(ref, None)
+        return commit
+
     @property
     def progress_name(self) -> str:
         return self.layout.relative(self.layout.progress)

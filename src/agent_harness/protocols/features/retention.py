@@ -56,7 +56,7 @@ def prune_daily(project: Project) -> None:
 
 
 def prune(project: Project) -> int:
-    """Drops every row that has had its time, and transcripts older than important rows; how many there were."""
+    """Drops every row that has had its time, and what sessions said when important rows have; how many there were."""
     days, at = project.config.logging.retention_days, clock.now()
     dropped = _prune_log(project.layout.log("events.jsonl"), at, days, None)
     for name, level in LEVEL_OF_LOG.items():
@@ -89,7 +89,7 @@ def _prune_transcripts(folder: str, at: datetime, retention_days: int) -> int:
     dropped = 0
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
         path = os.path.join(folder, name)
-        ours = name.startswith("session-") and name.endswith(".log") and not os.path.islink(path)
+        ours = name.startswith("session-") and name.endswith((".log", ".cassette.jsonl")) and not os.path.islink(path)
         if ours and at - clock.moment(os.lstat(path).st_mtime) > _span(retention_days):
             os.unlink(path)
             dropped += 1

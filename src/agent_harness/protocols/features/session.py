@@ -87,6 +87,8 @@ class SessionRoad:
             used=usage.Totals(),
         )
         self._patience = provider.Patience(project, stop, under_way.session, self._sum.began)
+        way_back = checkpoints.way_back(under_way.checkpoint)
+        self._recording = turns.recording_of(project, under_way.session, way_back)
         self._accepted_tree: tuple[str, Ruling] | None = None
 
     def walk(self) -> Result:
@@ -190,6 +192,7 @@ class SessionRoad:
                 watch=self._sum.watch,
                 began=self._sum.began,
                 stop_requested=self._stop.requested,
+                recording=self._recording,
             )
         self._project.store.clear_places()
         self._sum.used = usage.merge(self._sum.used, outcome.usage)

@@ -11,11 +11,13 @@ from typing import Any
 
 from agent_harness.agents.base import Agent, Brief
 from agent_harness.kernel.redact import redact
+from agent_harness.kernel.snapshot import Snapshot
 from agent_harness.protocols.features import awaiting, checkpoints, costs, handing, prompts, provider, records, tree
 from agent_harness.protocols.features.actions import ActionLog
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.underway import UnderWay
 from agent_harness.supervision.monitors import Budget, Context, Facts, Limit, RepeatedError, Stall, WallClock, Watch
+from agent_harness.supervision.recording import Recording
 from agent_harness.supervision.supervisor import Outcome, supervise
 
 Record = dict[str, Any]
@@ -35,6 +37,7 @@ def run(
     watch: Watch,
     began: float,
     stop_requested: Callable[[], str | None],
+    recording: Recording | None = None,
 ) -> tuple[Outcome, UnderWay]:
     """Runs the agent once on the session's feature; its processes are gone when this returns.
 
@@ -73,12 +76,18 @@ def run(
         test_file=records.test_file(under_way.feature),
         session_began=began,
         silence_seconds=provider.silence_seconds(project, agent.capabilities),
+        recording=recording,
     )
     log.close(time.monotonic() - turn_began)
     for kind, texts in (("agent_steered", outcome.steered), ("agent_not_told", outcome.not_delivered)):
         for text in texts:
             project.store.event(kind, session=under_way.session, message=text)
     return outcome, moved
+
+
+def recording_of(project: Project, session: int, base: Snapshot | None) -> Recording:
+    """The recording of a session beside its transcript."""
+    return Recording(Path(project.layout.cassette(session)), project.git, lambda: project.tree_now(base))
 
 
 def watch_for(project: Project, costs_before: Record, feature_id: int | None, model: str | None) -> Watch:

@@ -13,13 +13,14 @@ from agent_harness.agents.base import Agent, Brief
 from agent_harness.agents.usage import Totals, merge
 from agent_harness.errors import HarnessError, NotOwner, Refused, TimedOut, VerificationFailed
 from agent_harness.kernel.process import new_run_id
-from agent_harness.protocols.tasklist import outcomes, progress, prompting, wayback
+from agent_harness.protocols.tasklist import commits, outcomes, progress, prompting, wayback
 from agent_harness.protocols.tasklist.holding import Holding
 from agent_harness.protocols.tasklist.layout import safe_name
 from agent_harness.protocols.tasklist.records import Task
 from agent_harness.protocols.tasklist.worker import Worker
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import Budget, Limit, RepeatedError, WallClock, Watch
+from agent_harness.supervision.recording import Recording
 from agent_harness.supervision.supervisor import Outcome, supervise
 
 __all__ = ["Attempted", "Terms", "attempt"]
@@ -63,6 +64,13 @@ class _Under:
     task: Task
     session: int
     watch: Watch
+    recordings: dict[str, Recording]
+
+    def recording(self, name: str) -> Recording:
+        """The recording of this attempt, for `--agent replay:FILE`: one for all of its turns."""
+        worker, task = self.worker, self.task
+        made = Recording(Path(worker.layout.sessions) / name, worker.git, lambda: commits.fingerprint(worker, task))
+        return self.recordings.setdefault(name, made)
 
 
 def attempt(terms: Terms, worker: Worker, task: Task, *, session: int, spent_usd: float) -> Attempted:
@@ -79,7 +87,7 @@ def attempt(terms: Terms, worker: Worker, task: Task, *, session: int, spent_usd
             Budget(limits=(Limit(name="Run", limit_usd=terms.max_cost_usd, spent_usd=spent_usd),)),
         )
     )
-    under = _Under(terms=terms, worker=worker, task=task, session=session, watch=watch)
+    under = _Under(terms=terms, worker=worker, task=task, session=session, watch=watch, recordings={})
     try:
         return _rounds(under)
     except NotOwner as error:
@@ -143,16 +151,17 @@ def _turn(under: _Under, prompt: str, number: int, conversation: str | None) -> 
         run_id=new_run_id(),
     )
     os.makedirs(worker.layout.sessions, exist_ok=True)
-    name = f"{under.session}-{safe_name(task.id)}.{task.attempts + 1}.log"
+    name = f"{under.session}-{safe_name(task.id)}.{task.attempts + 1}"
     with under.terms.stop.listening():
         return supervise(
             under.terms.agent,
             brief,
             monitors=under.watch,
-            transcript=Path(worker.layout.sessions) / name,
+            transcript=Path(worker.layout.sessions) / f"{name}.log",
             transcript_limit_bytes=TRANSCRIPT_BYTES,
             on_started=lambda process: None,
             stop_requested=stop_requested,
+            recording=under.recording(f"{name}.cassette.jsonl"),
         )
 
 

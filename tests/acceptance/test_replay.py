@@ -1,0 +1,58 @@
+"""A session leaves a recording, and playing it again meets the same verdict with the same files."""
+
+import json
+import shutil
+
+import pytest
+
+from .script import commit, forge, honest, say, turn, write
+from .world import World
+
+
+def recording(world: World, session: int) -> str:
+    return str(world.root / f".harness/logs/session-{session}.cassette.jsonl")
+
+
+def twin(world: World) -> World:
+    """A copy of the project as it is, without its remote."""
+    place = world.base / "twin"
+    shutil.copytree(world.root, place, symlinks=True)
+    made = World(world.base, place, world.environ)
+    made.git("remote", "remove", "origin")
+    return made
+
+
+def written(world: World) -> dict[str, str]:
+    """What an agent leaves: every file at HEAD but those in which the harness notes times."""
+    listed = world.git("ls-tree", "-r", "HEAD").splitlines()
+    rows = (line.split("\t", 1) for line in listed)
+    return {path: row for row, path in rows if path not in ("features.json", "claude-progress.txt")}
+
+
+def test_a_recorded_session_plays_again_in_a_copy_of_the_project(calc: World) -> None:
+    again = twin(calc)
+    token = "ghp_" + "a1B2" * 9
+    first = turn(say(f"the key is {token}"), honest(1), feature=1)
+    assert calc.run([first]).code == 0
+    text = (calc.root / recording(calc, 1)).read_text()
+    assert token not in text
+    kinds = [json.loads(line).get("event", {}).get("type") for line in text.splitlines()]
+    assert "text" in kinds and "tool_call" in kinds
+
+    ran = again.harness("run", "--agent", f"replay:{recording(calc, 1)}")
+    assert ran.code == 0, ran.text
+    assert again.passing() == [1]
+    assert written(again) == written(calc)
+
+
+@pytest.mark.scenario
+def test_fix_rounds_and_commits_of_the_agent_are_on_record(calc: World) -> None:
+    again = twin(calc)
+    wrong = write("src/calc.py", "def add(a, b):\n    return a - b\n")
+    lie = turn(wrong, commit("Try a minus"), forge(1), {"claim": [1]}, feature=1)
+    assert calc.run([lie, turn(honest(1), feature=1)]).code == 0
+    ran = again.harness("run", "--agent", f"replay:{recording(calc, 1)}")
+    assert ran.code == 0, ran.text
+    assert "Fix round 1: the failure goes back to the agent." in ran.out
+    assert "Try a minus" in again.git("log", "--format=%s")
+    assert written(again) == written(calc)
