@@ -1,5 +1,8 @@
 """Tokens add up, prices are known or unknown, and nothing is guessed."""
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,9 +22,55 @@ def test_cached_tokens_are_not_charged_extra() -> None:
     assert price("claude-sonnet-4", cached) == price("claude-sonnet-4", SAMPLE)
 
 
-@pytest.mark.parametrize("model", [None, "", "claude-haiku-3", "claude-opus", "gpt-5", "claude-sonnet-4-preview"])
-def test_any_other_model_has_no_known_price(model: str | None) -> None:
+UNKNOWN = [None, "", "claude-haiku-3", "claude-opus", "claude-sonnet-4-preview", "gpt-99", "x/y", "anthropic/", ":"]
+
+
+@pytest.mark.parametrize("model", UNKNOWN)
+def test_a_model_that_no_list_knows_has_no_price(model: str | None) -> None:
+    """C58: unknown is said, never guessed."""
     assert price(model, SAMPLE) is None
+    totals = add(Totals(), SAMPLE, model)
+    assert totals.cost_usd is None
+    assert totals.budget_usd() == pytest.approx(0.915)
+
+
+MILLION = 1_000_000
+LISTED = [
+    ("claude-sonnet-4-6", 3.0, 15.0, 0.3, 3.75),
+    ("anthropic/claude-sonnet-4-6", 3.0, 15.0, 0.3, 3.75),
+    ("anthropic:claude-sonnet-4-6", 3.0, 15.0, 0.3, 3.75),
+    ("claude-haiku-4-5", 1.0, 5.0, 0.1, 1.25),
+]
+
+
+@pytest.mark.parametrize(("model", "given", "made", "read", "written"), LISTED, ids=[row[0] for row in LISTED])
+def test_what_a_cache_gives_and_takes_is_priced_apart(
+    model: str, given: float, made: float, read: float, written: float
+) -> None:
+    """The maintained list has prices of its own for reading from a cache and for writing to one."""
+    million = {
+        "input_tokens": given,
+        "output_tokens": made,
+        "cached_tokens": read,
+        "cache_write_tokens": written,
+    }
+    small = 10_000  # some models cost more beyond a number of tokens
+    for name, dollars in million.items():
+        used = Usage(**{name: small})  # pyrefly: ignore[bad-argument-type]
+        assert price(model, used) == pytest.approx(dollars * small / MILLION)
+    assert price("claude-sonnet-4", Usage(model=model, input_tokens=small)) == pytest.approx(given * small / MILLION)
+
+
+def test_without_the_list_only_the_fixed_prices_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    assert price("claude-sonnet-4-6", SAMPLE) is None
+    assert price("claude-sonnet-4", SAMPLE) == pytest.approx(0.915)
+
+
+def test_the_list_is_loaded_only_when_a_price_is_looked_up() -> None:
+    text = "import sys, agent_harness.agents.usage, agent_harness.supervision; print('genai_prices' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_the_agents_own_figure_wins() -> None:
@@ -57,6 +106,7 @@ CALLS = st.lists(
         input_tokens=st.integers(0, 10**6),
         output_tokens=st.integers(0, 10**6),
         cached_tokens=st.integers(0, 10**6),
+        cache_write_tokens=st.integers(0, 10**6),
         cost_usd=st.none() | st.sampled_from([0.0, 0.25, 1.5]),
     ),
     max_size=8,

@@ -1,6 +1,15 @@
 """Costs are counted once, kept exactly, and bound the next session (C27, UAH-133..136)."""
 
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_harness.protocols.features import status
 from agent_harness.protocols.features.costs import Budgets, Spent, add_session, available, of_feature, totals
+from agent_harness.protocols.features.layout import Layout
 
 BUDGETS = Budgets(per_session=10, per_feature=25, total=200)
 
@@ -58,3 +67,49 @@ def test_a_call_of_unknown_price_counts_against_the_budget_at_the_assumed_price(
     assert totals(record)[0] == 0
     assert of_feature(record, 1) == 4.0
     assert available(record, Budgets(per_session=10, per_feature=5, total=200), 1) == 1.0
+
+
+def test_what_was_written_to_a_cache_has_a_count_of_its_own() -> None:
+    record = add_session({}, replace(spent(1, 1, 0.5), cache_write_tokens=7), BUDGETS)
+    record = add_session(record, spent(2, 1, 0.5), BUDGETS)
+    assert record["cumulative"]["total_tokens"] == {"input": 2900, "output": 640, "cached": 20, "cache_write": 7}
+
+
+def status_of(tmp_path: Path, costs: object, passing: int) -> tuple[dict[str, Any], str]:
+    listed = [{"id": n, "description": "x", "test_file": "t.py", "passes": n <= passing} for n in (1, 2, 3)]
+    (tmp_path / ".harness").mkdir()
+    (tmp_path / ".harness/costs.yaml").write_text(json.dumps(costs))
+    (tmp_path / "features.json").write_text(json.dumps({"project": "calc", "features": listed}))
+    found = status.read(Layout(str(tmp_path)))
+    return found["costs"], "\n".join(row for row in status.lines(found) if "ost" in row)
+
+
+def test_status_tells_what_a_verified_feature_costs(tmp_path: Path) -> None:
+    """UAH-421: all that was paid, for failed sessions too, over the features that are verified."""
+    record: dict[str, Any] = {}
+    for session, (feature, cost) in enumerate([(1, 0.5), (2, 0.25), (2, 0.75)], 1):
+        record = add_session(record, spent(session, feature, cost), BUDGETS)
+    found, text = status_of(tmp_path, record, passing=2)
+    assert found["per_verified_usd"] == 0.75
+    assert found["by_feature"] == {"1": 0.5, "2": 1.0}
+    assert text == "Costs: $1.50 total, $0.75 last session\nCost per verified feature: $0.75 (2 verified features)"
+
+
+def test_status_says_what_is_not_known(tmp_path: Path) -> None:
+    """C58: an unknown cost is neither zero nor guessed."""
+    record = add_session({}, spent(1, 1, 0.5), BUDGETS)
+    record = add_session(record, replace(spent(2, 2, None), assumed_usd=0.3), BUDGETS)
+    found, text = status_of(tmp_path, record, passing=1)
+    assert (found["last_session_usd"], found["sessions_of_unknown_price"]) == (None, 1)
+    assert text.splitlines() == [
+        "Costs: $0.50 total, unknown last session",
+        "Cost per verified feature: at least $0.50 (1 verified feature)",
+        "Unknown cost: 1 session; counted as $0.30 against the budgets",
+    ]
+
+
+@pytest.mark.parametrize("costs", [{}, {"cumulative": {"total_cost_usd": -1, "by_feature": [1]}}, {"cumulative": []}])
+def test_status_on_a_damaged_record_counts_nothing(costs: object, tmp_path: Path) -> None:
+    found, text = status_of(tmp_path, costs, passing=1)
+    assert (found["total_usd"], found["by_feature"]) == (0.0, {})
+    assert text == "Costs: $0.00 total, $0.00 last session"

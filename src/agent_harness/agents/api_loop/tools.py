@@ -14,6 +14,7 @@ from agent_harness.agents.base import Brief
 from agent_harness.agents.guardrails import check_command, check_path
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import process
+from agent_harness.kernel.orphans import RUN_ID
 
 SHOWN_BYTES = 30_000  # of a command's output, its end; of a file, a page
 LONGEST_FILE_BYTES = 10_000_000
@@ -77,7 +78,7 @@ class Desk:
         return process.run(
             command,
             cwd=self._root,
-            env=process.scrubbed_environment(),  # without the key of the provider
+            env=process.scrubbed_environment(_told()),  # without the key of the provider
             timeout_seconds=seconds,
             keep_bytes=SHOWN_BYTES,
             stop=self._interrupted,
@@ -121,6 +122,11 @@ class Desk:
         if refused:
             raise PermissionError(refused)
         return Path(os.path.realpath(self._root / Path(text).expanduser()))
+
+
+def _told() -> dict[str, str]:
+    """What the harness tells its agents, the token of a claim included: the verbs that they call need it."""
+    return {name: value for name, value in os.environ.items() if name.startswith("HARNESS_") and name != RUN_ID}
 
 
 def _text(description: str) -> Json:

@@ -59,9 +59,10 @@ class ActionLog:
             store.event("unstructured_output", session=self._session, message=FALLBACK)
 
     def _note_usage(self, event: Usage) -> None:
-        row = {name: getattr(event, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
+        names = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
+        row = {name: getattr(event, name) for name in names}
         cost = usage.price(self._model, event)
-        found = {"session": self._session, **row, "cost_usd": cost, "model": self._model}
+        found = {"session": self._session, **row, "cost_usd": cost, "model": event.model or self._model}
         self._project.store.log("usage.jsonl", found)
         self._project.store.event("token_usage", "debug", **found)
 

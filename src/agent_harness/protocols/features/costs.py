@@ -21,12 +21,14 @@ class Spent:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
     cost_usd: float | None = 0.0  # None: the price of a call is not known
     assumed_usd: float = 0.0  # what calls of unknown price count for in the budgets, at a stated assumed price
 
     @property
     def tokens(self) -> Record:
-        return {"input": self.input_tokens, "output": self.output_tokens, "cached": self.cached_tokens}
+        written = {"cache_write": self.cache_write_tokens} if self.cache_write_tokens else {}
+        return {"input": self.input_tokens, "output": self.output_tokens, "cached": self.cached_tokens, **written}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +47,7 @@ def add_session(costs: Mapping[str, Any], spent: Spent, budgets: Budgets) -> Rec
     cumulative = {
         **before,
         "total_sessions": int(_number(before.get("total_sessions"))) + 1,
-        "total_tokens": {k: int(_number(tokens.get(k))) + n for k, n in spent.tokens.items()},
+        "total_tokens": {**tokens, **{k: int(_number(tokens.get(k))) + n for k, n in spent.tokens.items()}},
         "total_cost_usd": _cents(_number(before.get("total_cost_usd")) + (spent.cost_usd or 0.0)),
         "by_feature": _by_feature(before.get("by_feature"), spent),
     }

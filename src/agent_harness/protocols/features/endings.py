@@ -213,6 +213,7 @@ def costs_after(project: Project, under_way: UnderWay, used: usage.Totals) -> Re
         input_tokens=used.input_tokens,
         output_tokens=used.output_tokens,
         cached_tokens=used.cached_tokens,
+        cache_write_tokens=used.cache_write_tokens,
         cost_usd=used.cost_usd,
         assumed_usd=used.budget_usd() if used.cost_usd is None else 0.0,
     )

@@ -35,7 +35,7 @@ def read(layout: Layout, *, read_yaml: "Callable[[str], Record] | None" = None) 
         "next_prompt": state.get("next_prompt"),
         "termination_reason": state.get("termination_reason"),
         "stuck_count": records.number(state.get("stuck_count")),
-        "costs": {"total_usd": _dollars(costs, "cumulative", "total_cost_usd"), "last_session_usd": _last(costs)},
+        "costs": _spent(costs, document),
         "health": {
             "score": round(_score(store, passing, total), 3),
             "word": health_word(_score(store, passing, total)),
@@ -63,7 +63,7 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
         + (f" ({found['termination_reason']})" if found["termination_reason"] else ""),
         f"Next prompt: {found['next_prompt']}",
         f"Stuck count: {found['stuck_count']}",
-        f"Costs: ${costs['total_usd']:.2f} total, ${costs['last_session_usd']:.2f} last session",
+        *_cost_lines(costs),
         f"Health: {found['health']['word']}",
     ]
     if found["open_session"]:
@@ -159,11 +159,47 @@ def _open_line(found: "Mapping[str, Any]") -> str:
     return f"Now: {name} is running" if found["running"] else f"Now: {name} was interrupted; `harness run` recovers it"
 
 
-def _dollars(costs: "Record", section: str, name: str) -> float:
+def _spent(costs: "Record", document: "Record") -> "Record":
+    """What was paid, in all and for each verified feature; what is not known is ``None``, or counted apart (C58).
+
+    ``per_verified_usd`` is all that was paid, for failed sessions too, over the features that are verified.
+    """
+    total = _number(costs, "cumulative", "total_cost_usd")
+    current = costs.get("current_session")
+    unknown = isinstance(current, dict) and "cost_usd" in current and current["cost_usd"] is None
+    verified = [f.get("id") for f in records.features_of(document) if records.passes(f)]
+    return {
+        "total_usd": total,
+        "last_session_usd": None if unknown else _number(costs, "current_session", "cost_usd"),
+        "verified": len(verified),
+        "per_verified_usd": round(total / len(verified), 4) if verified else None,
+        "by_feature": {str(row.get("feature_id")): row.get("cost_usd") for row in _rows(costs)},
+        "sessions_of_unknown_price": int(_number(costs, "cumulative", "sessions_of_unknown_price")),
+        "assumed_usd": _number(costs, "cumulative", "assumed_cost_usd"),
+    }
+
+
+def _cost_lines(costs: "Mapping[str, Any]") -> list[str]:
+    last, unknown = costs["last_session_usd"], costs["sessions_of_unknown_price"]
+    rows = [f"Costs: ${costs['total_usd']:.2f} total, {'unknown' if last is None else f'${last:.2f}'} last session"]
+    if costs["verified"] and (costs["total_usd"] or unknown):
+        least = "at least " if unknown else ""
+        count = f"{costs['verified']} verified feature{'s' if costs['verified'] > 1 else ''}"
+        rows.append(f"Cost per verified feature: {least}${costs['per_verified_usd']:.2f} ({count})")
+    if unknown:
+        sessions = f"{unknown} session{'s' if unknown > 1 else ''}"
+        rows.append(f"Unknown cost: {sessions}; counted as ${costs['assumed_usd']:.2f} against the budgets")
+    return rows
+
+
+def _rows(costs: "Record") -> "list[Record]":
+    cumulative = costs.get("cumulative")
+    rows = cumulative.get("by_feature") if isinstance(cumulative, dict) else None
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _number(costs: "Record", section: str, name: str) -> float:
     found = costs.get(section)
     value = found.get(name) if isinstance(found, dict) else None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
-
-
-def _last(costs: "Record") -> float:
-    return _dollars(costs, "current_session", "cost_usd")
+    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12
+    return float(value) if known else 0.0  # type: ignore[arg-type]

@@ -64,6 +64,7 @@ class _Under:
     task: Task
     session: int
     watch: Watch
+    spent_usd: float  # of the run, before this attempt
     recordings: dict[str, Recording]
 
     def recording(self, name: str) -> Recording:
@@ -87,7 +88,15 @@ def attempt(terms: Terms, worker: Worker, task: Task, *, session: int, spent_usd
             Budget(limits=(Limit(name="Run", limit_usd=terms.max_cost_usd, spent_usd=spent_usd),)),
         )
     )
-    under = _Under(terms=terms, worker=worker, task=task, session=session, watch=watch, recordings={})
+    under = _Under(
+        terms=terms,
+        worker=worker,
+        task=task,
+        session=session,
+        watch=watch,
+        spent_usd=spent_usd,
+        recordings={},
+    )
     try:
         return _rounds(under)
     except NotOwner as error:
@@ -103,7 +112,7 @@ def _rounds(under: _Under) -> Attempted:
     prompt = prompting.first(task, log=progress.condensed(under.worker.layout), rescues=task.rescues)
     conversation = None
     for number in range(FIX_ROUNDS + 1):
-        outcome = _turn(under, prompt, number, conversation)
+        outcome = _turn(under, prompt, number, conversation, used)
         used, conversation = merge(used, outcome.usage), outcome.conversation
         closed = _closed_by_agent(under)
         if closed:
@@ -131,7 +140,7 @@ def _lines(found: object) -> list[object]:
     return list(found) if isinstance(found, list) else []
 
 
-def _turn(under: _Under, prompt: str, number: int, conversation: str | None) -> Outcome:
+def _turn(under: _Under, prompt: str, number: int, conversation: str | None, used: Totals) -> Outcome:
     worker, task = under.worker, under.task
     holding = Holding(worker, task)
 
@@ -147,6 +156,7 @@ def _turn(under: _Under, prompt: str, number: int, conversation: str | None) -> 
         task_id=task.id,
         round=number,
         conversation=conversation,
+        budget_usd=max(0.0, under.terms.max_cost_usd - under.spent_usd - used.budget_usd()),
         environment=_environment(worker, task),
         run_id=new_run_id(),
     )

@@ -11,8 +11,8 @@ from typing import Any
 from agent_harness.agents.base import Agent
 from agent_harness.agents.usage import Totals, merge
 from agent_harness.errors import HarnessError, NothingEligible
-from agent_harness.kernel import journal, owner
-from agent_harness.protocols.tasklist import attempting, claims, confirming, outcomes, selection, sessions
+from agent_harness.kernel import owner
+from agent_harness.protocols.tasklist import attempting, claims, confirming, outcomes, selection, sessions, spending
 from agent_harness.protocols.tasklist.attempting import Attempted, Terms
 from agent_harness.protocols.tasklist.records import ADD
 from agent_harness.protocols.tasklist.worker import Worker
@@ -145,7 +145,7 @@ def _one(terms: Terms, worker: Worker, session: int, used: Totals) -> tuple[Atte
     finally:
         worker.token = None
     terms.say(f"{task.id}: {done.result} ({done.message})")
-    _note_cost(worker, session, done)
+    spending.note(worker.layout, session=session, task_id=done.task_id, result=done.result, used=done.used)
     return done, None
 
 
@@ -170,21 +170,6 @@ def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending | None:
     failed = selection.counts(state).get("failed", 0)
     message = "Every task is completed." if not failed else f"Nothing is left to do; {failed} failed for good."
     return _Ending(reason="done" if not failed else "failed", exit_code=1 if failed else 0, message=message)
-
-
-def _note_cost(worker: Worker, session: int, done: Attempted) -> None:
-    journal.append(
-        f"{worker.layout.sessions}/costs.jsonl",
-        {
-            "session": session,
-            "task_id": done.task_id,
-            "result": done.result,
-            "input_tokens": done.used.input_tokens,
-            "output_tokens": done.used.output_tokens,
-            "cached_tokens": done.used.cached_tokens,
-            "cost_usd": done.used.cost_usd if done.used.reported else None,
-        },
-    )
 
 
 def _next_command(worker: Worker) -> str:

@@ -144,6 +144,10 @@ class Layout:
     def sessions(self) -> str:
         return self._at(".harness", "sessions")
 
+    @property
+    def costs(self) -> str:
+        return self._at(".harness", "sessions", "costs.jsonl")
+
     def linked(self) -> str | None:
         """The first of the harness's own folders that is a link, and so may lead out of the project."""
         own = ("", "claims", "validate", "rescue-files", "sessions")

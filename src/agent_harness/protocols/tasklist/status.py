@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from agent_harness.kernel import clock
-from agent_harness.protocols.tasklist import progress, proofs, selection, sessionlease, store
+from agent_harness.protocols.tasklist import progress, proofs, selection, sessionlease, spending, store
 from agent_harness.protocols.tasklist.records import ADD
 
 TYPE_CHECKING = False
@@ -44,6 +44,7 @@ def read(layout: Layout, *, tail: int = 5, tasks: bool = True) -> Record:
         "rescues": sum(len(task.rescues) for task in state.tasks),
         "unproven": [task.id for task in proofs.unproven(layout, state)],
         "findings": [each.as_json() for each in state.findings()],
+        "costs": spending.read(layout),
         "log": progress.tail(layout, tail),
         **({"tasks": [_row(task) for task in state.tasks]} if tasks else {}),
     }
@@ -94,7 +95,7 @@ def lines(found: Record) -> list[str]:
         f"Tasks: {summary}, {counts['total']} in all",
         f"Sessions: {found['session_count']} of {found['max_sessions'] or 'any number'}; last ended {last}",
     ]
-    text += _warnings(found)
+    text += [*spending.lines(found["costs"]), *_warnings(found)]
     text += [_task_line(row) for row in found.get("tasks", ())]
     if found["log"]:
         text += ["", *found["log"]]

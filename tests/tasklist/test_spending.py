@@ -1,0 +1,56 @@
+"""What attempts cost: one row each, summed up for status; what is not known is said."""
+
+from pathlib import Path
+
+from agent_harness.agents.events import Usage
+from agent_harness.agents.usage import Totals, add
+from agent_harness.protocols.tasklist import spending, status
+
+from .desk import Desk, task
+
+
+def used(*calls: Usage) -> Totals:
+    totals = Totals()
+    for call in calls:
+        totals = add(totals, call)
+    return totals
+
+
+def test_a_list_on_which_no_agent_was_started_says_nothing_of_costs(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "list", task("a"))
+    found = status.read(desk.layout)
+    assert found["costs"] is None
+    assert not [line for line in status.lines(found) if "ost" in line]
+
+
+def test_what_a_completed_task_costs(tmp_path: Path) -> None:
+    """All that was paid, for failed attempts too, over the tasks that were completed; unknown is not 0."""
+    desk = Desk(tmp_path / "list", task("a"), task("b"), task("c"))
+    attempts = [
+        ("a", "failed", used(Usage(cost_usd=0.5))),
+        ("a", "completed", used(Usage(cost_usd=0.25), Usage(cost_usd=0.25))),
+        ("b", "completed", used(Usage(cost_usd=0.5))),
+    ]
+    for task_id, result, totals in attempts:
+        spending.note(desk.layout, session=1, task_id=task_id, result=result, used=totals)
+    found = status.read(desk.layout)
+    assert found["costs"]["by_task"] == {"a": 1.0, "b": 0.5}
+    assert "Costs: $1.50; $0.75 for each of 2 completed" in status.lines(found)
+
+    spending.note(desk.layout, session=2, task_id="c", result="completed", used=Totals())  # said nothing
+    unknown = used(Usage(input_tokens=100_000, output_tokens=10_000, model="no-such-model"))
+    spending.note(desk.layout, session=2, task_id="b", result="failed", used=unknown)
+    found = status.read(desk.layout)
+    assert found["costs"]["by_task"] == {"a": 1.0, "b": None, "c": None}
+    lines = status.lines(found)
+    assert "Costs: at least $1.50; $0.50 for each of 3 completed" in lines
+    assert "Unknown cost: 2 of 5 attempts; counted as $0.45 against the budget of their run" in lines
+
+
+def test_a_row_that_somebody_damaged_counts_as_unknown(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "list", task("a"))
+    Path(desk.layout.sessions).mkdir(parents=True)
+    Path(desk.layout.costs).write_text('{"cost_usd": "x"}\n{"cost_usd": -1, "task_id": []}\nhalf a li')
+    found = spending.read(desk.layout)
+    assert found
+    assert (found["total_usd"], found["attempts_of_unknown_cost"]) == (0, 2)
