@@ -436,9 +436,8 @@ def test_a_long_step_holds_on_to_the_claim(tmp_path: Path) -> None:
     shop = Shop(tmp_path / "list", task("task-001"))
     shop.harness("task", "claim", "--session", "s", "--lease", "3")
     ends = shop.task("task-001").lease_expires_at
-    ran = shop.harness(
-        "task", "run-step", "task-001", "--session", "s", "--", "sh", "-c", "sleep 1.5; echo done; exit 7"
-    )
+    step = f'while grep -q \'"lease_expires_at": "{clock.timestamp(ends)}"\' harness-tasks.json; do sleep 0.05; done'
+    ran = shop.harness("task", "run-step", "task-001", "--session", "s", "--", "sh", "-c", f"{step}; echo done; exit 7")
     assert (ran.json["exit"], ran.json["tail"]) == (7, ["done"])
     later = shop.task("task-001").lease_expires_at
     assert ends

@@ -60,7 +60,7 @@ def files_of(repo: Repo) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.scenario) for n in range(2, 8))])
 def test_random_repositories(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     yard = Yard(tmp_path, root=tmp_path / "list").add()

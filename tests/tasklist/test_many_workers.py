@@ -116,16 +116,17 @@ def work(crew: Crew, seconds: float) -> None:
     assert revision == 2 * sum(each["attempts"] for each in crew.desk.raw["tasks"])
 
 
-def test_six_workers_share_forty_tasks(tmp_path: Path) -> None:
-    with Crew(tmp_path, tasks=40, workers=6) as crew:
+def test_four_workers_share_twenty_four_tasks(tmp_path: Path) -> None:
+    with Crew(tmp_path, tasks=24, workers=4, fail_every=4) as crew:
         work(crew, 200)
 
 
 @pytest.mark.kill
 def test_workers_that_are_killed_lose_nothing(tmp_path: Path) -> None:
-    with Crew(tmp_path, tasks=40, workers=4) as crew:
-        time.sleep(0.3)  # they have begun
-        crew.kill_some(10, random.Random(4))
+    with Crew(tmp_path, tasks=30, workers=3) as crew:
+        while not Path(crew.desk.layout.progress).exists():  # they have begun
+            time.sleep(0.01)
+        crew.kill_some(8, random.Random(4))
         crew.join(200)
         crew.check()
 

@@ -37,6 +37,7 @@ def test_no_progress_is_a_failure(tmp_path: Path) -> None:
     before = yard.seen()
     found = one(yard)
     assert (found["action"], found["row"], yard.seen()) == ("failed", "fail", before)
+    assert found["reason"] == "No progress detected"  # why it was failed, not why nothing was rolled back
     assert (yard.task().status, yard.task().attempts) == ("failed", 1)
     assert yard.task().error_log == ["[SESSION_TIMEOUT] No progress detected"]
     assert yard.log()[:2] == [
@@ -200,13 +201,14 @@ def test_a_recovery_that_could_not_write_the_state_is_recovered(tmp_path: Path) 
     yard, _ = interrupted(tmp_path, passes=False)
     before = yard.seen()
     yard.repo.write("new", "x")
-    flag = tmp_path / "in-cleanup"
-    yard.edit(on_failure={"cleanup": f"touch {flag}; sleep 2"})
+    flag, go = tmp_path / "in-cleanup", tmp_path / "go"
+    yard.edit(on_failure={"cleanup": f"touch {flag}; until [ -e {go} ]; do sleep 0.02; done"})
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(recover.recover, yard.worker("next", lock_timeout_seconds=0.2), TASK)
         while not flag.exists():
             time.sleep(0.02)
         with yard.worker().store.lock(), pytest.raises(LockBusy):
+            go.touch()
             run.result()
     assert (yard.seen(), yard.task().status) == (before, "in_progress")
     yard.edit(on_failure={}, lease_expires_at=PAST)

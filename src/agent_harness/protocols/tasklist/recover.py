@@ -156,7 +156,7 @@ def _recover(worker: "Worker", task_id: str, decide: str | None) -> Record:
     if step == "resume" and not decide:
         return answer | {"action": "resume", "decided": False}
     ours = _take_over(worker, task_id)
-    return answer | _STEPS[step](ours, endings.mine(ours, task_id), row, decide)
+    return answer | _STEPS[step](ours, endings.mine(ours, task_id), row, decide) | {"reason": row.reason}
 
 
 def _resume(worker: "Worker", task: "Task", row: recovery.Row, decide: str | None) -> Record:
@@ -205,7 +205,7 @@ def _finish(worker: "Worker", task: "Task", intent: Record) -> Record:
     if intent["verb"] == "release":
         done = endings.released(worker, task, message)
         _log(worker, task, "released", reason)
-        return answer | {"action": "released", **done}
+        return answer | {"action": "released", **done, "reason": reason}
     category = intent.get("category")
     failure = Failure(
         category=category if isinstance(category, str) and category in CATEGORIES else "SESSION_TIMEOUT",
@@ -213,7 +213,7 @@ def _finish(worker: "Worker", task: "Task", intent: Record) -> Record:
         rollback=intent.get("rollback") is not False,
         recovery=("failed", reason),
     )
-    return answer | {"action": "failed", **endings.failed(worker, task, failure)}
+    return answer | {"action": "failed", **endings.failed(worker, task, failure), "reason": reason}
 
 
 def _strangers(worker: "Worker", task: "Task", found: Record) -> UnsafeTree:
