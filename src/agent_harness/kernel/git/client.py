@@ -340,6 +340,18 @@ class Git:
         """Fetches under the same rules."""
         return self._transfer(("fetch", "--no-auto-gc"), remote, refspecs, recorded, timeout_seconds)
 
+    def remote_refs(
+        self,
+        remote: str,
+        *,
+        recorded: Mapping[str, list[str]] | None = None,
+        timeout_seconds: float = 60.0,
+    ) -> dict[str, str]:
+        """Branches and tags of a remote and their commits, as it tells them now; none when it cannot be reached."""
+        told = self._transfer(("ls-remote", "--heads", "--tags"), remote, (), recorded, timeout_seconds)
+        rows = (line.partition("\t") for line in told.message.splitlines()) if told.ok else ()
+        return {ref.removesuffix("^{}"): sha for sha, tab, ref in rows if tab}
+
     def _transfer(
         self,
         words: Sequence[str],

@@ -30,6 +30,7 @@ from agent_harness.protocols.features import (
     progress,
     prompts,
     provider,
+    pushes,
     quality,
     records,
     tree,
@@ -237,6 +238,7 @@ class Planner:
             prompt_type="initializer",
             round=self._rounds,
             run_id=self._run_id,
+            environment=pushes.variables(project.git.record_config()),
         )
         with self._stop.listening():
             outcome = supervise(

@@ -26,6 +26,7 @@ from agent_harness.protocols.features import (
     prompts,
     provider,
     publishing,
+    pushes,
     questions,
     records,
     settle,
@@ -89,6 +90,7 @@ class SessionRoad:
         self._patience = provider.Patience(project, stop, under_way.session, self._sum.began)
         way_back = checkpoints.way_back(under_way.checkpoint)
         self._recording = turns.recording_of(project, under_way.session, way_back)
+        self._tips = pushes.tips(project)
         self._accepted_tree: tuple[str, Ruling] | None = None
 
     def walk(self) -> Result:
@@ -383,6 +385,7 @@ class SessionRoad:
 
     def _settle(self, settlement: Settlement) -> Settled:
         with self._stop.held():
+            pushes.report(self._project, self._under_way, self._tips)
             return settle.settle(self._project, self._under_way.as_record(), settlement)
 
     def _result(

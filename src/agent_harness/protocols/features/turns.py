@@ -12,7 +12,17 @@ from typing import Any
 from agent_harness.agents.base import Agent, Brief
 from agent_harness.kernel.redact import redact
 from agent_harness.kernel.snapshot import Snapshot
-from agent_harness.protocols.features import awaiting, checkpoints, costs, handing, prompts, provider, records, tree
+from agent_harness.protocols.features import (
+    awaiting,
+    checkpoints,
+    costs,
+    handing,
+    prompts,
+    provider,
+    pushes,
+    records,
+    tree,
+)
 from agent_harness.protocols.features.actions import ActionLog
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.underway import UnderWay
@@ -52,6 +62,7 @@ def run(
         round=round_number,
         conversation=conversation,
         run_id=under_way.run_id,
+        environment=pushes.variables(under_way.git_config),
     )
     brief = handing.handed(project, brief)
     moved = under_way
