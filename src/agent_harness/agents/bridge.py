@@ -33,12 +33,18 @@ from agent_harness.kernel import process
 
 
 def start(
-    module: str, brief: Brief, *, settings: Mapping[str, object] | None = None, kept: str | None = None
+    module: str,
+    brief: Brief,
+    *,
+    settings: Mapping[str, object] | None = None,
+    kept: str | None = None,
+    steerable: bool = True,
 ) -> "BridgeTurn":
     """Starts ``python -m module`` in the project and hands it the brief.
 
     ``settings`` are the adapter's own and end up in the child's memory only; ``kept`` is what ``BridgeTurn.kept`` held
-    after an earlier turn. Raises what ``process.start`` raises.
+    after an earlier turn. A program that cannot pass messages on is not ``steerable``. Raises what ``process.start``
+    raises.
     """
     running = process.start(
         [sys.executable, "-P", "-m", module],  # -P: a file of the project takes the place of no module
@@ -47,7 +53,7 @@ def start(
         merge_stderr=False,
         run_id=brief.run_id,
     )
-    turn = BridgeTurn(running)
+    turn = BridgeTurn(running, steerable=steerable)
     turn.send({"type": "brief", "brief": brief_record(brief), "settings": dict(settings or {}), "kept": kept})
     return turn
 
@@ -62,11 +68,11 @@ def brief_record(brief: Brief) -> dict[str, Any]:
 class BridgeTurn(CommandTurn):
     """One run of a bridged program."""
 
-    def __init__(self, running: process.Running) -> None:
+    def __init__(self, running: process.Running, *, steerable: bool = True) -> None:
         super().__init__(running)
         self._kept: list[str] = []
         self._steered_since_go = False
-        self._accepts = True  # messages still reach the agent
+        self._accepts = steerable  # messages still reach the agent
         self._refused = False
 
     @property

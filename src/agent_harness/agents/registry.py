@@ -19,6 +19,7 @@ KINDS: Mapping[str, str] = {
     "scripted": "agent_harness.agents.scripted:ScriptedAgent",
     "claude-code": "agent_harness.agents.claude_code:ClaudeCodeAgent",
     "api": "agent_harness.agents.api:ApiAgent",
+    "acp": "agent_harness.agents.acp:AcpAgent",
     "replay": "agent_harness.agents.replay:ReplayAgent",
 }
 """Kind → class. Each class has ``from_words(text)`` for ``KIND:TEXT`` and ``from_mapping(settings, root)``."""
@@ -26,7 +27,7 @@ KINDS: Mapping[str, str] = {
 NEEDED: Mapping[str, str] = {"command": "WORDS", "scripted": "FILE", "acp": "WORDS", "replay": "FILE"}
 """What must follow the colon. Every other kind may stand alone; the text after its colon, then, is a model."""
 
-LATER = ("codex", "acp")
+LATER = ("codex",)
 """Kinds that have a name already and no adapter in this version."""
 
 CLIENTS: Mapping[str, str] = {"claude": "claude-code", "codex": "codex"}
