@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from .script import Step, Turn, append, commit, progress, proof_path, say, sh, stub_text, turn, usage, write
+from .script import Step, Turn, append, commit, honest, progress, proof_path, say, sh, stub_text, turn, usage, write
 from .world import INIT, RESET, World, feature_record, features_text
 
 MESSAGE = "Initial project setup by initializer agent"
@@ -109,8 +109,6 @@ def test_a_project_is_made(repository: World) -> None:
 
 def test_a_made_project_runs(repository: World) -> None:
     """What init leaves is enough for the first session."""
-    from .script import honest
-
     world = repository
     assert init(world, initializer(records())).code == 0
     ran = world.run([turn(honest(1))])
@@ -172,7 +170,35 @@ def test_c_a_large_feature_is_flagged(repository: World) -> None:
     world = repository
     ran = init(world, initializer(records(f2={"verification_steps": [f"step {n}" for n in range(9)]})))
     assert ran.code in {0, 3}, ran.text
-    assert "9 verification steps (max recommended: 7)" in ran.text
+    message = "Feature #2 has 9 verification steps (max recommended: 7)."
+    assert message in ran.text
+    for option in ("1 [S]plit feature", "2 [P]roceed anyway", "3 s[K]ip"):
+        assert option in ran.text
+    assert message in world.harness("status").out
+    world.cross_cutting()
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("chosen", ["split", "2", "k"])
+def test_c_a_large_feature_is_asked_about_and_keeps_nobody_from_working(repository: World, chosen: str) -> None:
+    """UAH-113 UAH-401 UAH-533 UAH-552 C11 C12 C42 S01: stored until it is answered; a run needs no answer."""
+    world = repository
+    steps = [f"step {n}" for n in range(9)]
+    assert init(world, initializer(records(f2={"verification_steps": steps}))).code == 0
+    ran = world.run([turn(honest(1))])
+    assert ran.code == 0, ran.text
+    assert world.state["pending_escalation"]["options"] == ["split", "proceed", "skip"]
+    answered = world.harness("resume", "--choose", chosen)
+    assert answered.code == 0, answered.text
+    assert world.state["pending_escalation"] is None
+    following = world.harness("run", "--dry-run", "--json").json["feature_id"]
+    assert following == (2 if chosen == "2" else 3)
+    if chosen == "split":
+        parts = [line for line in answered.out.splitlines() if "harness add-feature '" in line]
+        assert [line.count("--step ") for line in parts] == [7, 2]
+    second = world.run([turn(honest(following))])
+    assert second.code == 0, second.text
+    assert world.state["pending_escalation"] is None, "it is not asked again"
     world.cross_cutting()
 
 

@@ -1,5 +1,8 @@
 """S03: a claim without working code is not believed; the agent may mend it three times, then it never happened."""
 
+import pytest
+
+from .arranging import with_settings
 from .script import (
     CODE,
     Turn,
@@ -8,6 +11,7 @@ from .script import (
     commit,
     evidence,
     forge,
+    honest,
     implement,
     progress,
     prompt_to,
@@ -92,6 +96,36 @@ def test_c_never_mended_it_is_rolled_back(calc: World) -> None:
     assert len(calc.progress) > len(before)
     assert "everything, honestly" not in calc.progress
     assert calc.remote() == start
+    asked = calc.state["pending_escalation"]
+    assert asked["message"] == "Agent claimed Feature #1 complete, but harness verification failed."
+    assert asked["options"] == ["retry", "manual", "skip", "abort"]
+    for shown in (ran.out, calc.harness("status").out):
+        assert asked["message"] in shown
+    assert calc.run([turn(honest(1))]).code == 0, "the next run needs no answer: it tries again"
+    assert calc.state["pending_escalation"] is None
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("chosen", ["1", "m", "skip", "Abort"])
+def test_c_the_answers_to_a_claim_that_was_not_believed(calc: World, chosen: str) -> None:
+    """UAH-393 C11 C12 S03: a number, a letter, a word; answered when somebody is there."""
+    with_settings(calc, "verification:\n  fix_rounds: 0\n")
+    assert calc.run([lie(calc)]).code == 1
+    ran = calc.harness("resume", "--choose", chosen)
+    assert ran.code == 0, ran.text
+    told = {
+        "1": "Feature #1 queued.",
+        "m": "harness manual-verify --feature 1",
+        "skip": "Skipped Feature #1.",
+        "Abort": "Harness stopped.",
+    }
+    assert told[chosen] in ran.out
+    if chosen == "m":
+        assert "git diff HEAD refs/harness/rolled-back/1" in ran.out
+        assert calc.run([turn(honest(1))]).code == 5, "in a person's hands"
+    if chosen == "skip":
+        assert calc.harness("run", "--dry-run", "--json").json["feature_id"] == 2
+    calc.checked = chosen != "Abort"
 
 
 def test_c_what_was_rolled_back_can_be_found_again(calc: World) -> None:
@@ -105,8 +139,6 @@ def test_c_what_was_rolled_back_can_be_found_again(calc: World) -> None:
 
 
 def test_c_the_next_session_starts_clean_and_can_succeed(calc: World) -> None:
-    from .script import honest
-
     calc.run([lie(calc), turn(claim(1), times=9)])
     entry = calc.progress
     second = calc.base / "second.txt"

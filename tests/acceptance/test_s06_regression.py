@@ -1,18 +1,37 @@
 """S06: a session that breaks an older feature is undone at once."""
 
-from .script import claim, commit, implement, proof_path, prove, sh, turn, usage
+import pytest
+
+from .script import (
+    Step,
+    Turn,
+    claim,
+    commit,
+    honest,
+    implement,
+    name_of,
+    proof_path,
+    prove,
+    sh,
+    turn,
+    usage,
+)
 from .world import World
 
 BREAK_ADD = "sed -i.bak 's/return a + b/return 0/' src/calc.py && rm src/calc.py.bak"
 
 
+def breaking(feature: int, *more: Step) -> list[Turn]:
+    """A session on ``feature`` that breaks add on the way."""
+    work = [*implement(feature), *prove(feature), sh(BREAK_ADD), *more, claim(feature)]
+    return [turn(work, commit(f"Implement {name_of(feature)}: and more"), usage(500, 50), times=9)]
+
+
 def test_breaking_an_older_feature(calc: World) -> None:
+    """UAH-305 UAH-402 UAH-457 UAH-458 UAH-537 UAH-555 C03 C10 S06: undone at once, told in a panel, tried again."""
     start = calc.accept(1)
     baseline, progress = calc.baseline, calc.progress
-    breaker = turn(
-        implement(2), prove(2), sh(BREAK_ADD), claim(2), commit("Implement sub: and more"), usage(500, 50), times=9
-    )
-    ran = calc.run([breaker])
+    ran = calc.run(breaking(2))
     assert ran.code in {1, 3}, ran.text
     assert "Regression:" in ran.text
     assert f"{proof_path(1)}::test_add_one" in ran.text
@@ -28,6 +47,87 @@ def test_breaking_an_older_feature(calc: World) -> None:
     assert calc.events("rollback_completed")
     assert calc.events("verification_failed", "CRITICAL") or calc.events(level="CRITICAL")
     assert calc.remote() == start
+    panel = ran.out[ran.out.index("REGRESSION DETECTED") :].splitlines()
+    assert panel[2:4] == ["Feature 1 (User can add two numbers) now failing.", "This blocks: Feature 6"]
+    assert [line[:2] for line in panel[panel.index("Actions taken:") + 1 :][:3]] == ["1.", "2.", "3."]
+    assert "1. Rolling back Session 2 changes" in panel
+    for line in (
+        "1 [R]etry - Run new session to fix regression",
+        "2 [I]nvestigate - Human reviews what broke",
+        "3 s[K]ip - Mark Feature 1 as skipped, unblock dependents",
+    ):
+        assert line in panel
+    assert calc.state["pending_escalation"]["options"] == ["retry", "investigate", "skip"]
+    assert "Feature 1 (User can add two numbers) now failing." in calc.harness("status").out
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("chosen", ["r", "2", "skip"])
+def test_the_answers_to_a_broken_dependency(calc: World, chosen: str) -> None:
+    """UAH-402 C11 C53: a letter, a number, a word; a skipped dependency keeps nobody waiting."""
+    calc.accept(1, 3, 4)
+    assert calc.run(breaking(2)).code == 1
+    ran = calc.harness("resume", "--choose", chosen)
+    assert ran.code == 0, ran.text
+    assert calc.state["pending_escalation"] is None
+    if chosen == "2":
+        assert f"{proof_path(1)}::test_add_one" in ran.out
+        assert "git diff HEAD refs/harness/rolled-back/4" in ran.out
+    if chosen != "skip":
+        assert calc.passing() == [1, 3, 4]
+        return
+    (skipped,) = [f for f in calc.features["features"] if f.get("skipped")]
+    assert (skipped["id"], skipped["passes"], skipped["skipped"]["unblocks"]) == (1, False, True)
+    assert calc.changes(without=("claude-progress.txt",)) == []
+    assert calc.harness("run", "--dry-run", "--feature", "6").code == 0, "6 needs 1, and does not wait for it"
+    assert calc.run(breaking(2)).code == 0, "add counts no more"
+
+
+@pytest.mark.scenario
+def test_what_still_fails_after_the_rollback_is_open_and_comes_first(calc: World) -> None:
+    """UAH-402 UAH-458 C10: the session has taken away something outside of the repository."""
+    needed = calc.base / "needed.txt"
+    needed.write_text("there\n")
+    calc.accept(1, 2, 3)
+    proof = calc.root / proof_path(1)
+    proof.write_text(f"{proof.read_text()}\n\nassert open({str(needed)!r}).read()\n")
+    calc.commit("Add needs a file")
+    calc.git("push", "-q")
+    ran = calc.run(
+        [turn(implement(5), prove(5), sh(f"rm '{needed}'"), claim(5), commit("Implement pow"))], "--feature", "5"
+    )
+    assert ran.code == 1, ran.text
+    assert "2. Marking Feature 1 as passes: false" in ran.out
+    assert "3. Next session will fix Feature 1 before continuing" in ran.out
+    assert calc.passing() == [2, 3]
+    assert calc.changes(without=("claude-progress.txt",)) == []
+    document = calc.features
+    assert document["features"][0]["passes"] is False
+    assert calc.harness("run", "--dry-run", "--json").json["feature_id"] == 1
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("chosen", ["1", "manual"])
+def test_a_regression_that_blocks_nobody_is_a_question_too(calc: World, chosen: str) -> None:
+    """UAH-394 C11 C12: with the tests by name; the next run needs no answer."""
+    calc.accept(2)
+    work = [
+        implement(1),
+        prove(1),
+        sh(BREAK_ADD.replace("a + b", "a - b").replace("return 0", "return 99")),
+        claim(1),
+        commit("Implement add"),
+    ]
+    ran = calc.run([turn(*work, times=9)])
+    assert ran.code == 1, ran.text
+    assert "2 previously-passing tests now fail after Session 2." in ran.out
+    assert f"Failing: {proof_path(2)}::test_sub_one" in ran.out
+    assert calc.state["pending_escalation"]["options"] == ["rollback", "manual", "abort"]
+    told = calc.harness("resume", "--choose", chosen)
+    assert told.code == 0, told.text
+    assert "git diff HEAD refs/harness/rolled-back/2" in told.out
+    after = calc.run([turn(honest(1))])
+    assert after.code == (0 if chosen == "1" else 5), after.text
 
 
 def test_a_regression_without_a_claim_is_no_progress_either(calc: World) -> None:

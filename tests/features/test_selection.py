@@ -55,3 +55,19 @@ def test_whatever_is_chosen_is_open_and_ready(rows: list[tuple[bool, list[int]]]
     proven = {f["id"] for f in features if f["passes"]}
     eligible = [f["id"] for f in features if not f["passes"] and set(f["depends_on"]) <= proven]
     assert (chosen["id"] if chosen else None) == (min(eligible) if eligible else None)
+
+
+def test_a_feature_that_was_skipped_after_a_regression_keeps_nobody_waiting() -> None:
+    """UAH-402 C53."""
+    skipped = {"reason": "x", "unblocks": True}
+    assert pick(feature(1, skipped=skipped), feature(2, depends_on=[1])) == 2
+    assert pick(feature(1, skipped=skipped | {"unblocks": "yes"}), feature(2, depends_on=[1])) is None
+
+
+def test_what_a_session_broke_for_good_comes_first() -> None:
+    """UAH-458 C10: before ids and priorities, not before an unfinished feature; junk in the state is nothing."""
+    features = [feature(1, priority=0), feature(2), feature(3)]
+    assert pick(*features, state={"fix_first": [3]}) == 3
+    assert pick(*features, state={"fix_first": "3"}) == 1
+    continued = {"fix_first": [3], "next_prompt": "continuation", "current_feature": 2}
+    assert pick(*features, state=continued) == 2

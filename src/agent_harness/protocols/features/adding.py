@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_harness.errors import ConfigurationError, UsageError
 from agent_harness.kernel import files
-from agent_harness.protocols.features import marking, records
+from agent_harness.protocols.features import asking, marking, records
 from agent_harness.protocols.features.project import Project
 
 Record = dict[str, Any]
@@ -67,6 +67,7 @@ def add(
     project.say(f"Added Feature #{feature['id']}: {text}\nTest file: {feature['test_file']}")
     for line in records.flags({"features": [feature]}, max_steps=project.config.features.max_verification_steps):
         project.say(f"Warning: {line}")
+    asking.offer_split(project)
     return {"feature": feature, "stub": stubs, "commit": commit, "next": "harness run"}
 
 

@@ -3,15 +3,26 @@
 from typing import Any
 
 from agent_harness.errors import PreflightFailed
-from agent_harness.protocols.features import lifecycle, questions, records
+from agent_harness.protocols.features import lifecycle, questions, records, regressions
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.result import Result
 
 Record = dict[str, Any]
 
 
-def question_after(project: Project, state: Record, feature_id: int, result: Result | None) -> Record | None:
-    """The question about this feature as the state stands, or ``None``; ``result`` is the session that just ended."""
+def question_after(project: Project, state: Record, feature_id: int | None, result: Result | None) -> Record | None:
+    """The question about this feature as the state stands, or ``None``; ``result`` is the session that just ended.
+
+    One that stops the runs goes before one that does not.
+    """
+    asked = None if feature_id is None else _stopping(project, state, feature_id, result)
+    offered = _offered(project, result) if result is not None else None
+    if asked and offered and offered.get("blocks"):
+        return {**asked, "details": [line for line in questions.details(offered) if line.startswith("This blocks")]}
+    return asked or offered
+
+
+def _stopping(project: Project, state: Record, feature_id: int, result: Result | None) -> Record | None:
     most = project.config.features.max_stuck_sessions
     if result is not None and result.reason == "budget_exceeded":
         limit = result.told.partition(" ")[0]
@@ -28,6 +39,43 @@ def question_after(project: Project, state: Record, feature_id: int, result: Res
         told = "App still broken after agent attempted fix."
         return questions.question("app_broken", told, feature_id=feature_id)
     return None
+
+
+def _offered(project: Project, result: Result) -> Record | None:
+    """What a person may decide about a session that was rejected; else the next one tries again (E2, E3)."""
+    if result.regressions:
+        return regressions.question(project, result)
+    if not result.rejected_as or result.feature_id is None:
+        return None
+    told = f"Agent claimed Feature #{result.feature_id} complete, but harness verification failed."
+    facts = {"session": result.session, "rescue_ref": result.rescue_ref, "details": [f"It said: {result.message}"]}
+    return questions.question("claim_rejected", told, feature_id=result.feature_id, **facts)
+
+
+def about_size(project: Project) -> Record | None:
+    """Stores the question about the first feature that is larger than recommended, where no other one waits (E10)."""
+    state = project.store.state()
+    waiting = questions.pending(state)
+    if waiting and waiting.get("type") != "large_feature":
+        return None
+    most = project.config.features.max_verification_steps
+    accepted = state.get("sizes_accepted") or []
+    found = next((f for f in records.large(project.store.features(), most) if f["id"] not in accepted), None)
+    if found is None:
+        if waiting:
+            questions.forget(project)
+        return None
+    asked = questions.question("large_feature", records.too_large(found, most), feature_id=found["id"])
+    questions.store(project, asked)
+    return asked
+
+
+def offer_split(project: Project) -> Record | None:
+    """The same, said to the person who has just planned or added features."""
+    asked = about_size(project)
+    if asked:
+        project.say(questions.text(asked))
+    return asked
 
 
 def _all_red(project: Project, state: Record) -> bool:

@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agent_harness.errors import UsageError
-from agent_harness.protocols.features import aborting, budgets, handover, marking, pausing, questions, records
+from agent_harness.protocols.features import (
+    aborting,
+    budgets,
+    handover,
+    marking,
+    offers,
+    pausing,
+    questions,
+    records,
+)
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.selection import next_feature
 
@@ -21,19 +30,30 @@ def resume(project: Project, choose: str | None, *, budget_usd: float | None = N
     """
     was_paused = pausing.end(project)
     state = project.store.state()
-    asked = questions.pending(state) or questions.of_cycle(project.store.features())
+    asked = _asked(project, state)
     if asked is None:
         if choose:
             raise UsageError("No question waits for an answer", hint="harness status")
         return {"answered": None, "was_paused": was_paused, **_say_next(project, state)}
+    if choose is None and not questions.stops(asked):
+        project.say(questions.text(asked))
+        return {"answered": None, "was_paused": was_paused, "escalation": asked, **_say_next(project, state)}
     if choose is None:
         raise UsageError(questions.text(asked), hint=questions.hint(asked))
     word = questions.word(asked, choose)
-    answer = ANSWERS[word](project, asked, budget_usd)
+    answer = (offers.ANSWERS.get((str(asked.get("type")), word)) or ANSWERS[word])(project, asked, budget_usd)
     if project.store.initialised():
         _forget(project, asked)
     project.store.event("escalation_answered", feature_id=asked.get("feature_id"), type=asked.get("type"), answer=word)
     return {"answered": word, "feature_id": asked.get("feature_id"), "next": "harness run", **answer}
+
+
+def _asked(project: Project, state: Mapping[str, Any]) -> Record | None:
+    """The question that is to be answered first: a stored one that stops the runs, the circle, any other stored one."""
+    stored = questions.pending(state)
+    if stored is not None and questions.stops(stored):
+        return stored
+    return questions.of_cycle(project.store.features()) or stored
 
 
 def _say_next(project: Project, state: Mapping[str, Any]) -> Record:
@@ -50,7 +70,10 @@ def _say_next(project: Project, state: Mapping[str, Any]) -> Record:
 
 
 def _forget(project: Project, asked: Mapping[str, Any]) -> None:
-    """The question is answered; what it counted begins anew."""
+    """The question is answered; what it counted begins anew, where it stood for a count."""
+    if not questions.stops(asked):
+        questions.forget(project)
+        return
     state = project.store.state()
     failures = state.get("verification_failures")
     counted = dict(failures) if isinstance(failures, dict) else {}
@@ -70,27 +93,27 @@ def _retry(project: Project, asked: Record, _budget: float | None) -> Record:
 
 
 def _skip(project: Project, asked: Record, _budget: float | None) -> Record:
-    for feature_id in _features(asked):
+    for feature_id in questions.features(asked):
         marking.skip(project, feature_id, str(asked.get("message")))
-    return {"skipped": _features(asked)}
+    return {"skipped": questions.features(asked)}
 
 
 def _split(project: Project, asked: Record, _budget: float | None) -> Record:
-    for feature_id in _features(asked):
+    for feature_id in questions.features(asked):
         marking.skip(project, feature_id, "to be split into smaller features")
     project.say('Add the parts: harness add-feature "..."')
-    return {"skipped": _features(asked), "next": 'harness add-feature "..."'}
+    return {"skipped": questions.features(asked), "next": 'harness add-feature "..."'}
 
 
 def _manual(project: Project, asked: Record, _budget: float | None) -> Record:
     if asked.get("type") == "environment":
         project.say("Mend the environment by hand, then: harness run")
         return {}
-    return handover.handoff(project, feature_id=next(iter(_features(asked)), None))
+    return handover.handoff(project, feature_id=next(iter(questions.features(asked)), None))
 
 
 def _rollback(project: Project, asked: Record, _budget: float | None) -> Record:
-    kept = [marking.set_work_aside(project, feature_id) for feature_id in _features(asked)]
+    kept = [marking.set_work_aside(project, feature_id) for feature_id in questions.features(asked)]
     return {"rescue_ref": next(iter(kept), None)}
 
 
@@ -124,8 +147,8 @@ def _edit(project: Project, _asked: Record, _budget: float | None) -> Record:
 
 
 def _reset(project: Project, asked: Record, _budget: float | None) -> Record:
-    marking.reset(project, _features(asked))
-    return {"reset": _features(asked)}
+    marking.reset(project, questions.features(asked))
+    return {"reset": questions.features(asked)}
 
 
 ANSWERS: dict[str, Callable[[Project, Record, float | None], Record]] = {
@@ -140,9 +163,5 @@ ANSWERS: dict[str, Callable[[Project, Record, float | None], Record]] = {
     "investigate": _investigate,
     "edit": _edit,
     "reset": _reset,
+    "proceed": offers.proceed,
 }
-
-
-def _features(asked: Mapping[str, Any]) -> list[int]:
-    found = asked.get("features") or [asked.get("feature_id")]
-    return [i for i in found if isinstance(i, int)]

@@ -12,6 +12,7 @@ from agent_harness.errors import HarnessError, Refused, StateDamaged, UnsafeTree
 from agent_harness.kernel import snapshot
 from agent_harness.kernel.git import DETACHED
 from agent_harness.protocols.features import (
+    asking,
     checkpoints,
     claims,
     endings,
@@ -163,6 +164,7 @@ def _tell(project: Project, before: Record, commit: str, head: str) -> Record:
         project.say(f"Added Feature #{feature['id']}: {records.description(feature)}")
     for line in records.flags({"features": new}, max_steps=project.config.features.max_verification_steps):
         project.say(f"Warning: {line}")
+    asking.offer_split(project)
     project.say("Ready for: harness run")
     project.store.event("features_added", features=[f["id"] for f in new], commit=commit, base=head)
     return {"added": new, "commit": commit, "next": "harness run"}

@@ -25,6 +25,7 @@ from agent_harness.kernel import clock, files, process, snapshot
 from agent_harness.kernel.git import Git
 from agent_harness.protocols.features import (
     actions,
+    asking,
     costs,
     handing,
     progress,
@@ -370,5 +371,7 @@ def _tell(project: Project, commit: str) -> Record:
     flags = records.flags(document, max_steps=project.config.features.max_verification_steps)
     for line in flags:
         say(f"Warning: {line}")
+    asked = asking.offer_split(project)
     say("Ready for: harness run")
-    return {"project": document.get("project"), "features": len(found), "commit": commit, "warnings": flags}
+    fields = {"project": document.get("project"), "features": len(found), "commit": commit, "warnings": flags}
+    return {**fields, "escalation": asked}

@@ -186,6 +186,7 @@ class Judge:
             failure=failure,
             output=run.output if run else "",
             broken_features=self._broken(under_way, verdict.regressions),
+            regressions=tuple(verdict.regressions),
         )
 
     def _proof(self, under_way: UnderWay, verdict: Verdict) -> Proof:

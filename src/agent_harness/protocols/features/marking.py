@@ -150,6 +150,27 @@ def reset(project: Project, feature_ids: Sequence[int]) -> None:
     project.say(f"Reset to passes: false: {names}.")
 
 
+def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> None:
+    """Takes features that a session broke out of the project in one commit; what depends on them goes on (C53).
+
+    Their tests count no more: they leave the baseline with the mark.
+    """
+    mark = {"reason": reason, "at": clock.timestamp(), "unblocks": True}
+
+    def edit(document: Record) -> None:
+        for feature_id in feature_ids:
+            _drop(feature_id, "marked")(document)
+            _set(feature_id, passes=False, skipped=mark)(document)
+
+    names = ", ".join(f"#{i}" for i in feature_ids)
+    change(project, f"harness: Feature {names} skipped", edit)
+    for feature_id in feature_ids:
+        proofs.vouch(project, feature_id, proven=False)
+        _leave_baseline(project, feature_id)
+        project.store.event("feature_skipped", feature_id=feature_id, reason=reason, unblocks=True)
+        project.say(f"Skipped Feature #{feature_id}. What depends on it is not blocked.")
+
+
 def set_work_aside(project: Project, feature_id: int) -> str | None:
     """Takes the unfinished work of this feature off the branch into a rescue ref, which is returned.
 

@@ -1,17 +1,22 @@
 """Questions for a person: their kinds, options and wording, and how one is stored until it is answered.
 
-    kind                  asked when                                               stops the runs
-    feature_stuck         too many sessions on one feature (E1)                    yes
-    verification_failed   a feature's claims were rejected too often (E4)          yes
-    app_broken            unfinished work leaves every known test failing (E5)     yes
-    budget_exceeded       a session ran over a budget (E7)                         yes
-    no_way_back           a session's checkpoint is gone from the repository      yes
-    environment           reset.sh could not bring the environment back (E6)       until the next check
-    dependency_cycle      features depend on each other in a circle (E8)           until the next check
-    false_positives       features are marked as passing and tests fail (E9)       until the next check
+    kind                    asked when                                               stops the runs
+    feature_stuck           too many sessions on one feature (E1)                    yes
+    verification_failed     a feature's claims were rejected too often (E4)          yes
+    app_broken              unfinished work leaves every known test failing (E5)     yes
+    budget_exceeded         a session ran over a budget (E7)                         yes
+    no_way_back             a session's checkpoint is gone from the repository       yes
+    environment             reset.sh could not bring the environment back (E6)       until the next check
+    dependency_cycle        features depend on each other in a circle (E8)           until the next check
+    false_positives         features are marked as passing and tests fail (E9)       until the next check
+    claim_rejected          the harness did not believe a claim (E2)                 no: the next run tries again
+    regression              a session broke tests and was rolled back (E3)           no: the next run tries again
+    dependency_regression   the same, and open features wait for what broke          no: the next run tries again
+    large_feature           a feature has too many verification steps (E10)          no: it is worked on as it is
 
-The last three are facts that every run looks at again: once they are mended, by an answer or by hand, the run goes on.
-The circle is not even stored: features.json says it.
+Those that stop until the next check are facts that every run looks at again: once they are mended, by an answer or by
+hand, the run goes on. The circle is not even stored: features.json says it. Those that stop nothing are stored as well,
+shown by ``status``, and can be answered until the next session makes them pointless.
 Letters mean the same everywhere (C11). Source: features.md section T, C11, C12, C35.
 """
 
@@ -33,10 +38,17 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "environment": ("manual", "abort"),
     "dependency_cycle": ("edit", "skip", "abort"),
     "false_positives": ("reset", "investigate", "abort"),
+    "claim_rejected": ("retry", "manual", "skip", "abort"),
+    "regression": ("rollback", "manual", "abort"),
+    "dependency_regression": ("retry", "investigate", "skip"),
+    "large_feature": ("split", "proceed", "skip"),
 }
 
 STOPPING = frozenset({"feature_stuck", "verification_failed", "app_broken", "budget_exceeded", "no_way_back"})
-"""Kinds that refuse every run until they are answered; the others are looked at again by each run."""
+"""Kinds that refuse every run until they are answered."""
+
+OFFERED = frozenset({"claim_rejected", "regression", "dependency_regression", "large_feature"})
+"""Kinds that keep no run from starting; the others are looked at again by each run."""
 
 LABELS = {
     "retry": "[R]etry",
@@ -50,7 +62,17 @@ LABELS = {
     "investigate": "[I]nvestigate",
     "edit": "[E]dit features.json",
     "reset": "reset false positi[V]es",
+    "proceed": "[P]roceed anyway",
 }
+
+EXPLAINED: dict[str, dict[str, str]] = {
+    "dependency_regression": {
+        "retry": "Run new session to fix regression",
+        "investigate": "Human reviews what broke",
+        "skip": "Mark {features} as skipped, unblock dependents",
+    },
+}
+"""What an option does, for the kinds that are shown as a panel with one option a line."""
 
 
 def letter(option: str) -> str:
@@ -60,13 +82,48 @@ def letter(option: str) -> str:
 
 def question(kind: str, message: str, **facts: Any) -> Record:
     """A question as it is stored."""
-    return {"type": kind, "message": message, "options": list(OPTIONS[kind]), **facts}
+    stops = {"stops": False} if kind in OFFERED else {}
+    return {"type": kind, "message": message, "options": list(OPTIONS[kind]), **stops, **facts}
+
+
+def stops(asked: Mapping[str, Any] | None) -> bool:
+    """Whether runs end with this question; one of a kind that is not known does."""
+    return asked is not None and asked.get("type") not in OFFERED
 
 
 def text(asked: Mapping[str, Any]) -> str:
     """The question with its numbered options and the command that answers it."""
+    if str(asked.get("type")) in EXPLAINED:
+        return _panel(asked)
+    told = "\n".join([str(asked.get("message")), *details(asked)])
     shown = ", ".join(f"{n} {LABELS.get(o, o)}" for n, o in enumerate(options(asked), 1))
-    return f"{asked.get('message')} Options: {shown}. Answer with: harness resume --choose WORD"
+    gap = "\n" if details(asked) else " "
+    return f"{told}{gap}Options: {shown}. Answer with: harness resume --choose WORD"
+
+
+def features(asked: Mapping[str, Any]) -> list[int]:
+    """Ids of the features that the question is about."""
+    found = asked.get("features") or [asked.get("feature_id")]
+    return [i for i in found if isinstance(i, int)]
+
+
+def details(asked: Mapping[str, Any]) -> list[str]:
+    """What is said below the message."""
+    found = asked.get("details")
+    return [str(line) for line in found] if isinstance(found, list) else []
+
+
+def _panel(asked: Mapping[str, Any]) -> str:
+    """One option a line, each with what it does (UAH-402)."""
+    features = ", ".join(f"Feature {i}" for i in asked.get("features") or [])
+    meant = EXPLAINED[str(asked.get("type"))]
+    lines = [
+        f"{n} {LABELS.get(o, o)} - {meant.get(o, o).replace('{features}', features)}"
+        for n, o in enumerate(options(asked), 1)
+    ]
+    title = str(asked.get("title") or "A QUESTION")
+    told = [title, "", str(asked.get("message")), *details(asked), "", "Options:", *lines]
+    return "\n".join([*told, "Answer with: harness resume --choose WORD"])
 
 
 def options(asked: Mapping[str, Any]) -> list[str]:
@@ -97,21 +154,28 @@ def store(project: Project, asked: Record) -> None:
     if state.get("pending_escalation") == asked:
         return
     project.store.write(project.layout.session_state, {**state, "pending_escalation": asked})
-    project.store.event("escalation", "critical", session=state.get("last_session"), **asked)
+    project.store.event("escalation", "critical", **{"session": state.get("last_session"), **asked})
 
 
 def forget_passing(project: Project) -> None:
-    """Drops a question that every run looks at again; to be called before it looks."""
-    state = project.store.state()
-    asked = pending(state)
-    if asked and asked.get("type") in OPTIONS and asked.get("type") not in STOPPING:
-        project.store.write(project.layout.session_state, {**state, "pending_escalation": None})
+    """Drops a question that every run looks at again, or that the next session answers; to be called before it.
+
+    The one about a large feature stays: it is there until it is answered or the feature is done.
+    """
+    asked = pending(project.store.state())
+    if asked and asked.get("type") in OPTIONS and asked.get("type") not in (*STOPPING, "large_feature"):
+        forget(project)
+
+
+def forget(project: Project) -> None:
+    """Drops the question that is stored."""
+    project.store.write(project.layout.session_state, {**project.store.state(), "pending_escalation": None})
 
 
 def refuse_pending(state: Mapping[str, Any]) -> None:
-    """``Escalated`` while a question waits for its answer."""
+    """``Escalated`` while a question that stops the runs waits for its answer."""
     asked = pending(state)
-    if asked:
+    if asked and stops(asked):
         raise Escalated(str(asked.get("message")), hint=hint(asked), escalation=asked)
 
 

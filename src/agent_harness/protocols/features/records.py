@@ -83,14 +83,23 @@ def problems(document: "Mapping[str, Any]", *, require_test_file: bool = True) -
 
 def flags(document: "Mapping[str, Any]", *, max_steps: int) -> list[str]:
     """What is unwise but allowed: features with more steps than recommended (UAH-113)."""
-    lines = []
-    for feature in features_of(document):
-        steps = feature.get("verification_steps")
-        if isinstance(steps, list) and len(steps) > max_steps:
-            lines.append(
-                f"Feature #{feature.get('id')} has {len(steps)} verification steps (max recommended: {max_steps})."
-            )
-    return lines
+    return [too_large(feature, max_steps) for feature in features_of(document) if len(_steps(feature)) > max_steps]
+
+
+def too_large(feature: "Mapping[str, Any]", max_steps: int) -> str:
+    """What is said about a feature of too many steps."""
+    return f"Feature #{feature.get('id')} has {len(_steps(feature))} verification steps (max recommended: {max_steps})."
+
+
+def large(document: "Mapping[str, Any]", max_steps: int) -> "list[Record]":
+    """Features that are still to be done and have more steps than recommended."""
+    found = [f for f in features_of(document) if isinstance(f.get("id"), int) and len(_steps(f)) > max_steps]
+    return [f for f in found if not (passes(f) or skipped(f) or f.get("awaiting_manual"))]
+
+
+def _steps(feature: "Mapping[str, Any]") -> "list[Any]":
+    steps = feature.get("verification_steps")
+    return steps if isinstance(steps, list) else []
 
 
 def _object(value: object) -> bool:
@@ -160,6 +169,8 @@ def new_state() -> "Record":
         "paused": None,
         "handoff": None,
         "pending_escalation": None,
+        "sizes_accepted": [],
+        "fix_first": [],
         "feature_checkpoint": None,
         "wip_commit": None,
         "wip_red_tests": [],

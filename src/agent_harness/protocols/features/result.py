@@ -21,6 +21,10 @@ class Result:
     cost_usd: float | None = None
     exit_code: int = 0
     told: str = ""  # what the monitor said that ended the agent's turn
+    rejected_as: str = ""  # the code of the finding for which the harness did not believe a claim
+    regressions: tuple[str, ...] = ()  # tests of the baseline that the session broke
+    broken_features: tuple[int, ...] = ()  # those whose tests these are
+    opened_again: tuple[int, ...] = ()  # those of them that fail after the rollback, too, and count no more
 
     def as_json(self) -> Record:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}

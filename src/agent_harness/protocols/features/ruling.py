@@ -28,6 +28,7 @@ class Ruling:
     commit: str = ""
     proof: Proof = field(default_factory=Proof)
     broken_features: tuple[int, ...] = ()
+    regressions: tuple[str, ...] = ()  # tests that passed before and do not now
 
     @classmethod
     def unproven(cls, failure: str, *, code: str, output: str = "") -> "Ruling":

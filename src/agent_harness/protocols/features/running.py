@@ -34,6 +34,7 @@ from agent_harness.protocols.features import (
     questions,
     records,
     recover,
+    regressions,
     retention,
     selection,
     session,
@@ -142,6 +143,7 @@ class Runs:
         self, agent: Agent, feature: Record, stop: interruption.Stop, verified_tree: str | None
     ) -> tuple[Result, str | None]:
         project = self._project
+        questions.forget_passing(project)
         self._escalate(feature["id"])
         questions.refuse_pending(project.store.state())
         judge = Judge(project)
@@ -151,7 +153,7 @@ class Runs:
             except PreflightFailed as failed:
                 asking.after_preflight(project, failed)
                 raise
-            result = self._walk(start, agent, judge, stop)
+            result = regressions.look_again(project, judge, self._walk(start, agent, judge, stop))
         self._escalate(result.feature_id, result)
         tree = project.git.tree_of(result.commit) if result.accepted and result.commit else None
         return result, tree
@@ -194,15 +196,15 @@ class Runs:
             pausing.keep(self._project, paused)
             return True
         if result.exit_code in (0, 1) and result.reason not in ("error", "user_pause"):
-            waiting = self._project.store.state().get("pending_escalation")
-            return bool(waiting) or (result.exit_code == 1 and not until_done)
+            waiting = questions.pending(self._project.store.state())
+            return questions.stops(waiting) or (result.exit_code == 1 and not until_done)
         return True
 
     def _escalate(self, feature_id: int | None, result: Result | None = None) -> None:
         """Stores the question that this feature, or the session that just ended, leaves for a person."""
         project = self._project
         state = project.store.state()
-        if feature_id is not None and not questions.pending(state):
+        if not questions.stops(questions.pending(state)):
             asked = asking.question_after(project, state, feature_id, result)
             if asked:
                 questions.store(project, asked)
@@ -210,7 +212,8 @@ class Runs:
     def _summary(self, results: list[Result], recovered: Record | None) -> Record:
         passing, total = records.counts(self._project.store.features())
         last = results[-1] if results else None
-        waiting = self._project.store.state().get("pending_escalation")
+        asking.about_size(self._project)
+        waiting = questions.pending(self._project.store.state())
         if waiting:
             self._project.say(questions.text(waiting))
         return {
@@ -218,7 +221,7 @@ class Runs:
             "recovered": recovered,
             "features": {"passing": passing, "total": total},
             "escalation": waiting,
-            "exit_code": 3 if waiting else last.exit_code if last else 0,
+            "exit_code": 3 if questions.stops(waiting) else last.exit_code if last else 0,
         }
 
     def _nothing_left(self, choice: selection.Choice, results: list[Result], recovered: Record | None) -> Record:

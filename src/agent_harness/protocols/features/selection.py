@@ -25,19 +25,22 @@ class Choice:
 
 
 def next_feature(document: "Mapping[str, Any]", state: "Mapping[str, Any] | None" = None) -> Choice:
-    """The partial feature of ``state`` first (UAH-462); else the eligible one of lowest priority value, then id.
+    """The partial feature of ``state`` first (UAH-462), then those that a session broke for good (C10).
 
-    Eligible: not proven, not skipped by a person, not waiting for one, every dependency proven.
+    Else the eligible one of lowest priority value, then id. Eligible: not proven, not skipped by a person, not waiting
+    for one, every dependency proven, or skipped in a way that keeps nobody waiting.
     """
     found = records.features_of(document)
     if state and state.get("next_prompt") == "continuation":
         partial = records.feature_by_id(document, records.number(state.get("current_feature"), -1))
         if partial is not None and _is_open(partial):
             return Choice(partial)
-    done = proven(document)
+    done = settled(document)
     eligible = [f for f in found if _is_open(f) and _ready(f, done)]
+    first = (state or {}).get("fix_first")
+    broken = first if isinstance(first, list) else []
     if eligible:
-        return Choice(min(eligible, key=_rank))
+        return Choice(min(eligible, key=lambda feature: (feature.get("id") not in broken, *_rank(feature))))
     remaining = [f for f in found if not records.passes(f) and not records.skipped(f)]
     return Choice(None, all_proven=bool(found) and not remaining, waiting=_waiting(found, done))
 
@@ -62,14 +65,22 @@ def chosen_feature(document: "Mapping[str, Any]", state: "Mapping[str, Any]", fe
             f"Feature #{partial.get('id')} is unfinished and comes first.",
             hint=f"harness run   or   harness skip --feature {partial.get('id')}",
         )
-    if not (_is_open(feature) and _ready(feature, proven(document))):
-        raise NothingEligible(f"{_waiting([feature], proven(document))[0]}.", hint="harness status")
+    if not (_is_open(feature) and _ready(feature, settled(document))):
+        raise NothingEligible(f"{_waiting([feature], settled(document))[0]}.", hint="harness status")
     return feature
 
 
 def proven(document: "Mapping[str, Any]") -> set[object]:
     """Ids of the features that pass."""
     return {f.get("id") for f in records.features_of(document) if records.passes(f)}
+
+
+def settled(document: "Mapping[str, Any]") -> set[object]:
+    """Ids of the features that keep nobody waiting: proven, or skipped after a regression (C53)."""
+    found = records.features_of(document)
+    return proven(document) | {
+        f.get("id") for f in found if records.skipped(f) and f["skipped"].get("unblocks") is True
+    }
 
 
 def _is_open(feature: "Record") -> bool:

@@ -334,7 +334,7 @@ class SessionRoad:
             code="no_evidence",
             message=failure,
         )
-        return self._hand_off("complete", failure=failure, exit_code=1)
+        return replace(self._hand_off("complete", failure=failure, exit_code=1), rejected_as="no_evidence")
 
     def _reject(self, failure: str, code: str, ruling: Ruling | None = None) -> Result:
         project, under_way = self._project, self._under_way
@@ -343,12 +343,15 @@ class SessionRoad:
             project.store.event(
                 code, "critical", session=under_way.session, feature_id=under_way.feature_id, message=failure
             )
-        self._say_what_is_blocked(ruling)
         settlement = self._rolled_back(failure)
         settled = self._settle(settlement)
         actions.log_from_git(project, under_way, settled.rescue_ref)
         project.say(f"Session rejected and rolled back. What was taken away is kept: git show {settled.rescue_ref}")
-        return self._result("failed", "complete", failure, settlement, settled, exit_code=1)
+        result = self._result("failed", "complete", failure, settlement, settled, exit_code=1)
+        if ruling is None:
+            return result
+        broken = {"regressions": ruling.regressions, "broken_features": ruling.broken_features}
+        return replace(result, rejected_as=code, **broken)
 
     def _without_way_back(self) -> Result:
         """Nobody can go back: the work stays as it is, unmarked, and a person decides (UAH-390)."""
@@ -364,15 +367,6 @@ class SessionRoad:
 
     def _rolled_back(self, failure: str) -> Settlement:
         return endings.rolled_back(self._project, self._under_way, failure, self._sum.used)
-
-    def _say_what_is_blocked(self, ruling: Ruling | None) -> None:
-        if ruling is None or not ruling.broken_features:
-            return
-        own = self._under_way.feature_id
-        found = endings.blocked_features(self._under_way.features, ruling.broken_features)
-        blocked = [feature_id for feature_id in found if feature_id != own]
-        if blocked:
-            self._project.say("This blocks: " + ", ".join(f"Feature {i}" for i in blocked))
 
     def _settle_and_publish(self, settlement: Settlement) -> tuple[Settled, publishing.Published]:
         """Settled and pushed; a push that the remote rejects is tried once more on top of what it has (C30)."""

@@ -73,7 +73,8 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
     if found["escalation"]:
         asked = found["escalation"]
         words = [str(each) for each in asked.get("options") or []]
-        rows.append(f"Waits for a person: {asked.get('message')}")
+        waits = "A question, which stops no run" if asked.get("stops") is False else "Waits for a person"
+        rows.append(f"{waits}: {asked.get('message')}")
         rows.append(f"Answer with: harness resume --choose {'|'.join(words) or 'WORD'}")
     if found["awaiting_manual"]:
         names = ", ".join(f"Feature #{i}" for i in found["awaiting_manual"])
