@@ -83,8 +83,19 @@ def test_a_slice_that_reads_only_is_written_down_by_the_harness(client: Client, 
     assert not (project.path / "written").exists()
     assert "Write the second part." in long_task.checkpoint["lastCompletedStep"]
     assert [each["path"] for each in long_task.checkpoint["evidence"]] == [answer["outputPath"]]
+    assert answer["usage"]["totalTokens"] > 0
+    assert long_task.lth("summary")["usage"]["totalTokens"] == answer["usage"]["totalTokens"]
     told = json.dumps(client.island.conversations())
     assert "the harness writes the checkpoint" in told
+
+
+def test_the_clients_tell_input_output_and_cache_apart(client: Client, project: Repo, tmp_path: Path) -> None:
+    """Claude Code by itself, Codex where it is asked to."""
+    long_task = Task(tmp_path / "task", client, project, codexWorker={"extraArgs": ["--json"]})
+    client.island.script("slice", ["The second part."], start=SLICE)
+    used = long_task.lth("run")["usage"]
+    assert used["inputTokens"] > 0 and used["outputTokens"] > 0
+    assert used["totalTokens"] == used["inputTokens"] + used["outputTokens"]
 
 
 def test_a_rate_limit_pauses_until_its_reset_and_the_task_is_finished_after_it(client: Client, long_task: Task) -> None:

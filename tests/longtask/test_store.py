@@ -8,8 +8,9 @@ import pytest
 
 from agent_harness.errors import LockBusy, Refused
 from agent_harness.protocols.longtask import layout
+from agent_harness.protocols.longtask.disk import Unreadable
 from agent_harness.protocols.longtask.layout import Layout, OutsideTask
-from agent_harness.protocols.longtask.store import Change, InvalidTask, LongTaskStore, Unreadable
+from agent_harness.protocols.longtask.store import Change, InvalidTask, LongTaskStore
 
 from .desk import Desk, checkpoint, task
 

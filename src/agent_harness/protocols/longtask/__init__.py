@@ -5,7 +5,7 @@
     lifecycle   run, wait, done or needs-human; pure
     recovery    what the next run does with what the run before left; one table
     store       reads, and changes of the checkpoint under the lock
-    dirlock, log      the lock on the directory; the log of events and the archive
+    dirlock, disk, log      the lock on the directory; its files; the log of events and the archive
     reading, ticking, recording, gathering, history, status, listing, starting      what the verbs do
     claim, usage      is `done` proven; what a slice used
     brief, adapters, forbidden, criteria, classifier, evidence      what a slice is made of

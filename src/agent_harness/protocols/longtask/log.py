@@ -6,8 +6,10 @@ Source: ``longtask.md`` 3.4, 6, 12, 15.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 
+from agent_harness.errors import StateDamaged
 from agent_harness.kernel import files, jsontext
 from agent_harness.protocols.longtask import records
 from agent_harness.protocols.longtask.layout import ARCHIVE, Layout
@@ -30,6 +32,7 @@ __all__ = [
     "events",
     "lines",
     "newest_first",
+    "refuse_elsewhere",
     "warn",
 ]
 
@@ -55,18 +58,42 @@ def add(layout: Layout, record: Record) -> bool:
         return False
     from agent_harness.kernel import journal  # readers need none
 
+    refuse_elsewhere(layout, str(at))
     journal.append(layout.run_log(str(at)), record)
     return True
 
 
+def refuse_elsewhere(layout: Layout, at: str) -> None:
+    """Raises, before anything is written, where the log of a day cannot be kept: no folder, no file, or a way out.
+
+    ``OutsideTask``, or ``StateDamaged`` for what is in its place.
+    """
+    path = layout.run_log(at)
+    layout.inside(layout.relative(path), "runs")
+    for place, fits in ((layout.runs, stat.S_ISDIR), (path, stat.S_ISREG)):
+        try:
+            mode = os.lstat(place).st_mode
+        except OSError:
+            return  # it is made with the first event
+        if not fits(mode) and not (place == layout.runs and os.path.isdir(place)):
+            raise StateDamaged(f"{place} is not what it should be, a {_KINDS[fits]}", hint="move it away")
+
+
+_KINDS = {stat.S_ISDIR: "folder", stat.S_ISREG: "regular file"}
+
+
 def newest_first(layout: Layout) -> Iterator[Record]:
     """Every event, the one written last first, whatever time it bears; damaged lines are passed over silently."""
+    from agent_harness.kernel import journal  # few readers need it
+
     for path in reversed(_logs(layout)):
-        found = [_record(line, ("type", "at")) for _, line in _numbered(path)]
-        yield from (record for record in reversed(found) if record is not None)
+        found = (_record(line, ("type", "at")) for line in journal.backwards(path))
+        yield from (record for record in found if record is not None)
 
 
 def _logs(layout: Layout) -> list[str]:
+    """The files of the log, oldest first. ``OutsideTask`` where the folder leads out of the task."""
+    layout.inside(layout.relative(layout.runs), "runs")
     names = os.listdir(layout.runs) if os.path.isdir(layout.runs) else ()
     return [os.path.join(layout.runs, name) for name in sorted(names) if name.endswith(".jsonl")]
 
@@ -129,7 +156,7 @@ def _numbered(path: str) -> Iterator[tuple[int, bytes]]:
         raise files.refusal(path, "read", error) from None
 
 
-def _record(line: bytes, texts: tuple[str, ...]) -> Record | None:
+def _record(line: str | bytes, texts: tuple[str, ...]) -> Record | None:
     try:
         record = jsontext.loads(line, exact=False)
     except ValueError:

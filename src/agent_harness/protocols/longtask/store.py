@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.errors import Busy, HarnessError, StateDamaged
+from agent_harness.errors import Busy, HarnessError
 from agent_harness.kernel import clock, files, jsontext
-from agent_harness.protocols.longtask import log, records
+from agent_harness.protocols.longtask import disk, log, records
 from agent_harness.protocols.longtask.layout import Layout, file_stamp
 from agent_harness.protocols.longtask.records import Checkpoint, Task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from datetime import datetime
     from typing import Any, TypeVar
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Record = dict[str, Any]
     T = TypeVar("T")
 
-__all__ = ["Change", "InvalidTask", "LongTaskStore", "Unreadable"]
+__all__ = ["Change", "InvalidTask", "LongTaskStore"]
 
 _TRIES = 20
 
@@ -39,12 +39,6 @@ class InvalidTask(HarnessError):
     def __init__(self, errors: list[str]) -> None:
         super().__init__("; ".join(errors))
         self.errors = errors
-
-
-class Unreadable(HarnessError):
-    """A file of the task is missing or holds no JSON."""
-
-    code = "unreadable"
 
 
 class _EditedMeanwhile(Exception):
@@ -83,7 +77,7 @@ class Change:
 
     def free_name(self, name: str) -> str:
         """A name for a new file of the task, as records name it: ``-2``, ``-3``… is added when this one is taken."""
-        for path in _names(self.layout.inside(name)):
+        for path in disk.names(self.layout.inside(name)):
             if path not in self.kept and not os.path.lexists(path):
                 return self.layout.relative(path)
         raise AssertionError("there is always a free name")
@@ -115,7 +109,10 @@ class LongTaskStore:
 
     def load(self) -> tuple[Task, Checkpoint]:
         """The task as it is now. ``Unreadable``, or ``InvalidTask`` with everything that is wrong."""
-        task, checkpoint = read_json(self.layout.task), read_json(self.layout.checkpoint)
+        task = disk.read_json(self.layout.task)
+        if disk.leaves(self.layout):
+            raise disk.Unreadable(f"{self.layout.checkpoint} is a link that leads out of the task directory, or nowhere")
+        checkpoint = disk.read_json(self.layout.checkpoint)
         errors = records.problems(task, checkpoint, self.layout)
         if errors:
             raise InvalidTask(errors)
@@ -134,7 +131,7 @@ class LongTaskStore:
     def task_id(self) -> str | None:
         """The id in ``task.json``, also of a task that does not load; ``None`` when there is none."""
         try:
-            found = read_json(self.layout.task)
+            found = disk.read_json(self.layout.task)
         except HarnessError:
             return None
         return Task(found).text("id") if isinstance(found, dict) else None
@@ -169,10 +166,12 @@ class LongTaskStore:
         raise Busy("checkpoint.json is being written by somebody without the lock", hint="run the same command again")
 
     def _change(self, act: Callable[[Change], T], fallback: Record | None) -> T:
-        stamp = _stamp(self.layout.checkpoint)
+        stamp = disk.stamp(self.layout.checkpoint)
         change = self._open(fallback)
         result = act(change)
         content = self._checked(change) if change.dirty else None
+        if change.events:
+            log.refuse_elsewhere(self.layout, change.at)
         written: list[str] = []
         try:
             self._write_kept(change, written)
@@ -189,25 +188,29 @@ class LongTaskStore:
     def _open(self, fallback: Record | None) -> Change:
         try:
             return Change(self.layout, *self.load(), self.now())
-        except (InvalidTask, Unreadable):
+        except (InvalidTask, disk.Unreadable):
             if fallback is None:
                 raise
         return self._open_fallback(fallback)
 
     def _open_fallback(self, fallback: Record) -> Change:
-        task = read_json(self.layout.task)
+        task = disk.read_json(self.layout.task)
         errors = records.problems(task, fallback, self.layout)
         if errors:
             raise InvalidTask(errors)
         copy = jsontext.loads(jsontext.line(fallback))
         change = Change(self.layout, Task(task), Checkpoint(copy), self.now())
-        try:
-            content = files.read_bytes(self.layout.checkpoint)
-        except (OSError, HarnessError):
-            content = b""
-        change.damaged = change.keep(f"evidence/invalid-checkpoint-{file_stamp(change.at)}.json", content)
+        change.damaged = change.keep(f"evidence/invalid-checkpoint-{file_stamp(change.at)}.json", self._damage())
         change.dirty = True
         return change
+
+    def _damage(self) -> bytes:
+        """What stands in the place of the checkpoint; of a link that leaves the task, where it leads."""
+        path = self.layout.checkpoint
+        try:
+            return os.fsencode(f"{os.readlink(path)}\n") if disk.leaves(self.layout) else files.read_bytes(path)
+        except (OSError, HarnessError):
+            return b""
 
     def _checked(self, change: Change) -> bytes:
         """The new content. The write-side rule: what would not load again is not written. ``longtask.md`` 3.5."""
@@ -224,20 +227,23 @@ class LongTaskStore:
 
     def _write_kept(self, change: Change, written: list[str]) -> None:
         for path, content in change.kept.items():
-            _make_folder(path)
-            if not _create(path, content):
+            disk.make_folder(path)
+            if not disk.create(path, content):
                 raise _EditedMeanwhile
             written.append(path)
 
     def _write_checkpoint(self, change: Change, content: bytes, stamp: object) -> None:
         def unchanged() -> None:
-            if _stamp(self.layout.checkpoint) != stamp:
+            if disk.stamp(self.layout.checkpoint) != stamp:
                 raise _EditedMeanwhile
 
         unchanged()
         if change.archived:
             log.add_to_archive(self.layout, change.task, change.archived, change.at)
-        files.replace(self.layout.checkpoint, content, before=unchanged)
+        if disk.leaves(self.layout):
+            disk.replace_link(self.layout.checkpoint, content)
+        else:
+            files.replace(self.layout.checkpoint, content, before=unchanged)
 
     def event(self, record: Record) -> bool:
         """Adds one event to the log of its day; false, with a warning, when it does not fit."""
@@ -247,74 +253,8 @@ class LongTaskStore:
         """Writes a new file of the task at once; its path as records name it. See ``Change.keep`` for the name."""
         data = content.encode() if isinstance(content, str) else content
         start = self.layout.inside(name)
-        _make_folder(start)
-        for path in _names(start):
-            if _create(path, data):
+        disk.make_folder(start)
+        for path in disk.names(start):
+            if disk.create(path, data):
                 return self.layout.relative(path)
         raise AssertionError("there is always a free name")
-
-
-def read_json(path: str) -> Any:
-    """The value in a JSON file, whatever it is. ``Unreadable`` when it is missing or no JSON."""
-    try:
-        content = files.read_bytes(path)
-        return _loads(content)
-    except FileNotFoundError:
-        raise Unreadable(f"Cannot read JSON {path}: there is no such file") from None
-    except (StateDamaged, ValueError) as error:
-        why = str(error).removeprefix(f"{path} is damaged: ")
-        raise Unreadable(f"Cannot read JSON {path}: {why}") from None
-    except HarnessError as error:
-        raise Unreadable(f"Cannot read JSON {path}: {error.message}") from None
-
-
-def _loads(content: bytes) -> Any:
-    """Half of a character, where another program cut a text, is read as a replacement character."""
-    try:
-        return jsontext.loads(content)
-    except ValueError as error:
-        if "lone surrogate" not in str(error):
-            raise
-    whole = jsontext.line(jsontext.loads(content, exact=False)).encode("utf-16", "surrogatepass")
-    return jsontext.loads(whole.decode("utf-16", "replace"))
-
-
-def _make_folder(path: str) -> None:
-    try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-    except OSError as error:
-        raise files.refusal(path, "written", error) from None
-
-
-def _names(path: str) -> Iterator[str]:
-    """The path, then the same with ``-2``, ``-3``… before its suffix, without end."""
-    yield path
-    stem, suffix = os.path.splitext(path)
-    number = 2
-    while True:
-        yield f"{stem}-{number}{suffix}"
-        number += 1
-
-
-def _create(path: str, content: bytes) -> bool:
-    """Writes a new file durably; false when the name is taken. A crash leaves it whole or empty."""
-    try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise files.refusal(path, "written", error) from None
-    try:
-        files.replace(path, content)
-    except BaseException:
-        os.unlink(path)
-        raise
-    return True
-
-
-def _stamp(path: str) -> object:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
