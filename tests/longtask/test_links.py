@@ -70,7 +70,7 @@ def test_row_14_a_checkpoint_of_somebody_else_is_neither_read_nor_written(desk: 
     (desk.path / "checkpoint.json").symlink_to(elsewhere / "checkpoint.json")
     before = (elsewhere / "checkpoint.json").read_bytes()
     for words in (*WRITING, *LOOKING, ["next"], ["validate"]):
-        refused(desk, words, "checkpoint.json is a link that leads out of the task directory, or nowhere")
+        refused(desk, words, "checkpoint.json is a link that leads out of the task, or nowhere")
     assert (elsewhere / "checkpoint.json").read_bytes() == before
 
 

@@ -166,10 +166,11 @@ def test_odd_lengths_are_refused(tmp_path: Path, word: str) -> None:
 
 def test_row_06_a_worker_may_take_longer_than_the_lease(tmp_path: Path) -> None:
     ground = Ground(tmp_path)
-    answer = ground.run("sleep 2; cp .lth.lock kept", "--lock-ttl-seconds", "1").answer
+    script = "cp .lth.lock kept; while cmp -s kept .lth.lock; do sleep 0.1; done; cp .lth.lock kept"
+    answer = ground.run(script, "--lock-ttl-seconds", "6").answer
     assert answer["exitCode"] == 0
     kept = json.loads((tmp_path / "kept").read_text())
-    assert datetime.fromisoformat(kept["expiresAt"]) - datetime.fromisoformat(kept["acquiredAt"]) > timedelta(seconds=2)
+    assert datetime.fromisoformat(kept["expiresAt"]) - datetime.fromisoformat(kept["acquiredAt"]) > timedelta(seconds=7)
     assert beside(ground) == []
 
 
@@ -340,7 +341,7 @@ def begun(ground: Ground, *words: str) -> "subprocess.Popen[bytes]":
 
 def test_row_06_a_run_that_was_suspended_past_its_lease_leaves_the_checkpoint_alone(tmp_path: Path) -> None:
     ground = Ground(tmp_path)
-    running = begun(ground, "--lock-ttl-seconds", "1")
+    running = begun(ground, "--lock-ttl-seconds", "4")
     os.kill(running.pid, signal.SIGSTOP)
     while datetime.fromisoformat(json.loads(ground.lock.read_text())["expiresAt"]) > datetime.now(UTC):
         time.sleep(0.05)
@@ -360,7 +361,7 @@ def test_row_06_a_run_that_was_suspended_past_its_lease_leaves_the_checkpoint_al
 
 def test_the_worker_of_a_run_that_lost_its_lease_is_ended_before_the_next_one_starts(tmp_path: Path) -> None:
     ground = Ground(tmp_path)
-    running = begun(ground, "--lock-ttl-seconds", "1")
+    running = begun(ground, "--lock-ttl-seconds", "4")
     os.kill(running.pid, signal.SIGSTOP)
     run_id = json.loads(ground.lock.read_text())["runId"]
     while datetime.fromisoformat(json.loads(ground.lock.read_text())["expiresAt"]) > datetime.now(UTC):

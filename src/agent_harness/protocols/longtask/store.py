@@ -111,7 +111,7 @@ class LongTaskStore:
         """The task as it is now. ``Unreadable``, or ``InvalidTask`` with everything that is wrong."""
         task = disk.read_json(self.layout.task)
         if disk.leaves(self.layout):
-            raise disk.Unreadable(f"{self.layout.checkpoint} is a link that leads out of the task directory, or nowhere")
+            raise disk.Unreadable(f"{self.layout.checkpoint} is a link that leads out of the task, or nowhere")
         checkpoint = disk.read_json(self.layout.checkpoint)
         errors = records.problems(task, checkpoint, self.layout)
         if errors:
