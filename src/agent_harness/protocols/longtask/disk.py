@@ -27,7 +27,7 @@ class Unreadable(HarnessError):
 
 
 def leaves(layout: Layout) -> bool:
-    """Whether the checkpoint is a link that leads out of the task or nowhere: it is neither read nor written through."""
+    """Whether the checkpoint is a link that leads out of the task or nowhere; nobody reads or writes through it."""
     if not os.path.islink(layout.checkpoint):
         return False
     try:
