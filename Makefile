@@ -27,7 +27,7 @@ demo: setup ## watch a scripted agent build a small program, and the harness cat
 test: setup ## run the whole default suite
 	$(PYTEST) $(ARGS)
 
-test-scenarios: setup ## run the further variants of the scenarios
+test-scenarios: setup ## run what the default suite leaves out of the scenarios
 	@sh scripts/marked.sh scenario $(PYTEST) $(ARGS)
 
 test-slow: setup ## run the long tests: many random states, many kills

@@ -33,25 +33,23 @@ def bare(tmp_path: Path, seam: Seam) -> World:
     return empty(tmp_path, os.environ, seam=seam)
 
 
-FIRST_VARIANTS = 1
-FURTHER = ("test_blocked_refs", "test_books", "test_github_mirror")  # their rules are tested below as well
-CHEAP = ("test_bad_input",)  # files whose tests start no session that works
+FURTHER = ("test_blocked_refs", "test_books", "test_github_mirror", "test_kill_anywhere")
+"""Files of which nothing runs by default: their rules are tested below as well, or they take long."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A scenario runs whole sessions, each with several runs of pytest; a busy machine may take its time.
 
-    Of a scenario with many variants the first runs by default; CI runs the others as well, under their own target.
+    Of each file the first test runs by default; CI runs the others as well, under their own target.
     """
-    seen: dict[str, int] = {}
+    seen = set(FURTHER)
     for item in items:
         if item.path.parent != Path(__file__).parent:
             continue
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(900))
-        name = item.nodeid.partition("[")[0]
-        seen[name] = seen.get(name, 0) + 1
-        is_further = seen[name] > FIRST_VARIANTS and item.path.stem not in CHEAP
-        if is_further or item.path.stem in FURTHER:
+        if item.path.stem in seen:
             item.add_marker(pytest.mark.scenario)
+        elif not any(item.get_closest_marker(name) for name in ("scenario", "slow", "client")):
+            seen.add(item.path.stem)

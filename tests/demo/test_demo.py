@@ -41,6 +41,7 @@ class Finished:
         return [event for event in map(json.loads, lines) if event["type"] == kind]
 
 
+@pytest.mark.scenario
 def test_the_whole_demo(tmp_path: Path) -> None:
     """One run, looked at from every side; it is one test, so that no second process runs it again."""
     finished = Finished(tmp_path / "new")
