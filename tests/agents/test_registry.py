@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from agent_harness.agents.command import CommandAgent
-from agent_harness.agents.registry import CLIENTS, KINDS, LATER, resolve
+from agent_harness.agents.registry import CLIENTS, KINDS, resolve
 from agent_harness.agents.scripted import ScriptedAgent
-from agent_harness.errors import ConfigurationError, HarnessError, ToolMissing, UsageError
+from agent_harness.errors import ConfigurationError, HarnessError, UsageError
 
 NOWHERE = {"PATH": "/nowhere"}
 
@@ -52,28 +52,12 @@ def test_a_script_of_the_command_line_is_relative_to_the_folder(
     assert choose("scripted:play.yaml").script == tmp_path / "play.yaml"
 
 
-@pytest.mark.parametrize("kind", LATER)
-def test_a_kind_of_a_later_version_says_what_this_version_has(kind: str) -> None:
-    for source, ask in (
-        ("--agent", lambda: choose(f"{kind}:x")),
-        ("--agent", lambda: choose(kind)),
-        ("HARNESS_AGENT", lambda: choose(environ={"HARNESS_AGENT": kind})),
-        ("agent.kind", lambda: choose(None, {"kind": kind})),
-    ):
-        with pytest.raises(ToolMissing) as caught:
-            ask()
-        assert source in caught.value.message
-        says_the_way_out(caught.value)
-
-
-@pytest.mark.parametrize("client", [name for name, kind in CLIENTS.items() if kind not in KINDS])
-def test_a_client_on_path_is_not_faked(client: str, tmp_path: Path) -> None:
-    program = tmp_path / client
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    with pytest.raises(ToolMissing, match=client) as caught:
-        choose(environ={"PATH": str(tmp_path)})
-    says_the_way_out(caught.value)
+def test_the_first_client_on_path_is_taken(tmp_path: Path) -> None:
+    for client in reversed(list(CLIENTS)):
+        program = tmp_path / client
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+        assert choose(environ={"PATH": str(tmp_path)}).name == CLIENTS[client]
 
 
 def test_nothing_chosen_and_nothing_found() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from acceptance.script import CODE, Turn, name_of, proof_path, proof_text
 from acceptance.world import Ran, World, make
 
-from .client import LIMIT_SECONDS, Client
+from .client import LIMIT_SECONDS, Client, Codex
 
 WORK = """\
 import json, pathlib, subprocess, sys
@@ -72,6 +72,8 @@ class ClientWorld(World):
 def client_world(base: Path, client: Client, features: Sequence[int] = (1,)) -> ClientWorld:
     """A fresh project with these features; the client is found on PATH under its own name."""
     made = make(base, inherited(base, client), features=features)
+    if isinstance(client, Codex):
+        client.configure(made.root)
     world = ClientWorld(made.base, made.root, made.environ, seam=made.seam, client=client)
     (base / "work.py").write_text(WORK)
     for feature in features:

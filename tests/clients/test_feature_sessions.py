@@ -7,7 +7,7 @@ import pytest
 from .client import Client
 from .features import ClientWorld, client_world
 
-pytestmark = [pytest.mark.client, pytest.mark.parametrize("client", ["claude-code"], indirect=True)]
+pytestmark = pytest.mark.client
 
 CODING = "Feature #1"
 

@@ -60,3 +60,11 @@ def model(own: str | None, brief: Brief, *, wins: bool) -> str | None:
     if wins and own:
         return own
     return brief.model if brief.model_chosen and brief.model else own
+
+
+def switch(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    """True or false."""
+    found = settings.get(name, default)
+    if not isinstance(found, bool):
+        raise ConfigurationError(f"agent.{name} must be true or false")
+    return found

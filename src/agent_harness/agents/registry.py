@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from agent_harness.agents.base import Agent
-from agent_harness.errors import ConfigurationError, HarnessError, ToolMissing, UsageError
+from agent_harness.errors import ConfigurationError, HarnessError, UsageError
 
 KINDS: Mapping[str, str] = {
     "command": "agent_harness.agents.command:CommandAgent",
     "scripted": "agent_harness.agents.scripted:ScriptedAgent",
     "claude-code": "agent_harness.agents.claude_code:ClaudeCodeAgent",
+    "codex": "agent_harness.agents.codex:CodexAgent",
     "api": "agent_harness.agents.api:ApiAgent",
     "acp": "agent_harness.agents.acp:AcpAgent",
     "replay": "agent_harness.agents.replay:ReplayAgent",
@@ -26,9 +27,6 @@ KINDS: Mapping[str, str] = {
 
 NEEDED: Mapping[str, str] = {"command": "WORDS", "scripted": "FILE", "acp": "WORDS", "replay": "FILE"}
 """What must follow the colon. Every other kind may stand alone; the text after its colon, then, is a model."""
-
-LATER = ("codex",)
-"""Kinds that have a name already and no adapter in this version."""
 
 CLIENTS: Mapping[str, str] = {"claude": "claude-code", "codex": "codex"}
 """Programs that are looked for on PATH when nothing was chosen, in this order, and the kind that drives each."""
@@ -46,7 +44,7 @@ def resolve(
     """The agent to run; ``spec`` is the command line's choice, ``configured`` the settings' ``agent:``.
 
     A file named by the settings is relative to ``root``; one named by ``spec`` or the environment, to the current
-    folder. Raises ``UsageError``, ``ConfigurationError`` or ``ToolMissing`` with the next step; starts nothing.
+    folder. Raises ``UsageError`` or ``ConfigurationError`` with the next step; starts nothing.
     """
     if spec is not None:
         return from_spec(spec, source="--agent")
@@ -91,8 +89,6 @@ def words_of(text: str) -> list[str]:
 
 
 def _class_of(kind: str, source: str, unknown: type[HarnessError]) -> Any:
-    if kind in LATER:
-        raise ToolMissing(f"{source}: this version has no {kind} agent; {_known()}", hint=HINT)
     if kind not in KINDS:
         raise unknown(f"{source}: unknown kind of agent {kind!r}; {_known()}", hint=HINT)
     module, _, name = KINDS[kind].partition(":")
@@ -100,13 +96,9 @@ def _class_of(kind: str, source: str, unknown: type[HarnessError]) -> Any:
 
 
 def _found_on_path(environ: Mapping[str, str]) -> Agent:
-    found = [name for name in CLIENTS if shutil.which(name, path=environ.get("PATH", ""))]
-    driven = next((name for name in found if CLIENTS[name] in KINDS), None)
-    if driven:
-        return from_spec(CLIENTS[driven], source=f"{driven} on PATH")
+    found = next((name for name in CLIENTS if shutil.which(name, path=environ.get("PATH", ""))), None)
     if found:
-        cannot = f"no agent was chosen; {found[0]} is on PATH, but this version cannot drive it: {_known()}"
-        raise ToolMissing(cannot, hint=HINT)
+        return from_spec(CLIENTS[found], source=f"{found} on PATH")
     missing = f"no agent was chosen, and neither {' nor '.join(CLIENTS)} is on PATH; {_known()}"
     raise UsageError(missing, hint=HINT)
 

@@ -1,0 +1,61 @@
+"""The ``codex`` agent: one ``codex app-server`` a turn, spoken to in JSON-RPC; ``codex exec`` where there is none.
+
+settings    what a person chose
+command     the command lines, the environment, the sandbox in the words of the server
+items       what the agent did, turned into events
+tally       tokens, from absolute totals to calls
+refusals    what the client says when the provider refuses
+approvals   what it asks for, answered by the guard rails
+appserver   a turn of the app-server
+execution   a turn of ``codex exec --json``, which cannot be steered
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_harness.agents.base import Agent, Brief, Capabilities, Turn
+from agent_harness.agents.codex import appserver, command, execution
+from agent_harness.agents.codex.settings import Settings
+
+__all__ = ["CodexAgent"]
+
+
+class CodexAgent(Agent):
+    """Drives Codex."""
+
+    name = "codex"
+    capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+
+    @classmethod
+    def from_words(cls, text: str) -> "CodexAgent":
+        """The agent of ``codex`` or ``codex:MODEL``."""
+        return cls(Settings(model=text.strip() or None, model_wins=True))
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "CodexAgent":
+        """The agent of ``agent: {kind: codex, ...}``; ``Settings`` has the names."""
+        return cls(Settings.read(settings))
+
+    @property
+    def account(self) -> str:
+        """The key or the login that the client would use."""
+        return command.account()
+
+    def problem(self) -> str | None:
+        """Why the client cannot be started."""
+        return command.problem(self.settings)
+
+    def start(self, brief: Brief) -> Turn:
+        """Starts a turn in the project; goes on in ``brief.conversation`` if it can.
+
+        Raises ``ToolMissing`` also when the sandbox of the settings cannot be made on this machine.
+        """
+        command.demand(self.settings)
+        try:
+            return appserver.begin(self.settings, brief)
+        except appserver.NoServer:
+            return execution.begin(self.settings, brief)

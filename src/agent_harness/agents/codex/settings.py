@@ -1,0 +1,32 @@
+"""What a person may set for the ``codex`` agent."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent_harness.agents import choices
+
+SANDBOXES = ("workspace-write", "read-only", "danger-full-access")
+KNOWN = ("program", "model", "sandbox", "network")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The ``agent:`` section of a ``codex`` agent."""
+
+    program: str = "codex"
+    model: str | None = None
+    model_wins: bool = False  # named with the agent itself (`codex:MODEL`): before the models of the settings
+    sandbox: str = "workspace-write"
+    network: bool = False  # whether commands in the sandbox `workspace-write` reach the network
+
+    @classmethod
+    def read(cls, settings: Mapping[str, Any]) -> "Settings":
+        """The settings of a mapping; raises ``ConfigurationError``."""
+        choices.checked("codex", settings, KNOWN)
+        return cls(
+            program=choices.text(settings, "program") or "codex",
+            model=choices.text(settings, "model"),
+            sandbox=choices.one_of(settings, "sandbox", SANDBOXES, "workspace-write"),
+            network=choices.switch(settings, "network", default=False),
+        )
