@@ -55,6 +55,7 @@ class _FaultyTurn(Turn):
 def test_a_fault_in_a_session_hands_it_off(
     calc: World, where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """UAH-355."""
     monkeypatch.setitem(registry.KINDS, "faulty", f"{__name__}:Faulty")  # type: ignore[arg-type]
     for name, value in calc.environ.items():
         monkeypatch.setenv(name, value)

@@ -19,7 +19,7 @@ def settings(calc: World, **lines: str) -> None:
 
 
 def test_rejected_claims_of_a_feature_add_up_whatever_comes_between(calc: World) -> None:
-    """UAH-395, C35."""
+    """UAH-389, UAH-395, C35."""
     settings(calc, verification="fix_rounds: 0", features="max_stuck_sessions: 2")
     first = calc.run([LIAR], "--feature", "1")
     assert first.code == 1, first.text
@@ -68,7 +68,7 @@ def test_work_that_breaks_everything_is_asked_about_and_can_be_taken_off(calc: W
 
 @pytest.mark.parametrize("word", ["split", "manual", "abort", "retry"])
 def test_the_answers_to_a_stuck_feature(calc: World, word: str) -> None:
-    """UAH-392, C11, C12."""
+    """UAH-392, UAH-533, C11, C12."""
     settings(calc, features="max_stuck_sessions: 1")
     assert calc.run([turn(append("src/calc.py", "\n\nHALF = 1\n"))]).code == 3
     done = calc.harness("resume", "--choose", word)

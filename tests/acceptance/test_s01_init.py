@@ -59,6 +59,9 @@ def init(world: World, *turns: Turn) -> Any:
 
 
 def test_a_project_is_made(repository: World) -> None:
+    """UAH-043, UAH-078..084, UAH-086, UAH-087, UAH-093, UAH-123, UAH-125, UAH-131, UAH-132, UAH-252,
+    UAH-254..256, UAH-258, UAH-259, UAH-262..265, UAH-495, C48.
+    """
     world = repository
     ran = init(world, initializer(records()))
     assert ran.code == 0, ran.text
@@ -118,6 +121,7 @@ def test_a_made_project_runs(repository: World) -> None:
 
 
 def test_a_folder_without_git_becomes_a_repository(bare: World) -> None:
+    """UAH-252, C48."""
     (bare.root / "spec.md").write_text("# Calculator\n")
     ran = init(bare, initializer(records()))
     assert ran.code == 0, ran.text
@@ -127,6 +131,7 @@ def test_a_folder_without_git_becomes_a_repository(bare: World) -> None:
 
 
 def test_b_a_feature_without_test_file_is_refused(repository: World) -> None:
+    """UAH-097, UAH-260, UAH-494, UAH-551, C48."""
     world = repository
     faulty = records(f3={"test_file": None})
     ran = init(world, initializer(faulty), turn(plan(faulty), commit("again"), times=9, prompt_type="initializer"))
@@ -137,6 +142,7 @@ def test_b_a_feature_without_test_file_is_refused(repository: World) -> None:
 
 
 def test_b_the_repair_turn_is_enough(repository: World) -> None:
+    """UAH-260, C48."""
     world = repository
     prompts = world.base / "repair.txt"
     repair = turn({"prompt_to": str(prompts)}, plan(records()), commit("Give every feature a test file"))
@@ -158,6 +164,7 @@ def test_b_the_repair_turn_is_enough(repository: World) -> None:
     ids=["cycle", "missing", "twice", "outside"],
 )
 def test_b_an_impossible_plan_is_refused(repository: World, changes: dict[str, Any], said: str) -> None:
+    """UAH-260, UAH-266, UAH-459, UAH-460."""
     world = repository
     faulty = records(**changes)
     ran = init(world, initializer(faulty), turn(plan(faulty), times=9, prompt_type="initializer"))
@@ -167,6 +174,7 @@ def test_b_an_impossible_plan_is_refused(repository: World, changes: dict[str, A
 
 
 def test_c_a_large_feature_is_flagged(repository: World) -> None:
+    """UAH-102, UAH-113, UAH-261, UAH-552."""
     world = repository
     ran = init(world, initializer(records(f2={"verification_steps": [f"step {n}" for n in range(9)]})))
     assert ran.code in {0, 3}, ran.text
@@ -203,6 +211,7 @@ def test_c_a_large_feature_is_asked_about_and_keeps_nobody_from_working(reposito
 
 
 def test_a_project_is_not_made_twice(calc: World) -> None:
+    """UAH-003, C48."""
     (calc.root / "spec.md").write_text("# Again\n")
     before = calc.fingerprint()
     ran = calc.harness("init", "--spec", "spec.md", agent=[initializer(records())])
@@ -211,6 +220,7 @@ def test_a_project_is_not_made_twice(calc: World) -> None:
 
 
 def test_an_agent_that_plans_nothing_leaves_no_project(repository: World) -> None:
+    """UAH-260, C48."""
     world = repository
     ran = init(world, turn(say("I would rather not."), times=9))
     assert ran.code == 1, ran.text

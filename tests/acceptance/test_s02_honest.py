@@ -37,10 +37,13 @@ def without_verdicts(document: dict[str, Any]) -> str:
 
 
 def test_a_session_from_claim_to_push(calc: World) -> None:
+    """UAH-010, UAH-044..047, UAH-112, UAH-126, UAH-279, UAH-281, UAH-282, UAH-292..296, UAH-300, UAH-301,
+    UAH-308, UAH-312, UAH-348, UAH-349, UAH-498, UAH-500, UAH-501, UAH-510, UAH-536, UAH-550, UAH-553, C02, C04.
+    """
     before = calc.features
     ran = calc.run([session(calc, 1)])
     assert ran.code == 0, ran.text
-    for line in (
+    lines = (
         "Session 1 starting...",
         "Generating orientation summary...",
         "Prompt type: coding",
@@ -49,8 +52,12 @@ def test_a_session_from_claim_to_push(calc: World) -> None:
         "Verifying: running tests/e2e/test_add.py... PASSED",
         "Verifying: lint check... PASSED",
         "Session complete. Feature #1 verified.",
-    ):
-        assert line in ran.out, ran.text
+    )
+    places = [ran.out.find(line) for line in lines]
+    assert -1 not in places, ran.text
+    assert places == sorted(places), ran.text
+    steps = ["preflight_passed", "checkpoint_created", "session_started", "agent_started", "feature_claimed"]
+    assert [row["type"] for row in calc.events() if row["type"] in steps] == steps
     assert re.search(r"Verifying: checking for regressions\.\.\. PASSED \(\d+/\d+ tests\)", ran.out), ran.text
 
     assert calc.passing() == [1]
@@ -71,6 +78,7 @@ def test_a_session_from_claim_to_push(calc: World) -> None:
 
 
 def test_what_a_session_leaves_in_the_books(after_one: World) -> None:
+    """UAH-007, UAH-085, UAH-299, UAH-311, UAH-511."""
     calc = after_one
     cumulative = calc.costs["cumulative"]
     assert (cumulative["total_tokens"]["input"], cumulative["total_tokens"]["output"]) == (1450, 320)
@@ -95,17 +103,20 @@ def test_what_a_session_leaves_in_the_books(after_one: World) -> None:
 
 
 def test_status_tells_where_the_project_stands(after_one: World) -> None:
+    """UAH-053, UAH-054, UAH-421."""
     ran = after_one.harness("status")
     assert ran.code == 0
     assert "Features: 1/6 passing (16%)" in ran.out
     assert "Session: 1 (complete)" in ran.out
     assert "Next prompt: coding" in ran.out
     assert "Stuck count: 0" in ran.out
+    assert re.search(r"Costs: \$\d+\.\d\d total, \$\d+\.\d\d last session", ran.out)
     answer = after_one.harness("status", "--json").json
     assert answer["ok"] is True
 
 
 def test_a_dry_run_changes_nothing(after_one: World) -> None:
+    """UAH-048, UAH-049, UAH-519."""
     before = after_one.fingerprint()
     ran = after_one.harness("run", "--dry-run", agent=[session(after_one, 2)])
     assert ran.code == 0, ran.text
@@ -116,6 +127,7 @@ def test_a_dry_run_changes_nothing(after_one: World) -> None:
 
 
 def test_the_next_session_knows_the_last_one(after_one: World) -> None:
+    """UAH-008, UAH-237, UAH-245, UAH-248..250, UAH-356, UAH-496, UAH-544, C57."""
     calc = after_one
     last = calc.head
     ran = calc.run([session(calc, 2)])
@@ -126,6 +138,7 @@ def test_the_next_session_knows_the_last_one(after_one: World) -> None:
     assert last[:7] in prompt
     assert DECISION in prompt
     assert "tests/e2e/test_sub.py" in prompt
+    assert "tests/e2e/test_pow.py" not in prompt, "the features of other sessions are no part of it"
     assert len(prompt) / 4 < 1000
     assert calc.passing() == [1, 2]
     assert calc.state["last_session"] == 2
@@ -162,7 +175,7 @@ def test_verify_reports_and_changes_nothing(after_one: World) -> None:
 
 
 def test_a_session_without_a_claim_is_partial(calc: World) -> None:
-    """C07: work was kept, so the next session continues it."""
+    """UAH-127, UAH-303, UAH-350, C07: work was kept, so the next session continues it."""
     from .script import append, say
 
     ran = calc.run([turn(say("I will look around."), append("src/calc.py", "\n\ndef half(): ...\n"))])

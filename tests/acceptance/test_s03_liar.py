@@ -43,6 +43,7 @@ def lie(world: World) -> Turn:
 
 
 def test_a_a_claim_without_code(calc: World) -> None:
+    """UAH-010, UAH-304, UAH-358, UAH-498, UAH-536, UAH-554, UAH-560."""
     start = calc.head
     ran = calc.run([turn(say("All tests pass."), claim(1), times=9)])
     assert ran.code == 1, ran.text
@@ -55,6 +56,7 @@ def test_a_a_claim_without_code(calc: World) -> None:
 
 
 def test_b_told_of_the_failure_it_mends_the_code(calc: World) -> None:
+    """UAH-347, UAH-358, UAH-387, UAH-475, C03, C29."""
     told = calc.base / "prompt-2.txt"
     mend = turn(
         prompt_to(told),
@@ -78,6 +80,7 @@ def test_b_told_of_the_failure_it_mends_the_code(calc: World) -> None:
 
 
 def test_c_never_mended_it_is_rolled_back(calc: World) -> None:
+    """UAH-297, UAH-358, UAH-387, UAH-475, UAH-502, UAH-554, C03, C08, C09."""
     start, before = calc.head, calc.progress
     again = turn(prompt_to(calc.base / "again.txt"), forge(1), claim(1), usage(100, 10), times=9)
     ran = calc.run([lie(calc), again])
@@ -129,7 +132,7 @@ def test_c_the_answers_to_a_claim_that_was_not_believed(calc: World, chosen: str
 
 
 def test_c_what_was_rolled_back_can_be_found_again(calc: World) -> None:
-    """Undoing loses nothing: the agent's commits and its untracked file stay reachable."""
+    """UAH-003, C09: Undoing loses nothing: the agent's commits and its untracked file stay reachable."""
     calc.run([lie(calc), turn(say("I give up."), claim(1), times=9)])
     refs = calc.git("for-each-ref", "--format=%(refname)", "refs/harness").splitlines()
     held = "\n".join(calc.git("ls-tree", "-r", "--name-only", ref) for ref in refs)
@@ -139,6 +142,7 @@ def test_c_what_was_rolled_back_can_be_found_again(calc: World) -> None:
 
 
 def test_c_the_next_session_starts_clean_and_can_succeed(calc: World) -> None:
+    """UAH-356, C08, C29."""
     calc.run([lie(calc), turn(claim(1), times=9)])
     entry = calc.progress
     second = calc.base / "second.txt"

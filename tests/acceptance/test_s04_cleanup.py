@@ -34,7 +34,7 @@ def two_features_done(calc: World) -> None:
 
 
 def test_cleanup_comes_after_the_interval_and_once(calc: World) -> None:
-    """UAH-241, UAH-321, UAH-322, UAH-323, UAH-324, UAH-325, UAH-326, UAH-168, C36, C47."""
+    """UAH-168, UAH-241, UAH-321..326, UAH-514, UAH-516, UAH-547, C36, C47."""
     two_features_done(calc)
     assert "Prompt type: cleanup" in calc.harness("run", "--dry-run").out
     prompt, model = calc.base / "prompt.txt", calc.base / "session.txt"
@@ -80,7 +80,7 @@ def test_a_cleanup_that_breaks_a_test_is_rolled_back(calc: World) -> None:
 
 
 def test_cleanup_on_request_and_killed_in_the_middle(calc: World) -> None:
-    """UAH-055, C56."""
+    """UAH-055, UAH-518, C56."""
     nothing = calc.harness("cleanup", agent=[turn(tidy())])
     assert nothing.code == 7, nothing.text
     calc.accept(1)

@@ -5,6 +5,7 @@ from .world import World
 
 
 def test_three_claims_are_all_rejected(calc: World) -> None:
+    """UAH-110, UAH-302, UAH-357, UAH-497, UAH-535, UAH-561, C03, C29."""
     start = calc.head
     greedy = turn(
         *[implement(n) for n in (1, 2, 3)],

@@ -28,7 +28,11 @@ def breaking(feature: int, *more: Step) -> list[Turn]:
 
 
 def test_breaking_an_older_feature(calc: World) -> None:
-    """UAH-305 UAH-402 UAH-457 UAH-458 UAH-537 UAH-555 C03 C10 S06: undone at once, told in a panel, tried again."""
+    """Undone at once, told in a panel, tried again.
+
+    UAH-011, UAH-297, UAH-305, UAH-359, UAH-402, UAH-457, UAH-458, UAH-476, UAH-501, UAH-502, UAH-537, UAH-555,
+    UAH-562, UAH-563, C03, C10, S06.
+    """
     start = calc.accept(1)
     baseline, progress = calc.baseline, calc.progress
     ran = calc.run(breaking(2))
@@ -131,7 +135,7 @@ def test_a_regression_that_blocks_nobody_is_a_question_too(calc: World, chosen: 
 
 
 def test_a_regression_without_a_claim_is_no_progress_either(calc: World) -> None:
-    """The agent breaks add and claims nothing: nothing red reaches the remote."""
+    """UAH-011, C15: The agent breaks add and claims nothing: nothing red reaches the remote."""
     start = calc.accept(1)
     ran = calc.run([turn(sh(BREAK_ADD), commit("Tidy up"), usage(5, 5))])
     assert ran.code in {0, 1}, ran.text

@@ -20,6 +20,7 @@ TAMPERINGS = {
 
 @pytest.mark.parametrize(("expression", "feature", "field"), TAMPERINGS.values(), ids=TAMPERINGS.keys())
 def test_an_illegal_change_rejects_the_session(calc: World, expression: str, feature: int | None, field: str) -> None:
+    """UAH-110, UAH-111, UAH-292, UAH-548, UAH-549, C03, C21."""
     start, before = calc.head, (calc.root / "features.json").read_bytes()
     ran = calc.run([turn(_with(edit_features(expression), 1), times=9)])
     assert ran.code == 1, ran.text
@@ -36,6 +37,7 @@ def test_an_illegal_change_rejects_the_session(calc: World, expression: str, fea
 
 
 def test_f_an_accepted_feature_is_not_taken_back(calc: World) -> None:
+    """UAH-110, C21."""
     start = calc.accept(1)
     before = (calc.root / "features.json").read_bytes()
     ran = calc.run([turn(_with(edit_features("fs[0]['passes'] = False"), 2), times=9)])
@@ -66,6 +68,7 @@ NO_LISTS: dict[str, Step] = {
 
 @pytest.mark.parametrize("step", NO_LISTS.values(), ids=NO_LISTS.keys())
 def test_a_broken_list_rejects_the_session(calc: World, step: Step) -> None:
+    """UAH-292, C21."""
     start, before = calc.head, (calc.root / "features.json").read_bytes()
     ran = calc.run([turn(honest(1), step, times=9)])
     assert ran.code == 1, ran.text

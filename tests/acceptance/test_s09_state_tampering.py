@@ -33,7 +33,10 @@ def state_files(world: World) -> dict[str, bytes]:
 
 @pytest.mark.parametrize(("steps", "named"), TAMPERINGS.values(), ids=TAMPERINGS.keys())
 def test_a_false_claim_behind_edited_state(calc: World, steps: list[dict[str, object]], named: list[str]) -> None:
-    """UAH-469 UAH-470 UAH-473 C31: nothing accepted, everything put back, told as CRITICAL, rolled back."""
+    """Nothing accepted, everything put back, told as CRITICAL, rolled back.
+
+    UAH-002, UAH-469, UAH-470, UAH-473, UAH-531, C02, C31
+    """
     start = calc.accept(1)
     (calc.root / ".harness/checkpoints/s0-kept").mkdir(parents=True)
     (calc.root / ".harness/checkpoints/s0-kept/checkpoint.json").write_text('{"id": "s0-kept", "session": 0}\n')

@@ -48,6 +48,7 @@ def recovered(calc: World, *, reason: str) -> None:
 
 
 def test_a_killed_harness(calc: World) -> None:
+    """UAH-009, UAH-355, C56."""
     start = calc.head
     ready = calc.base / "ready"
     process = calc.start("run", agent=[turn(half_done(sh(f"touch {ready}"), sleep(600)), usage(1, 1))])
@@ -68,7 +69,7 @@ def test_a_killed_harness(calc: World) -> None:
 
 
 def test_a_state_right_after_recovery(calc: World) -> None:
-    """A second run that cannot start an agent still closes the books of the first session."""
+    """UAH-003, C56: A second run that cannot start an agent still closes the books of the first session."""
     ready = calc.base / "ready"
     process = calc.start("run", agent=[turn(half_done(sh(f"touch {ready}"), sleep(600)))])
     calc.wait_until(ready.exists, "the agent at work")
@@ -83,6 +84,7 @@ def test_a_state_right_after_recovery(calc: World) -> None:
 
 
 def test_b_interrupted_by_a_person(calc: World) -> None:
+    """UAH-354."""
     start = calc.head
     ready = calc.base / "ready"
     process = calc.start("run", agent=[turn(half_done(sh(f"touch {ready}"), sleep(600)))])
@@ -151,6 +153,7 @@ def without_transcript(found: dict[str, str]) -> dict[str, str]:
 
 
 def test_two_at_once(calc: World) -> None:
+    """UAH-005, C56."""
     ready = calc.base / "ready"
     first = calc.start("run", agent=[turn(half_done(sh(f"touch {ready}"), sleep(600)))])
     calc.wait_until(ready.exists, "the agent at work")

@@ -56,7 +56,11 @@ def used_up(calc: World) -> str:
 
 
 def test_the_work_is_handed_off(calc: World) -> None:
-    """UAH-338..343 UAH-351 UAH-365..368 UAH-474 C15 C16: the three marks, the WIP commit, the words, the counters."""
+    """The three marks, the WIP commit, the words, the counters.
+
+    UAH-009, UAH-316, UAH-317, UAH-319, UAH-338..343, UAH-351, UAH-365..368, UAH-474, UAH-493, UAH-508, C15,
+    C16
+    """
     start = used_up(calc)
     assert sum(SAID_AT_75 in text for text in calc.told()) == 1
     assert sum(SAID_AT_90 in text for text in calc.told()) == 1

@@ -101,7 +101,7 @@ def test_c_overloaded_for_good_it_is_paused(calc: World) -> None:
 
 @pytest.mark.scenario
 def test_d_a_key_that_is_not_accepted(calc: World) -> None:
-    """UAH-377 UAH-391 C28: one try, and the person is told where to look."""
+    """UAH-377, UAH-391, C28, C66: one try, and the person is told where to look."""
     start = calc.head
     ran = calc.run([turn(http(401), times=99)])
     assert ran.code == 1, ran.text

@@ -23,7 +23,7 @@ def mark_of(calc: World, feature: int) -> dict[str, object]:
 
 
 def test_a_pause_hands_the_running_session_off_and_keeps_the_next_from_starting(calc: World) -> None:
-    """UAH-004, UAH-056, UAH-057, UAH-058, UAH-075, UAH-354."""
+    """UAH-004, UAH-056..058, UAH-075, UAH-354, UAH-512, C06."""
     flag = calc.base / "busy"
     slow = turn(append("src/calc.py", "\n\nHALF = 1\n"), sh(f"touch {flag}; sleep 10"))
     running = calc.start("run", agent=[slow])
@@ -52,7 +52,7 @@ def test_a_pause_hands_the_running_session_off_and_keeps_the_next_from_starting(
 
 
 def test_skip_blocks_the_dependents_and_can_be_undone(calc: World) -> None:
-    """UAH-059, C53, C65, UAH-461."""
+    """UAH-059, UAH-461, UAH-512, C53, C65."""
     done = calc.harness("skip", "--feature", "3", "--reason", "later")
     assert done.code == 0, done.text
     assert "Skipped Feature #3. Added to blocked list." in done.out
@@ -132,7 +132,7 @@ def test_manual_verification_is_recorded_on_a_yes(calc: World) -> None:
 
 
 def test_handoff_and_takeback(calc: World) -> None:
-    """UAH-064, UAH-065, UAH-066, UAH-075, C40, C65."""
+    """UAH-064..066, UAH-075, UAH-512, C06, C40, C65."""
     given = calc.harness("handoff")
     assert given.code == 0, given.text
     for line in ("Harness paused.", "Current state:", "- Feature #1 in progress (not complete)", "- 0/6 features"):

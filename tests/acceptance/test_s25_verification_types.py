@@ -19,8 +19,11 @@ def types(calc: World, **kinds: str) -> None:
 
 
 def test_hybrid_and_manual_features_wait_and_the_others_go_on(calc: World) -> None:
-    """UAH-108, UAH-403, UAH-424, UAH-449, UAH-450, UAH-451, C13."""
+    """UAH-092, UAH-108, UAH-403, UAH-424, UAH-448..451, C13."""
     types(calc, f1="hybrid", f2="manual")
+    image = calc.root / ".harness/screenshots/a.png"
+    image.parent.mkdir()
+    image.write_bytes(b"an image")
     seen = [say("[VISUAL:SCREENSHOT] .harness/screenshots/a.png"), say("[VISUAL:VERIFY] the button is blue")]
     hybrid = calc.run([turn(seen, honest(1))])
     assert hybrid.code == 0, hybrid.text
@@ -33,6 +36,10 @@ def test_hybrid_and_manual_features_wait_and_the_others_go_on(calc: World) -> No
     assert len(calc.baseline["passing_tests"]) == 2
     kinds = {row["type"] for row in calc.log("agent_actions.jsonl")}
     assert {"visual_screenshot", "visual_verify"} <= kinds, kinds
+    (kept,) = calc.events("screenshot_kept")
+    assert (kept["session"], kept["feature_id"], kept["path"]) == (1, 1, ".harness/screenshots/a.png")
+    assert (calc.root / kept["kept"]).read_bytes() == b"an image"
+    assert f"Screenshot: {kept['kept']}" in hybrid.out
 
     manual = calc.run([turn(implement(2), claim(2), commit("Implement sub"))])
     assert manual.code == 0, manual.text

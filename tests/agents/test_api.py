@@ -306,7 +306,10 @@ for line in sys.stdin:
 
 @pytest.mark.scenario
 def test_the_tools_of_an_mcp_server(brief: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """UAH-212..216: servers over stdio; one that cannot be started is told of, and the turn goes on without it."""
+    """servers over stdio; one that cannot be started is told of, and the turn goes on without it.
+
+    UAH-212..216, UAH-446
+    """
     program = tmp_path / "server.py"
     program.write_text(MCP_SERVER)
     servers = {

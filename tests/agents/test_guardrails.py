@@ -192,7 +192,7 @@ ALLOWED = [
 
 @pytest.mark.parametrize("command", REFUSED)
 def test_dangerous_commands_are_refused_however_they_are_written(root: Path, command: str) -> None:
-    """C32."""
+    """UAH-530, C32."""
     reason = check_command(command, root, RULES)
     assert reason
     assert "\n" not in reason.replace(command, "")
@@ -329,7 +329,7 @@ def test_deep_nesting_is_refused(root: Path) -> None:
 )
 @pytest.mark.parametrize("write", [False, True])
 def test_a_path_is_judged_where_it_leads(root: Path, path: str, reason: str | None, write: bool) -> None:
-    """UAH-444, UAH-207, UAH-208, C32: resolved, not compared as text."""
+    """UAH-207, UAH-208, UAH-444, UAH-529, C32: resolved, not compared as text."""
     told = check_path(path, root, RULES, write)
     assert (told is None) if reason is None else (told is not None and reason in told)
 

@@ -14,10 +14,12 @@ SAMPLE = Usage(input_tokens=145_000, output_tokens=32_000)
 
 
 def test_the_sample_of_the_document_is_92_cents() -> None:
+    """UAH-418."""
     assert round(price("claude-sonnet-4", SAMPLE) or 0, 2) == 0.92
 
 
 def test_cached_tokens_are_not_charged_extra() -> None:
+    """UAH-418."""
     cached = Usage(input_tokens=145_000, output_tokens=32_000, cached_tokens=500_000)
     assert price("claude-sonnet-4", cached) == price("claude-sonnet-4", SAMPLE)
 

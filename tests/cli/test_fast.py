@@ -32,6 +32,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_status_says_where_the_project_stands_from_any_folder_in_it(project: Path) -> None:
+    """UAH-027, UAH-053."""
     inside = project / "src"
     inside.mkdir()
     done = harness(inside, "status")

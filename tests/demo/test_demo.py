@@ -43,7 +43,7 @@ class Finished:
 
 @pytest.mark.scenario
 def test_the_whole_demo(tmp_path: Path) -> None:
-    """One run, looked at from every side; it is one test, so that no second process runs it again."""
+    """UAH-513: One run, looked at from every side; it is one test, so that no second process runs it again."""
     finished = Finished(tmp_path / "new")
     for looks_right in (
         ends_well,

@@ -27,10 +27,12 @@ def after() -> dict[str, Any]:
 
 
 def test_an_untouched_file_claims_nothing() -> None:
+    """UAH-303."""
     assert claims.compare(BEFORE, after()) == claims.Changes()
 
 
 def test_one_flip_is_one_claim() -> None:
+    """UAH-112, UAH-301, UAH-550."""
     now = after()
     now["features"][1]["passes"] = True
     now["last_updated"] = "2026-02-02T00:00:00Z"
@@ -38,6 +40,7 @@ def test_one_flip_is_one_claim() -> None:
 
 
 def test_several_flips_are_several_claims() -> None:
+    """UAH-302, UAH-535."""
     now = after()
     now["features"][1]["passes"] = now["features"][2]["passes"] = True
     assert claims.compare(BEFORE, now).claims == (2, 3)
@@ -74,6 +77,7 @@ def test_a_truthy_word_is_no_claim_and_is_a_violation() -> None:
     ],
 )
 def test_every_other_edit_is_a_violation_that_names_feature_and_field(edit: Any, told: str) -> None:
+    """UAH-110, UAH-111, UAH-548, UAH-549."""
     now = after()
     edit(now)
     assert told in claims.compare(BEFORE, now).violations

@@ -317,6 +317,7 @@ def test_the_same_setting_under_two_names(tmp_path: Path) -> None:
 
 
 def test_models_fall_back_to_the_default_of_the_file(tmp_path: Path) -> None:
+    """UAH-164, UAH-242."""
     settings_ = load(tmp_path, "project: {name: a}\nmodels: {default: big, cleanup: small}\n")
     assert [settings_.models.for_prompt(t) for t in ("initializer", "coding", "cleanup", "other")] == [
         "big",
@@ -371,6 +372,7 @@ def test_poetry_and_ruff_are_used_where_they_can_run(tmp_path: Path) -> None:
     ],
 )
 def test_the_feature_command_is_derived(full: str, feature: str | None) -> None:
+    """UAH-160, C22."""
     assert commands.feature_command(full) == feature
 
 

@@ -32,6 +32,7 @@ def alive(pid: int) -> bool:
 
 
 def test_reset_repairs_what_init_could_not(tmp_path: Path) -> None:
+    """UAH-144, UAH-147, UAH-270, UAH-271, UAH-369, UAH-558, UAH-559."""
     script(tmp_path, "init.sh", "echo init >>order; test -f clean")
     script(tmp_path, "reset.sh", "echo reset >>order; touch clean")
     up = environment(tmp_path)
@@ -49,6 +50,7 @@ def test_without_auto_reset_reset_never_runs(tmp_path: Path) -> None:
 
 
 def test_a_reset_that_never_helps_is_tried_twice_and_asks_for_a_person(tmp_path: Path) -> None:
+    """UAH-272, UAH-370."""
     script(tmp_path, "init.sh", "exit 1")
     script(tmp_path, "reset.sh", "echo x >>resets; exit 1")
     with pytest.raises(PreflightFailed, match=r"Could not recover clean state\. Manual intervention needed\."):
@@ -57,6 +59,7 @@ def test_a_reset_that_never_helps_is_tried_twice_and_asks_for_a_person(tmp_path:
 
 
 def test_a_server_that_init_leaves_lives_until_the_session_ends(tmp_path: Path) -> None:
+    """UAH-144, C60."""
     script(tmp_path, "init.sh", "sleep 600 & echo $! >server.pid")
     up = environment(tmp_path, health_check="test -f server.pid")
     up.up(auto_reset=False, max_reset_attempts=0)
@@ -76,6 +79,7 @@ def test_a_server_that_init_leaves_lives_until_the_session_ends(tmp_path: Path) 
 
 
 def test_a_failing_health_check_is_named(tmp_path: Path) -> None:
+    """UAH-273."""
     script(tmp_path, "init.sh", "exit 0")
     up = environment(tmp_path, health_check="test -f never")
     up.up(auto_reset=False, max_reset_attempts=0)

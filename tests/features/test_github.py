@@ -119,7 +119,10 @@ def test_a_secret_in_a_description_does_not_get_out(desk: Desk) -> None:
 
 
 def test_an_issue_that_a_person_closed_stays_closed(desk: Desk) -> None:
-    """UAH-411 UAH-527 C37: the harness does not reopen what it has not closed, and features.json stays as it is."""
+    """The harness does not reopen what it has not closed, and features.json stays as it is.
+
+    UAH-001, UAH-114, UAH-411, UAH-527, C37
+    """
     desk.sync()
     desk.hub.close_by_person(2)
     before = (desk.root / "features.json").read_bytes()

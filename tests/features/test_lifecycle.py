@@ -16,6 +16,7 @@ def ending(**fields: Any) -> Ending:
 
 
 def test_an_accepted_session_resets_the_stuck_count_and_asks_for_coding() -> None:
+    """UAH-115..121, UAH-126, UAH-320, UAH-509."""
     state = {**records.new_state(), "current_feature": 2, "stuck_count": 2, "future": "kept"}
     now = after_session(state, ending(status="complete", kept_work=True))
     assert (now["status"], now["stuck_count"], now["next_prompt"], now["last_session"]) == ("complete", 0, "coding", 4)
@@ -40,6 +41,7 @@ def test_an_accepted_session_resets_the_stuck_count_and_asks_for_coding() -> Non
     ],
 )
 def test_every_other_ending(status: str, reason: str, kept: bool, stuck: int, prompt: str) -> None:
+    """UAH-116, UAH-118, UAH-119, UAH-122, UAH-127, UAH-320, C05, C07."""
     state = {**records.new_state(), "current_feature": 2}
     partial = {"feature_id": 2}
     now = after_session(state, ending(status=status, reason=reason, kept_work=kept, partial=partial))
@@ -50,6 +52,7 @@ def test_every_other_ending(status: str, reason: str, kept: bool, stuck: int, pr
 
 
 def test_three_failures_in_a_row_are_stuck_and_another_feature_starts_at_one() -> None:
+    """UAH-120, UAH-128."""
     state = records.new_state()
     for n in (1, 2, 3):
         state = after_session(state, ending(session=n, status="failed"))
@@ -61,6 +64,7 @@ def test_three_failures_in_a_row_are_stuck_and_another_feature_starts_at_one() -
 
 
 def test_an_interrupted_session_keeps_the_count_of_its_feature() -> None:
+    """C35."""
     state = {**records.new_state(), "current_feature": 2, "stuck_count": 2}
     assert after_session(state, ending(reason="error"))["stuck_count"] == 2
 
@@ -80,6 +84,7 @@ def test_an_interrupted_session_keeps_the_count_of_its_feature() -> None:
     ],
 )
 def test_prompt_types(state: dict[str, Any], expected: tuple[str, str]) -> None:
+    """UAH-119, UAH-234, UAH-281, UAH-316."""
     assert lifecycle.prompt_type(state) == expected
 
 

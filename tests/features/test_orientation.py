@@ -31,6 +31,7 @@ FACTS = Facts(
 
 
 def test_it_says_all_that_the_agent_needs() -> None:
+    """UAH-008, UAH-244..248, UAH-542."""
     text = summary(FACTS)
     for part in (
         "**Session:** 8",
@@ -48,6 +49,7 @@ def test_it_says_all_that_the_agent_needs() -> None:
 
 
 def test_the_first_session_and_an_empty_project_need_no_special_luck() -> None:
+    """UAH-251, C49."""
     facts = Facts(session=1, project="p", passing=0, total=0, health="", feature=None, waiting=("Feature #2 waits",))
     text = summary(facts)
     assert "0/0 features passing (0%)" in text
@@ -56,6 +58,7 @@ def test_the_first_session_and_an_empty_project_need_no_special_luck() -> None:
 
 
 def test_partial_work_is_told_with_what_is_done_and_left() -> None:
+    """UAH-240, UAH-317, UAH-319, UAH-543."""
     partial = {"session": 7, "reason": "context_limit", "done": ["backend"], "left": ["page"], "wip_files": ["a.py"]}
     text = summary(replace(FACTS, partial=partial))
     assert "## Continuing Partial Feature" in text
@@ -84,6 +87,7 @@ _texts = st.text(max_size=4000)
 def test_it_stays_under_its_limit_whatever_is_in_the_files(
     health: str, failure: str, description: str, names: list[str], decisions: list[tuple[int, str]]
 ) -> None:
+    """UAH-249, UAH-544, C49."""
     facts = replace(
         FACTS,
         health=health,

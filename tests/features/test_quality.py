@@ -1,8 +1,12 @@
 """Figures of health: what a linter said, which files are large, when the next cleanup is due."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
-from agent_harness.protocols.features import quality, status
+from agent_harness.kernel.git import Git
+from agent_harness.protocols.features import quality, status, tree
 
 
 def test_findings_are_counted_by_code_and_warnings_apart() -> None:
@@ -42,3 +46,31 @@ def test_the_sample_of_the_document_is_fair_and_nothing_at_all_counts_as_one() -
     assert round(empty, 3) == 0.6
     flooded = status.weigh(features=(1, 1), tests=(1, 1), lint_errors=999, lines=[10], max_lines=500)
     assert round(flooded, 3) == 0.8
+
+
+def test_large_and_growing_files_are_told() -> None:
+    """UAH-314, UAH-315, UAH-507, UAH-515, UAH-546."""
+    sizes = {"files": {"a.py": {"lines": 501}, "b.py": {"lines": 120}, "c.py": {"lines": 90}, "new.py": {"lines": 300}}}
+    before = {"files": {"a.py": {"lines": 500}, "b.py": {"lines": 69}, "c.py": {"lines": 40}}}
+    assert quality.warnings(sizes, before, 500) == [
+        "a.py has 501 lines. Consider splitting.",
+        "b.py growing rapidly (51 lines in 1 session).",
+    ]
+    assert quality.warnings({}, {}, 500) == []
+
+
+def test_the_lines_of_source_files_are_tracked_by_session(tmp_path: Path) -> None:
+    """UAH-087, UAH-132, UAH-507, UAH-546: tests are no source."""
+    tree.make_repository(tmp_path)
+    (tmp_path / "tests").mkdir()
+    for name, lines in (("a.py", 3), ("b.py", 2), ("tests/test_a.py", 9), ("notes.txt", 4), ("proof.py", 5)):
+        (tmp_path / name).write_text("x\n" * lines)
+    for words in (("add", "-A"), ("commit", "-qm", "work")):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    before = {"files": {"a.py": {"lines": 3, "session_added": 1}, "gone.py": {"lines": 1, "session_added": 1}}}
+    found = quality.file_sizes(Git(tmp_path), "HEAD", 4, before, ["proof.py::test_x"])
+    assert found["session"] == 4
+    assert {path: (row["lines"], row["session_added"]) for path, row in found["files"].items()} == {
+        "a.py": (3, 1),
+        "b.py": (2, 4),
+    }

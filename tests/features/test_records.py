@@ -12,6 +12,7 @@ def feature(feature_id: Any = 1, **fields: Any) -> dict[str, Any]:
 
 
 def test_a_valid_file_has_no_problems() -> None:
+    """UAH-096, UAH-098."""
     assert records.problems({"features": [feature(1), feature(2, depends_on=[1]), feature(3, depends_on=None)]}) == []
 
 
@@ -39,19 +40,45 @@ def test_a_valid_file_has_no_problems() -> None:
     ],
 )
 def test_every_fault_is_told(features: Any, told: str) -> None:
+    """UAH-097, UAH-459..461, UAH-551."""
     assert told in records.problems({"features": features})
 
 
 def test_many_steps_are_flagged_and_not_refused() -> None:
+    """UAH-102, UAH-113, UAH-261, UAH-552."""
     document = {"features": [feature(2, verification_steps=["s"] * 9)]}
     assert records.problems(document) == []
     assert records.flags(document, max_steps=7) == ["Feature #2 has 9 verification steps (max recommended: 7)."]
 
 
+@pytest.mark.parametrize(
+    ("size", "steps", "told"),
+    [
+        ("small", 3, None),
+        ("small", 4, "Feature #2 is called small and has 4 verification steps (small: at most 3)."),
+        ("medium", 5, None),
+        ("medium", 6, "Feature #2 is called medium and has 6 verification steps (medium: at most 5)."),
+        ("large", 7, None),
+        ("large", 8, "Feature #2 has 8 verification steps (max recommended: 7)."),
+        ("xlarge", 1, "Feature #2 is called xlarge: split it."),
+        ("huge", 7, None),
+        (None, 7, None),
+        (["small"], 7, None),
+    ],
+)
+def test_an_estimate_only_ever_warns(size: Any, steps: int, told: str | None) -> None:
+    """UAH-099..101, C42."""
+    document = {"features": [feature(2, verification_steps=["s"] * steps, size_estimate=size)]}
+    assert records.problems(document) == []
+    assert records.flags(document, max_steps=7) == ([told] if told else [])
+
+
 def test_percentages_are_floored_and_zero_of_zero_is_zero() -> None:
+    """UAH-054, C49."""
     assert records.percent(12, 47) == 25
     assert records.percent(0, 0) == 0
 
 
 def test_test_files_with_node_ids_are_allowed() -> None:
+    """C22."""
     assert records.problems({"features": [feature(1, test_file="tests/test_a.py::TestX::test_y[a-b]")]}) == []

@@ -29,6 +29,7 @@ def run(folder: Path, failing: str | None) -> subprocess.CompletedProcess[str]:
 
 
 def test_it_runs_what_the_readme_says_and_no_step_has_input(tmp_path: Path) -> None:
+    """UAH-024."""
     done = run(tmp_path, failing=None)
     assert done.returncode == 0, done.stdout
     assert [line.split()[1] for line in done.stdout.splitlines() if line.startswith("ran ")] == STEPS

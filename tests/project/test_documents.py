@@ -53,6 +53,7 @@ GROUPS = ("hooks", "task", "session", "rescue")
 
 @pytest.mark.parametrize("name", ["README.md", "docs/task-lists.md"])
 def test_harness_commands_in_the_pages_exist_with_their_options(name: str) -> None:
+    """UAH-490."""
     shown = [shlex.split(line, comments=True) for line in consoles(name) if line.startswith("harness ")]
     assert shown
     for words in shown:

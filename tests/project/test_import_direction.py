@@ -90,6 +90,7 @@ def lint_copy(folder: Path, written: dict[str, str]) -> subprocess.CompletedProc
 
 @pytest.mark.parametrize("rule", FORBIDDEN)
 def test_a_forbidden_import_is_refused_with_its_path(rule: str, tmp_path: Path) -> None:
+    """UAH-012."""
     written, path = FORBIDDEN[rule]
     done = lint_copy(tmp_path, written)
     assert done.returncode == 1, done.stdout + done.stderr

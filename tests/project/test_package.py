@@ -48,6 +48,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 
 def test_one_version_everywhere() -> None:
+    """UAH-017, UAH-026."""
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     told = subprocess.run([str(BIN / "harness"), "--version"], capture_output=True, text=True, check=True).stdout
     assert newest is not None
@@ -58,12 +59,14 @@ def test_one_version_everywhere() -> None:
 
 @pytest.mark.parametrize("command", PROJECT["scripts"])
 def test_console_scripts_are_installed_and_answer(command: str) -> None:
+    """UAH-017, UAH-018."""
     told = subprocess.run([str(BIN / command), "--help"], capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr
     assert command in told.stdout
 
 
 def test_the_wheel_holds_every_tracked_file_of_the_package(wheel: zipfile.ZipFile) -> None:
+    """UAH-016, UAH-021, UAH-023."""
     wanted = {name.removeprefix("src/") for name in tracked("src")}
     assert "agent_harness/py.typed" in wanted
     assert any(name.startswith("agent_harness/protocols/features/prompts/") for name in wanted)
@@ -77,6 +80,7 @@ def test_the_wheel_holds_nothing_else(wheel: zipfile.ZipFile) -> None:
 
 
 def test_nothing_outside_the_core_dependencies_is_needed(wheel: zipfile.ZipFile) -> None:
+    """UAH-020."""
     metadata = wheel.read(f"agent_harness-{PROJECT['version']}.dist-info/METADATA").decode()
     required = re.findall(r"^Requires-Dist: ([\w.-]+)(?!.*extra ==)", metadata, re.MULTILINE)
     assert sorted(required) == ["click", "psutil", "pydantic", "rich", "ruamel-yaml", "stamina"]

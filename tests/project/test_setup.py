@@ -20,6 +20,7 @@ def make(*words: str, cwd: Path = ROOT, **environment: str) -> subprocess.Comple
 
 
 def test_an_old_interpreter_is_one_line_that_says_what_to_type(tmp_path: Path) -> None:
+    """UAH-019."""
     old = tmp_path / "python3"
     old.write_text('#!/bin/sh\nif [ "$1" = -V ]; then echo Python 3.9.1; exit 0; fi\nexit 1\n')
     old.chmod(0o755)

@@ -27,6 +27,7 @@ ROWS: list[tuple[str, list[Event], bool, str | None]] = [
 
 @pytest.mark.parametrize(("events", "shown", "result"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
 def test_evidence(events: list[Event], shown: bool, result: str | None) -> None:
+    """UAH-309, UAH-499, UAH-538, C20."""
     found = Evidence(FILE)
     for event in events:
         found = found.after(event)

@@ -67,6 +67,7 @@ CLOCK: list[tuple[WallClock, list[Step], list[tuple[str, str]]]] = [
 
 @pytest.mark.parametrize(("monitor", "steps", "asked"), CLOCK)
 def test_the_clock(monitor: WallClock, steps: list[Step], asked: list[tuple[str, str]]) -> None:
+    """UAH-344, UAH-345."""
     assert told(monitor, steps) == asked
 
 
@@ -100,10 +101,12 @@ CONTEXT: list[tuple[list[Step], list[str]]] = [
 
 @pytest.mark.parametrize(("steps", "asked"), CONTEXT)
 def test_the_window(steps: list[Step], asked: list[str]) -> None:
+    """UAH-336, UAH-338..340, UAH-508."""
     assert kinds(WINDOW, steps) == asked
 
 
 def test_the_words_of_the_window() -> None:
+    """UAH-338, UAH-339."""
     warning, wrap_up, stop = fed(WINDOW, [used(7_600), used(9_100), used(10_000)])
     assert warning.message.startswith("Note: You've used 75% of available context. Start planning to wrap up.")
     assert warning.message.endswith("document your progress clearly so the next session can continue.")
@@ -164,10 +167,12 @@ STALL: list[tuple[Stall, Sequence[Step], list[str]]] = [
 
 @pytest.mark.parametrize(("monitor", "steps", "asked"), STALL)
 def test_the_stall(monitor: Stall, steps: Sequence[Step], asked: list[str]) -> None:
+    """UAH-328..332, UAH-337, UAH-503, UAH-539, UAH-557, C18."""
     assert kinds(monitor, steps) == asked
 
 
 def test_the_words_of_the_stall() -> None:
+    """UAH-331, UAH-332."""
     warning, wrap_up = (text for _, text in told(FIFTH, [SPENT, SPENT]))
     assert warning == "You appear stuck. Consider a different approach."
     assert wrap_up == (
@@ -201,6 +206,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("command", "tests"), COMMANDS)
 def test_a_test_run_is_a_command_whose_program_is_pytest(command: str, tests: bool) -> None:
+    """C43."""
     assert is_test_command(command) == tests
 
 
@@ -245,6 +251,7 @@ ERRORS: list[tuple[Sequence[Step], int]] = [
 
 @pytest.mark.parametrize(("steps", "times"), ERRORS)
 def test_the_same_error_again(steps: Sequence[Step], times: int) -> None:
+    """UAH-333, UAH-504, UAH-540, C18."""
     asked = fed(FIVE, steps)
     assert [one.kind for one in asked] == ["steer"] * times
     assert all(
@@ -301,6 +308,7 @@ def test_the_budget_is_exceeded_by_the_sum() -> None:
 
 
 def test_the_sample_of_the_scenario() -> None:
+    """UAH-398, C27."""
     assert told(TEN, [DOLLARS]) == [("stop", "Session cost $15.00 exceeds budget $10.00.")]
 
 

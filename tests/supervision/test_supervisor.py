@@ -206,6 +206,7 @@ def heard(bench: Any) -> list[str]:
 
 
 def test_what_a_monitor_says_reaches_the_agent_once(bench: Any, steered: Any) -> None:
+    """UAH-331, UAH-556."""
     levels = [{"type": "usage", "input_tokens": tokens} for tokens in (7600, 7700, 9100, 9200)]
     outcome = bench.run(steered(*levels), WINDOW)
     assert [text.split(":")[0] for text in outcome.steered] == ["Note", "IMPORTANT"]

@@ -18,6 +18,7 @@ RUN = TestRun(
 
 
 def test_the_text() -> None:
+    """UAH-309."""
     assert evidence("Feature #2", "t.py", RUN) == (
         "## Verification for Feature #2\n\n**Test file:** t.py\n**Commit:** abc\n\n"
         "```\n$ pytest t.py\n1 passed\n```\n\n**Result:** PASSED, 1 passed in 1.2 s\n"

@@ -41,6 +41,7 @@ def all_codes(verdict: Verdict) -> list[str]:
 
 
 def test_honest_work_is_accepted(repo: Repo) -> None:
+    """UAH-293..296."""
     heard: list[tuple[object, ...]] = []
     verdict = repo.judge(HONEST, on_step=lambda *step: heard.append(step[:2]))
     assert verdict.accepted, verdict.findings
@@ -53,7 +54,7 @@ def test_honest_work_is_accepted(repo: Repo) -> None:
 
 
 def test_a_lie_without_code(repo: Repo) -> None:
-    """S03 a."""
+    """UAH-304, UAH-554, S03 a."""
     verdict = repo.judge({})
     assert codes(verdict) == ["proof_failed"]
     assert "Feature test failed when harness ran it." in verdict.reasons[0].message
@@ -71,7 +72,7 @@ def test_wrong_code_is_rejected_and_the_repaired_code_accepted(repo: Repo) -> No
 
 
 def test_breaking_an_older_feature_is_a_regression(repo: Repo) -> None:
-    """S06."""
+    """UAH-305, UAH-306, UAH-537, S06."""
     verdict = repo.judge({**HONEST, "src/calc.py": SUB_CODE.replace("return a + b", "return 0")})
     assert codes(verdict) == ["regression"]
     assert verdict.regressions == (ADD_IDS[0],)
@@ -101,13 +102,14 @@ WEAKENED: dict[str, tuple[Files, str]] = {
 
 @pytest.mark.parametrize(("files", "code"), WEAKENED.values(), ids=WEAKENED.keys())
 def test_weakened_tests_are_rejected_before_anything_runs(repo: Repo, files: Files, code: str) -> None:
+    """C54."""
     verdict = repo.judge({**HONEST, **files})
     assert codes(verdict) == [code]
     assert verdict.proof is None
 
 
 def test_a_trivial_test_proves_nothing(repo: Repo) -> None:
-    """S08 e."""
+    """C54, S08 e."""
     verdict = repo.judge({SUB: "def test_x():\n    pass\n"})
     assert codes(verdict) == ["proof_not_red"]
     assert "trivial_test" in all_codes(verdict)
@@ -145,7 +147,10 @@ def test_an_own_test_that_does_not_pass_is_no_proof(repo: Repo, text: str) -> No
 
 
 def test_what_is_not_committed_proves_nothing(repo: Repo) -> None:
-    """Untracked, ignored, cached and flagged files make the tests pass in the folder, and not in the commit."""
+    """Untracked, ignored, cached and flagged files make the tests pass in the folder, and not in the commit.
+
+    UAH-010, UAH-560
+    """
     repo.put({"src/calc.py": ADD_CODE + "\n\nfrom build.hidden import sub\n", SUB: SUB_TEST})
     repo.put({"build/hidden.py": "def sub(a, b):\n    return a - b\n"})
     commit = repo.commit()
@@ -203,7 +208,10 @@ def test_a_server_that_the_agent_left_is_gone_before_the_tests(repo: Repo, tmp_p
 
 
 def test_a_regression_hidden_by_new_test_code_is_found(repo: Repo) -> None:
-    """A new test that mends the broken product for all others: the suite runs again with the older tests alone."""
+    """A new test that mends the broken product for all others: the suite runs again with the older tests alone.
+
+    UAH-562, C54
+    """
     mends = "import calc\n\ncalc.add = lambda a, b: a + b\n\n\ndef test_nothing():\n    assert calc.add(1, 1) == 2\n"
     verdict = repo.judge({**HONEST, "src/calc.py": BROKEN_ADD, "tests/e2e/test_aaa.py": mends})
     assert codes(verdict) == ["regression"]
@@ -316,7 +324,7 @@ def test_work_that_was_begun_before_the_base_is_red_against_its_beginning(repo: 
     ],
 )
 def test_lint(repo: Repo, lint: str, options: Options, accepted: bool, found: list[str]) -> None:
-    """C55."""
+    """UAH-295, UAH-307, UAH-361, C55."""
     verdict = repo.judge(HONEST, proof=None, suite=None, lint=lint, options=options)
     assert (verdict.accepted, all_codes(verdict)) == (accepted, found)
 

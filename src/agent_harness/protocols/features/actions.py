@@ -30,6 +30,7 @@ class ActionLog:
         self._feature = feature_id
         self._model = model
         self._actions = markers.Actions()
+        self.screenshots: list[str] = []  # as the agent names them
         self._structured = project.config.logging.structured_agent_output
 
     def see(self, event: Event) -> None:
@@ -45,6 +46,8 @@ class ActionLog:
     def _note(self, row: Record) -> None:
         store = self._project.store
         store.log(LOG, {"session": self._session, **row})
+        if row.get("type") == "visual_screenshot":
+            self.screenshots.append(str(row.get("path")))
         if row.get("type") == "decision":
             decision = {"level": "CRITICAL", "session": self._session, "feature_id": self._feature}
             store.log("decisions.jsonl", {**decision, "text": row.get("text")})

@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_harness.agents import usage
 from agent_harness.kernel import clock, files
-from agent_harness.protocols.features import endings, records
+from agent_harness.protocols.features import endings, records, screenshots
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.ruling import Ruling
 from agent_harness.protocols.features.settle import Settlement
@@ -57,19 +57,48 @@ def accepted(project: Project, under_way: UnderWay, ruling: Ruling, used: usage.
     )
 
 
-def tell(project: Project, feature: Mapping[str, Any]) -> None:
-    """What the person is to do, and how to say that it is done."""
+def tell(project: Project, feature: Mapping[str, Any], session: int) -> None:
+    """What the person is to do, with what the agent of that session has looked at, and how to say that it is done."""
     project.say(f"Feature #{feature['id']} needs your verification ({kind(feature)}).")
     for check in feature.get("manual_checks") or []:
         project.say(f"- {check}")
+    for path in screenshots.of_session(project, session):
+        project.say(f"Screenshot: {path}")
     project.say(f"Then: harness manual-verify --feature {feature['id']}")
 
 
 def note_for_agent(feature: Mapping[str, Any]) -> str:
-    """What the agent is told about such a feature; empty for one that tests prove."""
+    """What the agent is told about a feature that is looked at; empty for one that tests alone prove (UAH-447)."""
+    return _look(feature) + _person(feature)
+
+
+def _look(feature: Mapping[str, Any]) -> str:
+    """How the agent looks at the feature itself."""
+    wanted = feature.get("visual_verification")
+    if not isinstance(wanted, Mapping) or not wanted.get("enabled"):
+        return ""
+    return "\n".join(
+        [
+            "\nLook at this feature too, with a browser tool if you have one.",
+            "First run its test file. Only when it passes:",
+            *_listed(wanted.get("steps")),
+            "Go to the page, take a screenshot before and after each step, describe what you see, and show it:",
+            "\n    [VISUAL:SCREENSHOT] path of the image\n    [VISUAL:VERIFY] what you saw\n",
+        ]
+    )
+
+
+def _person(feature: Mapping[str, Any]) -> str:
+    """What a person does after the agent."""
     if kind(feature) == "automated":
         return ""
-    checks = [f"- {check}" for check in feature.get("manual_checks") or []]
+    own, checks = _listed(feature.get("automated_checks")), _listed(feature.get("manual_checks"))
     told = "\nA person verifies this feature after you. Mark it as usual when it is built; the harness keeps it open."
     proof = "" if kind(feature) == "hybrid" else "\nNo test has to prove it."
-    return "\n".join([f"{told}{proof}", *(["The person will check:", *checks] if checks else [])]) + "\n"
+    mine = ["You check:", *own] if own else []
+    theirs = ["The person will check:", *checks] if checks else []
+    return "\n".join([f"{told}{proof}", *mine, *theirs]) + "\n"
+
+
+def _listed(checks: object) -> list[str]:
+    return [f"- {check}" for check in checks] if isinstance(checks, list) else []

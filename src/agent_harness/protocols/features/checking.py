@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_harness.errors import Refused, UsageError
-from agent_harness.protocols.features import marking, proofs, records, running
+from agent_harness.protocols.features import marking, proofs, records, running, screenshots
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.project import Project
 from agent_harness.verification.workspace import clear_leftovers
@@ -93,6 +93,10 @@ def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool])
     project.say(f"Run: {project.config.test_command(file)}")
     for check in feature.get("manual_checks") or []:
         project.say(f"- {check}")
+    waiting = feature.get("awaiting_manual")
+    session = waiting.get("session") if isinstance(waiting, dict) else None
+    for path in screenshots.of_session(project, session) if isinstance(session, int) else ():
+        project.say(f"Screenshot: {path}")
     if not ask("Did all tests pass?"):
         project.say(f"Feature #{feature_id} stays open.")
         return {"feature_id": feature_id, "recorded": False, "next": "harness status"}

@@ -34,6 +34,7 @@ from agent_harness.protocols.features import (
     pushes,
     quality,
     records,
+    scriptcheck,
     tree,
     turns,
 )
@@ -364,6 +365,10 @@ def _tell(project: Project, commit: str) -> Record:
     say("Created: .harness.yaml (configuration)")
     say(f"Created: {project.features_name} ({len(found)} features, all with test_file)")
     say("Created: init.sh, reset.sh")
+    for name in SCRIPTS:
+        for line in scriptcheck.findings((project.root / name).read_text("utf-8", "replace"), project.root):
+            say(f"Warning: {name}: {line}")
+            project.store.event("script_warning", session=0, path=name, message=line)
     say(f"Created: {project.progress_name}")
     say("Created: test stubs for each feature")
     say("Added .harness/ to .gitignore")

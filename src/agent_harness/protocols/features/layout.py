@@ -16,6 +16,7 @@
         maintenance.json       there while the maintenance mode is on
         aborted-TIME/          the state that `harness abort` moved aside
         checkpoints/ID/        copies of the state before a session
+        screenshots/session-N/ what the agent of a session has looked at
         logs/                  events, decisions, agent_actions, sessions (.jsonl), init.log, session-N.log,
                                session-N.cassette.jsonl (for `--agent replay:FILE`)
       .git/harness/
@@ -94,6 +95,10 @@ class Layout:
     @property
     def checkpoints(self) -> str:
         return os.path.join(self.state_dir, "checkpoints")
+
+    @property
+    def screenshots(self) -> str:
+        return os.path.join(self.state_dir, "screenshots")
 
     @property
     def logs(self) -> str:

@@ -81,9 +81,25 @@ def problems(document: "Mapping[str, Any]", *, require_test_file: bool = True) -
     return lines + _dependency_problems(features_of(document))
 
 
+STEPS_OF_SIZE = {"small": 3, "medium": 5, "large": 7}
+"""The most verification steps of each estimated size (UAH-099..101); an estimate only ever warns."""
+
+
 def flags(document: "Mapping[str, Any]", *, max_steps: int) -> list[str]:
-    """What is unwise but allowed: features with more steps than recommended (UAH-113)."""
-    return [too_large(feature, max_steps) for feature in features_of(document) if len(_steps(feature)) > max_steps]
+    """What is unwise but allowed: more steps than recommended, or than the estimated size has (UAH-113, C42)."""
+    return [line for feature in features_of(document) for line in _unwise(feature, max_steps)]
+
+
+def _unwise(feature: "Mapping[str, Any]", max_steps: int) -> "Iterator[str]":
+    steps, size = len(_steps(feature)), feature.get("size_estimate")
+    most = STEPS_OF_SIZE.get(size, max_steps) if isinstance(size, str) else max_steps
+    name = f"Feature #{feature.get('id')}"
+    if steps > max_steps:
+        yield too_large(feature, max_steps)
+    elif steps > most:
+        yield f"{name} is called {size} and has {steps} verification steps ({size}: at most {most})."
+    if size == "xlarge":
+        yield f"{name} is called xlarge: split it."
 
 
 def too_large(feature: "Mapping[str, Any]", max_steps: int) -> str:

@@ -289,7 +289,7 @@ class SessionRoad:
         told = f"Feature #{under_way.feature_id} {'awaits a person.' if by_person else 'verified.'}"
         project.say(f"Session complete. {told}")
         if by_person:
-            awaiting.tell(project, under_way.feature)
+            awaiting.tell(project, under_way.feature, under_way.session)
         settlement = replace(settlement, commit=published.commit)
         return self._result("complete", "complete", told, settlement, settled, exit_code=published.exit_code)
 

@@ -3,10 +3,11 @@
 Source: features.md section M, C23, C24, UAH-279, UAH-280.
 """
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
-from agent_harness.errors import PreflightFailed
+from agent_harness.errors import HarnessError, PreflightFailed
 from agent_harness.kernel import clock
 from agent_harness.kernel.process import new_run_id
 from agent_harness.protocols.features import checkpoints, lifecycle, orient, preflight, selection
@@ -43,7 +44,14 @@ def prepare(
     state = project.store.state()
     number = project.store.next_session()
     project.say(f"Session {number} starting...")
-    red = _checks(project, judge, environment, feature=feature, state=state, number=number, verified_tree=verified_tree)
+    began = time.monotonic()
+    try:
+        red = _checks(
+            project, judge, environment, feature=feature, state=state, number=number, verified_tree=verified_tree
+        )
+    except HarnessError as error:
+        _note(project, "preflight_failed", number, began, check=error.data.get("check"), error=error.message)
+        raise
     if red is not None:
         state = {**state, "wip_red_tests": sorted(red)}
         project.store.write(project.layout.session_state, state)
@@ -56,6 +64,12 @@ def prepare(
     return Start(number=number, feature=feature, prompt_type=prompt_type, orientation=text, state=state)
 
 
+def _note(project: Project, kind: str, number: int, began: float, **facts: object) -> None:
+    """What the checks came to, and how long they took (UAH-278)."""
+    seconds = round(time.monotonic() - began, 1)
+    project.store.event(kind, "important", session=number, duration_seconds=seconds, **facts)
+
+
 def _checks(
     project: Project,
     judge: Judge,
@@ -66,6 +80,7 @@ def _checks(
     number: int,
     verified_tree: str | None,
 ) -> set[str] | None:
+    began = time.monotonic()
     wanted = project.config.preflight.checks
     passed: list[preflight.Check] = []
     if wanted.working_directory:
@@ -93,7 +108,7 @@ def _checks(
         passed.append(preflight.Check(name="environment"))
     red = _baseline(project, judge, state, verified_tree) if wanted.baseline_tests else None
     notes = [f"{check.name}{f' ({check.note})' if check.note else ''}" for check in passed]
-    project.store.event("preflight_passed", "routine", session=number, checks=notes)
+    _note(project, "preflight_passed", number, began, checks=notes)
     return red
 
 

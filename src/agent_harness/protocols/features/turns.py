@@ -21,6 +21,7 @@ from agent_harness.protocols.features import (
     provider,
     pushes,
     records,
+    screenshots,
     tree,
 )
 from agent_harness.protocols.features.actions import ActionLog
@@ -90,6 +91,7 @@ def run(
         recording=recording,
     )
     log.close(time.monotonic() - turn_began)
+    screenshots.keep(project, under_way.session, under_way.feature_id, log.screenshots)
     for kind, texts in (("agent_steered", outcome.steered), ("agent_not_told", outcome.not_delivered)):
         for text in texts:
             project.store.event(kind, session=under_way.session, message=text)
