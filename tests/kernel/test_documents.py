@@ -73,6 +73,19 @@ def test_a_link_is_written_through_and_the_backup_stays_beside_it(state: Path, t
     assert sorted(each.name for each in target.parent.iterdir()) == ["real.json"]
 
 
+def test_a_link_where_the_backup_belongs_is_replaced(state: Path, tmp_path: Path) -> None:
+    """It may lead out of the project."""
+    (tmp_path / "victim").write_text("mine")
+    for number in (1, 2):
+        backup_of(state).unlink(missing_ok=True)
+        backup_of(state).symlink_to(tmp_path / "victim")
+        if number == 2:
+            os.link(state, tmp_path / "second name")
+        turn(state, number)
+        assert not backup_of(state).is_symlink()
+    assert (tmp_path / "victim").read_text() == "mine"
+
+
 def test_where_no_file_can_have_two_names_the_backup_is_a_copy(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on FAT, and on the shares of some virtual machines."""
 

@@ -86,6 +86,18 @@ def test_a_link_keeps_and_its_target_is_written(folder: Path, state: Path) -> No
     assert json.loads(state.read_text()) == {"new": True}
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_without_following_the_file_takes_the_place_of_the_link(folder: Path, state: Path, there: bool) -> None:
+    """What the link leads to stays as it is, and is not made (tasklist.md 1)."""
+    if not there:
+        state.unlink()
+    link = folder / "link.json"
+    link.symlink_to(state)
+    files.write_json(link, {"new": True}, follow=False)
+    assert (link.is_symlink(), files.read_json(link)) == (False, {"new": True})
+    assert [state.exists(), there and state.read_text()] == [there, there and '{"old": true}']
+
+
 def test_a_link_to_nothing_gets_its_target(folder: Path) -> None:
     (folder / "link").symlink_to("target")
     files.replace(folder / "link", "x")

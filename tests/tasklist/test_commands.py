@@ -443,3 +443,35 @@ def test_a_long_step_holds_on_to_the_claim(tmp_path: Path) -> None:
     assert ends
     assert later
     assert later > ends
+
+
+OWN_FILES = (
+    ".harness-pause",
+    ".harness-active",
+    "harness-progress.txt",
+    "harness-tasks.json.bak",
+    ".harness/validate/task-001.1.log",
+    ".harness/claims/task-001.json",
+    ".harness/sessions/costs.jsonl",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "there"), [*((each, True) for each in OWN_FILES), (".harness-pause", False), (".harness-active", False)]
+)
+def test_nothing_is_written_through_a_link_in_place_of_a_file_of_ours(tmp_path: Path, name: str, there: bool) -> None:
+    """Whoever may write into the folder cannot make the harness write elsewhere (tasklist.md 1, 8)."""
+    shop = Shop(tmp_path / "list", task("task-001"), git=name.startswith(".harness/claims"))
+    victim = tmp_path / "elsewhere/victim"
+    victim.parent.mkdir()
+    if there:
+        victim.write_text("a person's\n")
+    link = shop.root / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(victim)
+    me = {"HARNESS_SESSION_ID": "s"}
+    for words in ("pause", "resume", "activate", "task claim", "task validate task-001", "task complete task-001"):
+        ran = shop.harness(*words.split(), **me)
+        assert ran.code in (0, 4, 5, 8), (words, ran)
+    assert [each.read_text() for each in victim.parent.iterdir()] == ["a person's\n"] * there

@@ -55,12 +55,12 @@ def write(
         parts = document.parts(changed)
     except ValueError as error:
         raise StateDamaged(f"{os.fspath(path)} was not written: {error}") from None
-    target, backup = os.path.realpath(path), os.path.realpath(f"{os.fspath(path)}.bak")
+    target, backup = os.path.realpath(path), f"{os.fspath(path)}.bak"
 
     def keep_the_old() -> None:
         before()
         if not _given_second_name(target, backup, before):
-            files.replace(backup, document.content, mode=_mode_of(target))
+            files.replace(backup, document.content, mode=_mode_of(target), follow=False)
         before()
 
     files.replace(path, parts, before=keep_the_old)
@@ -71,7 +71,9 @@ def _given_second_name(target: str, backup: str, before: Callable[[], object]) -
 
     Such a file is no copy of its own: a writer was killed at this very place, or a person has linked it.
     """
-    if os.path.dirname(target) != os.path.dirname(backup):  # one folder is made durable, with both names in it
+    if os.path.dirname(target) != os.path.realpath(
+        os.path.dirname(backup)
+    ):  # one folder is made durable, with both names in it
         return False
     temporary = files.temporary_name(backup)
     try:

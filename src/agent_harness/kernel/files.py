@@ -84,18 +84,20 @@ def replace(
     *,
     mode: int | None = None,
     before: Callable[[], object] | None = None,
+    follow: bool = True,
 ) -> None:
     """Puts a new content in place of the old, whole or not at all, and durably.
 
-    A link keeps and its target is written. Mode and owner stay; ``mode`` sets another one. ``before`` is called right
+    A link keeps and its target is written; without ``follow`` the file takes the place of the link, as it must where
+    somebody else may have put one. Mode and owner stay; ``mode`` sets another one. ``before`` is called right
     before the change becomes visible; when it raises, the old content stays. ``Refused`` when the disk says no. No
     temporary file is left behind.
     """
-    target = os.path.realpath(path)
+    target = os.path.realpath(path) if follow else _itself(path)
     temporary = temporary_name(target)
     parts = content if isinstance(content, list) else [content.encode() if isinstance(content, str) else content]
     try:
-        _write_new(temporary, parts, _permissions(target, mode))
+        _write_new(temporary, parts, _permissions(target, mode, os.stat if follow else os.lstat))
         if before:
             before()
         os.replace(temporary, target)
@@ -108,7 +110,12 @@ def replace(
 
 
 def write_json(
-    path: AnyPath, value: dict[str, Any], *, backup: bool = False, before: Callable[[], object] | None = None
+    path: AnyPath,
+    value: dict[str, Any],
+    *,
+    backup: bool = False,
+    before: Callable[[], object] | None = None,
+    follow: bool = True,
 ) -> None:
     """Replaces a state file; with ``backup`` its present content goes to ``<path>.bak`` first, unless it is damaged."""
     try:
@@ -117,7 +124,7 @@ def write_json(
         raise StateDamaged(f"{os.fspath(path)} was not written: {error}") from None
     if backup:
         _back_up(path)
-    replace(path, content, before=before)
+    replace(path, content, before=before, follow=follow)
 
 
 def restore(path: AnyPath) -> str | None:
@@ -142,7 +149,7 @@ def sweep(path: AnyPath) -> int:
 
     A file and a backup that one of them left as one file of two names are two files again. Call it under the lock.
     """
-    _part(os.path.realpath(path), os.path.realpath(f"{os.fspath(path)}.bak"))
+    _part(os.path.realpath(path), f"{os.fspath(path)}.bak")
     folder, name = os.path.split(os.path.realpath(path))
     beginnings = (f"{name}.tmp.", f"{name}.bak.tmp.")
     swept = 0
@@ -158,11 +165,11 @@ def sweep(path: AnyPath) -> int:
 def _part(target: str, backup: str) -> None:
     """Whoever edits the one in place may not edit the other."""
     try:
-        is_one = os.path.samefile(target, backup)
+        is_one = os.path.samestat(os.stat(target), os.lstat(backup))
     except OSError:
         return
-    if is_one and target != backup:
-        replace(backup, read_bytes(backup))
+    if is_one:
+        replace(backup, read_bytes(backup), follow=False)
 
 
 def temporary_name(target: str) -> str:
@@ -226,7 +233,7 @@ def _back_up(path: AnyPath) -> None:
         _json_object(content)
     except (FileNotFoundError, StateDamaged, ValueError):
         return
-    replace(f"{os.fspath(path)}.bak", content, mode=stat.S_IMODE(os.stat(path).st_mode))
+    replace(f"{os.fspath(path)}.bak", content, mode=stat.S_IMODE(os.stat(path).st_mode), follow=False)
 
 
 def _put_aside(target: str) -> str | None:
@@ -251,11 +258,19 @@ def _rename(target: str, kept: str) -> None:
         raise refusal(target, "renamed", error) from None
 
 
-def _permissions(target: str, mode: int | None) -> tuple[int | None, int, int]:
+def _itself(path: AnyPath) -> str:
+    """The path with all links resolved but the last."""
+    folder, name = os.path.split(os.fspath(path))
+    return os.path.join(os.path.realpath(folder), name)
+
+
+def _permissions(target: str, mode: int | None, look: Callable[[str], os.stat_result]) -> tuple[int | None, int, int]:
     """Mode, user and group that the new file gets; -1 leaves a user or group as it comes."""
     try:
-        old = os.stat(target)
+        old = look(target)
     except FileNotFoundError:
+        return mode, -1, -1
+    if stat.S_ISLNK(old.st_mode):  # what it leads to says nothing
         return mode, -1, -1
     if stat.S_ISDIR(old.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))

@@ -187,7 +187,7 @@ def halt(worker: Worker, category: str, message: str, task_id: str | None = None
 def pause(worker: Worker, why: str = "") -> Record:
     """Makes hooks, claims and runs rest until ``resume``."""
     said = f"{clock.timestamp()} {why}".strip() + "\n"
-    files.replace(worker.layout.pause, said.encode("utf-8", "replace"))
+    files.replace(worker.layout.pause, said.encode("utf-8", "replace"), follow=False)
     worker.store.log(progress.entry("WARN", _session_count(worker), text=f"paused by a person: {why}".rstrip(": ")))
     return {"paused": True}
 

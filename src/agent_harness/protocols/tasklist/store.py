@@ -228,7 +228,7 @@ class TaskStore:
     def activate(self) -> None:
         """Makes hooks act here."""
         if not self.active():
-            files.replace(self.layout.marker, "")
+            files.replace(self.layout.marker, "", follow=False)
 
     def deactivate(self) -> bool:
         """Makes hooks rest; whether they acted before."""

@@ -118,7 +118,7 @@ def _record_pass(worker: "Worker", task: "Task", command: str, before: str | Non
 def _write_log(worker: "Worker", task: "Task", output: str) -> str:
     path = worker.layout.validation_log(task.id, task.attempts + 1)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    files.replace(path, output)
+    files.replace(path, output, follow=False)
     return path
 
 

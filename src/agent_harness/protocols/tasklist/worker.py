@@ -209,7 +209,7 @@ class Worker:
         from agent_harness.kernel import files
 
         os.makedirs(self.layout.claims, exist_ok=True)
-        files.write_json(self.layout.claim(task_id), record)
+        files.write_json(self.layout.claim(task_id), record, follow=False)
 
 
 def _in_a_repository(folder: str) -> bool:
