@@ -41,7 +41,13 @@ class CommandSeam(Seam):
         return f"scripted:{script}"
 
 
-SEAMS: Mapping[str, Callable[[Path], Seam]] = {"command": CommandSeam}
+def _api(base: Path) -> Seam:
+    from .api_seam import ApiSeam
+
+    return ApiSeam(base)
+
+
+SEAMS: Mapping[str, Callable[[Path], Seam]] = {"command": CommandSeam, "api": _api}
 
 each_seam = pytest.mark.parametrize("seam", list(SEAMS), indirect=True)
 """Marks a test, or as ``pytestmark`` a module, whose scripts every seam can play."""

@@ -83,7 +83,8 @@ def test_a_whole_turn(brief: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         "All done.",
     ]
     with provider({"work": steps}, monkeypatch) as server:
-        events = events_of(agent().start(brief(prompt="SCRIPT:work")))
+        told = {"HARNESS_CLAIM_TOKEN": "t-1", "GIT_CONFIG_COUNT": "0"}  # what the verbs and git are to see
+        events = events_of(agent().start(brief(prompt="SCRIPT:work", environment=told)))
         requests = server.requests()
     assert end_of(events) == Finished(ok=True, exit_code=0)
     assert [event.text for event in of(Text, events)] == ["I look.", "All done."]
@@ -94,6 +95,7 @@ def test_a_whole_turn(brief: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert len(of(Usage, events)) == len(requests) == len(steps)
     shell, written, edited, read, listed, unknown, refused = of(ToolResult, events)
     assert shell.output.startswith("hello\n")
+    assert {"HARNESS_CLAIM_TOKEN=t-1", "GIT_CONFIG_COUNT=0", "HARNESS_SESSION=7"} <= set(shell.output.splitlines())
     assert KEY not in shell.output
     assert (tmp_path / "src/new.py").read_bytes() == b"x = 2\r\n"
     assert read.output == "x = 2\n"
@@ -170,7 +172,7 @@ FAILURES: dict[str, tuple[dict[str, Any], int, str]] = {
     "404": ({"status": 404, "message": "model: claude-sonnet-4-6"}, 1, "no such model"),
     "400": ({"status": 400, "message": "messages: something is wrong"}, 1, "something is wrong"),
     "no credit": ({"status": 400, "message": "Your credit balance is too low"}, 1, "no credit"),
-    "malformed": (GARBLED, 2, "malformed"),
+    "malformed": (GARBLED, 1, "malformed"),
 }
 
 
@@ -231,11 +233,13 @@ def test_the_moment_of_a_reset_is_told_where_the_wait_is_not(brief: Make, monkey
 
 
 def test_a_malformed_answer_is_asked_for_once_more(brief: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """UAH-378, S15: one malformed answer costs one more request and nothing else."""
+    """UAH-378: on a task one malformed answer costs one more request, and a second one ends the turn."""
     steps = [{"error": GARBLED, "times": 1, "blocks": ["Here I am."]}]
-    with provider({"work": steps}, monkeypatch) as server:
-        events = events_of(agent().start(brief(prompt="SCRIPT:work")))
+    with provider({"work": steps, "@default": [{"error": GARBLED}]}, monkeypatch) as server:
+        events = events_of(agent().start(brief(prompt="SCRIPT:work", task_id="t")))
         assert len(server.requests()) == 2
+        assert "malformed" in end_of(events_of(agent().start(brief(task_id="t")))).message
+        assert len(server.requests()) == 4
     assert end_of(events).ok
     assert [event.text for event in of(Text, events)] == ["Here I am."]
 
@@ -245,9 +249,9 @@ def test_silence_is_asked_once_more_and_then_told(brief: Make, monkeypatch: pyte
     """UAH-376, C28: 120 s without a byte, here scaled down."""
     monkeypatch.setenv("HARNESS_TIME_SCALE", "0.005")
     with provider({"@default": [{"delay_seconds": 60, "blocks": ["late"]}]}, monkeypatch) as server:
-        events = events_of(agent().start(brief()))
+        events = events_of(agent().start(brief(task_id="t")))
         assert len(server.requests()) == 2
-    assert "silent" in end_of(events).message
+    assert "no response" in end_of(events).message
 
 
 @pytest.mark.scenario

@@ -6,7 +6,7 @@ Needs the extra ``api``. The key comes from the environment and from nowhere els
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -100,9 +100,10 @@ class ApiAgent(Agent):
         key = PROVIDERS[provider].key
         turn = bridge.start(
             PROGRAM,
-            replace(brief, environment={**brief.environment, key: os.environ[key]}),
-            settings={"provider": provider, "model": model, "key": key},
+            brief,
+            settings={"provider": provider, "model": model, "key": key, "tries": _tries(brief)},
             kept=self._kept(brief.conversation),
+            credentials={key: os.environ[key]},
         )
         self._latest = turn
         return turn
@@ -132,6 +133,11 @@ class ApiAgent(Agent):
         latest = self._latest
         same = latest is not None and conversation is not None and latest.conversation == conversation
         return latest.kept if latest is not None and same else None
+
+
+def _tries(brief: Brief) -> int:
+    """Of a request whose answer is malformed or does not come: sessions on features see to a further try themselves."""
+    return 2 if brief.task_id is not None else 1
 
 
 def _problem(provider: str) -> str | None:

@@ -39,17 +39,18 @@ def start(
     settings: Mapping[str, object] | None = None,
     kept: str | None = None,
     steerable: bool = True,
+    credentials: Mapping[str, str] | None = None,
 ) -> "BridgeTurn":
     """Starts ``python -m module`` in the project and hands it the brief.
 
     ``settings`` are the adapter's own and end up in the child's memory only; ``kept`` is what ``BridgeTurn.kept`` held
-    after an earlier turn. A program that cannot pass messages on is not ``steerable``. Raises what ``process.start``
-    raises.
+    after an earlier turn; ``credentials`` are variables for the program alone. A program that cannot pass messages on is
+    not ``steerable``. Raises what ``process.start`` raises.
     """
     running = process.start(
         [sys.executable, "-P", "-m", module],  # -P: a file of the project takes the place of no module
         cwd=brief.cwd,
-        env=process.scrubbed_environment(environment_of(brief), keep_agent_credentials=True),
+        env=process.scrubbed_environment({**environment_of(brief), **(credentials or {})}, keep_agent_credentials=True),
         merge_stderr=False,
         run_id=brief.run_id,
     )
@@ -59,10 +60,8 @@ def start(
 
 
 def brief_record(brief: Brief) -> dict[str, Any]:
-    """The brief as JSON values; its environment is left out, since the process has it."""
-    record: dict[str, Any] = asdict(brief)
-    del record["environment"]
-    return {**record, "cwd": str(brief.cwd)}
+    """The brief as JSON values."""
+    return {**asdict(brief), "cwd": str(brief.cwd)}
 
 
 class BridgeTurn(CommandTurn):

@@ -40,7 +40,9 @@ async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
         tools = own_tools(brief, harness.interrupted.is_set)
         tools += await _served(brief, harness, closing)
         try:
-            provider = Provider(settings["provider"], settings["model"], settings["key"], definitions(tools))
+            provider = Provider(
+                settings["provider"], settings["model"], settings["key"], settings["tries"], definitions(tools)
+            )
         except Gone as gone:
             return gone.events
         loop = Loop(harness, brief, provider, tools)
@@ -56,7 +58,7 @@ async def _served(brief: Brief, harness: Harness, closing: AsyncExitStack) -> li
         return []
     from agent_harness.agents.api_loop.servers import tools_of
 
-    return await tools_of(brief.tools.mcp_servers, brief.cwd, closing, lambda line: harness.say(Text(line)))
+    return await tools_of(brief, closing, lambda line: harness.say(Text(line)))
 
 
 def _ending(working: "asyncio.Task[Sequence[Event]]") -> Sequence[Event]:

@@ -22,7 +22,6 @@ from agent_harness.kernel import clock, retry
 from agent_harness.kernel.redact import redact
 
 SILENCE_SECONDS = 120.0  # without a byte from the provider
-TRIES = 2  # of a request that was not understood, or not answered
 
 
 @dataclass(frozen=True)
@@ -35,9 +34,10 @@ class Gone(Exception):
 class Provider:
     """The model of a turn, asked with the same tools and settings each time."""
 
-    def __init__(self, provider: str, model: str, key: str, tools: Sequence[ToolDefinition]) -> None:
-        """Raises ``Gone`` when the library knows no such model."""
+    def __init__(self, provider: str, model: str, key: str, tries: int, tools: Sequence[ToolDefinition]) -> None:
+        """``tries`` counts those of a request that is not answered well; raises ``Gone`` for an unusable model."""
         self._key = key
+        self._tries = tries
         self._name = f"{provider}/{model}"
         try:
             self._model: Model = infer_model(f"{_kind(provider)}:{model}")
@@ -48,11 +48,11 @@ class Provider:
 
     async def ask(self, messages: Sequence[ModelMessage]) -> ModelResponse:
         """The whole answer to a conversation; raises ``Gone``."""
-        for attempt in range(1, TRIES + 1):
+        for attempt in range(1, self._tries + 1):
             try:
                 return await self._asked(messages)
             except errors.AgentRunError as error:
-                if attempt == TRIES or not _worth_another_try(error):
+                if attempt == self._tries or not _worth_another_try(error):
                     raise Gone(self._told(error)) from error
         raise AssertionError("a last try answers or raises")
 
@@ -86,9 +86,9 @@ class Provider:
             case errors.ModelRateLimitError() | errors.ModelUnavailableError() | errors.ModelServerError():
                 return _refused(error, what)
             case _ if _undecodable(error):
-                said = f"the provider's answer is malformed, twice over. {what}"
+                said = f"the provider's answer is malformed. {what}"
             case errors.ModelTimeoutError() | errors.ModelRequestTimeout():
-                said = f"the provider was silent for {SILENCE_SECONDS:g} seconds, twice over. {what}"
+                said = f"no response from the provider for {SILENCE_SECONDS:g} seconds. {what}"
             case errors.ModelConnectionError():
                 said = f"the provider cannot be reached. {what}"
             case _:

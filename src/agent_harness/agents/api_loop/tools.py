@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from agent_harness.agents.base import Brief
+from agent_harness.agents.command import environment_of
 from agent_harness.agents.guardrails import check_command, check_path
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import process
-from agent_harness.kernel.orphans import RUN_ID
 
 SHOWN_BYTES = 30_000  # of a command's output, its end; of a file, a page
 LONGEST_FILE_BYTES = 10_000_000
@@ -54,6 +54,7 @@ class Desk:
     def __init__(self, brief: Brief, interrupted: Callable[[], bool]) -> None:
         self._root = brief.cwd
         self._rules = brief.tools
+        self._environment = process.scrubbed_environment(environment_of(brief))  # without the key of the provider
         self._interrupted = interrupted
 
     async def shell(self, given: Json) -> Answer:
@@ -78,7 +79,7 @@ class Desk:
         return process.run(
             command,
             cwd=self._root,
-            env=process.scrubbed_environment(_told()),  # without the key of the provider
+            env=self._environment,
             timeout_seconds=seconds,
             keep_bytes=SHOWN_BYTES,
             stop=self._interrupted,
@@ -122,11 +123,6 @@ class Desk:
         if refused:
             raise PermissionError(refused)
         return Path(os.path.realpath(self._root / Path(text).expanduser()))
-
-
-def _told() -> dict[str, str]:
-    """What the harness tells its agents, the token of a claim included: the verbs that they call need it."""
-    return {name: value for name, value in os.environ.items() if name.startswith("HARNESS_") and name != RUN_ID}
 
 
 def _text(description: str) -> Json:

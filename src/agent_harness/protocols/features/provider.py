@@ -32,6 +32,7 @@ _MALFORMED = re.compile(
     r"\bmalformed\b|\bJSONDecodeError\b|\b(?:invalid|unexpected|unterminated|unparsable)\b[^\n]{0,40}\bJSON\b",
     re.IGNORECASE,
 )
+_SILENT = re.compile(r"\bno response from the (?:provider|server|api)\b", re.IGNORECASE)
 _OWN_AFFAIR = re.compile(r"\bpermission denied\b", re.IGNORECASE)  # says "not allowed", and nothing of the provider
 
 
@@ -96,6 +97,8 @@ def _kind_of_failure(message: str, tail: str) -> str | None:
     last = tail.rstrip().rsplit("\n", 1)[-1].strip()
     if _MALFORMED.search(message) or (last.startswith("{") and not _is_json(last)):
         return "malformed"
+    if _SILENT.search(message):
+        return "no_response"
     found = failures.classify(message).name
     if found == "NETWORK":
         return "network"
