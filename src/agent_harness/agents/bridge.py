@@ -44,8 +44,8 @@ def start(
     """Starts ``python -m module`` in the project and hands it the brief.
 
     ``settings`` are the adapter's own and end up in the child's memory only; ``kept`` is what ``BridgeTurn.kept`` held
-    after an earlier turn; ``credentials`` are variables for the program alone. A program that cannot pass messages on is
-    not ``steerable``. Raises what ``process.start`` raises.
+    after an earlier turn; ``credentials`` are variables for the program alone. A program that cannot pass messages on
+    is not ``steerable``. Raises what ``process.start`` raises.
     """
     running = process.start(
         [sys.executable, "-P", "-m", module],  # -P: a file of the project takes the place of no module
