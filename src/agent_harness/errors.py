@@ -12,7 +12,8 @@
     │   ├── ToolMissing               4   a program or an extra is not installed
     │   └── NotAProject               4   no project of ours above this folder
     ├── Busy                          5   somebody else holds it, or it is paused
-    │   └── LockBusy                  5   the lock was not free in time
+    │   ├── LockBusy                  5   the lock was not free in time
+    │   └── LimitInForce              5   every allowed agent's provider refuses for now
     ├── StateDamaged                  6   a state file does not parse
     ├── NothingEligible               7   no work can be started now
     ├── NotOwner                      8   the claim is not ours
@@ -33,6 +34,7 @@ __all__ = [
     "HarnessError",
     "Interrupted",
     "LeaseLost",
+    "LimitInForce",
     "LimitReached",
     "LockBusy",
     "NotAProject",
@@ -151,6 +153,12 @@ class LockBusy(Busy):
     """The lock was not free within the time given; ``data`` names the holder where it is known."""
 
     code = "lock_busy"
+
+
+class LimitInForce(Busy):
+    """Every allowed agent is refused by its provider for now; ``data`` has ``account`` and the moment ``until``."""
+
+    code = "rate_limited"
 
 
 class StateDamaged(HarnessError):

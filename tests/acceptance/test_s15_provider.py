@@ -68,13 +68,14 @@ def test_refused_twice_and_then_served(calc: World, status: int, kind: str, gaps
 
 @pytest.mark.scenario
 def test_a_wait_that_outlasts_the_session_is_not_begun(calc: World) -> None:
-    """UAH-374 C28: bounded by the session's time limit; the message says what the provider said."""
+    """UAH-374 C28: bounded by the session's time limit; the message says what the provider said, and when it opens."""
     calc.configure("session:\n  timeout_minutes: 50\n")
     start = calc.head
     week = http(429, retry_after_seconds=600_000)
     ran = calc.run([turn(week, leave(1), times=9)])
-    assert ran.code == 1, ran.text
+    assert ran.code == 5, ran.text
     assert "429" in ran.text
+    assert "is refused until" in ran.text
     assert tries(calc) == 1
     not_served(calc, start, reason="error")
 

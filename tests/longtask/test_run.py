@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_harness.kernel import owner
+from agent_harness.kernel import clock, owner
+from agent_harness.kernel.limitclock import LimitClock
 from agent_harness.protocols.longtask import classifier
+from agent_harness.protocols.longtask.accounts import account_of
 
 from .ground import NEXT, Ground, argv, at, checkpoint, program, task
 
@@ -474,8 +477,34 @@ def test_the_session_of_codex_is_evidence(tmp_path: Path) -> None:
     assert list(item) == ["type", "path", "source", "observedAt", "note"]
     assert (item["type"], item["path"], item["source"]) == ("codex-session", str(sessions / "s.jsonl"), "codex-cli")
     ground.checkpoint = checkpoint()
+    assert [LimitClock().forget(each.account) for each in LimitClock().all()] == [True]
     ground.lth("run", "--worker", "codex", "--cwd", ".", "--codex-session-path", "~/mine", env=env, code=1)
     assert ground.checkpoint["evidence"][1]["path"] == str(Path.home() / "mine")
+
+
+def test_a_limit_of_an_account_holds_for_every_task_until_it_is_over(tmp_path: Path) -> None:
+    """C28: what one task runs into, the next one is told before its worker starts; another worker may take over."""
+    env = program(tmp_path / "bin", "claude", 'echo "You\'ve hit your usage limit. Try again in 3 hours" >&2; exit 1')
+    first, second = Ground(tmp_path / "one"), Ground(tmp_path / "two")
+    first.lth("run", "--worker", "claude", "--cwd", ".", env=env, code=1)
+    (limit,) = LimitClock().all()
+    assert (limit.account, limit.source) == (account_of("claude-code"), "structured")
+    answer = second.lth("run", "--worker", "claude", "--cwd", ".", env=env).answer
+    assert (answer["decision"], answer["worker"], answer["requestedWorker"]) == ("wait", None, "claude-code")
+    assert 7_200 < answer["waitSeconds"] <= 10_800
+    assert answer["workerCooldown"]["source"] == "scheduler"
+    assert second.checkpoint["status"] == "active"
+    words = ("--fallback-worker", "local", "--command", "echo took over")
+    other = second.lth("run", "--worker", "claude", "--cwd", ".", *words, env=env).answer
+    assert (other["worker"], other["exitCode"], other["degradedFrom"]) == ("local-command", 0, "claude-code")
+
+
+def test_a_worker_that_ends_well_lifts_the_limit_of_its_account(tmp_path: Path) -> None:
+    env = program(tmp_path / "bin", "kimi", "echo fine")
+    LimitClock(now=lambda: clock.now() - timedelta(hours=1)).note("kimi", said="limit", retry_after_seconds=3590)
+    ground = Ground(tmp_path / "task")
+    ground.lth("run", "--worker", "kimi", "--cwd", ".", env=env)
+    assert LimitClock().note("kimi", said="again").attempt == 1
 
 
 # ---- signals

@@ -5,6 +5,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -186,13 +188,72 @@ def test_an_agent_that_takes_too_long_is_ended_and_its_work_is_judged(tmp_path: 
     assert not (work.root.parent / "tools/prompt.b.1").exists()  # no further round for whoever took too long
 
 
+LIMITED = "echo 'Error: 429 Too Many Requests' >&2; exit 1"
+
+
 def test_a_rate_limited_agent_costs_the_task_no_attempt(tmp_path: Path) -> None:
+    """C28, UAH-374: exit 5 with the moment and the command; the next run knows it before it starts anything."""
     work = shop(tmp_path, job("a"))
-    ran = work.harness("run", "--agent", work.agent(f"{WORKS}\necho 'Error: 429 Too Many Requests' >&2; exit 1"))
-    assert (ran.code, work.statuses(), work.task("a").attempts) == (9, ["pending"], 0), ran
+    agent = work.agent(f"{WORKS}\n{LIMITED}")
+    ran = work.harness("run", "--no-wait", "--agent", agent)
+    assert (ran.code, work.statuses(), work.task("a").attempts) == (5, ["pending"], 0), ran
     assert "rate limited" in ran.out
     assert len(rescues(work)) == 1
     assert work.repo.status() == []
+    (account,) = [each["account"] for each in work.harness("limits", "--json").json["limits"]]
+    (work.root.parent / "tools/prompt.a.0").unlink()
+    again = work.harness("run", "--once", "--agent", agent)
+    assert again.code == 5, again
+    assert "is refused until" in again.out
+    assert f"harness limits clear {account}" in again.out
+    assert not (work.root.parent / "tools/prompt.a.0").exists()
+    assert work.harness("status").code == 0
+    now = work.harness("run", "--no-wait", "--now", "--agent", agent)
+    assert (now.code, work.task("a").attempts) == (5, 0), now
+    assert (work.root.parent / "tools/prompt.a.0").exists()
+    assert work.harness("limits", "clear", account).code == 0
+    assert work.harness("run", "--no-wait", "--agent", work.agent(WORKS)).code == 0
+
+
+def test_a_run_waits_for_the_limit_to_end_and_goes_on(tmp_path: Path) -> None:
+    """C28: the attempts that were refused are none of --max-tasks."""
+    work = shop(tmp_path, job("a"), job("b"))
+    tried = tmp_path / "tried"
+    agent = work.agent(f"if [ ! -f {tried} ]; then touch {tried}; {LIMITED}; fi\n{WORKS}")
+    ran = work.harness("run", "--max-tasks", "2", "--agent", agent, HARNESS_TIME_SCALE="0.01")
+    assert (ran.code, work.statuses()) == (0, ["completed", "completed"]), ran
+    assert [task["attempts"] for task in work.raw["tasks"]] == [1, 1]
+    assert work.harness("limits", "--json").json["limits"] == []
+    assert work.raw["session_count"] == 1
+
+
+def test_another_allowed_agent_takes_over(tmp_path: Path) -> None:
+    """C28: --agent given again; where nothing is left to do, nobody waits."""
+    work = shop(tmp_path, job("a"), job("b"))
+    tired = work.agent(LIMITED, name="tired.sh")
+    ran = work.harness("run", "--agent", tired, "--agent", work.agent(WORKS))
+    assert (ran.code, work.statuses()) == (0, ["completed", "completed"]), ran
+    assert "works now" in ran.out
+    again = work.harness("run", "--agent", tired)
+    assert (again.code, "Every task is completed." in again.out) == (0, True), again
+
+
+def test_a_wait_ends_when_a_person_clears_the_limit_or_pauses_the_list(tmp_path: Path) -> None:
+    """The wait is in the clock and not in the process: another one can end it. UAH-057."""
+    work = shop(tmp_path, job("a"))
+    tried = tmp_path / "tried"
+    agent = work.agent(f"if [ ! -f {tried} ]; then touch {tried}; {LIMITED}; fi\n{WORKS}")
+    with (tmp_path / "out").open("w") as out:
+        words = [sys.executable, "-m", "agent_harness.cli.main", "run", "--agent", agent]
+        running = subprocess.Popen(words, cwd=work.root, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+    try:
+        until(lambda: "Waiting;" in (tmp_path / "out").read_text())
+        (account,) = [each["account"] for each in work.harness("limits", "--json").json["limits"]]
+        assert work.harness("limits", "clear", account).code == 0
+        assert running.wait(120) == 0, (tmp_path / "out").read_text()
+    finally:
+        running.kill()
+    assert work.statuses() == ["completed"]
 
 
 # ---- refusals ------------------------------------------------------------------------------------------------------

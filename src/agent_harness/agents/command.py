@@ -16,7 +16,7 @@ from agent_harness.agents.base import Agent, Brief, Capabilities, Turn
 from agent_harness.agents.events import Event, Finished, Text, event_from_line, plain
 from agent_harness.agents.registry import words_of
 from agent_harness.errors import ConfigurationError, ToolMissing
-from agent_harness.kernel import process
+from agent_harness.kernel import digest, process
 
 LINGER_SECONDS = 10.0  # how long a program may live on after its ``finished`` event
 BLOCK_CHARACTERS = 32_768  # lines that are there already are handed out together, up to about this much
@@ -73,6 +73,12 @@ class CommandAgent(Agent):
                 "agent.command must be a list of words", hint='agent: {kind: command, command: ["python3", "agent.py"]}'
             )
         return cls(command)
+
+    @property
+    def account(self) -> str:
+        """The program's name and a digest of its words: two programs share no limit as far as we know."""
+        words = "\0".join(self.words).encode("utf-8", "replace")
+        return f"{self.name}:{os.path.basename(self.words[0])}-{digest.sha256(words)[:8]}"  # noqa: PTH119
 
     def problem(self) -> str | None:
         """Why the program cannot be started; a relative path is looked at only when the project is known."""

@@ -6,7 +6,7 @@ plan, section 4.
 
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,37 @@ def resolve(
     return _found_on_path(environ)
 
 
+def resolve_all(
+    specs: Sequence[str],
+    *,
+    configured: Mapping[str, Any] | str | None,
+    environ: Mapping[str, str],
+    root: Path | None = None,
+) -> tuple[Agent, ...]:
+    """The agent to run, and behind it those that may take over while it is refused for now.
+
+    ``specs`` are the command line's choices, in this order; without them the others are the settings'
+    ``agent.fallback``. Raises what ``resolve`` raises.
+    """
+    if specs:
+        return tuple(from_spec(spec, source="--agent") for spec in specs)
+    first = resolve(None, configured=configured, environ=environ, root=root)
+    others = configured.get("fallback") if isinstance(configured, Mapping) else None
+    listed = others if isinstance(others, list) else [others] if others else []
+    return (first, *(_fallback(each, root) for each in listed))
+
+
+def _fallback(given: object, root: Path | None) -> Agent:
+    if isinstance(given, str):
+        return from_spec(given, source="agent.fallback")
+    if isinstance(given, Mapping):
+        return from_mapping(given, root=root)
+    raise ConfigurationError(
+        "agent.fallback must be a SPEC, a section like `agent:`, or a list of them",
+        hint="agent: {kind: claude-code, fallback: [codex]}",
+    )
+
+
 def from_spec(spec: str, *, source: str = "--agent") -> Agent:
     """The agent that ``KIND`` or ``KIND:TEXT`` names."""
     kind, colon, text = spec.strip().partition(":")
@@ -73,7 +104,7 @@ def from_mapping(configured: Mapping[str, Any], *, root: Path | None = None) -> 
     kind = configured.get("kind")
     if not isinstance(kind, str):
         raise ConfigurationError("agent.kind is missing", hint=f"agent: {{kind: one of {', '.join(KINDS)}, ...}}")
-    settings = {name: value for name, value in configured.items() if name != "kind"}
+    settings = {name: value for name, value in configured.items() if name not in ("kind", "fallback")}
     return _class_of(kind, "agent.kind", ConfigurationError).from_mapping(settings, root)
 
 

@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "version": ("People", "agent_harness.cli.projects:version", "Show the versions of harness and state."),
     "migrate": ("People", "agent_harness.cli.projects:migrate", "Bring older state up to date."),
     "log": ("People", "agent_harness.cli.logs:log", "Find out what happened, and why."),
+    "limits": ("People", "agent_harness.cli.limits:limits", "Show which accounts are rate limited, and until when."),
     "rescue": ("People", "agent_harness.cli.tasks:rescue", "See and fetch what rollbacks took away."),
     "demo": ("People", "agent_harness.demo.command:demo", "Watch a whole project being built by a scripted agent."),
     "task": ("Agents", "agent_harness.cli.tasks:task", "Claim, checkpoint, prove and close tasks."),

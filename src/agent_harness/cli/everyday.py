@@ -4,13 +4,11 @@ from pathlib import Path
 
 import click
 
+from agent_harness.cli.countdown import agent_option, now_option, wait_option
 from agent_harness.cli.tasks import Positive
 from agent_harness.errors import NotAProject, UsageError
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-agent_option = click.option(
-    "--agent", metavar="SPEC", help="Which agent: a kind, scripted:FILE, or command:WORDS. See also HARNESS_AGENT."
-)
 
 
 def kind_here() -> tuple[str, str]:
@@ -47,7 +45,7 @@ def init(
     folder: Path | None,
     spec: Path | None,
     adopts: bool,
-    agent: str | None,
+    agents: tuple[str, ...],
     as_json: bool,
     mode: str | None,
     max_tasks: int | None,
@@ -70,7 +68,7 @@ def init(
     if spec is not None:
         from agent_harness.cli import features
 
-        return features.init(folder or Path.cwd(), spec, agent=agent, as_json=as_json)
+        return features.init(folder or Path.cwd(), spec, agents=agents, as_json=as_json)
     if folder is None:
         raise UsageError(
             "harness init PATH makes a task list; harness init --spec FILE plans a feature project",
@@ -101,6 +99,8 @@ Examples:
 @click.option("--max-minutes", type=Positive(), metavar="M", help="Task list: a task; 60.")
 @click.option("--max-cost", type=Positive(), metavar="USD", help="Task list: this run; 10.")
 @agent_option
+@wait_option
+@now_option
 @as_json_option
 def run(
     *,
@@ -112,13 +112,18 @@ def run(
     max_tasks: int | None,
     max_minutes: float | None,
     max_cost: float | None,
-    agent: str | None,
+    agents: tuple[str, ...],
+    wait: bool | None,
+    now: bool,
     as_json: bool,
 ) -> int:
     """Let agents work: on a project the next session, on a task list task after task, each proven by the harness.
 
-    Exit code: 0 done or handed off cleanly, 1 rejected, 3 a person must decide, 4 refused before the agent, 5 busy or
-    paused, 7 nothing can be done now, 9 a limit is reached, 130 interrupted.
+    While the provider of an agent refuses, the next --agent takes over, or else the run waits where somebody watches or
+    more is to come (--until-done, a task list), and ends elsewhere; `harness limits` shows until when.
+
+    Exit code: 0 done or handed off cleanly, 1 rejected, 3 a person must decide, 4 refused before the agent, 5 busy,
+    paused or rate limited, 7 nothing can be done now, 9 a limit is reached, 130 interrupted.
     """
     kind, _ = kind_here()
     if kind == "features":
@@ -130,7 +135,9 @@ def run(
             until_done=until_done,
             sessions=sessions,
             feature_id=feature_id,
-            agent=agent,
+            agents=agents,
+            wait=wait,
+            now=now,
             as_json=as_json,
         )
     from agent_harness.cli import taskrun
@@ -138,7 +145,8 @@ def run(
     _refuse({"--sessions": sessions, "--feature": feature_id is not None}, kind)
     limits = {"max_tasks": 1 if once else max_tasks, "max_minutes": max_minutes, "max_cost_usd": max_cost}
     given = {name: value for name, value in limits.items() if value is not None}
-    return taskrun.run(agent=agent, dry_run=dry_run, as_json=as_json, **given)
+    wait = False if once and wait is None else wait
+    return taskrun.run(agents=agents, wait=wait, now=now, dry_run=dry_run, as_json=as_json, **given)
 
 
 def _refuse(given: dict[str, object], kind: str) -> None:

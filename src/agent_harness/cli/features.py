@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agent_harness.cli.countdown import patience
 from agent_harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,11 +45,11 @@ def opened(as_json: bool) -> "FeatureProject":
     return FeatureProject.open(Path(find_layout().root), say=_say(as_json))
 
 
-def init(folder: Path, spec: Path, *, agent: str | None, as_json: bool) -> int:
+def init(folder: Path, spec: Path, *, agents: tuple[str, ...], as_json: bool) -> int:
     """Plans a new project from a specification."""
     from agent_harness.protocols.features.api import FeatureProject
 
-    found = FeatureProject.init(folder, spec, agent_spec=agent, say=_say(as_json))
+    found = FeatureProject.init(folder, spec, agents=agents, say=_say(as_json))
     answer(as_json, True, found)
     return 0
 
@@ -67,7 +68,9 @@ def run(
     until_done: bool,
     sessions: int | None,
     feature_id: int | None,
-    agent: str | None,
+    agents: tuple[str, ...],
+    wait: bool | None,
+    now: bool,
     as_json: bool,
 ) -> int:
     """Runs the next session, sessions until all is proven, or sessions on one feature."""
@@ -76,7 +79,13 @@ def run(
         answer(as_json, True, project.preview(feature_id))
         return 0
     limit = sessions or (None if until_done else 1)
-    found = project.run(agent_spec=agent, max_sessions=limit, until_done=until_done, feature_id=feature_id)
+    found = project.run(
+        agents=agents,
+        patience=patience(wait, now, as_json=as_json, unattended=until_done),
+        max_sessions=limit,
+        until_done=until_done,
+        feature_id=feature_id,
+    )
     answer(as_json, found["exit_code"] == 0, found)
     if found.get("complete") and not as_json and sys.stdin.isatty() and sys.stdout.isatty():
         _what_now(project)

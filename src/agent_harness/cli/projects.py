@@ -9,6 +9,7 @@ import click
 
 from agent_harness.cli import features
 from agent_harness.cli.confirm import ask
+from agent_harness.cli.countdown import agent_option, now_option, patience, wait_option
 from agent_harness.cli.features import as_json_option
 
 yes_option = click.option("--yes", is_flag=True, help="Answer every question with yes.")
@@ -246,11 +247,13 @@ def migrate(no_backup: bool, as_json: bool) -> int:
 
 
 @click.command(short_help="Run one cleanup session now.", epilog="Example:  harness cleanup --agent 'command:my-agent'")
-@click.option("--agent", metavar="SPEC", help="Which agent: a kind, scripted:FILE, or command:WORDS.")
+@agent_option
+@wait_option
+@now_option
 @as_json_option
-def cleanup(agent: str | None, as_json: bool) -> int:
+def cleanup(agents: tuple[str, ...], wait: bool | None, now: bool, as_json: bool) -> int:
     """Run one session that changes no functionality: large files, lint, duplication. Exit codes as of `harness run`."""
-    found = features.opened(as_json).cleanup(agent_spec=agent)
+    found = features.opened(as_json).cleanup(agents=agents, patience=patience(wait, now, as_json=as_json))
     return answered(as_json, found, int(found["exit_code"]))
 
 
@@ -267,8 +270,8 @@ def stop(as_json: bool) -> int:
     epilog="Example:  harness add-features --spec MORE.md --agent 'command:my-agent'",
 )
 @click.option("--spec", required=True, type=click.Path(path_type=Path), metavar="FILE", help="What to add, in prose.")
-@click.option("--agent", metavar="SPEC", help="Which agent: a kind, scripted:FILE, or command:WORDS.")
+@agent_option
 @as_json_option
-def add_features(spec: Path, agent: str | None, as_json: bool) -> int:
+def add_features(spec: Path, agents: tuple[str, ...], as_json: bool) -> int:
     """Let an agent plan more features, each with a failing test stub; a plan that does more is taken back."""
-    return answered(as_json, features.opened(as_json).add_features(spec, agent_spec=agent))
+    return answered(as_json, features.opened(as_json).add_features(spec, agents=agents))

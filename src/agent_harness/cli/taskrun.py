@@ -28,7 +28,7 @@ def _say(as_json: bool) -> "Callable[[str], None]":
     return say
 
 
-def run(*, agent: str | None, dry_run: bool, as_json: bool, **limits: Any) -> int:
+def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool, as_json: bool, **limits: Any) -> int:
     """Works the list down with an agent."""
     task_list = open_list()
     if dry_run:
@@ -38,13 +38,15 @@ def run(*, agent: str | None, dry_run: bool, as_json: bool, **limits: Any) -> in
     import os
 
     from agent_harness.agents import registry
-    from agent_harness.errors import ToolMissing
+    from agent_harness.cli.countdown import patience
     from agent_harness.protocols.tasklist import driver
+    from agent_harness.supervision.dispatch import Dispatcher, startable
 
-    chosen = registry.resolve(agent, configured=None, environ=os.environ)
-    if problem := chosen.problem():
-        raise ToolMissing(f"The agent cannot be started: {problem}", hint="harness run --agent SPEC")
-    done = driver.run(task_list.worker, chosen, say=_say(as_json), **limits)
+    say = _say(as_json)
+    found = registry.resolve_all(agents, configured=None, environ=os.environ)
+    allowed = startable(found, say, "harness run --agent SPEC")
+    dispatcher = Dispatcher(allowed, patience(wait, now, as_json=as_json, unattended=True), say)
+    done = driver.run(task_list.worker, dispatcher, say=say, **limits)
     if as_json:
         show("run", {**done, "ok": done["exit_code"] == 0}, as_text=False)
     return int(done["exit_code"])
@@ -75,12 +77,15 @@ def _refuse_empty(task_list: "TaskList") -> None:
 def drive(command: tuple[str, ...], times: int, root: str | None, as_json: bool) -> int:
     """Start a client again and again, in this terminal, until no work is left on the task list.
 
-    It stops when the list is done, halted or paused, when three starts in a row moved nothing, or on Ctrl-C.
+    It stops when the list is done, halted or paused, when three starts in a row moved nothing, or on Ctrl-C. While the
+    client's account is known to be rate limited it waits; `harness limits` shows until when.
     """
     from agent_harness.protocols.tasklist import driving
 
     task_list = open_list(root=root)
-    done = driving.drive(task_list.worker, command, times=times, say=_say(as_json))
+    from agent_harness.cli.countdown import shown
+
+    done = driving.drive(task_list.worker, command, times=times, say=_say(as_json), countdown=shown(as_json=as_json))
     if as_json:
         show("drive", done, as_text=False)
     return int(done["exit_code"])

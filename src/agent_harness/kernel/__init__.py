@@ -5,5 +5,5 @@ lost by undoing  5. order respects dependencies  6. every failure has a name and
 no secret is written.
 
 Rules (values in, values out): clock, graph, lease, failures, retry. Effects (disk, git, processes): files, journal,
-lock, owner, process, git, snapshot, redact, root. Rules never import effects.
+lock, owner, process, git, snapshot, redact, root, limitclock. Rules never import effects.
 """

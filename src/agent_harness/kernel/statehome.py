@@ -1,6 +1,7 @@
 """Where the harness keeps what decides over an agent's work: outside the project, one folder a project.
 
     $XDG_STATE_HOME/agent-harness/projects/NAME/     by default below ~/.local/state
+    $XDG_STATE_HOME/agent-harness/limits/            what concerns all projects of the user
 
 NAME is the real path of a place that stands for the project, so that each work tree has its own folder. A project that
 was moved or copied has nothing here. Where the place cannot be written, the folder for temporary files is next; a place
@@ -11,7 +12,7 @@ This keeps honest agents and careless commands out, not a program of the same us
 
 import os
 
-__all__ = ["existing", "make", "name_of"]
+__all__ = ["existing", "make", "name_of", "of_user"]
 
 _LONGEST_NAME = 200  # bytes; file systems take 255, and backups have longer names
 
@@ -36,6 +37,19 @@ def make(place: str, project: str) -> tuple[str | None, str | None]:
     return None, _elsewhere("the project, where one that a crash leaves behind is not believed")
 
 
+def of_user(name: str) -> str | None:
+    """The folder of that name for all projects of this user, made where it is missing; ``None`` without a place."""
+    for base in _bases():
+        folder = os.path.join(base, name)
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        except OSError:
+            continue
+        if _is_mine(base, folder):
+            return folder
+    return None
+
+
 def name_of(place: str) -> str:
     """The name of a project's folder: the real path of its place on one line, or a digest where that is too long."""
     real = os.path.realpath(place)
@@ -50,9 +64,14 @@ def name_of(place: str) -> str:
 def _folders(place: str, project: str) -> list[str]:
     name = name_of(place)
     inside = os.path.join(os.path.realpath(project), "")
-    bases = [_usual_base(), os.path.join(_temporary(), f"agent-harness-{os.getuid()}")]
-    outside = [b for b in bases if os.path.isabs(b) and not os.path.realpath(b).startswith(inside)]
+    outside = [b for b in _bases() if not os.path.realpath(b).startswith(inside)]
     return [os.path.join(base, "projects", name) for base in outside]
+
+
+def _bases() -> list[str]:
+    """Where folders of ours may be, the usual place first."""
+    places = (_usual_base(), os.path.join(_temporary(), f"agent-harness-{os.getuid()}"))
+    return [place for place in places if os.path.isabs(place)]
 
 
 def _usual_base() -> str:
@@ -75,9 +94,13 @@ def _base(folder: str) -> str:
 
 
 def _is_ours(folder: str) -> bool:
+    return _is_mine(_base(folder), folder)
+
+
+def _is_mine(base: str, folder: str) -> bool:
     """Of this user from the base on, no link, and writable."""
     try:
-        found = [os.lstat(path) for path in (_base(folder), folder)]
+        found = [os.lstat(path) for path in (base, folder)]
     except OSError:
         return False
     mine = all(each.st_uid == os.getuid() and not os.path.islink(folder) for each in found)

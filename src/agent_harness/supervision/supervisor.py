@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from agent_harness.agents.base import Agent, Brief, Turn
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, ToolResult, Usage
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
+from agent_harness.kernel.limitclock import Limit, LimitClock
 from agent_harness.kernel.redact import redact
 from agent_harness.supervision.evidence import Evidence
 from agent_harness.supervision.monitors import NO_FACTS, Facts, Intervention, Monitor, Watch
@@ -53,6 +54,7 @@ class Outcome:
     conversation: str | None
     seconds: float  # real ones
     problems: tuple[str, ...]  # what could not be written or found out on the way
+    limit: Limit | None = None  # until when the agent's account is refused, as the durable clock has it
 
     @property
     def evidence_shown(self) -> bool:
@@ -85,9 +87,11 @@ def supervise(
     for ``wrap_up_seconds`` at most. ``facts`` is asked only when a monitor needs it. Hand in one ``Watch`` and
     ``session_began`` (of ``time.monotonic``) for all turns of a session, and one ``recording`` where it is to leave
     one. After ``silence_seconds`` without an event, while no tool call is open, the turn ends with reason
-    ``no_response``. ``HARNESS_TIME_SCALE`` applies to the clock that monitors see and to this limit. Raises what
-    ``agent.start`` raises.
+    ``no_response``. ``HARNESS_TIME_SCALE`` applies to the clock that monitors see and to this limit. A refusal of the
+    provider that ends the turn is kept in the clock of the user (``kernel/limitclock.py``), and forgotten by a turn
+    that ends well. Raises what ``agent.start`` raises.
     """
+    began_at = clock.now()
     watch = monitors if isinstance(monitors, Watch) else Watch(monitors)
     if recording is not None:
         recording.begin(agent.name, brief)
@@ -118,7 +122,7 @@ def supervise(
             record.close()
     finally:
         turn.stop(grace_seconds)
-    return _recorded(outcome, recording)
+    return _recorded(_kept(agent.account, outcome, began_at), recording)
 
 
 def _recorded(outcome: Outcome, recording: Recording | None) -> Outcome:
@@ -126,6 +130,22 @@ def _recorded(outcome: Outcome, recording: Recording | None) -> Outcome:
         return outcome
     recording.close(outcome.reason, ok=outcome.ok, message=outcome.message)
     return replace(outcome, problems=(*outcome.problems, recording.problem)) if recording.problem else outcome
+
+
+def _kept(account: str, outcome: Outcome, began_at: datetime) -> Outcome:
+    """The outcome, once the clock of limits knows what it says about the account."""
+    if outcome.ok:
+        LimitClock().forget(account, noted_before=began_at)
+    refused = outcome.rate_limit
+    if outcome.reason != "rate_limited" or refused is None:
+        return outcome
+    limit = LimitClock().note(
+        account,
+        said=refused.message or outcome.message,
+        resets_at=refused.resets_at,
+        retry_after_seconds=refused.retry_after_seconds,
+    )
+    return replace(outcome, limit=limit)
 
 
 class _Listening:

@@ -4,6 +4,7 @@
 and everybody who wants to see what a harness does with a certain agent. Format: ``docs/scripted-agent.md``.
 """
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from agent_harness.agents.base import Brief, Turn
 from agent_harness.agents.command import CommandAgent
 from agent_harness.errors import ConfigurationError, HarnessError
+from agent_harness.kernel import digest
 
 __all__ = ["ScriptedAgent"]
 
@@ -43,6 +45,12 @@ class ScriptedAgent(CommandAgent):
                 "agent.script must name the script file", hint="agent: {kind: scripted, script: FILE}"
             )
         return cls((root or Path()) / Path(script).expanduser())
+
+    @property
+    def account(self) -> str:
+        """The script's name and a digest of its place: each script is a provider of its own."""
+        place = os.fsencode(self.script)
+        return f"{self.name}:{self.script.name}-{digest.sha256(place)[:8]}"
 
     def problem(self) -> str | None:
         """The first thing that is wrong with the script, or ``None``."""

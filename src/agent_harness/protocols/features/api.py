@@ -4,7 +4,7 @@ Progress is said through ``say``. Only ``init``, ``run``, ``cleanup`` and ``add_
 decides is a small commit or a change of state under the lock. Source: features.md section D; house plan, section 4.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from agent_harness.protocols.features import (
 from agent_harness.protocols.features.config import load
 from agent_harness.protocols.features.locking import locked, settled
 from agent_harness.protocols.features.project import Project, Say, silent
+from agent_harness.supervision.dispatch import Patience
 
 Record = dict[str, Any]
 Ask = Callable[[str], bool]
@@ -45,11 +46,11 @@ class FeatureProject:
         return cls(Project.open(root, config, say))
 
     @classmethod
-    def init(cls, root: Path, spec: Path, *, agent_spec: str | None = None, say: Say = silent) -> Record:
+    def init(cls, root: Path, spec: Path, *, agents: Sequence[str] = (), say: Say = silent) -> Record:
         """Plans a new project: the initializer session, checked, repaired once, committed."""
         from agent_harness.protocols.features import initializer
 
-        return initializer.initialise(root, spec, agent_spec=agent_spec, say=say)
+        return initializer.initialise(root, spec, agents=agents, say=say)
 
     @classmethod
     def adopt(cls, root: Path, *, say: Say = silent) -> Record:
@@ -63,19 +64,24 @@ class FeatureProject:
     def run(
         self,
         *,
-        agent_spec: str | None = None,
+        agents: Sequence[str] = (),
+        patience: Patience = running.IMPATIENT,
         max_sessions: int | None = 1,
         until_done: bool = False,
         feature_id: int | None = None,
     ) -> Record:
         """Runs sessions: see ``running.Runs.run``."""
         return running.Runs(self._project).run(
-            agent_spec=agent_spec, max_sessions=max_sessions, until_done=until_done, feature_id=feature_id
+            agents=agents,
+            patience=patience,
+            max_sessions=max_sessions,
+            until_done=until_done,
+            feature_id=feature_id,
         )
 
-    def cleanup(self, *, agent_spec: str | None = None) -> Record:
+    def cleanup(self, *, agents: Sequence[str] = (), patience: Patience = running.IMPATIENT) -> Record:
         """Runs one cleanup session now (UAH-055)."""
-        return running.Runs(self._project).clean_up(agent_spec=agent_spec)
+        return running.Runs(self._project).clean_up(agents=agents, patience=patience)
 
     def preview(self, feature_id: int | None = None) -> Record:
         """What the next session would get; nothing on disk changes (UAH-048, UAH-049)."""
@@ -148,10 +154,10 @@ class FeatureProject:
         with settled(self._project):
             return adding.add(self._project, description, **given)
 
-    def add_features(self, spec: Path, *, agent_spec: str | None = None) -> Record:
+    def add_features(self, spec: Path, *, agents: Sequence[str] = ()) -> Record:
         """Lets an agent plan more features from a specification: see ``extending.extend``."""
         with settled(self._project):
-            return extending.extend(self._project, spec, agent_spec=agent_spec)
+            return extending.extend(self._project, spec, agents=agents)
 
     def migrate(self, *, backup: bool = True) -> Record:
         """Brings older state to this schema (UAH-069, UAH-070)."""

@@ -85,9 +85,9 @@ class CleanupRoad(SessionRoad):
         project = self._project
         code = self._hand_off_exit(reason) if exit_code is None else exit_code
         provider.rest(project, reason)
-        reason = handoff.recorded(reason)
+        reason = reason if reason == "rate_limited" else handoff.recorded(reason)
         guarding.report(project, self._under_way)
-        settlement = ended_early(project, self._under_way, reason, self._sum.used)
+        settlement = ended_early(project, self._under_way, handoff.recorded(reason), self._sum.used)
         settled = self._settle(settlement)
         why = self._sum.refusal or reason.replace("_", " ")
         message = f"The cleanup was not finished ({why}); what it did is kept aside."

@@ -5,6 +5,7 @@ mended in one more turn, and then accepted as a commit or taken back into a resc
 UAH-101..105, UAH-257, UAH-266, C48.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +28,18 @@ from agent_harness.protocols.features import (
 )
 from agent_harness.protocols.features.project import Project
 from agent_harness.supervision import interruption
+from agent_harness.supervision.dispatch import Dispatcher, Patience
 
 Record = dict[str, Any]
 
 MESSAGE = "Plan more features"
 
 
-def extend(project: Project, spec: Path, *, agent_spec: str | None) -> Record:
+def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> Record:
     """The features that the agent added, committed; ``VerificationFailed`` when its plan is not valid."""
     text = initializer.specification(spec)
-    agent = running.choose_agent(project, agent_spec)
+    allowed = running.choose_agents(project, agents)
+    agent = Dispatcher(allowed, Patience(again="harness add-features --spec FILE"), project.say).choose()
     _refuse_unsafe(project)
     before = running.valid_features(project)
     preflight.budget(project.store.costs(), project.budgets, None)

@@ -90,6 +90,15 @@ WORDINGS = {
         recorded="error",
         quiet=True,
     ),
+    "rate_limited": Wording(
+        subject="WIP: Rate limited - ",
+        body="WIP: The provider refuses for now",
+        told="The provider refused for now",
+        event="rate_limited",
+        why="rate limited",
+        recorded="error",
+        quiet=True,
+    ),
     "overloaded": Wording(
         subject="WIP: Provider overloaded - ",
         body="WIP: The provider is overloaded",

@@ -7,6 +7,7 @@ makes the commit. Nothing counts as initialised before all of that stands. Sourc
 import os
 import stat
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from agent_harness.agents import registry, usage
 from agent_harness.agents.base import Agent, Brief
 from agent_harness.errors import (
     HarnessError,
+    LimitInForce,
     Refused,
     StateDamaged,
-    ToolMissing,
     UnsafeTree,
     UsageError,
     VerificationFailed,
@@ -44,6 +45,7 @@ from agent_harness.protocols.features.layout import Layout
 from agent_harness.protocols.features.project import Project, Say
 from agent_harness.protocols.features.store import own_place
 from agent_harness.supervision import interruption
+from agent_harness.supervision.dispatch import Dispatcher, Patience, startable
 from agent_harness.supervision.supervisor import Outcome, supervise
 
 Record = dict[str, Any]
@@ -58,13 +60,13 @@ SCRIPTS = {
 }
 
 
-def initialise(root: Path, spec: Path, *, agent_spec: str | None, say: Say) -> Record:
+def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Record:
     """Plans the project in ``root``; refuses with the disk unchanged when it is not safe to start."""
     text = specification(spec)
     _refuse_unsafe(root, spec)
-    agent = registry.resolve(agent_spec, configured=_configured_agent(root), environ=os.environ)
-    if problem := agent.problem():
-        raise ToolMissing(f"The agent cannot be started: {problem}", hint="harness init --spec FILE --agent SPEC")
+    found = registry.resolve_all(agents, configured=_configured_agent(root), environ=os.environ, root=root)
+    allowed = startable(found, say, "harness init --spec FILE --agent SPEC")
+    agent = Dispatcher(allowed, Patience(again="harness init --spec FILE"), say).choose()
     project = _first_files(root, say)
     with interruption.watched() as stop:
         say("Running initializer agent...")
@@ -226,6 +228,8 @@ class Planner:
         _remember_failed_try(self._project)
         if outcome.reason == "user_pause":
             raise KeyboardInterrupt
+        if outcome.limit is not None:
+            raise LimitInForce(f"Rate limited: {outcome.limit}", hint="harness limits; then the same command again")
         why = trouble.sentence if trouble else f"{outcome.reason}: {outcome.message}"
         raise HarnessError(
             f"The initializer session did not end well. {why}", hint=f"less {self._project.layout.transcript(0)}"

@@ -1,14 +1,15 @@
 """What is done when the provider does not serve the agent, as one table.
 
     trouble       how it shows                               waits before further tries, in seconds     then
-    rate_limited  429, a used-up allowance                   as asked, else 1, 2, 4 ..., each <= 300    error
+    rate_limited  429, a used-up allowance                   as asked, else 1, 2, 4 ..., each <= 300    until its end
     overloaded    529                                        30, 30, 30                                 paused
     network       the connection failed                      1, 2                                       error
     no_response   nothing heard for too long                 0                                          error
     malformed     an answer that does not parse              0                                          error
     auth          the key or login is not accepted           none                                       error
 
-Waits never go beyond the session's time limit, and none of this counts against the feature. Source: features.md
+Waits never go beyond the session's time limit; a longer one is the run's (``supervision/dispatch.py``), and where
+another agent may take over, no wait here is long. None of this counts against the feature. Source: features.md
 UAH-374..378, UAH-388, C28, C35.
 """
 
@@ -27,6 +28,7 @@ from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.supervisor import Outcome
 
 LONGEST_WAIT_SECONDS = 300.0
+LONGEST_WITH_A_SPARE_SECONDS = 5.0
 RESPONSE_SECONDS = 120.0  # of an agent that streams
 _MALFORMED = re.compile(
     r"\bmalformed\b|\bJSONDecodeError\b|\b(?:invalid|unexpected|unterminated|unparsable)\b[^\n]{0,40}\bJSON\b",
@@ -46,7 +48,7 @@ class Row:
 
 
 TABLE: Mapping[str, Row] = {
-    "rate_limited": Row(waits=None, ends="refused", advice="Run again when the limit is reset."),
+    "rate_limited": Row(waits=None, ends="rate_limited", advice="Run again when the limit is reset."),
     "overloaded": Row(waits=(30.0, 30.0, 30.0), ends="overloaded", advice="Paused. Go on with: harness resume"),
     "network": Row(waits=(1.0, 2.0), ends="refused", advice="Check the connection, then run again."),
     "no_response": Row(waits=(0.0,), ends="refused", advice="Run again later."),
@@ -118,8 +120,13 @@ def _asked(refused: RateLimited | None) -> float | None:
     return max(0.0, (at - clock.now()).total_seconds()) if at else refused.retry_after_seconds if refused else None
 
 
-def wait_before(trouble: Trouble, tries: int, left_seconds: float) -> float | None:
-    """Seconds to wait before the next try, after so many tries (from 1); ``None`` when there is to be none."""
+def wait_before(trouble: Trouble, tries: int, left_seconds: float, *, spare: bool = False) -> float | None:
+    """Seconds to wait before the next try, after so many tries (from 1); ``None`` when there is to be none.
+
+    ``spare``: another agent can take over from one that is refused.
+    """
+    if spare and trouble.kind == "rate_limited":
+        left_seconds = min(left_seconds, LONGEST_WITH_A_SPARE_SECONDS)
     waits = TABLE[trouble.kind].waits
     if waits is not None:
         wait = waits[tries - 1] if tries <= len(waits) else None
@@ -144,6 +151,7 @@ class Patience:
     stop: Stop
     session: int
     began: float  # when the session's time limit began to run, of the monotonic clock
+    spare: bool = False  # another agent can take over from one that is refused
     _tries: dict[str, int] = field(default_factory=dict)
 
     def served(self, run: Callable[[bool], Outcome], is_enough: Callable[[], bool]) -> tuple[Outcome, Trouble | None]:
@@ -159,7 +167,7 @@ class Patience:
             trouble = trouble_of(outcome)
             if trouble is None or is_enough():
                 return outcome, None
-            wait = wait_before(trouble, self._count(trouble, outcome), self._left_seconds())
+            wait = wait_before(trouble, self._count(trouble, outcome), self._left_seconds(), spare=self.spare)
             if wait is None:
                 return outcome, trouble
             self._tell(trouble, wait)

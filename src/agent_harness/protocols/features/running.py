@@ -4,8 +4,9 @@ Source: features.md sections M, N, AA; C29, C35, C40, C50.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,11 @@ from agent_harness.agents.base import Agent
 from agent_harness.errors import (
     ConfigurationError,
     HarnessError,
+    LimitInForce,
     NothingEligible,
     PersonNeeded,
     PreflightFailed,
     Refused,
-    ToolMissing,
 )
 from agent_harness.protocols.features import (
     asking,
@@ -48,17 +49,18 @@ from agent_harness.protocols.features.result import Result
 from agent_harness.protocols.features.start import Start, begin, prepare
 from agent_harness.protocols.features.underway import CLEANUP
 from agent_harness.supervision import interruption
+from agent_harness.supervision.dispatch import Dispatcher, Patience, startable
 from agent_harness.verification.workspace import clear_leftovers
 
 Record = dict[str, Any]
 
+IMPATIENT = Patience()
 
-def choose_agent(project: Project, spec: str | None) -> Agent:
-    """The agent of this run; ``ToolMissing`` when it cannot be started."""
-    agent = registry.resolve(spec, configured=project.config.agent, environ=os.environ)
-    if problem := agent.problem():
-        raise ToolMissing(f"The agent cannot be started: {problem}", hint="harness run --agent SPEC")
-    return agent
+
+def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
+    """The agent of this run, and those that may take over from it; ``ToolMissing`` when it cannot be started."""
+    agents = registry.resolve_all(specs, configured=project.config.agent, environ=os.environ, root=project.root)
+    return startable(agents, project.say, "harness run --agent SPEC")
 
 
 def valid_features(project: Project) -> Record:
@@ -73,23 +75,38 @@ def valid_features(project: Project) -> Record:
     return document
 
 
+@dataclass(frozen=True)
+class _Limits:
+    """How far one run goes."""
+
+    max_sessions: int | None
+    until_done: bool
+    feature_id: int | None
+
+    def allow(self, results: Sequence[Result]) -> bool:
+        """Whether one more session may begin; those that the provider refused are none."""
+        return self.max_sessions is None or sum(r.reason != "rate_limited" for r in results) < self.max_sessions
+
+
 class Runs:
     """One `harness run` on an opened project."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
         self._cleanup_only = False
+        self._spare = False  # another agent can take over from the one at work
 
-    def clean_up(self, *, agent_spec: str | None = None) -> Record:
+    def clean_up(self, *, agents: Sequence[str] = (), patience: Patience = IMPATIENT) -> Record:
         """One cleanup session now, also when all features are complete (UAH-055)."""
         self._cleanup_only = True
         self._project.say("Triggering cleanup session...")
-        return self.run(agent_spec=agent_spec)
+        return self.run(agents=agents, patience=patience)
 
     def run(
         self,
         *,
-        agent_spec: str | None = None,
+        agents: Sequence[str] = (),
+        patience: Patience = IMPATIENT,
         max_sessions: int | None = 1,
         until_done: bool = False,
         feature_id: int | None = None,
@@ -98,15 +115,33 @@ class Runs:
 
         ``max_sessions`` is ``None`` for no limit. A rejected session is followed by the next one only with
         ``until_done``; its feature's ``stuck_count`` bounds that. ``feature_id`` chooses the feature; the run ends
-        when it is proven. ``Busy`` while the project is paused or handed off.
+        when it is proven. ``Busy`` while the project is paused or handed off. A session that the provider refused is
+        none of ``max_sessions``; then another of the ``agents`` takes over, or the run waits with the project free for
+        others, or it ends, by its ``patience``. ``LimitInForce`` when it could not even begin.
         """
         project = self._project
         project.require_initialised()
         migrations.refuse_newer(project)
         pausing.refuse_resting(project)
-        agent = choose_agent(project, agent_spec)
+        dispatcher = Dispatcher(choose_agents(project, agents), patience, project.say)
         results: list[Result] = []
-        with locked(project), interruption.watched(lambda: project.store.pause() is not None) as stop:
+        limits = _Limits(max_sessions, until_done, feature_id)
+        with interruption.watched(lambda: project.store.pause() is not None) as stop:
+            while True:
+                try:
+                    return self._stretch(dispatcher, stop, results, limits)
+                except LimitInForce as refusal:
+                    if not patience.wait:
+                        return self._refused(refusal, results)
+                    if not dispatcher.wait(refusal, stop.requested):
+                        return self._paused(results)
+
+    def _stretch(
+        self, dispatcher: Dispatcher, stop: interruption.Stop, results: list[Result], limits: "_Limits"
+    ) -> Record:
+        """Sessions as long as an agent may be started; ``LimitInForce`` when none may, the project whole."""
+        project, feature_id = self._project, limits.feature_id
+        with locked(project):
             clear_leftovers(project.root)
             if note := project.store.settle_in():
                 project.say(note)
@@ -120,16 +155,30 @@ class Runs:
             if self._cleanup_only:
                 cleanup.ask_for(project)
             verified_tree: str | None = None
-            while max_sessions is None or len(results) < max_sessions:
+            while limits.allow(results):
                 choice = self._choice(feature_id)
                 if choice.feature is None:
                     return self._nothing_left(choice, results, recovered)
+                agent = dispatcher.choose()
+                self._spare = dispatcher.has_spare(agent)
                 result, verified_tree = self._one_session(agent, choice.feature, stop, verified_tree)
                 result = mirror.close(project, result)
                 results.append(result)
-                if self._must_stop(result, until_done) or (feature_id is not None and result.accepted):
+                if self._must_stop(result, limits.until_done) or (feature_id is not None and result.accepted):
                     break
         return self._summary(results, recovered)
+
+    def _refused(self, refusal: LimitInForce, results: list[Result]) -> Record:
+        """The summary of a run that a rate limit ends; before its first session it is the refusal itself."""
+        if not results:
+            raise refusal
+        self._project.say(refusal.message)
+        self._project.say(f"next: {refusal.hint}")
+        return {**self._summary(results, None), "exit_code": refusal.exit_code, "limit": refusal.as_json()}
+
+    def _paused(self, results: list[Result]) -> Record:
+        """The summary of a run whose wait a person has ended by a pause, from another terminal."""
+        return {**self._summary(results, None), "exit_code": 0}
 
     def _choice(self, feature_id: int | None) -> selection.Choice:
         document, state = valid_features(self._project), self._project.store.state()
@@ -172,7 +221,7 @@ class Runs:
         named = "" if start.feature["id"] is None else f" #{start.feature['id']}"
         project.say(f"Agent working on {f'Feature{named}: ' if named else ''}{records.description(start.feature)}")
         walker = cleanup.CleanupRoad if start.feature["id"] is None else session.SessionRoad
-        road = walker(project, agent, judge, under_way, orientation=start.orientation, stop=stop)
+        road = walker(project, agent, judge, under_way, orientation=start.orientation, stop=stop, spare=self._spare)
         try:
             return road.walk()
         except KeyboardInterrupt:
@@ -195,6 +244,8 @@ class Runs:
         if paused := self._project.store.pause():
             pausing.keep(self._project, paused)
             return True
+        if result.reason == "rate_limited":
+            return False
         if result.exit_code in (0, 1) and result.reason not in ("error", "user_pause"):
             waiting = questions.pending(self._project.store.state())
             return questions.stops(waiting) or (result.exit_code == 1 and not until_done)

@@ -74,6 +74,7 @@ class SessionRoad:
         *,
         orientation: str,
         stop: Stop,
+        spare: bool = False,
     ) -> None:
         self._project = project
         self._agent = agent
@@ -87,7 +88,7 @@ class SessionRoad:
             began=time.monotonic(),
             used=usage.Totals(),
         )
-        self._patience = provider.Patience(project, stop, under_way.session, self._sum.began)
+        self._patience = provider.Patience(project, stop, under_way.session, self._sum.began, spare)
         way_back = checkpoints.way_back(under_way.checkpoint)
         self._recording = turns.recording_of(project, under_way.session, way_back)
         self._tips = pushes.tips(project)
@@ -308,14 +309,14 @@ class SessionRoad:
             message=self._sum.refusal,
         )
         settled = self._settle(settlement)
-        kept = "its work is kept in a WIP commit" if settlement.kind == "hand_off" else "nothing was changed"
+        left = "its work is kept in a WIP commit" if settlement.kind == "hand_off" else "nothing was changed"
         name = endings.feature_name(self._under_way.feature)
         why = handoff.WORDINGS[reason].why if reason in handoff.WORDINGS else reason
-        message = failure or f"{name} is not finished ({self._sum.refusal or why}); {kept}."
+        message = failure or f"{name} is not finished ({self._sum.refusal or why}); {left}."
         project.say(f"Session handed off. {message}")
         provider.rest(project, reason)
         code = self._hand_off_exit(reason) if exit_code is None else exit_code
-        reason = handoff.recorded(reason)
+        reason = reason if reason == "rate_limited" else handoff.recorded(reason)
         return self._result("partial", reason, message, settlement, settled, exit_code=code)
 
     def _hand_off_exit(self, reason: str) -> int:
@@ -407,4 +408,4 @@ class SessionRoad:
         )
 
 
-HAND_OFF_EXIT = {"user_pause": 130, "overloaded": 5, "error": 1, "refused": 1, "budget_exceeded": 9}
+HAND_OFF_EXIT = {"user_pause": 130, "overloaded": 5, "error": 1, "refused": 1, "rate_limited": 5, "budget_exceeded": 9}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
-from agent_harness.protocols.longtask import adapters, evidence, lifecycle, outcome
+from agent_harness.protocols.longtask import accounts, adapters, evidence, outcome
 from agent_harness.protocols.longtask.records import Checkpoint
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ def run(work: Slice, first: Attempt, name: str) -> Answer:
 
 
 def _plan(work: Slice, name: str) -> tuple[Plan | None, str]:
-    if lifecycle.is_cooling(Checkpoint(work.prepared.before), name, clock.now()):
+    if accounts.cooldown(Checkpoint(work.prepared.before), name, clock.now()):
         return None, f"{name} is rate-limited itself"
     try:
         return adapters.plan(name, work.prepared.task.raw, work.layout, work.options), ""

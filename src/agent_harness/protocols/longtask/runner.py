@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import jsontext
-from agent_harness.protocols.longtask import adapters, brief, claim, log, ticking, values
-from agent_harness.protocols.longtask.lifecycle import Decision, expired_cooldowns, is_cooling, seconds_until
+from agent_harness.protocols.longtask import accounts, adapters, brief, claim, log, ticking, values
+from agent_harness.protocols.longtask.lifecycle import Decision, expired_cooldowns, seconds_until
 from agent_harness.protocols.longtask.records import Checkpoint, moment
 from agent_harness.protocols.longtask.store import Change, LongTaskStore
 
@@ -173,10 +173,10 @@ def _choose(change: Change, options: Options) -> tuple[str, str | None, str | No
     named = values.text(options, "fallback-worker") or policy.get("fallbackOnRateLimit")
     fallback = adapters.normalised(named) if isinstance(named, str) and named.strip() else None
     fallback = None if fallback == requested else fallback
-    if not is_cooling(checkpoint, requested, change.now):
+    cooldown = accounts.cooldown(checkpoint, requested, change.now)
+    if cooldown is None:
         return requested, requested, fallback, None
-    cooldown = checkpoint.cooldowns[requested]
-    if fallback is None or is_cooling(checkpoint, fallback, change.now):
+    if fallback is None or accounts.cooldown(checkpoint, fallback, change.now):
         return requested, None, fallback, cooldown
     return requested, fallback, None, cooldown
 
@@ -185,7 +185,7 @@ def _wait_for_cooldown(change: Change, requested: str, fallback: str | None, coo
     """The answer, and the event, when everybody who could run is rate-limited: wait for the first to be ready."""
     ends = [cooldown.get("blockedUntil")]
     if fallback:
-        ends.append(change.checkpoint.cooldowns[fallback].get("blockedUntil"))
+        ends.append((accounts.cooldown(change.checkpoint, fallback, change.now) or cooldown).get("blockedUntil"))
     until, text = min((at, text) for text in ends if (at := moment(text)) is not None)
     wait = max(1, seconds_until(until, change.now))
     reason = f"{requested} is rate-limited until {cooldown.get('blockedUntil')}"

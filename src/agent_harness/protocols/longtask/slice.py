@@ -9,7 +9,7 @@ import signal
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, jsontext
-from agent_harness.protocols.longtask import criteria, evidence, executing, handoff, log, outcome
+from agent_harness.protocols.longtask import accounts, criteria, evidence, executing, handoff, log, outcome
 from agent_harness.protocols.longtask.attempt import Attempt
 from agent_harness.protocols.longtask.layout import file_stamp
 from agent_harness.protocols.longtask.records import Checkpoint
@@ -96,6 +96,8 @@ class Slice:
         elif ran.stopped and self.signals.number:
             ran.exit_code = 128 + self.signals.number
             ran.error = f"interrupted by {signal.Signals(self.signals.number).name}"
+        if ran.exit_code == 0:
+            accounts.worked(ran)
         name = f"evidence/worker-output-{file_stamp(ran.finished_at)}.txt"
         try:
             return Attempt(ran, self.store.keep(name, executing.output_file(ran)), prefix)
@@ -110,6 +112,8 @@ class Slice:
     def classify(self, attempt: Attempt) -> None:
         """Names the failure of a worker."""
         attempt.classify(self.prepared.task, self.options, self.prepared.prompt, self.layout.root)
+        if attempt.limited and attempt.classification:
+            accounts.refused(attempt.ran, attempt.classification)
 
     # ---- its end
 

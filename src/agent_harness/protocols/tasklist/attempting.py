@@ -53,6 +53,7 @@ class Attempted:
     message: str
     used: Totals = field(default_factory=Totals)
     ends_run: str | None = None  # why no further task should be begun
+    refused: bool = False  # the provider refused; it was no attempt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,4 +240,12 @@ def _give_back(under: _Under, reason: str, used: Totals) -> Attempted:
     except HarnessError as error:
         return Attempted(task_id=under.task.id, result="lost", message=error.message, used=used, ends_run=why)
     where = f"; its work is in {done['rescue']}" if done.get("rescue") else ""
-    return Attempted(task_id=under.task.id, result="released", message=f"{why}{where}", used=used, ends_run=why)
+    refused = reason == "rate_limited"
+    return Attempted(
+        task_id=under.task.id,
+        result="released",
+        message=f"{why}{where}",
+        used=used,
+        ends_run=None if refused else why,
+        refused=refused,
+    )

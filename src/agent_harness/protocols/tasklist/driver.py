@@ -3,20 +3,34 @@
 Source: ``tasklist.md`` 12.2; the reasons are its stopping conditions.
 """
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from agent_harness.agents.base import Agent
 from agent_harness.agents.usage import Totals, merge
-from agent_harness.errors import HarnessError, NothingEligible
+from agent_harness.errors import Busy, HarnessError, LimitInForce, NothingEligible
 from agent_harness.kernel import owner
-from agent_harness.protocols.tasklist import attempting, claims, confirming, outcomes, selection, sessions, spending
+from agent_harness.protocols.tasklist import (
+    attempting,
+    claims,
+    confirming,
+    outcomes,
+    selection,
+    sessionlease,
+    sessions,
+    spending,
+)
 from agent_harness.protocols.tasklist.attempting import Attempted, Terms
 from agent_harness.protocols.tasklist.records import ADD
 from agent_harness.protocols.tasklist.worker import Worker
 from agent_harness.supervision import interruption
+from agent_harness.supervision.dispatch import Dispatcher, Patience
+
+if TYPE_CHECKING:
+    from agent_harness.protocols.tasklist.store import Change
 
 __all__ = ["MAX_COST_USD", "MAX_MINUTES", "own_worker", "run"]
 
@@ -54,33 +68,40 @@ def own_worker(worker: Worker) -> Worker:
 
 def run(
     worker: Worker,
-    agent: Agent,
+    agents: Agent | Dispatcher,
     *,
     max_tasks: int | None = None,
     max_minutes: float = MAX_MINUTES,
     max_cost_usd: float = MAX_COST_USD,
     say: Callable[[str], None],
 ) -> Record:
-    """Works the list down with one agent; what was done, why it stopped and the ``exit_code``.
+    """Works the list down with an agent; what was done, why it stopped and the ``exit_code``.
 
-    ``max_tasks`` bounds the attempts, ``max_minutes`` each of them, ``max_cost_usd`` the whole run. Ctrl-C gives the
-    task at hand back with its work in a rescue, and ends the session. Raises what ``sessions.start`` raises.
+    ``max_tasks`` bounds the attempts, ``max_minutes`` each of them, ``max_cost_usd`` the whole run. What a provider
+    refuses is no attempt: another agent takes over, or the run waits, or it ends, as the dispatcher has it. Ctrl-C
+    gives the task at hand back with its work in a rescue, and ends the session. Raises what ``sessions.start`` raises.
     """
+    dispatcher = agents if isinstance(agents, Dispatcher) else Dispatcher([agents], Patience(), say)
     worker = own_worker(worker)
     with interruption.watched(worker.store.paused) as stop:
         begun = sessions.start(worker)
         say(f"Session {begun['session']} starting...")
         for found in begun["recovered"]:
             say(f"{found['task_id']}: {found['action']} ({found.get('reason') or 'it was interrupted'})")
-        terms = Terms(agent=agent, max_minutes=max_minutes, max_cost_usd=max_cost_usd, say=say, stop=stop)
+        terms = Terms(
+            agent=dispatcher.agents[0], max_minutes=max_minutes, max_cost_usd=max_cost_usd, say=say, stop=stop
+        )
         made: list[Attempted] = []
         used = Totals()
         try:
             ending = None
+            chosen = terms.agent
             while ending is None:
                 ending = _before_next(made, used, max_tasks, terms)
                 if ending is None:
-                    done, ending = _one(terms, worker, begun["session"], used)
+                    chosen, ending = _chosen(dispatcher, worker, terms)
+                if ending is None:
+                    done, ending = _one(replace(terms, agent=chosen), worker, begun["session"], used)
                     if done:
                         made.append(done)
                         used = merge(used, done.used)
@@ -95,6 +116,52 @@ def run(
     return {**_summary(begun, made, used, ending), "stats": ended["stats"], "next": following}
 
 
+def _chosen(dispatcher: Dispatcher, worker: Worker, terms: Terms) -> tuple[Agent, _Ending | None]:
+    """The agent for the next task, after a wait where one is needed and allowed; the ending when there is none.
+
+    Without a task there is nothing to wait for: whoever claims next is told why.
+    """
+    while _has_task(worker):
+        try:
+            return dispatcher.choose(), None
+        except LimitInForce as refusal:
+            if not dispatcher.patience.wait:
+                code, hint = refusal.exit_code, refusal.hint
+                return terms.agent, _Ending(reason=refusal.code, exit_code=code, message=refusal.message, hint=hint)
+            if not dispatcher.wait(refusal, _Present(worker, terms)):
+                code = 130 if terms.stop.signalled else 0
+                return terms.agent, _Ending(reason="user_pause", exit_code=code, message="Stopped by a person.")
+    return terms.agent, None
+
+
+def _has_task(worker: Worker) -> bool:
+    try:
+        claims.preview(worker, worker.store.read(), worker.store.now())
+    except HarnessError:
+        return False
+    return True
+
+
+class _Present:
+    """To be asked often while nothing runs: whether a stop was asked for. Keeps the session lease meanwhile."""
+
+    def __init__(self, worker: Worker, terms: Terms) -> None:
+        self._worker = worker
+        self._terms = terms
+        self._next = time.monotonic() + sessionlease.SECONDS / 6
+
+    def __call__(self) -> bool:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + sessionlease.SECONDS / 6
+            with suppress(Busy):
+                self._worker.store.change(self._keep)
+        return self._terms.stop.requested() is not None
+
+    def _keep(self, change: "Change") -> None:
+        sessionlease.keep(change.state, self._worker, change.now)
+        change.touch()
+
+
 def _before_next(made: list[Attempted], used: Totals, max_tasks: int | None, terms: Terms) -> _Ending | None:
     if made and made[-1].ends_run:
         paused = terms.stop.requested() and not terms.stop.signalled
@@ -107,8 +174,9 @@ def _before_next(made: list[Attempted], used: Totals, max_tasks: int | None, ter
     if terms.stop.requested():
         code = 130 if terms.stop.signalled else 0
         return _Ending(reason="user_pause", exit_code=code, message="Stopped by a person.")
-    if max_tasks is not None and len(made) >= max_tasks:
-        return _used_up(made, max_tasks)
+    tried = [each for each in made if not each.refused]
+    if max_tasks is not None and len(tried) >= max_tasks:
+        return _used_up(tried, max_tasks)
     if used.budget_usd() >= terms.max_cost_usd:
         message = f"${used.budget_usd():.2f} of ${terms.max_cost_usd:.2f} are spent."
         return _Ending(reason="budget", exit_code=9, message=message)

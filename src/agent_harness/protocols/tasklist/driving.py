@@ -5,11 +5,13 @@ import subprocess
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agent_harness.errors import HarnessError, ToolMissing
+from agent_harness.agents import registry
+from agent_harness.errors import HarnessError, LimitInForce, ToolMissing
 from agent_harness.kernel import clock
 from agent_harness.protocols.tasklist import claims, selection, sessionlease
 from agent_harness.protocols.tasklist.records import ADD
 from agent_harness.protocols.tasklist.worker import Worker
+from agent_harness.supervision.dispatch import Dispatcher, Patience
 
 __all__ = ["drive"]
 
@@ -19,10 +21,18 @@ IDLE_STARTS = 3
 PAUSE_SECONDS = 2.0
 
 
-def drive(worker: Worker, command: Sequence[str], *, times: int, say: Callable[[str], None]) -> Record:
+def drive(
+    worker: Worker,
+    command: Sequence[str],
+    *,
+    times: int,
+    say: Callable[[str], None],
+    countdown: Callable[[str], None] = lambda line: None,
+) -> Record:
     """Runs the command in this terminal, time after time; why it stopped, how often it ran, and the ``exit_code``.
 
-    The client has the terminal and this process's environment, with ``HARNESS_STATE_ROOT`` for its hooks.
+    The client has the terminal and this process's environment, with ``HARNESS_STATE_ROOT`` for its hooks. While its
+    account is known to be refused, it is not started.
     """
     worker.store.activate()
     idle = starts = 0
@@ -35,6 +45,8 @@ def drive(worker: Worker, command: Sequence[str], *, times: int, say: Callable[[
             return {"starts": starts, "exit_code": ending[0], "message": ending[1], "next": following}
         if starts:
             clock.sleep(PAUSE_SECONDS * idle)
+        if not _is_let_in(worker, command, say, countdown):
+            continue
         before = selection.signature(worker.store.read())
         code = _run(worker, command)
         starts += 1
@@ -61,6 +73,21 @@ def _ending(worker: Worker, starts: int, times: int, idle: int) -> tuple[int, st
     if idle >= IDLE_STARTS:
         return 1, f"{IDLE_STARTS} starts in a row moved nothing."
     return (9, f"It was started {starts} times.") if starts >= times else None
+
+
+def _is_let_in(
+    worker: Worker, command: Sequence[str], say: Callable[[str], None], countdown: Callable[[str], None]
+) -> bool:
+    """Whether the client may be started now, after a wait for its account; false when a pause ended the wait."""
+    kind = registry.CLIENTS.get(os.path.basename(command[0]))
+    if kind not in registry.KINDS:
+        return True
+    dispatcher = Dispatcher([registry.from_spec(kind)], Patience(wait=True, countdown=countdown), say)
+    try:
+        dispatcher.choose()
+    except LimitInForce as refusal:
+        return dispatcher.wait(refusal, worker.store.paused)
+    return True
 
 
 def _run(worker: Worker, command: Sequence[str]) -> int:

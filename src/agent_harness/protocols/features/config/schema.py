@@ -342,5 +342,5 @@ class HarnessFile(Section):
     checkpoints: Checkpoints = Field(default_factory=Checkpoints)
     maintenance: Maintenance = Field(default_factory=Maintenance)
     agent: Annotated[dict[str, object] | None, BeforeValidator(_agent)] = Field(
-        None, description="Which agent works here; --agent and HARNESS_AGENT win. Kept as it is."
+        None, description="Which agent works here, and its `fallback`; --agent and HARNESS_AGENT win. Kept as it is."
     )

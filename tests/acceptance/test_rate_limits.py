@@ -1,0 +1,86 @@
+"""What a provider refuses is nobody's fault: no attempt, no rollback, a moment to come back, or another agent."""
+
+import json
+
+import pytest
+
+from .script import Step, append, honest, turn, usage
+from .world import World
+
+REFUSED: Step = {"rate_limit": {"message": "weekly limit", "retry_after_seconds": 7200}}
+LIMITED = turn(append("src/calc.py", "\n\nHALF = 1\n"), REFUSED, {"exit": 1})
+
+
+def limits(calc: World) -> list[dict[str, object]]:
+    return calc.harness("limits", "--json").json["limits"]
+
+
+def test_a_refused_session_waits_for_its_moment_in_the_clock(calc: World) -> None:
+    """C28, UAH-374, UAH-364: exit 5, stuck_count 0, the work kept; the next process knows it, --now tries once."""
+    script = calc.agent([LIMITED, turn(honest(1), usage(10, 10))])
+    ran = calc.harness("run", agent=script)
+    assert ran.code == 5, ran.text
+    assert "Rate limited" in ran.out
+    assert "next: harness run then, or at once: harness limits clear scripted:" in ran.out
+    assert (calc.state["stuck_count"], calc.state["next_prompt"]) == (0, "continuation")
+    assert calc.git("log", "-1", "--format=%s").startswith("WIP:")
+    (limit,) = limits(calc)
+    assert (limit["said"], limit["source"], limit["attempt"]) == ("weekly limit", "structured", 1)
+    before = calc.fingerprint()
+    again = calc.harness("run", "--json", agent=script)
+    assert again.code == 5, again.text
+    assert again.json["error"]["code"] == "rate_limited"
+    assert again.json["error"]["data"]["account"] == limit["account"]
+    assert calc.fingerprint() == before
+    assert calc.harness("status").code == 0
+    assert "0 of 6 tests pass" in calc.harness("verify", "--all").out
+    now = calc.harness("run", "--now", agent=script)
+    assert now.code == 0, now.text
+    assert calc.passing() == [1]
+    assert limits(calc) == []
+
+
+@pytest.mark.scenario
+def test_another_agent_of_the_settings_takes_over(calc: World) -> None:
+    """C28: ``agent.fallback``; a session that was refused is none of ``--sessions``."""
+    tired, fresh = calc.agent([LIMITED, LIMITED]), calc.agent([turn(honest(1)), turn(honest(2))])
+    kinds = [spec.partition(":") for spec in (tired, fresh)]
+    chosen = {"kind": kinds[0][0], "script": kinds[0][2], "fallback": [fresh]}
+    settings = (calc.root / ".harness.yaml").read_text()
+    calc.put({".harness.yaml": f"{settings}agent: {json.dumps(chosen)}\n"})
+    calc.commit("Choose agents")
+    calc.git("push", "-q")
+    ran = calc.harness("run", "--sessions", "2", "--until-done")
+    assert ran.code == 0, ran.text
+    assert "works now" in ran.out
+    assert calc.passing() == [1, 2]
+    assert calc.state["last_session"] == 3
+
+
+@pytest.mark.scenario
+def test_a_run_until_done_waits_holding_nothing(calc: World) -> None:
+    """C28, UAH-057: while it waits others may have the project; a cleared limit lets it go on."""
+    script = calc.agent([LIMITED, turn(honest(1))])
+    running = calc.start("run", "--until-done", "--feature", "1", agent=script)
+    try:
+        calc.wait_until(lambda: "Waiting;" in calc.started(), "the wait")
+        assert calc.harness("skip", "--feature", "6").code == 0
+        (limit,) = limits(calc)
+        assert calc.harness("limits", "clear", str(limit["account"])).code == 0
+        assert running.wait(240) == 0, calc.started()
+    finally:
+        running.kill()
+    assert calc.passing() == [1]
+
+
+@pytest.mark.scenario
+def test_a_pause_ends_the_wait(calc: World) -> None:
+    """UAH-057: a pause from another terminal ends a run that waits, as it ends one that works."""
+    running = calc.start("run", "--until-done", agent=[LIMITED])
+    try:
+        calc.wait_until(lambda: "Waiting;" in calc.started(), "the wait")
+        assert calc.harness("pause").code == 0
+        assert running.wait(240) == 0, calc.started()
+    finally:
+        running.kill()
+    assert calc.harness("run").code == 5
