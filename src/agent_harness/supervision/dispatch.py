@@ -65,9 +65,8 @@ class Dispatcher:
     def wait(self, refusal: LimitInForce, stop_requested: Callable[[], object]) -> bool:
         """Waits until an agent may be tried; false when a stop was asked for first."""
         self._say(refusal.message)
-        self._say(
-            f"Waiting; Ctrl-C ends it. To go on at once: harness limits clear {shlex.quote(str(refusal.data['account']))}"
-        )
+        account = shlex.quote(str(refusal.data["account"]))
+        self._say(f"Waiting; Ctrl-C ends it. To go on at once: harness limits clear {account}")
         try:
             while not stop_requested():
                 limit = self._first()
