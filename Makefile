@@ -2,7 +2,7 @@
 # Settings: PYTHON=python3.12 (which interpreter), JOBS=4 (test processes), ARGS="..." (passed on to the program).
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-scenarios test-slow test-clients check bench docs requirements clean
+.PHONY: help setup demo test test-scenarios test-samples test-slow test-clients check bench docs requirements clean
 
 # What bends Python from outside stays outside; without cached bytecode every start of the harness takes long.
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME PYTHONSTARTUP
@@ -30,6 +30,10 @@ test: setup ## run the whole default suite
 test-scenarios: setup ## run what the default suite leaves out of the scenarios
 	@sh scripts/marked.sh scenario $(PYTEST) $(ARGS)
 
+test-samples: setup ## adopt a project of hundreds of tests that nobody here wrote; fetches it once through pip
+	@$(BIN)/python scripts/samples.py
+	@sh scripts/marked.sh sample $(PYTEST) $(ARGS)
+
 test-slow: setup ## run the long tests: many random states, many kills
 	@sh scripts/marked.sh slow $(PYTEST) $(ARGS)
 
@@ -55,5 +59,5 @@ requirements: setup ## compile requirements/*.txt from pyproject.toml again (nee
 	$(BIN)/python scripts/requirements.py
 
 clean: ## remove .venv, caches and build results
-	rm -rf .venv .make .clients build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .make .clients .samples build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +
