@@ -2,7 +2,7 @@
 
 import pytest
 
-from .script import Step, commit, edit_features, honest, turn, write
+from .script import Step, commit, edit_features, honest, sh, sleep, turn, write
 from .world import World
 
 STUB = 'import pytest\n\n\ndef test_mod():\n    pytest.fail("Not implemented")\n'
@@ -59,3 +59,26 @@ def test_a_plan_that_does_more_is_taken_back(calc: World, spec: str, wrong: Step
     assert calc.changes() == []
     assert calc.state == state
     assert len(calc.features["features"]) == 6
+
+
+def test_a_killed_harness_leaves_no_half_plan(calc: World, spec: str) -> None:
+    """UAH-003, UAH-074, C31, C56: the next command ends the agent, takes all back, and keeps what was taken."""
+    head, state = calc.head, calc.state
+    ready = calc.base / "ready"
+    work = plan(write("src/calc.py", "x = 1\n"), write(".harness/session_state.json", "{}"), commit("Plan"))
+    steps = [*work["do"], sh(f"touch {ready}"), sleep(600)]  # type: ignore[misc]
+    process = calc.start("add-features", "--spec", spec, agent=[{**work, "do": steps}])
+    calc.wait_until(ready.exists, "the agent at work")
+    assert "plans more features" in calc.harness("status").out
+    process.kill()
+    process.wait()
+    resumed = calc.harness("resume")
+    assert resumed.code == 0, resumed.text
+    assert "Planning more features was interrupted; recovering." in resumed.text
+    assert calc.head == head
+    assert calc.changes() == []
+    assert len(calc.features["features"]) == 6
+    assert {name: calc.state[name] for name in state} == state
+    (ref,) = calc.git("for-each-ref", "--format=%(refname)", "refs/harness/rolled-back").splitlines()
+    assert calc.git("show", f"{ref}:src/calc.py") == "x = 1"
+    assert calc.harness("status").out.count("Now:") == 0

@@ -10,7 +10,7 @@ import pytest
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel import clock, files
-from agent_harness.protocols.features import checkpoints, expiry, settle
+from agent_harness.protocols.features import checkpoints, expiry, planning, recover, settle
 from agent_harness.protocols.features.config import load
 from agent_harness.protocols.features.project import Project
 
@@ -211,3 +211,37 @@ def test_what_is_no_checkpoint_of_ours_is_left_alone(yard: Yard) -> None:
     expiry.prune(yard.project)
     assert yard.git("rev-parse", "refs/heads/main")
     assert {"renamed", "empty"} <= set(yard.ids())
+
+
+@pytest.mark.parametrize("adopted", [False, True])
+def test_a_plan_that_was_accepted_is_there_once(yard: Yard, adopted: bool) -> None:
+    """UAH-003, UAH-074, C56: the harness died before, or right after, the commit went onto the branch."""
+    project = yard.project
+    project.store.settle_in()
+    record = planning.begin(project, checkpoints.create(project, 0, None, "manual"), "run")
+    yard.features(False, False, False)
+    yard.git("commit", "-qam", "Plan")
+    commit = yard.git("rev-parse", "HEAD")
+    if not adopted:
+        yard.git("reset", "-q", "--soft", "HEAD~1")
+    project.store.write_open_session({**record, "phase": planning.PLANNED, "commit": commit})
+    assert recover.recover(yard.project) == {"session": None, "step": "adopt"}
+    assert yard.git("rev-parse", "HEAD") == commit
+    assert yard.git("status", "--porcelain") == ""
+    assert recover.recover(yard.project) is None
+
+
+def test_what_a_plan_has_cost_survives_its_end(yard: Yard) -> None:
+    """UAH-007, UAH-415, C31: the state comes back as the harness wrote it, and the money stays spent."""
+    project = yard.project
+    project.store.settle_in()
+    record = planning.begin(project, checkpoints.create(project, 0, None, "manual"), "run")
+    project.store.write(project.layout.costs, {"cumulative": {"total_cost_usd": 2.5}})
+    planning.spent(project, record)
+    (yard.root / ".harness/costs.yaml").write_text("{}")
+    (yard.root / ".harness/session_state.json").write_text('{"stuck_count": 9}')
+    found = recover.recover(yard.project)
+    assert found
+    assert found["step"] == "take_back"
+    assert yard.project.store.costs() == {"cumulative": {"total_cost_usd": 2.5}}
+    assert yard.project.store.state()["stuck_count"] == 0

@@ -90,6 +90,7 @@ def test_prompt_types(state: dict[str, Any], expected: tuple[str, str]) -> None:
 
 def test_every_phase_has_one_recovery_row_and_the_unknown_phase_the_most_careful_one() -> None:
     phases = [row.phase for row in recovery.RECOVERY]
-    assert phases == ["preparing", "running", "judging", "settling"]
-    assert {recovery.action_for(p).step for p in phases} == {"forget", "hand_off", "settle"}
+    assert phases == ["preparing", "running", "judging", "settling", "planning", "planned"]
+    steps = ["forget", "hand_off", "hand_off", "settle", "take_back", "adopt"]
+    assert [recovery.action_for(p).step for p in phases] == steps
     assert recovery.action_for("from the future").step == "hand_off"

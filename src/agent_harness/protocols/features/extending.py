@@ -1,7 +1,8 @@
 """`harness add-features --spec FILE`: an agent plans more features; the plan is kept whole or taken back whole.
 
 A plan adds features behind the others and a new test file for each, and changes nothing else. It is checked once,
-mended in one more turn, and then accepted as a commit or taken back into a rescue ref. Source: features.md UAH-074,
+mended in one more turn, and then accepted as a commit or taken back into a rescue ref; also by the next command, where
+the harness was killed (``planning.py``). Source: features.md UAH-074,
 UAH-101..105, UAH-257, UAH-266, C48.
 """
 
@@ -10,19 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from agent_harness.errors import HarnessError, Refused, StateDamaged, UnsafeTree, VerificationFailed
-from agent_harness.kernel import snapshot
 from agent_harness.kernel.git import DETACHED
 from agent_harness.protocols.features import (
     asking,
     checkpoints,
     claims,
-    endings,
     initializer,
     marking,
+    planning,
     preflight,
     prompts,
     records,
-    refs,
     running,
     tree,
 )
@@ -50,17 +49,21 @@ def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> Record:
         with interruption.watched() as stop:
             project.say("Planning more features...")
             planner = initializer.Planner(project, agent, stop)
+            record = planning.begin(project, checkpoint, planner.run_id)
             planner.turn(_prompt(project, before, text))
+            record = planning.spent(project, record)
             found = _problems(project, before, checkpoint)
             if found:
                 project.say(f"The plan is not valid ({found[0]}); one repair turn.")
                 planner.turn(prompts.render("repair", {"problems": "\n".join(f"- {line}" for line in found[:50])}))
+                record = planning.spent(project, record)
                 found = _problems(project, before, checkpoint)
             if found:
                 raise VerificationFailed(f"The agent's plan is not valid: {found[0]}", problems=found)
             commit = _commit(project, checkpoint)
+            planning.adopt(project, record, commit)
     except (HarnessError, KeyboardInterrupt) as error:
-        ref = _take_back(project, checkpoint)
+        ref = planning.take_back(project, checkpoint)
         if isinstance(error, HarnessError):
             error.hint = f"git show {ref}" if ref else "harness add-features --help"
         raise
@@ -130,33 +133,7 @@ def _commit(project: Project, checkpoint: Record) -> str:
         raise VerificationFailed("The agent rewrote the history.")
     if project.git.look().branch not in (way_back.branch, DETACHED):
         raise VerificationFailed("The agent left the branch.")
-    snapshot.adopt(
-        project.git, commit, branch=way_back.branch, expected_head=endings.branch_tip(project, way_back.branch)
-    )
-    _forget_candidates(project)
     return commit
-
-
-def _take_back(project: Project, checkpoint: Record) -> str | None:
-    """Everything as it was before the agent; what it did is in the rescue ref that is returned."""
-    ref = refs.free(project.git, f"refs/harness/rolled-back/plan-{checkpoint['id']}")
-    rescued = snapshot.restore(
-        project.git,
-        checkpoints.way_back(checkpoint),
-        ref,
-        exclude=project.excluded,
-        rescue_files=project.root / project.excluded[0] / "rescue-files" / str(checkpoint["id"]),
-        set_aside_operation=True,
-    )
-    _forget_candidates(project)
-    return rescued.ref
-
-
-def _forget_candidates(project: Project) -> None:
-    for ref in dict.fromkeys(project.candidate_refs):
-        if project.git.commit_of(ref):
-            project.git.update_ref(ref, None)
-    project.candidate_refs.clear()
 
 
 def _tell(project: Project, before: Record, commit: str, head: str) -> Record:

@@ -213,7 +213,7 @@ class Planner:
         self._agent = agent
         self._stop = stop
         self._watch = turns.watch_for(project, project.store.costs(), None, project.config.models.initializer)
-        self._run_id = process.new_run_id()
+        self.run_id = process.new_run_id()
         self._rounds = 0
         self._patience = provider.Patience(project, stop, 0, time.monotonic())
         self._recording = turns.recording_of(project, 0, None)
@@ -243,7 +243,7 @@ class Planner:
             session=0,
             prompt_type="initializer",
             round=self._rounds,
-            run_id=self._run_id,
+            run_id=self.run_id,
             environment=pushes.variables(project.git.record_config()),
         )
         with self._stop.listening():

@@ -17,6 +17,7 @@ from agent_harness.protocols.features import (
     cleanup,
     endings,
     handoff,
+    planning,
     publishing,
     records,
     recovery,
@@ -52,6 +53,8 @@ def recover(project: Project) -> Record | None:
     number = found.get("session")
     action = recovery.action_for(str(found.get("phase")))
     ended = process.end_orphans(found.get("agent") or {"run_id": found.get("run_id")})
+    if action.phase in (planning.PLANNING, planning.PLANNED):
+        return planning.recover(project, found, lambda: _restore_state(project, found))
     if action.step == "forget":
         settle.forget(project)
         return {"session": number, "step": action.step}
@@ -61,7 +64,7 @@ def recover(project: Project) -> Record | None:
     if action.step == "settle":
         return {"session": number, "step": _settle(project, found)}
     under_way = UnderWay.from_record(found)
-    _restore_state(project, under_way)
+    _restore_state(project, found)
     _hand_off(project, under_way, "error", f"Session {number} was interrupted")
     continues = f"Session {number + 1 if isinstance(number, int) else ''} continues it"
     project.say(f"Its work is kept; {continues}." if under_way.feature_id else "The cleanup is still due.")
@@ -157,7 +160,7 @@ def interrupted(project: Project, reason: str, message: str | None = None) -> Re
     if found.get("phase") == "settling":
         _settle(project, found)
     else:
-        _restore_state(project, under_way)
+        _restore_state(project, found)
         _hand_off(project, under_way, reason, message or "Paused by a person")
     name = endings.feature_name(under_way.feature)
     return Result(
@@ -186,12 +189,12 @@ def _hand_off(project: Project, under_way: UnderWay, reason: str, message: str) 
         )
 
 
-def _restore_state(project: Project, under_way: UnderWay) -> None:
+def _restore_state(project: Project, found: Mapping[str, Any]) -> None:
     """The state files as the session found them; the agent may have written to them (C31)."""
     for path, value in (
-        (project.layout.session_state, under_way.state),
-        (project.layout.baseline, under_way.baseline),
-        (project.layout.costs, under_way.costs),
+        (project.layout.session_state, found.get("state")),
+        (project.layout.baseline, found.get("baseline")),
+        (project.layout.costs, found.get("costs")),
     ):
         if value:
             project.store.write(path, value)

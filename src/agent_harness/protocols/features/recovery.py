@@ -12,7 +12,7 @@ class Action:
 
     phase: str
     left_behind: str
-    step: str  # forget, hand_off, settle
+    step: str  # forget, hand_off, settle, take_back, adopt
     promise: str
 
 
@@ -40,6 +40,18 @@ RECOVERY: tuple[Action, ...] = (
         left_behind="the verdict was written down before the first change; some of its steps may be done",
         step="settle",
         promise="every step is repeated and none has a second effect",
+    ),
+    Action(
+        phase="planning",
+        left_behind="an agent was planning more features, and may have written anything",
+        step="take_back",
+        promise="all is as it was before; what the agent did is in a rescue ref",
+    ),
+    Action(
+        phase="planned",
+        left_behind="the plan was valid and its commit written down",
+        step="adopt",
+        promise="the features are there, once",
     ),
 )
 

@@ -151,12 +151,14 @@ def _open(under_way: "Record | None") -> "Record | None":
 
     who = owner.Owner.from_record(under_way.get("harness"))
     alive = who is not None and owner.state(who) == "alive"
-    return {"session": under_way.get("session"), "feature_id": under_way.get("feature_id"), "running": alive}
+    named = {name: under_way.get(name) for name in ("session", "feature_id", "phase")}
+    return {**named, "running": alive}
 
 
 def _open_line(found: "Mapping[str, Any]") -> str:
     work = "a cleanup" if found["feature_id"] is None else f"Feature #{found['feature_id']}"
-    name = f"Session {found['session']} on {work}"
+    plans = found["phase"] in ("planning", "planned")
+    name = "an agent that plans more features" if plans else f"Session {found['session']} on {work}"
     return f"Now: {name} is running" if found["running"] else f"Now: {name} was interrupted; `harness run` recovers it"
 
 
