@@ -1,5 +1,6 @@
 """Figures of health: what a linter said, which files are large, when the next cleanup is due."""
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from agent_harness.kernel.git import Git
 from agent_harness.protocols.features import quality, status, tree
+from agent_harness.protocols.features.layout import Layout
 
 
 def test_findings_are_counted_by_code_and_warnings_apart() -> None:
@@ -74,3 +76,16 @@ def test_the_lines_of_source_files_are_tracked_by_session(tmp_path: Path) -> Non
         "a.py": (3, 1),
         "b.py": (2, 4),
     }
+
+
+@pytest.mark.parametrize(("red", "word"), [([], "FAIR"), (["t1.py::a"], "POOR"), (None, "FAIR")])
+def test_status_and_health_count_the_same_tests(tmp_path: Path, red: list[str] | None, word: str) -> None:
+    """UAH-053, UAH-439, C23, C52: placeholders of features that are still to be done make no project poor."""
+    state = tmp_path / ".harness"
+    state.mkdir()
+    features = [{"id": n, "description": "d", "test_file": f"t{n}.py", "passes": n == 1} for n in range(1, 7)]
+    baseline = {"passing_tests": ["t1.py::a"], "total_passing": 1, "total_tests": 6}
+    (tmp_path / "features.json").write_text(json.dumps({"features": features}))
+    (state / "session_state.json").write_text(json.dumps({"last_session": 1, "wip_red_tests": red}))
+    (state / "test_baseline.json").write_text(json.dumps(baseline))
+    assert status.read(Layout(tmp_path))["health"]["word"] == word

@@ -106,17 +106,22 @@ def weigh(
 
 
 def _score(store: FeatureStore, passing: int, total: int) -> float:
-    """The figure as the last session left it."""
-    baseline, quality = store.baseline(), store.quality()
+    """The figure as the last session left it; tests of features that are still to be done do not count (C23)."""
+    known, quality = len(_listed(store.baseline().get("passing_tests"))), store.quality()
+    red = len(_listed(store.state().get("wip_red_tests")))
     sizes = store.file_sizes().get("files")
     rows = list(sizes.values()) if isinstance(sizes, dict) else []
     return weigh(
         features=(passing, total),
-        tests=(records.number(baseline.get("total_passing")), records.number(baseline.get("total_tests"))),
+        tests=(max(0, known - red), known),
         lint_errors=records.number(quality.get("lint_errors")),
         lines=[records.number(row.get("lines")) for row in rows],
         max_lines=records.number(quality.get("max_lines"), 500),
     )
+
+
+def _listed(found: object) -> "list[Any]":
+    return found if isinstance(found, list) else []
 
 
 def _current(found: "Mapping[str, Any]", feature: "Record | None") -> str:
