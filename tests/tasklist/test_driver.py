@@ -182,6 +182,7 @@ def test_a_session_has_a_limit_of_its_own(tmp_path: Path) -> None:
 
 def test_an_agent_that_takes_too_long_is_ended_and_its_work_is_judged(tmp_path: Path) -> None:
     work = plain(tmp_path, job("a"), job("b", "false", max_attempts=1))
+    (work.root / "work.txt").write_text("a slow machine ends the agent before it has written this\n")
     ran = work.harness("run", "--json", "--max-minutes", "0.005", "--agent", work.agent(f"{WORKS}\nexec sleep 300"))
     assert [each["result"] for each in ran.json["attempts"]] == ["completed", "failed"], ran
     assert [each["attempts"] for each in work.raw["tasks"]] == [1, 1]
