@@ -8,6 +8,7 @@ import pytest
 from agent_harness.testing.github_server import GitHubServer, serve
 
 from .script import honest, sh, turn
+from .test_s23_github_down import LIMITS
 from .world import World
 
 
@@ -21,14 +22,16 @@ def hub() -> Iterator[GitHubServer]:
 def mirrored(calc: World, hub: GitHubServer) -> World:
     """``calc`` with a repository on that server."""
     settings(calc, "warn")
-    calc.environ |= hub.environment() | {"HARNESS_TIME_SCALE": "0.01"}
+    calc.environ |= hub.environment() | {"HARNESS_TIME_SCALE": "0.1"}
     calc.environ.pop("GH_TOKEN", None)
     return calc
 
 
 def settings(calc: World, on_failure: str) -> None:
-    text = (calc.root / ".harness.yaml").read_text().partition("github:")[0]
-    (calc.root / ".harness.yaml").write_text(f"{text}github:\n  repo: someone/calc\n  on_sync_failure: {on_failure}\n")
+    text = (calc.root / ".harness.yaml").read_text().partition(LIMITS)[0]
+    (calc.root / ".harness.yaml").write_text(
+        f"{text}{LIMITS}github:\n  repo: someone/calc\n  on_sync_failure: {on_failure}\n"
+    )
     calc.commit("Settings")
     calc.git("push", "-q")
 

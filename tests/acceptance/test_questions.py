@@ -1,10 +1,12 @@
 """What a session leaves for a person to decide, and what each answer does."""
 
 import json
+import os
 
 import pytest
 
 from .script import append, claim, commit, honest, implement, turn
+from .test_s21_done import at_a_terminal, read_until
 from .world import RESET, World
 
 LIAR = turn(implement(1, "def add(a, b):\n    return a - b\n"), claim(1), commit("Implement add"), times=99)
@@ -117,3 +119,18 @@ def test_a_priority_comes_before_the_id(calc: World) -> None:
     calc.accept(1, 2)
     assert calc.harness("run", "--dry-run", "--feature", "2").code == 7
     assert calc.harness("run", "--dry-run", "--feature", "5").code == 7
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize(("typed", "code"), [("k", 0), ("", 3)])
+def test_somebody_who_is_there_is_asked_at_once(calc: World, typed: str, code: int) -> None:
+    """UAH-392 C12: at a terminal; Enter leaves the question for later."""
+    settings(calc, features="max_stuck_sessions: 1")
+    process, terminal = at_a_terminal(calc, "run", agent=[turn(append("src/calc.py", "\n\nHALF = 1\n"))])
+    read_until(terminal, "Enter: later")
+    os.write(terminal, f"{typed}\n".encode())
+    if typed:
+        read_until(terminal, "Skipped Feature #1.")
+    assert process.wait(200) == code
+    os.close(terminal)
+    assert (calc.state["pending_escalation"] is None) == bool(typed)

@@ -80,7 +80,7 @@ def test_b_told_of_the_failure_it_mends_the_code(calc: World) -> None:
 
 
 def test_c_never_mended_it_is_rolled_back(calc: World) -> None:
-    """UAH-297, UAH-358, UAH-387, UAH-475, UAH-502, UAH-554, C03, C08, C09."""
+    """UAH-297, UAH-358, UAH-387, UAH-389, UAH-393, UAH-475, UAH-502, UAH-554, C03, C08, C09, C12."""
     start, before = calc.head, calc.progress
     again = turn(prompt_to(calc.base / "again.txt"), forge(1), claim(1), usage(100, 10), times=9)
     ran = calc.run([lie(calc), again])

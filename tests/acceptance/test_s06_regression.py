@@ -30,7 +30,7 @@ def breaking(feature: int, *more: Step) -> list[Turn]:
 def test_breaking_an_older_feature(calc: World) -> None:
     """Undone at once, told in a panel, tried again.
 
-    UAH-011, UAH-297, UAH-305, UAH-359, UAH-402, UAH-457, UAH-458, UAH-476, UAH-501, UAH-502, UAH-537, UAH-555,
+    UAH-011, UAH-294, UAH-297, UAH-305, UAH-359, UAH-402, UAH-457, UAH-458, UAH-476, UAH-501, UAH-502, UAH-537, UAH-555,
     UAH-562, UAH-563, C03, C10, S06.
     """
     start = calc.accept(1)

@@ -22,7 +22,10 @@ def order(world: World) -> list[str]:
 
 
 def test_a_what_init_cannot_do_reset_mends(calc: World) -> None:
-    """UAH-271 UAH-369 UAH-371 UAH-372 UAH-373 UAH-558 UAH-559 C19 S16: init, reset, init; then the agent."""
+    """UAH-270 UAH-271 UAH-279 UAH-369 UAH-558 UAH-559 C19 S16: init, reset, init; orientation, checkpoint, agent.
+
+    UAH-371 UAH-372 UAH-373: whatever it is that reset.sh mends.
+    """
     clean = calc.base / "clean"
     with_files(
         calc,
@@ -34,8 +37,13 @@ def test_a_what_init_cannot_do_reset_mends(calc: World) -> None:
     ran = calc.run([turn(honest(1))])
     assert ran.code == 0, ran.text
     assert order(calc) == ["init", "reset", "init"]
-    told = ran.out.splitlines()
-    assert [line for line in told if "running ./reset.sh (1/2)" in line]
+    told = ran.out
+    assert "running ./reset.sh (1/2)" in told
+    steps = ["running ./reset.sh", "Generating orientation summary...", "Prompt type: coding", "Agent working on"]
+    assert sorted(steps, key=told.index) == steps
+    happened = [row["type"] for row in calc.events()]
+    order_of = ["checkpoint_created", "session_started", "agent_started"]
+    assert sorted(order_of, key=happened.index) == order_of
     assert calc.passing() == [1]
 
 

@@ -174,3 +174,18 @@ def test_f_a_remote_that_is_away_costs_a_line(calc: World) -> None:
     moved.rename(calc.base / "origin.git")
     assert calc.run([turn(honest(2))]).code == 0
     assert calc.remote() == calc.head
+
+
+@pytest.mark.scenario
+def test_f_killed_while_it_pulls_nothing_is_lost(calc: World) -> None:
+    """UAH-003 UAH-380 C30 C56 S17: at whatever moment; the next session brings all of it to the remote."""
+    theirs = by_a_colleague(calc, WIKI)
+    process = calc.start("run", agent=[turn(honest(1))])
+    calc.wait_until(lambda: "pulling once" in calc.started(), "the rejected push")
+    process.kill()
+    process.wait()
+    ran = calc.harness("run", agent=[turn(honest(2))], after_kill=True)
+    assert ran.code == 0, ran.text
+    assert (calc.passing(), calc.remote()) == ([1, 2], calc.head)
+    assert calc.git("merge-base", theirs, "HEAD") == theirs
+    assert (calc.root / "docs/wiki.md").read_text() == WIKI["docs/wiki.md"]

@@ -3,11 +3,12 @@
 import os
 import pty
 import subprocess
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from .script import honest, turn
+from .script import Turn, honest, turn
 from .world import World
 
 
@@ -21,11 +22,11 @@ def done(calc: World) -> World:
     return calc
 
 
-def at_a_terminal(world: World, *args: str) -> tuple[Any, int]:
+def at_a_terminal(world: World, *args: str, agent: Sequence[Turn] | None = None) -> tuple[Any, int]:
     """The harness on a terminal of its own; the process, and the person's end of the terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        world.command(*args, agent=[turn(honest(1))]),
+        world.command(*args, agent=agent or [turn(honest(1))]),
         cwd=world.root,
         env=world.environ,
         stdin=theirs,

@@ -53,5 +53,18 @@ def test_money_is_left_and_both_amounts_are_told() -> None:
     budgets = Budgets(per_session=10.0, per_feature=25.0, total=200.0)
     found = preflight.budget({"cumulative": {"total_cost_usd": 195.0}}, budgets, 1)
     assert found.note == "$5.00 for this session, $5.00 left of the project's $200.00"
-    with pytest.raises(LimitReached):
-        preflight.budget({"cumulative": {"total_cost_usd": 200.0}}, budgets, 1)
+
+
+@pytest.mark.parametrize(
+    ("spent", "said"),
+    [
+        ({"total_cost_usd": 200.0}, "a session: $200.00 of $200.00"),
+        ({"total_cost_usd": 150.0, "assumed_cost_usd": 50.0}, "a session: $200.00 of $200.00"),
+        ({"by_feature": [{"feature_id": 1, "cost_usd": 25.5}]}, "Feature #1: $25.50 of $25.00"),
+    ],
+)
+def test_the_budget_that_is_used_up_is_named(spent: dict[str, object], said: str) -> None:
+    """UAH-276, UAH-417, C27, C58."""
+    with pytest.raises(LimitReached) as refused:
+        preflight.budget({"cumulative": spent}, Budgets(per_session=10.0, per_feature=25.0, total=200.0), 1)
+    assert said in refused.value.message

@@ -87,9 +87,26 @@ def run(
         feature_id=feature_id,
     )
     answer(as_json, found["exit_code"] == 0, found)
-    if found.get("complete") and not as_json and sys.stdin.isatty() and sys.stdout.isatty():
+    code = int(found["exit_code"])
+    if as_json or not _somebody_is_there():
+        return code
+    if found.get("complete"):
         _what_now(project)
-    return int(found["exit_code"])
+    return _answered_now(project, code) if found.get("escalation") else code
+
+
+def _somebody_is_there() -> bool:
+    """Whether a person sits at a terminal; a closed stream is nobody."""
+    return all(stream is not None and not stream.closed and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
+def _answered_now(project: "FeatureProject", code: int) -> int:
+    """Lets the person at the terminal answer the question at once; the exit code. Enter leaves it stored (C12)."""
+    chosen = click.prompt("Choose (a word, its letter or number; Enter: later)", default="", show_default=False)
+    if not chosen.strip():
+        return code
+    project.resume(chosen)
+    return 0 if code == 3 else code
 
 
 def _what_now(project: "FeatureProject") -> None:
