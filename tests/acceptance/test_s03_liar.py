@@ -171,3 +171,15 @@ def test_a_proof_that_needs_no_change_proves_nothing(calc: World) -> None:
     same = turn(append(proof_path(1), "\n# nothing new\n"), sh("true"), claim(1), times=9)
     assert calc.run([same]).code == 1
     assert calc.passing() == []
+
+
+@pytest.mark.scenario
+def test_where_the_harness_is_not_to_run_them_the_agents_own_run_counts(calc: World) -> None:
+    """UAH-185: `verification.harness_verify: false` is a person's word; it is said each time that it counts."""
+    calc.configure("verification:\n  harness_verify: false\n")
+    ran = calc.run([lie(calc)])
+    assert ran.code == 0, ran.text
+    assert "verification.harness_verify is off" in ran.out
+    assert calc.passing() == [1]
+    calc.checked = False  # a feature passes whose tests do not: that is what was asked for
+    calc.state_parses()

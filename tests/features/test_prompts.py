@@ -18,12 +18,12 @@ FEATURE: dict[str, Any] = {
 }
 
 
-def opening(tmp_path: Path, kind: str, **feature: Any) -> str:
+def opening(tmp_path: Path, kind: str, settings: str = "", **feature: Any) -> str:
     """The prompt of a session on a feature."""
     (tmp_path / ".git").mkdir(exist_ok=True)
     (tmp_path / ".harness.yaml").write_text(
         "project:\n  name: calc\ntesting:\n  full: pytest tests/\n  feature: pytest {test_file} -v\n"
-        "  sanity:\n    lint: ruff check src\n"
+        "  sanity:\n    lint: ruff check src\n" + settings
     )
     document = {"features": [{**FEATURE, **feature}, {**FEATURE, "id": 8, "description": "Something else"}]}
     (tmp_path / "features.json").write_text(json.dumps(document))
@@ -136,6 +136,16 @@ def test_a_coding_session_has_one_feature_and_its_jobs(tmp_path: Path) -> None:
     )
     assert "lint again, and fix what you added" in text
     assert "Something else" not in text
+
+
+def test_the_quick_checks_of_the_settings_are_named(tmp_path: Path) -> None:
+    """UAH-154, UAH-156..158, UAH-284, UAH-313: type check, health and the tests whose folders are there."""
+    more = "    type_check: mypy src\n    health: curl -sf localhost/health\n"
+    assert "(ruff check src). If" in opening(tmp_path, "coding")
+    (tmp_path / "tests/unit").mkdir(parents=True)
+    text = opening(tmp_path, "coding", settings=more)
+    assert "(ruff check src), `mypy src`, `curl -sf localhost/health`, `" in text
+    assert "tests/unit -x`. If something" in text
 
 
 def test_the_rules_of_verification(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def handed_off(
     if waiting := project.git.operation_under_way():
         return endings.rolled_back(project, under_way, f"The agent left {waiting} unfinished.", used)
     endings.put_back_features(project, under_way)
-    if not _passes_without_trace(project, under_way, reason):
+    if _is_appended(project, reason) and not _passes_without_trace(project, under_way, reason):
         _tell_termination(project, under_way, reason)
     left = _what_is_left(project, under_way, reason)
     way_back = checkpoints.way_back(under_way.checkpoint)
@@ -150,7 +150,7 @@ def handed_off(
         partial=_partial(project, under_way, reason, left),
         red_tests=tuple(red_tests or ()),
         checkpoint=under_way.base,
-        wip_commit=left.commit or under_way.state.get("wip_commit"),
+        wip_commit=left.commit or left.own or under_way.state.get("wip_commit"),
         summary={"completed": "nothing", "commits": left.commits, "status": f"partial ({reason.replace('_', ' ')})"},
     )
     state = lifecycle.after_session(under_way.state, ending)
@@ -236,6 +236,7 @@ class _Left:
     files: tuple[str, ...]  # changed since the checkpoint, the progress file aside
     commits: list[str]
     kept: bool  # the next session continues instead of starting afresh
+    own: str | None  # the agent's last commit, where the harness makes none
     earlier: Record | None  # what earlier sessions of this feature had left
 
 
@@ -246,16 +247,40 @@ def _what_is_left(project: Project, under_way: UnderWay, reason: str) -> _Left:
     changed = [path for _, path in project.git.changed_paths(way_back.head, commit)]
     files = tuple(path for path in changed if path != project.progress_name)
     is_told = reason != "complete" and not _passes_without_trace(project, under_way, reason)
+    commits_it = _is_committed(project, reason)
     worth_keeping = bool(files) or moved or is_told
     commits = [found.sha for found in project.git.commits_between(way_back.head, commit)] if worth_keeping else []
     earlier = under_way.state.get("partial") if under_way.prompt_type == "continuation" else None
     return _Left(
-        commit=commit if worth_keeping else None,
+        commit=commit if worth_keeping and commits_it else None,
         files=files,
         commits=commits,
-        kept=bool(files) or earlier is not None,
+        kept=(bool(files) if commits_it else moved) or earlier is not None,
+        own=project.git.head() if moved and not commits_it else None,
         earlier=earlier,
     )
+
+
+def _is_committed(project: Project, reason: str) -> bool:
+    """Whether the settings want a WIP commit; without one, changes stay in the work tree (UAH-171, UAH-219)."""
+    if reason == "timeout":
+        return project.config.session.on_timeout.auto_commit
+    return reason != "context_limit" or project.config.context.on_limit.auto_commit
+
+
+def _is_appended(project: Project, reason: str) -> bool:
+    """Whether the settings want the ending told in the progress file (UAH-173)."""
+    return reason != "context_limit" or project.config.context.on_limit.append_to_progress
+
+
+def what_became_of_it(project: Project, settlement: Settlement, reason: str) -> str:
+    """Where the work of a session that was handed off is, for the person."""
+    if settlement.kind == "hand_off":
+        return "its work is kept in a WIP commit"
+    left = [path for path in tree.dirty_paths(project.git) if path != project.progress_name]
+    if left and not _is_committed(project, reason):
+        return "its work is left uncommitted, as the settings say"
+    return "nothing was changed"
 
 
 def _passes_without_trace(project: Project, under_way: UnderWay, reason: str) -> bool:

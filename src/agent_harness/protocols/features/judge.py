@@ -150,8 +150,10 @@ class Judge:
     def _verdict(self, under_way: UnderWay, candidate: str) -> Verdict:
         project = self._project
         file = records.test_file(under_way.feature)
-        by_tests = under_way.feature.get("verification_type") != "manual"
         config = project.config
+        by_tests = config.verification.harness_verify and under_way.feature.get("verification_type") != "manual"
+        if file and not config.verification.harness_verify:
+            project.say("Warning: verification.harness_verify is off; the agent's own run of the tests counts.")
         return engine.judge(
             project.git,
             base=checkpoints.way_back(under_way.base).head or project.git.empty_tree(),

@@ -309,7 +309,7 @@ class SessionRoad:
             message=self._sum.refusal,
         )
         settled = self._settle(settlement)
-        left = "its work is kept in a WIP commit" if settlement.kind == "hand_off" else "nothing was changed"
+        left = handoff.what_became_of_it(project, settlement, reason)
         name = endings.feature_name(self._under_way.feature)
         why = handoff.WORDINGS[reason].why if reason in handoff.WORDINGS else reason
         message = failure or f"{name} is not finished ({self._sum.refusal or why}); {left}."

@@ -172,12 +172,29 @@ def opening_prompt(project: Project, under_way: UnderWay, orientation: str) -> s
             "rules": prompts.render("rules", {}),
             "suite_command": str(project.config.testing.full),
             "lint": project.config.testing.sanity.lint or "no linter is configured",
+            "sanity": _sanity(project),
             "progress_file": project.progress_name,
             "feature_name": f"Feature #{under_way.feature_id}",
             "session": str(under_way.session),
         },
     )
     return text + awaiting.note_for_agent(under_way.feature)
+
+
+def _sanity(project: Project) -> str:
+    """The other quick checks that the settings name, each as a command (UAH-154, UAH-156..158).
+
+    Those of folders that are not there are left out.
+    """
+    testing = project.config.testing
+    named = (testing.sanity.type_check, testing.sanity.health, testing.unit, testing.e2e)
+    commands = dict.fromkeys(c for c in named if c and c != testing.full and _has_its_folder(project, c))
+    return "".join(f", `{command}`" for command in commands)
+
+
+def _has_its_folder(project: Project, command: str) -> bool:
+    paths = [word for word in command.split() if word.startswith(("tests/", "test/", "./"))]
+    return all(os.path.exists(project.root / path) for path in paths)
 
 
 def fix_prompt(project: Project, under_way: UnderWay, *, failure: str, output: str, fix_round: int) -> str:
