@@ -260,7 +260,10 @@ def test_a_person_makes_and_fills_a_list(tmp_path: Path) -> None:
     assert "harness task set task-002 validation.command=" in ran.out
     (shop.root / "more.jsonl").write_text('{"title": "Three", "own": [1]}\n\n{"title": "Four", "id": "x"}\n')
     assert verb(shop, "add", "--from", "more.jsonl", "--json")["task_ids"] == ["task-003", "x"]
-    one, two, three, _ = shop.raw["tasks"]
+    assert "Hooks rest here" not in shop.harness("add", "Five").out
+    shop.harness("deactivate")
+    assert "harness activate" in shop.harness("add", "Six").out
+    one, two, three, *_ = shop.raw["tasks"]
     assert (one["priority"], one["validation"]) == ("P0", {"command": "true", "timeout_seconds": 5})
     assert (two["depends_on"], two["max_attempts"]) == (["task-001"], 2)
     assert two["on_failure"] == {"cleanup": "make clean"}

@@ -28,7 +28,8 @@ def test_what_needs_the_list_says_that_it_is_gone_and_what_brings_it_back(lost: 
     ran = lost.harness(*words.split(), "--json")
     assert ran.code == 6, ran
     error = ran.json["error"]
-    assert (error["message"], error["hint"]) == ("harness-tasks.json is missing", "harness task recover")
+    assert error["message"].startswith("harness-tasks.json is missing")
+    assert error["hint"] == "harness task recover"
     assert lost.files() == before
 
 
@@ -61,8 +62,8 @@ def test_the_stop_hook_names_the_way_out(lost: Shop) -> None:
 def test_without_a_good_backup_a_person_is_asked(lost: Shop) -> None:
     """Nothing is made up (tasklist.md 8)."""
     Path(lost.layout.backup).write_text("{ half")
-    for words in ("status", "init ."):
+    for words, hint in (("status", "no backup"), ("init .", "to begin anew: rm ")):
         ran = lost.harness(*words.split(), "--json")
-        assert (ran.code, "no backup" in ran.json["error"]["hint"]) == (6, True), ran
+        assert (ran.code, hint in ran.json["error"]["hint"]) == (6, True), ran
     ran = lost.harness("task", "recover")
     assert (ran.code, "unrecoverable" in ran.json["error"]["message"]) == (6, True), ran

@@ -74,6 +74,8 @@ def add(title: str | None, source: Any, root: str | None, as_json: bool, **optio
     if missing and found["task_ids"]:
         said += " Without a validation command it cannot be completed:\n"
         said += f"  harness task set {found['task_ids'][0]} validation.command='…'"
+    if not task_list.store.active():
+        said += "\nHooks rest here; what lets them keep your own session going: harness activate"
     return answer("add", found, as_json=as_json, said=said)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 
-from agent_harness.errors import ConfigurationError, Refused, UsageError
+from agent_harness.errors import ConfigurationError, Refused, StateDamaged, UsageError
 from agent_harness.kernel import files, graph
 from agent_harness.protocols.tasklist import progress, proofs, records
 from agent_harness.protocols.tasklist.layout import Layout
-from agent_harness.protocols.tasklist.store import TaskStore
+from agent_harness.protocols.tasklist.store import TaskStore, backup_is_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,8 +107,14 @@ def create(
 
 def _refuse_lost(layout: Layout) -> None:
     """``StateDamaged`` where a list is gone and its backup is there: a new list would soon take the backup's place."""
-    if not os.path.lexists(layout.tasks) and os.path.lexists(layout.backup):
-        TaskStore(layout).read()
+    if os.path.lexists(layout.tasks) or not os.path.lexists(layout.backup):
+        return
+    if backup_is_whole(layout):
+        raise StateDamaged("harness-tasks.json is missing, and its backup is here", hint="harness task recover")
+    raise StateDamaged(
+        f"harness-tasks.json is missing, and {layout.backup} holds no task list",
+        hint=f"look at it; to begin anew: rm {shlex.quote(layout.backup)}",
+    )
 
 
 def _first_line(store: TaskStore) -> bool:
