@@ -97,11 +97,30 @@ unknown          it broke
 """
 
 
-@pytest.mark.parametrize("row", _CLASSES.strip().splitlines())
+_ROWS = _CLASSES.strip().splitlines()
+_ONE_A_CLASS = list({row.split()[0]: row for row in _ROWS}.values())
+
+
+@pytest.mark.parametrize("row", _ROWS)
 def test_words_name_the_class(row: str) -> None:
     name, text = row.split(maxsplit=1)
-    for around in (text, f"before\n{text}\nafter", text.upper(), "x " * 60_000 + "\n" + text):
+    for around in (text, f"before\n{text}\nafter", text.upper()):
         assert classifier.classify(around, now=NOW)["class"] == name
+
+
+def at_the_end_of_a_long_text(rows: list[str]) -> None:
+    for row in rows:
+        name, text = row.split(maxsplit=1)
+        assert classifier.classify("x " * 60_000 + "\n" + text, now=NOW)["class"] == name
+
+
+def test_words_at_the_end_of_a_long_text_name_the_class() -> None:
+    at_the_end_of_a_long_text(_ONE_A_CLASS)
+
+
+@pytest.mark.scenario
+def test_all_words_at_the_end_of_a_long_text_name_the_class() -> None:
+    at_the_end_of_a_long_text(_ROWS)
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,9 @@ def test_a_job_that_ticks(tmp_path: Path, worker: str | None) -> None:
     assert answer["schedule"]["worker"] == worker
     for word in ("wait", "done", "needs-human", "workerPrompt"):
         assert word in answer["message"]
+    recorded = next(line for line in answer["message"].splitlines() if " record " in line)
+    assert subprocess.run(shlex.split(recorded), check=False, capture_output=True).returncode == 0
+    assert (ground.checkpoint["status"], ground.checkpoint["nextStep"]) == ("paused", "THE NEXT STEP")
 
 
 @pytest.mark.parametrize(("seconds", "limit"), [("600", "570"), ("45", "30"), ("10", "30")])

@@ -345,8 +345,8 @@ def test_row_07_a_timeout_ends_the_whole_group(tmp_path: Path) -> None:
 
 def test_a_worker_has_five_seconds_to_tidy_up(tmp_path: Path) -> None:
     ground = Ground(tmp_path)
-    command = "trap 'sleep 3; echo tidied; exit 0' TERM; while :; do sleep 0.1; done"
-    assert ground.run(command, "--timeout-seconds", "1", code=124).answer["exitCode"] == 124
+    command = "trap 'sleep 1; echo tidied; exit 0' TERM; while :; do sleep 0.1; done"
+    assert ground.run(command, "--timeout-seconds", "3", code=124).answer["exitCode"] == 124
     assert "tidied" in ground.outputs()[0]
 
 

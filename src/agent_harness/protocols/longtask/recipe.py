@@ -39,7 +39,7 @@ def recipe(layout: Layout, options: Options) -> tuple[Record, int]:
     job = _job(task, options)
     argv = _argv(layout, task, options, int(job["timeoutSeconds"]))
     shown = adapters.quoted(*argv)
-    message = _run_message(shown) if "run" in argv else _tick_message(shown)
+    message = _run_message(shown) if "run" in argv else _tick_message(shown, layout)
     schedule = {**job, "worker": _worker(task, options), "schedulerCommand": shown}
     return {
         "taskId": task.id,
@@ -108,7 +108,8 @@ def _run_message(command: str) -> str:
     )
 
 
-def _tick_message(command: str) -> str:
+def _tick_message(command: str, layout: Layout) -> str:
+    recorded = adapters.quoted(*_program(), "record", layout.root, "--status", "paused", "--note", "THE NEXT STEP")
     return "\n".join(
         (
             "Run exactly this command once:",
@@ -117,7 +118,11 @@ def _tick_message(command: str) -> str:
             "",
             'If "decision" in its JSON result is wait, done or needs-human, report it and stop.',
             "Otherwise do exactly one bounded slice, as workerPrompt says.",
-            "Then update checkpoint.json, append an event to today's file below runs/, and stop.",
+            "Then update the checkpoint and the log with this command, and stop:",
+            "",
+            recorded,
+            "",
+            "Only when every success criterion is met use --status done, which verifies it first.",
         )
     )
 

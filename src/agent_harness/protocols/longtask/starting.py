@@ -90,7 +90,8 @@ def _worker(options: Options, name: str) -> str | None:
     worker = adapters.normalised(found)
     if worker in _NOT_STARTED or adapters.is_runnable(worker):
         return worker
-    raise UsageError(f"Unknown worker: {found}. Expected one of {', '.join([*adapters.CONFIGS, *_NOT_STARTED])}")
+    known = ", ".join([*adapters.CONFIGS, *_NOT_STARTED])
+    raise UsageError(f"Unknown worker: {found}. Expected one of {known}, or an agent of the harness by its kind")
 
 
 def _scheduler(options: Options) -> str | None:
