@@ -38,9 +38,13 @@ class Gateway:
         proxy = {"HTTPS_PROXY": island.url, "HTTP_PROXY": island.url, "NO_PROXY": "127.0.0.1"}
         self.env = {"HOME": str(folder), "PATH": path, "LC_ALL": "C.UTF-8", **told, **proxy}
         self.log = folder / "gateway.log"
-        with self.log.open("wb") as log:
-            words = island.beside([PROGRAM, *GATEWAY, "--token", TOKEN])
-            self.process = subprocess.Popen(words, env=self.env, stdout=log, stderr=subprocess.STDOUT)
+        self.process = self.started()
+
+    def started(self) -> "subprocess.Popen[bytes]":
+        """The gateway's process."""
+        words = self.island.beside([PROGRAM, *GATEWAY, "--token", TOKEN])
+        with self.log.open("ab") as log:
+            return subprocess.Popen(words, env=self.env, stdout=log, stderr=subprocess.STDOUT)
 
     def ran(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """One command beside the gateway."""
@@ -48,10 +52,12 @@ class Gateway:
         return subprocess.run(command, env=self.env, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS)
 
     def answers(self) -> None:
-        """Waits until it lists its jobs."""
+        """Waits until it lists its jobs; one that gives up on a busy machine, as it does, is started again."""
         until = time.monotonic() + LIMIT_SECONDS
         while self.ran(PROGRAM, "cron", "list", "--json").returncode:
-            assert self.process.poll() is None and time.monotonic() < until, self.log.read_text()[-2000:]
+            assert time.monotonic() < until, self.log.read_text()[-2000:]
+            if self.process.poll() is not None:
+                self.process = self.started()
             time.sleep(0.5)
 
     def added(self, command: str) -> dict[str, Any]:
