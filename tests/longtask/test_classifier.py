@@ -2,6 +2,7 @@
 
 import io
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -97,8 +98,8 @@ unknown          it broke
 """
 
 
-_ROWS = _CLASSES.strip().splitlines()
-_ONE_A_CLASS = list({row.split()[0]: row for row in _ROWS}.values())
+_ROWS: list[str] = _CLASSES.strip().splitlines()
+_ONE_A_CLASS: list[str] = list({row.split()[0]: row for row in _ROWS}.values())
 
 
 @pytest.mark.parametrize("row", _ROWS)
@@ -108,7 +109,7 @@ def test_words_name_the_class(row: str) -> None:
         assert classifier.classify(around, now=NOW)["class"] == name
 
 
-def at_the_end_of_a_long_text(rows: list[str]) -> None:
+def at_the_end_of_a_long_text(rows: Sequence[str]) -> None:
     for row in rows:
         name, text = row.split(maxsplit=1)
         assert classifier.classify("x " * 60_000 + "\n" + text, now=NOW)["class"] == name
