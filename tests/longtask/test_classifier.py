@@ -98,8 +98,8 @@ unknown          it broke
 """
 
 
-_ROWS: list[str] = _CLASSES.strip().splitlines()
-_ONE_A_CLASS: list[str] = list({row.split()[0]: row for row in _ROWS}.values())
+_ROWS: Sequence[str] = _CLASSES.strip().splitlines()
+_ONE_A_CLASS: Sequence[str] = list({row.split()[0]: row for row in _ROWS}.values())
 
 
 @pytest.mark.parametrize("row", _ROWS)
