@@ -67,7 +67,7 @@ def test_the_contract_of_an_agent(servers: dict[str, ModelServer], monkeypatch: 
         point_to(servers[behaviour], monkeypatch)
         return agent()
 
-    assert len(check_agent(make)) == 7
+    assert len(check_agent(make)) == 11
 
 
 def test_a_whole_turn(brief: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,10 +1,7 @@
 """A feature project that a real client works on through ``harness run``, beside its model server."""
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,8 +67,8 @@ class ClientWorld(World):
 
 
 def client_world(base: Path, client: Client, features: Sequence[int] = (1,)) -> ClientWorld:
-    """A fresh project with these features; the client is found on PATH under its own name."""
-    made = make(base, inherited(base, client), features=features)
+    """A fresh project with these features; the client is found on PATH."""
+    made = make(base, client.env, features=features)
     if isinstance(client, Codex):
         client.configure(made.root)
     world = ClientWorld(made.base, made.root, made.environ, seam=made.seam, client=client)
@@ -86,27 +83,3 @@ def client_world(base: Path, client: Client, features: Sequence[int] = (1,)) -> 
         }
         (base / f"work-{feature}.json").write_text(json.dumps(told))
     return world
-
-
-def inherited(base: Path, client: Client) -> Mapping[str, str]:
-    """The client's environment, and a folder on PATH that holds the client under its own name."""
-    programs = base / "programs"
-    programs.mkdir()
-    name = {"claude-code": "claude"}.get(client.name, client.name)
-    (programs / name).symlink_to(client.program)
-    env = dict(client.env)
-    return {**env, "PATH": os.pathsep.join([str(programs), env["PATH"]])}
-
-
-def harness_in(world: ClientWorld, *words: str, **environ: str) -> Ran:
-    """Another command of the harness in the same network."""
-    done = subprocess.run(
-        world.client.island.beside([sys.executable, "-m", "agent_harness.cli.main", *words]),
-        cwd=world.root,
-        env={**world.environ, **environ},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return Ran(done.returncode, done.stdout, done.stderr)

@@ -16,23 +16,29 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import get_args
 
-from agent_harness.agents.base import Agent, Brief, Turn
-from agent_harness.agents.events import Event, Finished, Text, Usage
+from agent_harness.agents.base import Agent, Brief
+from agent_harness.agents.events import Event, Finished, Usage
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import owner
+from agent_harness.testing import agent_clauses
+from agent_harness.testing.agent_clauses import Clause
+from agent_harness.testing.listening import PATIENCE_SECONDS, demand, events_of, listen_for, said, whole_turn
+
+__all__ = ["BEHAVIOURS", "CLAUSES", "check_agent", "events_of"]
 
 BEHAVIOURS: Mapping[str, str] = {
     "answer": "says its prompt, reports the tokens of a call if it can, ends well",
     "fail": "ends badly, without an answer",
     "hang": "says `hanging`, starts a process, and goes on until it is stopped",
     "deaf": "ends well without reading its prompt, however long that is",
+    "count": "calls a model twice, for 1000 uncached, 500 cached and 70 output tokens each, with a tool between",
+    "listen": "says `ready`, works until the file `go-on` is in its folder, then repeats the word that it was told",
     "noise": "prints bytes that are no UTF-8, NUL bytes, half an event and deep nesting, then says `pong`, ends well",
 }
 """What ``make`` is asked for. ``None`` for one that the agent cannot be made to do; its clauses are left out."""
 
 Make = Callable[[str], Agent | None]
 
-PATIENCE_SECONDS = 60.0
 _MARK = "conformance-7391"
 
 
@@ -52,22 +58,10 @@ def check_agent(make: Make) -> list[str]:
                 raise AssertionError(f"{agent.name}, behaviour {behaviour!r}: {name}: {error}") from error
             finally:
                 left = owner.processes_tagged("HARNESS_RUN_ID", run_id)
-            _demand(not left, f"{agent.name}: {name}: processes are left after the turn: {left}")
+            demand(not left, f"{agent.name}: {name}: processes are left after the turn: {left}")
         checked.append(name)
-    _demand(bool(checked), "make() returned no agent at all")
+    demand(bool(checked), "make() returned no agent at all")
     return checked
-
-
-def events_of(turn: Turn, *, seconds: float = PATIENCE_SECONDS) -> list[Event]:
-    """Every event of a turn up to its end; raises ``AssertionError`` when the end does not come in time."""
-    found: list[Event] = []
-    until = time.monotonic() + seconds
-    while not turn.ended:
-        _demand(time.monotonic() < until, f"the turn does not end; so far it gave {found[-5:]}")
-        event = turn.next_event(1.0)
-        if event is not None:
-            found.append(event)
-    return found
 
 
 # -- clauses -----------------------------------------------------------------------------------------------------------
@@ -76,89 +70,89 @@ def events_of(turn: Turn, *, seconds: float = PATIENCE_SECONDS) -> list[Event]:
 def _ends_with_finished(agent: Agent, brief: Brief) -> None:
     turn = agent.start(brief)
     try:
-        _demand(not turn.ended, "`ended` is true before `Finished` was handed out")
+        demand(not turn.ended, "`ended` is true before `Finished` was handed out")
         found = events_of(turn)
-        _demand(all(isinstance(event, get_args(Event)) for event in found), f"not an event: {found}")
+        demand(all(isinstance(event, get_args(Event)) for event in found), f"not an event: {found}")
         ends = [event for event in found if isinstance(event, Finished)]
-        _demand(len(ends) == 1 and found[-1] is ends[0], f"`Finished` must come once and last: {found}")
-        _demand(ends[0].ok, f"a turn that ended well says so: {ends[0]}")
-        _demand(turn.next_event(0.0) is None, "after `Finished` there is no further event")
+        demand(len(ends) == 1 and found[-1] is ends[0], f"`Finished` must come once and last: {found}")
+        demand(ends[0].ok, f"a turn that ended well says so: {ends[0]}")
+        demand(turn.next_event(0.0) is None, "after `Finished` there is no further event")
     finally:
         turn.stop()
 
 
 def _passes_the_prompt_on(agent: Agent, brief: Brief) -> None:
-    found = _whole_turn(agent, brief)
-    _demand(_MARK in _said(found), f"the agent was to repeat {_MARK!r}, and said {_said(found)!r}")
+    found = whole_turn(agent, brief)
+    demand(_MARK in said(found), f"the agent was to repeat {_MARK!r}, and said {said(found)!r}")
 
 
 def _reports_usage_as_declared(agent: Agent, brief: Brief) -> None:
-    calls = [event for event in _whole_turn(agent, brief) if isinstance(event, Usage)]
+    calls = [event for event in whole_turn(agent, brief) if isinstance(event, Usage)]
     if agent.capabilities.usage:
-        _demand(bool(calls), "capabilities.usage is declared and no Usage came")
+        demand(bool(calls), "capabilities.usage is declared and no Usage came")
     counts = [(one.input_tokens, one.output_tokens, one.cached_tokens, one.context) for one in calls]
-    _demand(all(min(one) >= 0 for one in counts), f"a count is negative: {counts}")
+    demand(all(min(one) >= 0 for one in counts), f"a count is negative: {counts}")
 
 
 def _refuses_what_it_cannot_do(agent: Agent, brief: Brief) -> None:
     turn = agent.start(brief)
     try:
         if not agent.capabilities.steer:
-            _demand(turn.steer("hello") is False, "steer() must be False for an agent that cannot be steered")
+            demand(turn.steer("hello") is False, "steer() must be False for an agent that cannot be steered")
         if not agent.capabilities.interrupt:
-            _demand(turn.interrupt() is False, "interrupt() must be False for an agent that cannot be interrupted")
+            demand(turn.interrupt() is False, "interrupt() must be False for an agent that cannot be interrupted")
     finally:
         turn.stop()
 
 
 def _tells_failure(agent: Agent, brief: Brief) -> None:
-    end = _whole_turn(agent, brief)[-1]
-    _demand(isinstance(end, Finished) and not end.ok, f"a turn that failed ends with Finished(ok=False): {end}")
+    end = whole_turn(agent, brief)[-1]
+    demand(isinstance(end, Finished) and not end.ok, f"a turn that failed ends with Finished(ok=False): {end}")
 
 
 def _waits_without_an_event(agent: Agent, brief: Brief) -> None:
     turn = agent.start(brief)
     try:
-        _listen_for(turn, "hanging")
+        listen_for(turn, "hanging")
         until = time.monotonic() + PATIENCE_SECONDS
         while turn.next_event(0.1) is not None:
-            _demand(time.monotonic() < until, "next_event must be None when nothing happens")
-        _demand(not turn.ended, "a turn that hangs has not ended")
+            demand(time.monotonic() < until, "next_event must be None when nothing happens")
+        demand(not turn.ended, "a turn that hangs has not ended")
     finally:
         turn.stop()
 
 
 def _stops_everything(agent: Agent, brief: Brief) -> None:
     turn = agent.start(brief)
-    _listen_for(turn, "hanging")
+    listen_for(turn, "hanging")
     record = turn.process
     if record is not None:
-        _demand(isinstance(record.get("pid"), int), f"the process record has no pid: {record}")
+        demand(isinstance(record.get("pid"), int), f"the process record has no pid: {record}")
     turn.stop(1.0)
     left = owner.processes_tagged("HARNESS_RUN_ID", str(brief.run_id))
-    _demand(not left, f"after stop() these processes still run: {left}")
+    demand(not left, f"after stop() these processes still run: {left}")
     turn.stop(1.0)
     end = events_of(turn)[-1]
-    _demand(isinstance(end, Finished) and not end.ok, f"a stopped turn ends with Finished(ok=False): {end}")
+    demand(isinstance(end, Finished) and not end.ok, f"a stopped turn ends with Finished(ok=False): {end}")
 
 
 def _survives_an_unread_prompt(agent: Agent, brief: Brief) -> None:
     long = Brief(prompt="word " * 1_000_000, cwd=brief.cwd, session=1, prompt_type="coding", run_id=brief.run_id)
-    end = _whole_turn(agent, long)[-1]
-    _demand(isinstance(end, Finished) and end.ok, f"a program that ends without reading has ended well: {end}")
+    end = whole_turn(agent, long)[-1]
+    demand(isinstance(end, Finished) and end.ok, f"a program that ends without reading has ended well: {end}")
 
 
 def _survives_noise(agent: Agent, brief: Brief) -> None:
-    found = _whole_turn(agent, brief)
-    said = _said(found)
-    _demand("pong" in said, f"what comes after noise was lost: {said[-200:]!r}")
-    _demand("\0" not in said, "a NUL byte came through")
-    said.encode("utf-8")
+    found = whole_turn(agent, brief)
+    text = said(found)
+    demand("pong" in text, f"what comes after noise was lost: {text[-200:]!r}")
+    demand("\0" not in text, "a NUL byte came through")
+    text.encode("utf-8")
     end = found[-1]
-    _demand(isinstance(end, Finished) and end.ok, f"noise is no failure: {end}")
+    demand(isinstance(end, Finished) and end.ok, f"noise is no failure: {end}")
 
 
-CLAUSES: Mapping[str, tuple[str, Callable[[Agent, Brief], None]]] = {
+CLAUSES: Mapping[str, tuple[str, Clause]] = {
     "the last event is Finished, once": ("answer", _ends_with_finished),
     "the prompt reaches the agent": ("answer", _passes_the_prompt_on),
     "usage is reported as declared": ("answer", _reports_usage_as_declared),
@@ -168,32 +162,6 @@ CLAUSES: Mapping[str, tuple[str, Callable[[Agent, Brief], None]]] = {
     "stop ends every process, twice over": ("hang", _stops_everything),
     "a prompt that nobody reads harms nobody": ("deaf", _survives_an_unread_prompt),
     "malformed output is text": ("noise", _survives_noise),
+    **agent_clauses.CLAUSES,
 }
 """Every clause, with the behaviour that shows it."""
-
-
-def _whole_turn(agent: Agent, brief: Brief) -> list[Event]:
-    turn = agent.start(brief)
-    try:
-        return events_of(turn)
-    finally:
-        turn.stop()
-
-
-def _listen_for(turn: Turn, word: str) -> None:
-    until = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < until:
-        event = turn.next_event(1.0)
-        if isinstance(event, Text) and word in event.text:
-            return
-        _demand(not turn.ended, f"the turn ended before it said {word!r}")
-    _demand(False, f"the agent never said {word!r}")
-
-
-def _said(events: list[Event]) -> str:
-    return "\n".join(event.text for event in events if isinstance(event, Text))
-
-
-def _demand(holds: bool, complaint: str) -> None:
-    if not holds:
-        raise AssertionError(complaint)

@@ -17,7 +17,7 @@ from agent_harness.agents.claude_code import command
 from agent_harness.agents.claude_code.settings import Settings
 from agent_harness.agents.claude_code.turn import ClaudeTurn
 
-__all__ = ["ClaudeCodeAgent"]
+__all__ = ["ClaudeCodeAgent", "Settings"]
 
 
 class ClaudeCodeAgent(Agent):

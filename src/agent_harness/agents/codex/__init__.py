@@ -18,7 +18,7 @@ from agent_harness.agents.base import Agent, Brief, Capabilities, Turn
 from agent_harness.agents.codex import appserver, command, execution
 from agent_harness.agents.codex.settings import Settings
 
-__all__ = ["CodexAgent"]
+__all__ = ["CodexAgent", "Settings"]
 
 
 class CodexAgent(Agent):

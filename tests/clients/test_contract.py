@@ -1,0 +1,191 @@
+"""The contract of an agent, kept by the adapters of the real clients; and what only the real ones can show."""
+
+import json
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_harness.agents import claude_code, codex
+from agent_harness.agents.base import Agent, Brief, McpServer, ToolRules
+from agent_harness.agents.events import Event, Finished, Text, ToolResult, Usage
+from agent_harness.errors import ToolMissing
+from agent_harness.testing.agent_clauses import WORD
+from agent_harness.testing.agent_conformance import check_agent, events_of
+
+from .client import ClaudeCode, Client, Codex
+
+pytestmark = [pytest.mark.client, pytest.mark.timeout(900)]
+
+MARK = "conformance-7391"
+USAGE = {"input_tokens": 1000, "cached_tokens": 500, "output_tokens": 70}
+PLAYS: dict[str, list[Any]] = {
+    "answer": [f"You said {MARK}."],
+    "fail": [{"error": {"status": 400, "message": "no such thing"}}],
+    "hang": [[{"text": "hanging"}, {"run": "until test -e never; do sleep 0.1; done"}], "It is over."],
+    "count": [{"blocks": {"run": "echo one"}, "usage": USAGE}, {"blocks": "Done.", "usage": USAGE}],
+    "listen": [
+        [{"text": "ready"}, {"run": "until test -e go-on; do sleep 0.1; done"}],
+        {"run": "true; sleep 1"},  # the message is on its way to the model
+        {"run": "true; sleep 1"},
+        {"find": {"word": WORD}, "blocks": "I was told ${word}."},
+    ],
+}
+Make = Callable[..., Agent]
+
+
+@pytest.fixture
+def agent(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Our adapter of the client, which it starts beside the model server."""
+    for name in ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in client.env.items():
+        monkeypatch.setenv(name, value)
+    if isinstance(client, Codex):
+        client.configure(tmp_path)
+    count = 0
+
+    def make(*before: str, **settings: Any) -> Agent:
+        nonlocal count
+        count += 1
+        program = tmp_path / f"client-{count}"
+        words = shlex.join(client.island.beside([*before, client.program]))
+        program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+        program.chmod(0o755)
+        if isinstance(client, ClaudeCode):
+            chosen = claude_code.Settings(program=str(program), model="claude-sonnet-4-6", **settings)
+            return claude_code.ClaudeCodeAgent(chosen)
+        return codex.CodexAgent(codex.Settings(program=str(program), **settings))
+
+    return make
+
+
+def brief_in(folder: Path, **more: Any) -> Brief:
+    folder.mkdir(exist_ok=True)
+    given: dict[str, Any] = {"prompt": "SCRIPT:play", "session": 1, "prompt_type": "coding"}
+    return Brief(cwd=folder, run_id=os.urandom(16).hex(), **(given | more))
+
+
+def played(agent: Agent, brief: Brief) -> list[Event]:
+    turn = agent.start(brief)
+    try:
+        return events_of(turn, seconds=240)
+    finally:
+        turn.stop()
+
+
+def test_the_contract_of_an_agent(client: Client, agent: Make) -> None:
+    """Every clause that a real client can be made to show: order, exact tokens, messages, interrupts, ends by force."""
+
+    def make(behaviour: str) -> Agent | None:
+        if behaviour not in PLAYS:
+            return None
+        client.island.script("play", PLAYS[behaviour], start=MARK)
+        return agent()
+
+    checked = check_agent(make)
+    assert "a message reaches the running turn, where that is declared" in checked
+    assert len(checked) == 14
+
+
+def test_the_guard_rails_hold_inside_the_client(client: Client, agent: Make, tmp_path: Path) -> None:
+    """UAH-444, C32: the command is not run, and the model hears why."""
+    tools = ToolRules(denied_commands=("touch forbidden",))
+    client.island.script("play", [{"run": "touch forbidden"}, {"run": "touch allowed"}, "I give up."])
+    events = played(agent(), brief_in(tmp_path / "project", tools=tools))
+    assert events[-1] == Finished(exit_code=0)
+    assert not (tmp_path / "project" / "forbidden").exists()
+    assert (tmp_path / "project" / "allowed").exists()
+    assert [event.is_error for event in events if isinstance(event, ToolResult)] == [True, False]
+    assert "touch forbidden" in json.dumps(
+        client.island.conversations()[-1]["messages" if is_claude(client) else "input"]
+    )
+
+
+def is_claude(client: Client) -> bool:
+    return isinstance(client, ClaudeCode)
+
+
+@pytest.mark.parametrize("client", ["claude-code"], indirect=True)
+def test_sub_agents_are_counted_to_the_last_token(client: Client, agent: Make, tmp_path: Path) -> None:
+    """UAH-415: a sub-agent works in the background, and the turn ends when its report was heard."""
+    told = {"description": "look", "prompt": "SCRIPT:sub", "subagent_type": "general-purpose"}
+    client.island.script(
+        "play",
+        [
+            {"blocks": {"tool": "Agent", "input": told}, "usage": USAGE},
+            {"blocks": "I wait.", "usage": USAGE},
+            {"blocks": "Now I know.", "usage": USAGE},
+        ],
+    )
+    client.island.script(
+        "sub", [{"blocks": {"run": "sleep 1; echo inner"}, "usage": USAGE}, {"blocks": "x", "usage": USAGE}]
+    )
+    events = played(agent(), brief_in(tmp_path / "project"))
+    assert events[-1] == Finished(exit_code=0)
+    used = [event for event in events if isinstance(event, Usage)]
+    calls = len(client.island.conversations())
+    assert calls >= 5
+    assert sum(event.input_tokens for event in used) == sum_of(client, "input_tokens")
+    assert sum(event.output_tokens for event in used) == sum_of(client, "output_tokens")
+
+
+def sum_of(client: Client, name: str) -> int:
+    """What the server has given out: every step that the scripts play has the same usage."""
+    played = [asked for asked in client.island.requests() if "script" in asked]
+    return USAGE[name] * len(played)
+
+
+@pytest.mark.parametrize("client", ["codex"], indirect=True)
+def test_a_sandbox_that_cannot_be_made_is_refused(client: Client, agent: Make, tmp_path: Path) -> None:
+    """Where no namespaces are to be had, the setting that helps is named, and with it the work is done."""
+    inside = (
+        'echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-sys_admin --inh-caps=-all -- "$@"'
+    )
+    poor = ("unshare", "--user", "--map-root-user", "sh", "-c", inside, "sh")
+    client.island.script("play", [{"run": "touch done"}, "It is done."])
+    with pytest.raises(ToolMissing) as caught:
+        agent(*poor).start(brief_in(tmp_path / "project"))
+    assert "danger-full-access" in (caught.value.hint or "")
+    assert client.island.conversations() == []
+    events = played(agent(*poor, sandbox="danger-full-access"), brief_in(tmp_path / "project"))
+    assert events[-1] == Finished(exit_code=0)
+    assert (tmp_path / "project" / "done").exists()
+
+
+def test_a_server_of_the_settings_is_offered_to_the_model(client: Client, agent: Make, tmp_path: Path) -> None:
+    """UAH-212: the client starts it and calls it; what it is given is on no command line."""
+    server = tmp_path / "server.py"
+    server.write_text(MCP_SERVER)
+    servers = {"sums": McpServer(command=("python3", str(server)), config={"env": {"ANSWER": "forty-two"}})}
+    call = {"tool": "mcp__sums__answer"} if is_claude(client) else {"tool": "answer", "namespace": "mcp__sums"}
+    client.island.script("play", [call, "I know it now."])
+    events = played(agent(), brief_in(tmp_path / "project", tools=ToolRules(mcp_servers=servers)))
+    assert events[-1] == Finished(exit_code=0), events
+    assert any(isinstance(event, ToolResult) and "forty-two" in event.output for event in events), events
+    assert any(isinstance(event, Text) and "I know it now." in event.text for event in events)
+
+
+MCP_SERVER = """\
+import json, os, sys
+
+TOOL = {"name": "answer", "description": "The answer.", "inputSchema": {"type": "object", "properties": {}}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    method = asked["method"]
+    result = {}
+    if method == "initialize":
+        version = asked["params"]["protocolVersion"]
+        info = {"name": "sums", "version": "1"}
+        result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
+    elif method == "tools/list":
+        result = {"tools": [TOOL]}
+    elif method == "tools/call":
+        result = {"content": [{"type": "text", "text": os.environ["ANSWER"]}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
