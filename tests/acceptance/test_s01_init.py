@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from .script import Step, Turn, append, commit, honest, progress, proof_path, say, sh, stub_text, turn, usage, write
+from .seam import each_seam
 from .world import INIT, RESET, World, feature_record, features_text
 
 MESSAGE = "Initial project setup by initializer agent"
@@ -58,6 +59,7 @@ def init(world: World, *turns: Turn) -> Any:
     return world.harness("init", "--spec", "spec.md", agent=turns)
 
 
+@each_seam
 def test_a_project_is_made(repository: World) -> None:
     """UAH-043, UAH-078..084, UAH-086, UAH-087, UAH-093, UAH-123, UAH-125, UAH-131, UAH-132, UAH-252,
     UAH-254..256, UAH-258, UAH-259, UAH-262..265, UAH-495, C48.
@@ -141,6 +143,7 @@ def test_b_a_feature_without_test_file_is_refused(repository: World) -> None:
     assert world.processes() == []
 
 
+@each_seam
 def test_b_the_repair_turn_is_enough(repository: World) -> None:
     """UAH-260, C48."""
     world = repository

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from .script import Turn, honest, prompt_to, proof_ids, turn, usage
+from .seam import each_seam
 from .world import World
 
 DECISION = "Numbers stay floats and integers as given"
@@ -36,6 +37,7 @@ def without_verdicts(document: dict[str, Any]) -> str:
     return json.dumps(rest)
 
 
+@each_seam
 def test_a_session_from_claim_to_push(calc: World) -> None:
     """UAH-010, UAH-044..047, UAH-112, UAH-126, UAH-279, UAH-281, UAH-282, UAH-292..296, UAH-300, UAH-301,
     UAH-308, UAH-312, UAH-348, UAH-349, UAH-498, UAH-500, UAH-501, UAH-510, UAH-536, UAH-550, UAH-553, C02, C04.
@@ -77,6 +79,7 @@ def test_a_session_from_claim_to_push(calc: World) -> None:
     assert "Implement add: add of two numbers" in calc.git("log", "--format=%s")
 
 
+@each_seam
 def test_what_a_session_leaves_in_the_books(after_one: World) -> None:
     """UAH-007, UAH-085, UAH-299, UAH-311, UAH-511."""
     calc = after_one
@@ -126,6 +129,7 @@ def test_a_dry_run_changes_nothing(after_one: World) -> None:
     assert not (after_one.base / "prompt-2.txt").exists()
 
 
+@each_seam
 def test_the_next_session_knows_the_last_one(after_one: World) -> None:
     """UAH-008, UAH-237, UAH-245, UAH-248..250, UAH-356, UAH-496, UAH-544, C57."""
     calc = after_one

@@ -23,6 +23,7 @@ from .script import (
     usage,
     write,
 )
+from .seam import each_seam
 from .world import World
 
 WRONG = "def add(a, b):\n    return a - b\n"
@@ -42,6 +43,7 @@ def lie(world: World) -> Turn:
     )
 
 
+@each_seam
 def test_a_a_claim_without_code(calc: World) -> None:
     """UAH-010, UAH-304, UAH-358, UAH-498, UAH-536, UAH-554, UAH-560."""
     start = calc.head
@@ -55,6 +57,7 @@ def test_a_a_claim_without_code(calc: World) -> None:
     assert calc.events("verification_failed", "CRITICAL")
 
 
+@each_seam
 def test_b_told_of_the_failure_it_mends_the_code(calc: World) -> None:
     """UAH-347, UAH-358, UAH-387, UAH-475, C03, C29."""
     told = calc.base / "prompt-2.txt"
@@ -79,6 +82,7 @@ def test_b_told_of_the_failure_it_mends_the_code(calc: World) -> None:
     assert calc.costs["cumulative"]["total_sessions"] == 1
 
 
+@each_seam
 def test_c_never_mended_it_is_rolled_back(calc: World) -> None:
     """UAH-297, UAH-358, UAH-387, UAH-389, UAH-393, UAH-475, UAH-502, UAH-554, C03, C08, C09, C12."""
     start, before = calc.head, calc.progress

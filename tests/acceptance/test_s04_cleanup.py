@@ -1,6 +1,7 @@
 """S04: a cleanup session after so many features: no feature, no new behaviour, kept whole or taken back whole."""
 
 from .script import append, claim, commit, honest, prompt_to, sh, sleep, turn, usage, write
+from .seam import each_seam
 from .world import World
 
 LONG = "".join(f"\n\ndef helper_{n}():\n    return {n}\n" for n in range(8))
@@ -33,6 +34,7 @@ def two_features_done(calc: World) -> None:
     assert calc.state["next_prompt"] == "cleanup"
 
 
+@each_seam
 def test_cleanup_comes_after_the_interval_and_once(calc: World) -> None:
     """UAH-168, UAH-241, UAH-321..326, UAH-514, UAH-516, UAH-547, C36, C47."""
     two_features_done(calc)

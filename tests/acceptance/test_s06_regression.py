@@ -16,6 +16,7 @@ from .script import (
     turn,
     usage,
 )
+from .seam import each_seam
 from .world import World
 
 BREAK_ADD = "sed -i.bak 's/return a + b/return 0/' src/calc.py && rm src/calc.py.bak"
@@ -27,6 +28,7 @@ def breaking(feature: int, *more: Step) -> list[Turn]:
     return [turn(work, commit(f"Implement {name_of(feature)}: and more"), usage(500, 50), times=9)]
 
 
+@each_seam
 def test_breaking_an_older_feature(calc: World) -> None:
     """Undone at once, told in a panel, tried again.
 

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from .script import Step, edit_features, honest, sh, turn, usage, write
+from .seam import each_seam
 from .world import World
 
 TAMPERINGS = {
@@ -19,6 +20,7 @@ TAMPERINGS = {
 
 
 @pytest.mark.parametrize(("expression", "feature", "field"), TAMPERINGS.values(), ids=TAMPERINGS.keys())
+@each_seam
 def test_an_illegal_change_rejects_the_session(calc: World, expression: str, feature: int | None, field: str) -> None:
     """UAH-110, UAH-111, UAH-292, UAH-548, UAH-549, C03, C21."""
     start, before = calc.head, (calc.root / "features.json").read_bytes()
@@ -36,6 +38,7 @@ def test_an_illegal_change_rejects_the_session(calc: World, expression: str, fea
     assert calc.costs["cumulative"]["total_tokens"]["input"] == 70, "rejected at once, no further turn"
 
 
+@each_seam
 def test_f_an_accepted_feature_is_not_taken_back(calc: World) -> None:
     """UAH-110, C21."""
     start = calc.accept(1)

@@ -17,6 +17,7 @@ from .script import (
     usage,
     write,
 )
+from .seam import each_seam
 from .world import World
 
 ADD = proof_path(1)
@@ -52,6 +53,7 @@ WEAKENINGS: dict[str, tuple[list[Step], str]] = {
 
 
 @pytest.mark.parametrize(("weakening", "named"), WEAKENINGS.values(), ids=WEAKENINGS.keys())
+@each_seam
 def test_a_to_d_older_tests_are_protected(calc: World, weakening: list[Step], named: str) -> None:
     """UAH-011, UAH-562, C54."""
     start = calc.accept(1)
@@ -67,6 +69,7 @@ def test_a_to_d_older_tests_are_protected(calc: World, weakening: list[Step], na
     assert named in ran.text
 
 
+@each_seam
 def test_e_a_trivial_test_is_named(calc: World) -> None:
     """C54."""
     calc.accept(1)

@@ -19,6 +19,7 @@ from .script import (
     turn,
     write,
 )
+from .seam import each_seam
 from .world import World
 
 FALLBACK = "Agent output not fully structured, using fallback"
@@ -33,6 +34,7 @@ def plain(feature: int) -> list[Step]:
     ]
 
 
+@each_seam
 def test_prose_alone_is_accepted_and_tracked_by_other_signs(calc: World) -> None:
     """UAH-199 UAH-201 UAH-202 UAH-426 UAH-427 UAH-428 UAH-429 UAH-430 UAH-431 UAH-520 C14 C43: the fallback."""
     ran = calc.run([turn(plain(1), evidence(1), claim(1), commit("Implement add"))])
@@ -76,6 +78,7 @@ def test_prefixes_may_be_required(calc: World, prefixes: bool) -> None:
 SILENT = (*plain(1), claim(1), commit("Implement add"))
 
 
+@each_seam
 def test_b_without_evidence_the_code_is_kept_and_the_claim_is_not_believed(calc: World) -> None:
     """UAH-184 UAH-310 UAH-360 UAH-538 C20 S14: asked once; then the work is a WIP commit for the next session."""
     start, asked = calc.head, calc.base / "asked.txt"
@@ -94,6 +97,7 @@ def test_b_without_evidence_the_code_is_kept_and_the_claim_is_not_believed(calc:
 
 
 @pytest.mark.scenario
+@each_seam
 def test_b_shown_when_asked_it_counts(calc: World) -> None:
     """UAH-310 C20 S14: the evidence may come in the turn that asks for it, and the session is one."""
     ran = calc.run([turn(list(SILENT)), turn(evidence(1), claim(1), round=1)])

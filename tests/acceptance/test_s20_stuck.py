@@ -7,6 +7,7 @@ import pytest
 
 from .arranging import with_settings
 from .script import Turn, append, honest, say, sh, turn, usage
+from .seam import each_seam
 from .world import World
 
 WARNING = "You appear stuck. Consider a different approach."
@@ -35,6 +36,7 @@ def session_log(world: World, number: int = 1) -> str:
     return (world.root / f".harness/logs/session-{number}.log").read_text()
 
 
+@each_seam
 def test_a_a_session_that_does_nothing_is_ended(calc: World) -> None:
     """UAH-175 UAH-176 UAH-177 UAH-328 UAH-330 UAH-331 UAH-332 UAH-334 UAH-353 UAH-362 S20.
 
@@ -47,7 +49,8 @@ def test_a_a_session_that_does_nothing_is_ended(calc: World) -> None:
     assert [row["reason"] for row in calc.events("stuck")] == ["stuck"]
     told = session_log(calc)
     assert told.index(WARNING) < told.index(LAST_WORD)
-    assert (told.count(f"not delivered: {WARNING}"), told.count(f"not delivered: {LAST_WORD}")) == (1, 1)
+    how = "to the agent" if calc.seam.steers else "not delivered"
+    assert (told.count(f"{how}: {WARNING}"), told.count(f"{how}: {LAST_WORD}")) == (1, 1)
     assert "No progress for too long" in calc.progress
 
 
@@ -62,6 +65,7 @@ def test_a_one_file_or_three_commands_in_each_interval_are_progress(calc: World)
 
 
 @pytest.mark.scenario
+@each_seam
 def test_b_the_same_error_is_spoken_of_once(calc: World) -> None:
     """UAH-178 UAH-333 UAH-363 UAH-504 UAH-540 C18 S20: seven times the same; nothing is stopped for it."""
     ran = calc.run(failing(7))
