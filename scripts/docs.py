@@ -45,18 +45,13 @@ def exit_codes() -> str:
     )
 
 
-# Sections that are read, checked and kept, and whose parts of the harness do not exist yet.
-WITHOUT_EFFECT = ("github", "tools")
-
-
 def configuration() -> str:
     """docs/configuration.md: every key of ``.harness.yaml`` with its default, by section."""
     schema: dict[str, Any] = config.json_schema()
     blocks: list[str] = []
     for section, part in schema["properties"].items():
         rows = list(settings(section, part, schema["$defs"]))
-        note = ["Read and checked; without effect in this version."] if section in WITHOUT_EFFECT else []
-        blocks += [f"## {section}", *note, table(("key", "default", "meaning"), rows)]
+        blocks += [f"## {section}", table(("key", "default", "meaning"), rows)]
     return page(
         "src/agent_harness/protocols/features/config/schema.py",
         "# Configuration",

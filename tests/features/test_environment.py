@@ -17,10 +17,11 @@ def script(folder: Path, name: str, text: str) -> None:
     path.chmod(0o755)
 
 
-def environment(folder: Path, **given: str | None) -> DevelopmentEnvironment:
+def environment(folder: Path, seconds: float = 300.0, **given: str | None) -> DevelopmentEnvironment:
     fields: dict[str, str | None] = {"init": "./init.sh", "reset": "./reset.sh", "health_check": None, "stop": None}
     said: list[str] = []
-    return DevelopmentEnvironment(folder, **{**fields, **given}, log=folder / "log" / "init.log", say=said.append)
+    log = folder / "log" / "init.log"
+    return DevelopmentEnvironment(folder, **{**fields, **given}, log=log, say=said.append, script_seconds=seconds)
 
 
 def alive(pid: int) -> bool:
@@ -86,3 +87,26 @@ def test_a_failing_health_check_is_named(tmp_path: Path) -> None:
     with pytest.raises(PreflightFailed, match="test -f never"):
         up.healthy()
     up.down()
+
+
+def test_a_script_that_never_ends_is_ended_at_its_limit_with_its_children(tmp_path: Path) -> None:
+    """UAH-145, C33, C60: an endless wait in a script holds nobody up, and nothing of it stays behind."""
+    script(tmp_path, "init.sh", "sleep 600 & echo $! >child.pid; until false; do sleep 1; done")
+    with pytest.raises(PreflightFailed, match=r"init\.sh failed"):
+        environment(tmp_path, seconds=5.0).up(auto_reset=False, max_reset_attempts=0)
+    pid = int((tmp_path / "child.pid").read_text())
+    for _ in range(600):
+        if not alive(pid):
+            break
+        time.sleep(0.1)
+    assert not alive(pid)
+
+
+def test_the_stop_command_of_the_settings_is_run_at_the_end(tmp_path: Path) -> None:
+    """UAH-153."""
+    script(tmp_path, "init.sh", "exit 0")
+    up = environment(tmp_path, stop="echo down >>order")
+    up.up(auto_reset=False, max_reset_attempts=0)
+    assert not (tmp_path / "order").exists()
+    up.down()
+    assert (tmp_path / "order").read_text() == "down\n"

@@ -29,8 +29,10 @@ class DevelopmentEnvironment:
         stop: str | None,
         log: Path,
         say: Callable[[str], None],
+        script_seconds: float = SCRIPT_SECONDS,
     ) -> None:
         self._root = root
+        self._script_seconds = script_seconds
         self._init = init
         self._reset = reset
         self._health_check = health_check
@@ -78,7 +80,7 @@ class DevelopmentEnvironment:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         logged = f"({command}) </dev/null >>{shlex.quote(str(self._log))} 2>&1"
         running = process.start(logged, cwd=self._root, env=self._env, input=b"", keep_background=True)
-        code = running.wait(SCRIPT_SECONDS)
+        code = running.wait(self._script_seconds)
         if code == 0:
             self._running.append(running)
         else:
