@@ -1,13 +1,17 @@
 """``harness doctor``: what is wrong is named, with the command that mends it."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agent_harness.cli import doctor
+from agent_harness.cli import app, doctor, looks
+from agent_harness.kernel.limitclock import LimitClock
+from agent_harness.testing.repo import Repo
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is a disk without room")
@@ -38,3 +42,91 @@ def test_a_full_disk_is_what_mends_first(tmp_path: Path) -> None:
         assert "Traceback" not in done.stdout + done.stderr
     finally:
         subprocess.run(["umount", folder], check=True)
+
+
+def told(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> tuple[int, dict[str, Any]]:
+    """The exit code, and each line of the answer by its name; the worst of a name counts."""
+    monkeypatch.chdir(folder)
+    code = app.main(["doctor", "--json"])
+    rows: dict[str, Any] = {}
+    for row in json.loads(capsys.readouterr().out)["checks"]:
+        if row["name"] not in rows or row["state"] != "ok":
+            rows[row["name"]] = row
+    return code, rows
+
+
+def test_what_is_wrong_with_the_machine_is_named_with_what_mends_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_AGENT", "command:no-such-program-here")
+    LimitClock().note("codex", said="weekly limit", retry_after_seconds=7200)
+    code, rows = told(tmp_path, capsys, monkeypatch)
+    assert code == 4
+    assert (rows["agents"]["state"], rows["agents"]["mend"]) == ("wrong", "harness agents")
+    assert "no-such-program-here" in rows["agents"]["message"]
+    assert (rows["limits"]["state"], rows["limits"]["mend"]) == ("warning", "harness limits clear codex")
+    assert rows["project"]["mend"].startswith("harness init .")
+    monkeypatch.setenv("HARNESS_AGENT", "command:true")
+    assert told(tmp_path, capsys, monkeypatch)[0] == 0
+
+
+def test_a_missing_extra_is_named_with_its_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = "the api agent needs an extra: pip install 'agent-harness[api]'"
+    assert looks._install(problem) == "pip install 'agent-harness[api]'"
+    assert looks._install("something else") is None
+
+
+def feature_project(folder: Path) -> Repo:
+    repo = Repo(folder)
+    repo.write(".harness.yaml", "project:\n  name: x\ntesting:\n  full: 'true'\n  feature: 'true {test_file}'\n")
+    repo.write("features.json", '{"features": []}')
+    repo.commit("First")
+    return repo
+
+
+def test_a_feature_project_says_what_keeps_it_from_starting(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_AGENT", "command:true")
+    repo = feature_project(tmp_path / "project")
+    _, rows = told(repo.path, capsys, monkeypatch)
+    assert rows["state"]["message"] == "not initialised here"
+    assert rows["settings"]["state"] == "ok"
+    repo.write(".harness.yaml", "project: [")
+    code, rows = told(repo.path, capsys, monkeypatch)
+    assert (code, rows["state"]["state"]) == (4, "wrong")
+    assert ".harness.yaml" in rows["state"]["message"]
+    (repo.path / ".harness.yaml").unlink()
+    (repo.path / "features.json").unlink()
+    assert told(repo.path, capsys, monkeypatch)[1]["project"]["state"] == "warning"
+
+
+def test_git_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_AGENT", "command:true")
+    repo = feature_project(tmp_path / "project")
+    lock = repo.path / ".git/index.lock"
+    lock.touch()
+    os.utime(lock, (1, 1))
+    (Path.home() / ".gitconfig").unlink()
+    for name in ("user.email", "user.name"):
+        repo.git("config", "--unset", name, check=False)
+    _, rows = told(repo.path, capsys, monkeypatch)
+    assert rows["git lock"]["mend"].startswith("rm ")
+    assert rows["identity"]["mend"].startswith("git config --global user.email")
+    lock.unlink()
+
+
+def test_a_long_task_is_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_AGENT", "command:true")
+    (tmp_path / "task.json").write_text("{}")
+    (tmp_path / "checkpoint.json").write_text("{")
+    code, rows = told(tmp_path, capsys, monkeypatch)
+    assert code == 4
+    assert rows["task-contract"]["state"] == "wrong"
+    assert rows["task-contract"]["mend"].startswith("lth health ")

@@ -5,11 +5,13 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from agent_harness.cli import looks as parts
+from agent_harness.cli.agents import settings_here
+from agent_harness.cli.looks import Found
 from agent_harness.errors import HarnessError, LockBusy
 from agent_harness.kernel import root
 
@@ -25,24 +27,10 @@ LOW_BYTES = 64 << 20
 SIGNS = {"ok": "ok", "warning": "!!", "wrong": "XX"}
 
 
-@dataclass(frozen=True)
-class Found:
-    """What one look came to; ``mend`` is the command that mends it."""
-
-    name: str
-    state: str  # ok, warning, wrong
-    message: str
-    mend: str | None = None
-
-    def as_json(self) -> Record:
-        """The members of the JSON record."""
-        return {"name": self.name, "state": self.state, "message": self.message, "mend": self.mend}
-
-
 @click.command(short_help="Say what is wrong here, and what mends it.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def doctor(as_json: bool) -> int:
-    """Look at Python, git, the agents on PATH, and the project here: its state, its lock, its hooks. Changes nothing.
+    """Look at Python, git, the agents, rate limits, and the project, list or long task here. Changes nothing.
 
     Exit code 0 when nothing is wrong, 4 when something is.
     """
@@ -65,19 +53,23 @@ def looks() -> Iterator[Found]:
     yield Found("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
     yield _git()
     yield _command()
-    yield _agents()
     try:
         project = root.find()
     except HarnessError as error:
+        yield from parts.machine(None, None)
         yield Found("project", "wrong", error.message, error.hint)
         return
+    yield from parts.machine(*settings_here())
     if project is None:
         yield Found("project", "warning", "no project here or above", "harness init .   or   harness init --spec FILE")
         return
     yield Found("project", "ok", f"{project.kind} at {project.path}")
     yield disk(project.path)
-    if project.kind == "tasklist":
-        yield from _guarded(_task_list, project.path)
+    yield from parts.folder(project.path)
+    if project.kind != "longtask":
+        needed = project.kind == "features"
+        yield from _guarded(lambda path: parts.repository(path, needed=needed), project.path)
+    yield from _guarded(_LOOKS[project.kind], project.path)
 
 
 def _guarded(look: Callable[[str], Iterator[Found]], folder: str) -> Iterator[Found]:
@@ -123,15 +115,6 @@ def _command() -> Found:
     folder = os.path.dirname(os.path.abspath(sys.argv[0]))
     mend = f"echo 'export PATH=\"{folder}:$PATH\"' >> ~/.profile"
     return Found("command", "warning", "a login shell does not find harness; Codex starts its commands in one", mend)
-
-
-def _agents() -> Found:
-    import shutil
-
-    found = [name for name in ("claude", "codex") if shutil.which(name)]
-    if found:
-        return Found("agents", "ok", f"on PATH: {', '.join(found)}")
-    return Found("agents", "warning", "neither claude nor codex is on PATH", "harness run --agent 'command:YOUR-AGENT'")
 
 
 def disk(folder: str) -> Found:
@@ -198,3 +181,12 @@ def _hooks(folder: str) -> Iterator[Found]:
         yield Found("hooks", "ok", f"registered: {', '.join(found)}")
     else:
         yield Found("hooks", "warning", "registered with no client", "harness hooks install --client claude-code")
+        return
+    yield from parts.codex_trust(folder)
+
+
+_LOOKS: dict[str, Callable[[str], Iterator[Found]]] = {
+    "tasklist": _task_list,
+    "features": parts.feature_project,
+    "longtask": parts.long_task,
+}
