@@ -14,6 +14,7 @@ from agent_harness.errors import Interrupted, UsageError
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
     # name: (panel, module:attribute, help line)
+    "setup": ("Everyday", "agent_harness.cli.setup:setup", "Set up an agent, a project and hooks, step by step."),
     "init": (
         "Everyday",
         "agent_harness.cli.everyday:init",
