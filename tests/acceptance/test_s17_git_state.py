@@ -189,3 +189,34 @@ def test_f_killed_while_it_pulls_nothing_is_lost(calc: World) -> None:
     assert (calc.passing(), calc.remote()) == ([1, 2], calc.head)
     assert calc.git("merge-base", theirs, "HEAD") == theirs
     assert (calc.root / "docs/wiki.md").read_text() == WIKI["docs/wiki.md"]
+
+
+HANGING = """\
+#!/bin/sh
+: >"$GIT_DIR/tried"
+for _ in $(seq 2000); do [ -e "$GIT_DIR/go" ] && break; sleep 0.1; done
+: >"$GIT_DIR/done"
+exit 1
+"""
+
+
+@pytest.mark.scenario
+def test_f_killed_while_it_pushes_the_next_run_pulls_and_pushes(calc: World) -> None:
+    """UAH-003 UAH-380 C30 C56 S17: the settlement is carried out again, and its push is rejected then."""
+    remote = calc.base / "origin.git"
+    hook = remote / "hooks/pre-receive"
+    hook.write_text(HANGING)
+    hook.chmod(0o755)
+    process = calc.start("run", agent=[turn(honest(1))])
+    calc.wait_until((remote / "tried").exists, "the push")
+    process.kill()
+    process.wait()
+    (remote / "go").touch()
+    calc.wait_until((remote / "done").exists, "the end of the hook")
+    hook.unlink()
+    theirs = by_a_colleague(calc, WIKI)
+    ran = calc.harness("run", agent=[turn(honest(2))], after_kill=True)
+    assert ran.code == 0, ran.text
+    assert "pulling once" in ran.out
+    assert (calc.passing(), calc.remote()) == ([1, 2], calc.head)
+    assert calc.git("merge-base", theirs, "HEAD") == theirs

@@ -46,7 +46,7 @@ class _GivenUp(Exception):
 
 def after_push(
     project: Project,
-    judge: Judge,
+    judge: Callable[[], Judge],
     settlement: Settlement,
     settled: Settled,
     git_config: Mapping[str, Any] | None,
@@ -55,14 +55,15 @@ def after_push(
 ) -> Published:
     """What becomes of a settlement's push; nothing to do unless the remote has rejected it.
 
-    ``undisturbed`` makes the context in which files and branch are moved: no signal ends that half-way.
+    ``judge`` is asked for only then. ``undisturbed`` makes the context in which files and branch are moved, so that no
+    signal ends that half-way.
     """
     if not settled.push_rejected:
         if settled.push_problem:
             project.say(f"Push failed: {settled.push_problem}")
         return Published(commit=settlement.commit)
     project.say("The remote has rejected the push; pulling once.")
-    again = _Again(project, judge, settlement, git_config, undisturbed)
+    again = _Again(project, judge(), settlement, git_config, undisturbed)
     try:
         return Published(commit=again.push())
     except _GivenUp as problem:

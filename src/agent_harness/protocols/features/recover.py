@@ -78,7 +78,7 @@ def _settle(project: Project, found: Record) -> str:
         settled = settle.carry_out(project, found)
         if settled.rescue_ref:
             project.say(f"Rolled back. What was taken away is kept: git show {settled.rescue_ref}")
-        publishing.after_push(project, Judge(project), settlement, settled, found.get("git_config"))
+        publishing.after_push(project, lambda: Judge(project), settlement, settled, found.get("git_config"))
         return "settle"
     settle.settle(project, found, handoff.overtaken(project, UnderWay.from_record(found), settlement))
     return "unadopted"

@@ -374,7 +374,7 @@ class SessionRoad:
         settled = self._settle(settlement)
         config = self._under_way.git_config
         push = publishing.after_push(
-            self._project, self._judge, settlement, settled, config, undisturbed=self._stop.held
+            self._project, lambda: self._judge, settlement, settled, config, undisturbed=self._stop.held
         )
         return settled, push
 
