@@ -2,7 +2,7 @@
 
 import pytest
 
-from .script import append, claim, commit, forge, implement, prompt_to, sh, sleep, turn, usage, write
+from .script import append, claim, commit, forge, honest, implement, prompt_to, sh, sleep, turn, usage, write
 from .world import World
 
 WRONG = "def sub(a, b):\n    return a + b\n"
@@ -59,6 +59,32 @@ def test_a_false_claim_behind_edited_state(calc: World, steps: list[dict[str, ob
     assert calc.costs["cumulative"]["total_cost_usd"] > 0
     (back,) = calc.events("rollback_completed")
     assert "+ b" in calc.git("show", f"{back['rescue_ref']}:src/calc.py")
+
+
+@pytest.mark.scenario
+@pytest.mark.kill
+def test_edited_settings_of_a_session_that_was_killed_are_in_force_for_nobody(calc: World) -> None:
+    """C31 C56: an agent that edits the settings and outlives the harness gets nothing by it; the edit is kept aside."""
+    before = (calc.root / ".harness.yaml").read_bytes()
+    ready = calc.base / "ready"
+    edit = append(".harness.yaml", "verification:\n  regression_check: false\n")
+    works = [append("src/calc.py", "\n# half\n"), edit, sh(f"touch {ready}"), sleep(600)]
+    process = calc.start("run", agent=[turn(works)])
+    calc.wait_until(ready.exists, "the agent at work")
+    process.kill()
+    process.wait()
+    stopped = calc.run([turn(honest(1))])
+    assert stopped.code == 4, stopped.text
+    assert ".harness.yaml was edited while Session 1 was under way" in stopped.text
+    assert (calc.root / ".harness.yaml").read_bytes() == before
+    assert "regression_check" not in calc.git("show", "HEAD:.harness.yaml")
+    assert "# half" in calc.git("show", "HEAD:src/calc.py")
+    assert "regression_check" in (calc.root / ".harness/settings-of-session-1.yaml").read_text()
+    assert calc.events("harness_state_tampered", "CRITICAL")
+    ran = calc.run([turn(honest(1), usage(1, 1))])
+    assert ran.code == 0, ran.text
+    assert "Prompt type: continuation" in ran.out
+    assert calc.passing() == [1]
 
 
 @pytest.mark.scenario

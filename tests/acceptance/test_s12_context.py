@@ -117,6 +117,25 @@ def test_c_a_continuation_that_fails_goes_back_to_before_the_feature(calc: World
 
 
 @pytest.mark.scenario
+def test_a_person_may_want_no_commit_and_no_word_of_it(calc: World) -> None:
+    """UAH-171 UAH-173: what the agent left stays in the work tree; the next session has it stashed like any change."""
+    calc.configure(WINDOW + "  on_limit:\n    auto_commit: false\n    append_to_progress: false\n")
+    start, story = calc.accept(1), calc.progress
+    ran = calc.run([full(calc)])
+    assert ran.code == 0, ran.text
+    assert "left uncommitted" in ran.text
+    assert calc.head == start == calc.remote()
+    assert calc.progress == story
+    assert (calc.root / "notes.txt").read_text() == "what I think\n"
+    assert (calc.state["termination_reason"], calc.state["next_prompt"]) == ("context_limit", "coding")
+    ran = calc.run([turn(honest(2), usage(1, 1))])
+    assert ran.code == 0, ran.text
+    assert calc.passing() == [1, 2]
+    assert "harness session 3" in calc.git("stash", "list")
+    assert "what I think" in calc.git("stash", "show", "--include-untracked", "-p")
+
+
+@pytest.mark.scenario
 def test_the_agents_own_entry_is_kept_and_nothing_put_in_its_mouth(calc: World) -> None:
     """UAH-368: the harness writes the entry only where the agent has written none."""
     calc.configure(WINDOW)

@@ -7,6 +7,7 @@ import pytest
 
 from .script import append, bad_json, honest, http, leave, prompt_to, refused, say, turn, usage
 from .seam import each_seam
+from .test_s01_init import init, initializer, records
 from .world import Ran, World
 
 pytestmark = each_seam
@@ -150,3 +151,32 @@ def test_work_that_was_done_before_a_refusal_is_gone_on_from(calc: World) -> Non
     assert calc.git("rev-parse", "HEAD~1") == start == calc.remote()
     assert (calc.state["stuck_count"], calc.state["next_prompt"]) == (0, "continuation")
     assert calc.costs["cumulative"]["total_tokens"]["input"] == 5
+
+
+@pytest.mark.scenario
+def test_a_plan_is_waited_for_like_any_turn(bare: World) -> None:
+    """UAH-374 UAH-377 C28: session 0 is tried again after a refusal, and says what is wrong with a key."""
+    bare.git("init", "-q", "-b", "main")
+    (bare.root / "spec.md").write_text("# Calculator\n")
+    ran = init(bare, turn(http(401)))
+    assert ran.code == 1, ran.text
+    assert "API key" in ran.text
+    assert not (bare.root / ".harness/session_state.json").exists()
+    ran = init(bare, refused(429, times=1), initializer(records()))
+    assert ran.code == 0, ran.text
+    assert waits(bare, "rate_limited") == [1]
+    assert len(bare.features["features"]) == 6
+
+
+@pytest.mark.scenario
+def test_a_cleanup_that_is_not_served_is_still_due(calc: World) -> None:
+    """UAH-377 C28 C35."""
+    start = calc.accept(1)
+    ran = calc.harness("cleanup", agent=[turn(http(401), times=9)])
+    assert ran.code == 1, ran.text
+    assert "API key" in ran.text
+    assert "None" not in ran.text
+    assert calc.head == start == calc.remote()
+    assert calc.changes(without=("claude-progress.txt",)) == []
+    assert (calc.state["next_prompt"], calc.state["stuck_count"]) == ("cleanup", 0)
+    assert calc.passing() == [1]

@@ -46,6 +46,8 @@ def outcome(**fields: Any) -> Outcome:
         ({"message": "connect ECONNREFUSED 127.0.0.1:443"}, "network"),
         ({"message": "Malformed response: Expecting value"}, "malformed"),
         ({"message": "SyntaxError: Unexpected end of JSON input"}, "malformed"),
+        ({"message": "the provider was silent for 120 seconds, twice over. m: timed out"}, "no_response"),
+        ({"message": "the provider refuses the API key; correct KEY. m: status_code: 401"}, "auth"),
         ({"message": "exited with status 1", "text_tail": 'I begin.\n{"type": "usage", "input'}, "malformed"),
         ({"message": "exited with status 1", "text_tail": 'I begin.\n{"a": 1}'}, None),
         ({"message": "exited with status 3: no entry is left"}, None),
@@ -97,6 +99,13 @@ def test_what_the_provider_asks_for_wins_and_the_sessions_time_bounds_it() -> No
     assert all_waits("rate_limited", asked=1000, left=999) == []
     assert all_waits("rate_limited", left=5) == [1, 2, 4]
     assert all_waits("overloaded", left=29) == []
+
+
+def test_a_client_that_has_tried_again_itself_is_not_started_again() -> None:
+    """UAH-376 UAH-378 C28: two tries in all."""
+    found = trouble_of(outcome(message="the provider's answer is malformed, twice over. m: Expecting value"))
+    assert found is not None
+    assert (found.kind, wait_before(found, 1, HOUR)) == ("malformed", None)
 
 
 def test_the_moment_of_a_reset_is_a_wait() -> None:

@@ -90,8 +90,9 @@ class CleanupRoad(SessionRoad):
         settlement = ended_early(project, self._under_way, handoff.recorded(reason), self._sum.used)
         settled = self._settle(settlement)
         why = self._sum.refusal or reason.replace("_", " ")
-        message = f"The cleanup was not finished ({why}); what it did is kept aside."
-        project.say(f"{message} git show {settled.rescue_ref}")
+        aside = f"what it did is kept aside: git show {settled.rescue_ref}"
+        message = f"The cleanup was not finished ({why}); {aside if settled.rescue_ref else 'nothing was changed'}."
+        project.say(message)
         return self._result("failed", reason, message, settlement, settled, exit_code=code)
 
     def _rolled_back(self, failure: str) -> Settlement:

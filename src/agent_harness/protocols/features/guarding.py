@@ -4,8 +4,13 @@ State files and checkpoints come back from memory, the settings from the commit 
 appended to and are not compared. Source: features.md C31, S09.
 """
 
+import os
+
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import files
 from agent_harness.protocols.features import checkpoints
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.store import free_name, own_place
 from agent_harness.protocols.features.underway import UnderWay
 
 CODE = "harness_state_tampered"
@@ -29,6 +34,32 @@ def report(project: Project, under_way: UnderWay) -> None:
         project.store.event(
             CODE, "critical", session=under_way.session, feature_id=under_way.feature_id, message=sentence(changed)
         )
+
+
+def put_back_after_crash(project: Project, under_way: UnderWay) -> str | None:
+    """The settings as they were before a session that was cut short; where the others are kept, if they differed.
+
+    Whether the agent or a person has edited them since cannot be told, so nothing of it is lost, and it counts for
+    nothing until a person puts it there.
+    """
+    at = project.layout
+    try:
+        found = files.read_bytes(at.settings)
+    except (OSError, HarnessError):
+        found = b""
+    if not _settings(project, under_way):
+        return None
+    kept = free_name(os.path.join(at.state_dir, f"settings-of-session-{under_way.session}.yaml"))
+    own_place(kept, at.root)
+    files.replace(kept, found)
+    project.store.event(
+        CODE,
+        "critical",
+        session=under_way.session,
+        message=sentence([at.relative(at.settings)]),
+        kept=at.relative(kept),
+    )
+    return at.relative(kept)
 
 
 def _settings(project: Project, under_way: UnderWay) -> list[str]:

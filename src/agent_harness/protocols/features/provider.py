@@ -34,7 +34,10 @@ _MALFORMED = re.compile(
     r"\bmalformed\b|\bJSONDecodeError\b|\b(?:invalid|unexpected|unterminated|unparsable)\b[^\n]{0,40}\bJSON\b",
     re.IGNORECASE,
 )
-_SILENT = re.compile(r"\bno response from the (?:provider|server|api)\b", re.IGNORECASE)
+_SILENT = re.compile(
+    r"\b(?:silent|no (?:response|answer|reply)) for \d|\bno response from the (?:provider|server|api)\b", re.IGNORECASE
+)
+_TRIED_AGAIN = re.compile(r"\btwice over\b")
 _OWN_AFFAIR = re.compile(r"\bpermission denied\b", re.IGNORECASE)  # says "not allowed", and nothing of the provider
 
 
@@ -64,6 +67,7 @@ class Trouble:
     kind: str
     message: str
     asked_seconds: float | None = None  # the wait that the provider asks for
+    tried_again: bool = False  # the client has done so itself
 
     @property
     def ends(self) -> str:
@@ -92,7 +96,8 @@ def trouble_of(outcome: Outcome) -> Trouble | None:
     if outcome.reason != "finished" or outcome.ok:
         return None
     kind = _kind_of_failure(outcome.message, outcome.text_tail)
-    return Trouble(kind=kind, message=outcome.message) if kind else None
+    again = _TRIED_AGAIN.search(outcome.message) is not None
+    return Trouble(kind=kind, message=outcome.message, tried_again=again) if kind else None
 
 
 def _kind_of_failure(message: str, tail: str) -> str | None:
@@ -128,7 +133,9 @@ def wait_before(trouble: Trouble, tries: int, left_seconds: float, *, spare: boo
     if spare and trouble.kind == "rate_limited":
         left_seconds = min(left_seconds, LONGEST_WITH_A_SPARE_SECONDS)
     waits = TABLE[trouble.kind].waits
-    if waits is not None:
+    if trouble.tried_again:
+        wait = None
+    elif waits is not None:
         wait = waits[tries - 1] if tries <= len(waits) else None
     elif trouble.asked_seconds is not None and trouble.asked_seconds > left_seconds:
         wait = None  # it would only be refused again

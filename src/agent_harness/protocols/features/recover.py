@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from agent_harness.errors import Busy, StateDamaged
+from agent_harness.errors import Busy, Refused, StateDamaged
 from agent_harness.kernel import owner, process
 from agent_harness.protocols.features import (
     actions,
     checkpoints,
     cleanup,
     endings,
+    guarding,
     handoff,
     planning,
     publishing,
@@ -65,9 +66,16 @@ def recover(project: Project) -> Record | None:
         return {"session": number, "step": _settle(project, found)}
     under_way = UnderWay.from_record(found)
     _restore_state(project, found)
+    settings = guarding.put_back_after_crash(project, under_way)
     _hand_off(project, under_way, "error", f"Session {number} was interrupted")
     continues = f"Session {number + 1 if isinstance(number, int) else ''} continues it"
     project.say(f"Its work is kept; {continues}." if under_way.feature_id else "The cleanup is still due.")
+    if settings:
+        name = project.layout.relative(project.layout.settings)
+        raise Refused(
+            f"{name} was edited while Session {number} was under way; it is back as it was, the edit is in {settings}",
+            hint=f"diff {name} {settings}, then run again",
+        )
     return {"session": number, "step": action.step, "feature_id": under_way.feature_id}
 
 
@@ -161,6 +169,7 @@ def interrupted(project: Project, reason: str, message: str | None = None) -> Re
         _settle(project, found)
     else:
         _restore_state(project, found)
+        guarding.report(project, under_way)
         _hand_off(project, under_way, reason, message or "Paused by a person")
     name = endings.feature_name(under_way.feature)
     return Result(
