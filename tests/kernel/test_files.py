@@ -201,7 +201,7 @@ while True:
 def test_a_writer_killed_at_any_moment_leaves_a_whole_file(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     chance = random.Random(7)
-    for _ in range(30):
+    for _ in range(12):
         with subprocess.Popen([sys.executable, "-c", _WRITER, path]) as writer:
             start = path.read_bytes() if path.exists() else None
             while (path.read_bytes() if path.exists() else None) == start:

@@ -261,7 +261,7 @@ def test_a_wait_ends_when_a_person_clears_the_limit_or_pauses_the_list(tmp_path:
 
 
 def test_a_task_without_a_proof_halts_the_list_until_a_person_resumes(tmp_path: Path) -> None:
-    work = shop(tmp_path, job("a", None), job("b"))
+    work = plain(tmp_path, job("a", None), job("b"))
     agent = work.agent(WORKS)
     ran = work.harness("run", "--agent", agent)
     assert ran.code == 3, ran
