@@ -62,8 +62,8 @@ def execute(plan: Plan, prompt: str, *, told: Mapping[str, str], run_id: str, st
         else:
             _run(ran, prompt, told, run_id, stop)
     except ToolMissing as error:
-        name = plan.run[0] if isinstance(plan.run, list) else plan.worker
-        ran.exit_code, ran.error = NOT_FOUND, f"{name}: command not found ({error.message})"
+        missing = f"{plan.run[0]}: command not found ({error.message})" if isinstance(plan.run, list) else error.message
+        ran.exit_code, ran.error = NOT_FOUND, missing
     except HarnessError as error:
         ran.exit_code, ran.error = NOT_STARTED, f"cannot be started: {error.message}"
     ran.stdout, ran.stderr = redact(ran.stdout), redact(ran.stderr)
