@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shlex
 import signal
 import subprocess
@@ -194,3 +195,35 @@ def test_a_log_counts_in_the_order_in_which_it_was_written(tmp_path: Path) -> No
     done = ground.lth("next", code=0)
     assert (done.answer["decision"], done.err) == ("run", "")
     assert os.listdir(tmp_path / "evidence") == []
+
+
+def kill_many_claims(tmp_path: Path, kills: int) -> None:
+    """Kills so many runs whose workers say `done` for nothing: nobody who looks ever believes it."""
+    moments = random.Random(11)
+    ground = Ground(tmp_path)
+    ground.task = task(successCriteria=[PROVEN], localWorker={"command": CLAIMS})
+    ground.lth("run", code=0)
+    began = time.monotonic()
+    ground.lth("run", code=0)
+    longest = time.monotonic() - began
+    done = claims = 0
+    while done < kills:
+        line = argv("run", str(tmp_path), "--lock-ttl-seconds", "1")
+        running = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            running.wait(timeout=moments.uniform(0, longest))
+        except subprocess.TimeoutExpired:
+            running.kill()
+        running.wait()
+        done += running.returncode == -signal.SIGKILL
+        due = ground.lth("next", code=0).answer
+        assert (due["decision"], due["status"]) in (("run", "paused"), ("run", "active")), due
+        claims += ground.checkpoint["status"] == "done"
+    assert claims > 0, "no kill came between a claim and its verification"
+
+
+@pytest.mark.kill
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_row_11_a_run_that_is_killed_at_any_moment_leaves_no_claim_that_is_believed(tmp_path: Path) -> None:
+    kill_many_claims(tmp_path, 60)
