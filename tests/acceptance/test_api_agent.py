@@ -1,9 +1,14 @@
 """A session of the api agent, from the prompt to the verified commit, against a provider on loopback."""
 
+import os
+from pathlib import Path
+
 import pytest
 
+from .api_seam import ApiSeam
 from .script import honest, turn, usage
-from .world import World
+from .seam import CommandSeam, Seam
+from .world import World, make
 
 
 @pytest.mark.parametrize("seam", ["api"], indirect=True)
@@ -21,3 +26,28 @@ def test_a_session_from_the_prompt_to_the_verified_commit(calc: World) -> None:
     key = calc.seam.environ["ANTHROPIC_API_KEY"].encode()
     holding = [path for path in calc.base.rglob("*") if path.is_file() and key in path.read_bytes()]
     assert holding == []
+
+
+@pytest.mark.scenario
+def test_the_same_project_comes_to_the_same_by_every_seam(tmp_path: Path) -> None:
+    """The same scripted project of three features: the same verdicts, files and commits by a program and by the api."""
+    api = ApiSeam(tmp_path)
+    try:
+        by_program, by_api = (after_three(tmp_path / seam.name, seam) for seam in (CommandSeam(tmp_path), api))
+    finally:
+        api.close()
+    assert by_program == by_api
+    assert by_api[0] == [1, 2, 3]
+
+
+def after_three(base: Path, seam: Seam) -> tuple[list[int], str, str]:
+    """Verdicts, the tree without what holds dates, and the subjects of the commits."""
+    base.mkdir()
+    world = make(base, os.environ, seam=seam, features=(1, 2, 3))
+    ran = world.run([turn(honest(number), feature=number) for number in (1, 2, 3)], "--until-done")
+    assert ran.code == 0, ran.text
+    world.cross_cutting()
+    tree = world.git("ls-tree", "-r", "HEAD").splitlines()
+    dated = ("features.json", "claude-progress.txt")
+    kept = "\n".join(row for row in tree if row.partition("\t")[2] not in dated)
+    return world.passing(), kept, world.git("log", "--format=%s")

@@ -15,6 +15,7 @@ from agent_harness.agents.bridge import BridgeTurn
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, ToolResult, Usage
 from agent_harness.errors import ToolMissing
 from agent_harness.kernel import owner
+from agent_harness.testing.agent_clauses import WORD
 from agent_harness.testing.agent_conformance import check_agent, events_of
 from agent_harness.testing.model_server import ModelServer, serve
 
@@ -23,10 +24,26 @@ from .api_server import KEY, point_to, provider, said_to
 Make = Callable[..., Brief]
 MODEL = "anthropic/claude-sonnet-4-6"
 
+USED = {"input_tokens": 1000, "cached_tokens": 500, "output_tokens": 70}
 CONTRACT: dict[str, dict[str, Any]] = {
     "answer": {"@default": ["You said conformance-7391."]},
     "fail": {"@default": [{"error": {"status": 401, "message": "invalid x-api-key"}}]},
     "hang": {"x": {"start": "conformance", "steps": [{"blocks": ["hanging", {"run": "sleep 600"}]}]}},
+    "count": {
+        "x": {
+            "start": "conformance",
+            "steps": [{"blocks": {"run": "echo one"}, "usage": USED}, {"blocks": "Done.", "usage": USED}],
+        }
+    },
+    "listen": {
+        "x": {
+            "start": "conformance",
+            "steps": [
+                ["ready", {"run": "until test -e go-on; do sleep 0.1; done"}],
+                {"find": {"word": WORD}, "blocks": "I was told ${word}."},
+            ],
+        }
+    },
 }
 
 
@@ -67,7 +84,7 @@ def test_the_contract_of_an_agent(servers: dict[str, ModelServer], monkeypatch: 
         point_to(servers[behaviour], monkeypatch)
         return agent()
 
-    assert len(check_agent(make)) == 11
+    assert len(check_agent(make)) == 14
 
 
 def test_a_whole_turn(brief: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -391,3 +408,4 @@ def test_an_account_is_a_provider_and_no_secret(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     assert agent().account == "api:anthropic"
     assert ApiAgent.from_words("gpt-5.5").account == "api:openai"
+    assert ApiAgent.from_words("openai-chat/gpt-5.5").account == "api:openai", "one key, one limit"

@@ -82,8 +82,9 @@ class ApiAgent(Agent):
 
     @property
     def account(self) -> str:
-        """The provider: all of its models share one key."""
-        return f"api:{self._provider(self.model)}"
+        """The provider: all of its models and protocols share one key."""
+        key = PROVIDERS[self._provider(self.model)].key
+        return "api:" + next(name for name, provider in PROVIDERS.items() if provider.key == key)
 
     def problem(self) -> str | None:
         """The extra or the key that is missing, or ``None``."""
