@@ -49,7 +49,8 @@ def result_of(heard: dict[str, Any]) -> dict[str, Any]:
     if method == "thread/resume" and params["threadId"] in play.get("lost", []):
         return {"error": {"code": -32600, "message": "no rollout found"}}
     if method in ("thread/start", "thread/resume"):
-        return {"result": {"thread": {"id": params.get("threadId", "thread-1")}, "model": "gpt-5.5"}}
+        thread = {"id": params.get("threadId", "thread-1"), "path": play.get("path")}
+        return {"result": {"thread": thread, "model": "gpt-5.5"}}
     if method == "command/exec":
         code = play.get("sandbox", 0)
         return {"result": {"exitCode": code, "stderr": "bwrap: No permissions\n" if code else ""}}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent_harness.agents.base import Agent, Brief, McpServer, ToolRules
-from agent_harness.agents.codex import CodexAgent, command
+from agent_harness.agents.codex import CodexAgent, command, record
 from agent_harness.agents.codex.settings import Settings
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, ToolResult, Usage
 from agent_harness.agents.registry import resolve
@@ -186,6 +186,41 @@ def test_the_guard_rails_answer_what_the_client_asks(client: Played) -> None:
     assert "sudo" in told[0]
     assert "out.txt" in told[1]
     assert sum(isinstance(event, Text) and event.text.startswith("[refused: ") for event in events) == 3
+
+
+def shown(call: str, **arguments: Any) -> Record:
+    raw = {"type": "function_call", "call_id": call, "arguments": json.dumps(arguments)}
+    return note("rawResponseItem/completed", item=raw)
+
+
+def test_no_approval_lets_a_command_out_of_the_sandbox(client: Played) -> None:
+    """The request does not tell; the model's own call does, and where it is not shown, the reason that is given."""
+    ask, ls = "item/commandExecution/requestApproval", "/bin/bash -lc 'ls'"
+    steps = (
+        asks(ask, itemId="c0", command=ls),
+        {"hear": "answer"},
+        asks(ask, itemId="c0", command=ls, reason="I need more"),
+        {"hear": "turn/steer"},
+        shown("c1", cmd="ls"),
+        asks(ask, itemId="c1", command=ls),
+        {"hear": "answer"},
+        shown("c2", cmd="ls", sandbox_permissions="require_escalated"),
+        asks(ask, itemId="c2", command=ls),
+        {"hear": "turn/steer"},
+        asks(ask, itemId="c3", command=ls),
+        {"hear": "turn/steer"},
+    )
+    client.events(*steps)
+    decisions = [each["result"]["decision"] for each in client.answers()]
+    assert decisions == ["accept", "decline", "accept", "decline", "decline"]
+    (client.folder / "log").unlink()
+    client.events(
+        shown("c2", sandbox_permissions="require_escalated"),
+        steps[-2],
+        {"hear": "answer"},
+        settings={"sandbox": "danger-full-access"},
+    )
+    assert [each["result"]["decision"] for each in client.answers()] == ["accept"]
 
 
 def test_a_server_of_the_settings_may_be_called_and_no_other(client: Played) -> None:
@@ -386,3 +421,33 @@ def test_a_wrong_setting_is_one_clear_line(given: Record, text: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         settled(given)
     assert text in caught.value.message
+
+
+def test_a_call_is_found_in_the_record_of_the_client(tmp_path: Path) -> None:
+    """What the server does not show of a thread that is gone on with."""
+    call = {"type": "function_call", "call_id": "c1", "arguments": '{"cmd": "ls"}'}
+    output = {"type": "function_call_output", "call_id": "c1", "output": "x"}
+    rows = [{"type": "response_item", "payload": item} for item in (call, output)]
+    file = tmp_path / "rollout.jsonl"
+    file.write_text("\n".join(["torn {", *map(json.dumps, rows), ""]))
+    assert record.call_arguments(file, "c1") == '{"cmd": "ls"}'
+
+
+def test_a_command_of_an_old_conversation_stays_in_the_sandbox(client: Played, tmp_path: Path) -> None:
+    file = tmp_path / "rollout.jsonl"
+    calls = {"c1": {"cmd": "ls"}, "c2": {"cmd": "ls", "sandbox_permissions": "require_escalated"}}
+    rows = [
+        {"type": "response_item", "payload": {"type": "function_call", "call_id": name, "arguments": json.dumps(told)}}
+        for name, told in calls.items()
+    ]
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    client.play["path"] = str(file)
+    ask, ls = "item/commandExecution/requestApproval", "/bin/bash -lc 'ls'"
+    client.events(
+        asks(ask, itemId="c1", command=ls),
+        {"hear": "answer"},
+        asks(ask, itemId="c2", command=ls),
+        {"hear": "turn/steer"},
+        conversation="thread-1",
+    )
+    assert [each["result"]["decision"] for each in client.answers()] == ["accept", "decline"]

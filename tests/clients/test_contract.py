@@ -109,6 +109,20 @@ def is_claude(client: Client) -> bool:
     return isinstance(client, ClaudeCode)
 
 
+@pytest.mark.parametrize("client", ["codex"], indirect=True)
+def test_the_model_does_not_get_out_of_the_sandbox(client: Client, agent: Make, tmp_path: Path) -> None:
+    """A command that is to run without the sandbox is refused, also in a conversation that is gone on with."""
+    out = {"tool": "exec_command", "input": {"cmd": "touch escaped", "sandbox_permissions": "require_escalated"}}
+    client.island.script("play", [out, {"run": "touch allowed"}, "I give up."])
+    turn = agent().start(brief_in(tmp_path / "project"))
+    events_of(turn, seconds=240)
+    turn.stop()
+    (tmp_path / "project" / "allowed").unlink()
+    played(agent(), brief_in(tmp_path / "project", conversation=turn.conversation))
+    assert (tmp_path / "project" / "allowed").exists()
+    assert not (tmp_path / "project" / "escaped").exists()
+
+
 @pytest.mark.parametrize("client", ["claude-code"], indirect=True)
 def test_sub_agents_are_counted_to_the_last_token(client: Client, agent: Make, tmp_path: Path) -> None:
     """UAH-415: a sub-agent works in the background, and the turn ends when its report was heard."""

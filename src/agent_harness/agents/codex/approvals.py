@@ -1,16 +1,19 @@
 """What the client asks for before it acts, answered by the guard rails (UAH-444, C32). Nobody else is there to answer.
 
-Codex asks before every command and every change of a file. An approval never lifts the sandbox's own limits on
-permissions: further ones are not granted.
+Codex asks before every command and every change of a file. A command that the model wants to run outside the sandbox
+is asked about in the same words; only the model's own call tells, which the server shows beforehand (its raw items), or
+which its record of the thread holds.
+An approval never lifts the sandbox: such a command is refused, and further permissions are not granted.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from agent_harness.agents import toolcheck
 from agent_harness.agents.base import ToolRules
-from agent_harness.agents.codex import items
+from agent_harness.agents.codex import items, record
 
 Answer = tuple[dict[str, Any], str | None]
 """What goes back to the client, and why something was refused."""
@@ -19,14 +22,25 @@ Answer = tuple[dict[str, Any], str | None]
 class Approvals:
     """Answers the requests of one turn."""
 
-    def __init__(self, root: Path, rules: ToolRules) -> None:
-        self._root, self._rules = root, rules
+    def __init__(self, root: Path, rules: ToolRules, *, sandboxed: bool) -> None:
+        self._root, self._rules, self._sandboxed = root, rules, sandboxed
         self._changes: dict[str, list[str]] = {}
+        self._shown: set[str] = set()  # threads whose raw items are shown
+        self._inside: set[str] = set()  # calls that stay in the sandbox
+        self.records: dict[str, Path] = {}  # by thread: where the client writes its calls down
 
     def note(self, item: Mapping[str, Any]) -> None:
         """A change of files begins: the request for it names the item only."""
         if item.get("type") == "fileChange":
             self._changes[str(item.get("id"))] = items.changed_paths(item)
+
+    def note_raw(self, params: Mapping[str, Any]) -> None:
+        """The model's own words for a call, before it is asked about."""
+        item = params.get("item")
+        raw: Mapping[str, Any] = item if isinstance(item, dict) else {}
+        self._shown.add(str(params.get("threadId")))
+        if raw.get("call_id") and not _leaves_the_sandbox(raw.get("arguments")):
+            self._inside.add(str(raw["call_id"]))
 
     def answer(self, method: str, params: Mapping[str, Any]) -> Answer | None:
         """The answer to a request; ``None`` for one that is not known."""
@@ -38,7 +52,19 @@ class Approvals:
             return _decided("the network is not reached from the sandbox (agent.network)")
         if params.get("kind", "command") != "command":
             return {"decision": "accept"}, None  # input for a command that was judged before
+        if self._sandboxed and not self._stays_inside(params):
+            return _decided("commands are not run outside the sandbox (agent.sandbox)")
         return _decided(self._refusal("shell", {"command": items.script_of(params.get("command"))}))
+
+    def _stays_inside(self, params: Mapping[str, Any]) -> bool:
+        """By the model's call; where that cannot be seen, by the reason that it gives for wanting more."""
+        thread, call = str(params.get("threadId")), str(params.get("itemId"))
+        if thread in self._shown:
+            return call in self._inside
+        if thread in self.records:
+            arguments = record.call_arguments(self.records[thread], call)
+            return arguments is not None and not _leaves_the_sandbox(arguments)
+        return not params.get("reason")
 
     def _change(self, params: Mapping[str, Any]) -> Answer:
         paths = self._changes.get(str(params.get("itemId")))
@@ -58,6 +84,16 @@ class Approvals:
 
     def _refusal(self, tool: str, given: Mapping[str, object]) -> str | None:
         return toolcheck.refusal(tool, given, self._root, self._rules)
+
+
+def _leaves_the_sandbox(arguments: object) -> bool:
+    try:
+        told = json.loads(arguments) if isinstance(arguments, str) else {}
+    except (ValueError, RecursionError):
+        return False  # no call of a tool that takes such an argument
+    if not isinstance(told, dict):
+        return False
+    return told.get("sandbox_permissions") not in (None, "use_default") or bool(told.get("with_escalated_permissions"))
 
 
 def _decided(why: str | None) -> Answer:

@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from agent_harness import __version__
@@ -61,7 +62,7 @@ class AppServerTurn(CommandTurn):
             )
         )
         self._settings, self._brief = settings, brief
-        self._approvals = Approvals(brief.cwd, brief.tools)
+        self._approvals = Approvals(brief.cwd, brief.tools, sandboxed=settings.sandbox != "danger-full-access")
         self._tally = Tally()
         self._answers: dict[int, Record] = {}
         self._asked = 0
@@ -82,6 +83,7 @@ class AppServerTurn(CommandTurn):
         except Failed as error:
             raise NoServer(str(error)) from error
         self.conversation = self._tally.thread = str(_mapping(thread.get("thread")).get("id"))
+        self._note_record(_mapping(thread.get("thread")).get("path"))
         model = thread.get("model")
         self._tally.model = model if isinstance(model, str) else None
         self._try_the_sandbox()
@@ -94,6 +96,7 @@ class AppServerTurn(CommandTurn):
             "model": command.model_of(self._settings, self._brief),
             "sandbox": self._settings.sandbox,
             "approvalPolicy": "untrusted",  # asks before every command that does more than read
+            "experimentalRawEvents": True,  # shows whether a command is to leave the sandbox
             **({"config": {"mcp_servers": servers}} if servers else {}),
         }
         if self._brief.conversation:
@@ -101,6 +104,10 @@ class AppServerTurn(CommandTurn):
                 return self._call("thread/resume", {**given, "threadId": self._brief.conversation})
             self._ready.append(Text("[the conversation is lost; a new one begins]"))
         return self._call("thread/start", given)
+
+    def _note_record(self, path: object) -> None:
+        if isinstance(path, str) and self.conversation:
+            self._approvals.records[self.conversation] = Path(path)
 
     def _try_the_sandbox(self) -> None:
         if self._settings.sandbox == "danger-full-access":
@@ -221,6 +228,9 @@ class AppServerTurn(CommandTurn):
             told = _input(f"The harness refused that: {why}. Find another way.")
             self._ask("turn/steer", {"threadId": self.conversation, "expectedTurnId": self._turn_id, "input": told})
 
+    def _raw_item(self, params: Record) -> None:
+        self._approvals.note_raw(params)
+
     def _item_started(self, params: Record) -> None:
         item = _mapping(params.get("item"))
         self._approvals.note(item)
@@ -279,6 +289,7 @@ class AppServerTurn(CommandTurn):
 
 
 _NOTIFICATIONS = {
+    "rawResponseItem/completed": AppServerTurn._raw_item,
     "item/started": AppServerTurn._item_started,
     "item/completed": AppServerTurn._item_completed,
     "thread/tokenUsage/updated": AppServerTurn._usage,
