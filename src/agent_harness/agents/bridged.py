@@ -9,12 +9,13 @@ import json
 import os
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from agent_harness.agents.base import Brief, McpServer, ToolRules
-from agent_harness.agents.events import Event, Text, record_of
+from agent_harness.agents.events import Event, Finished, Text, record_of
 
 LONGEST_LINE_BYTES = 900_000  # the near end cuts lines over 1 MiB
 PIECE_CHARACTERS = 100_000
@@ -119,6 +120,28 @@ class Harness:
         for waiting in (self._order, self._go):
             if waiting is not None and not waiting.done():
                 waiting.set_exception(HarnessGone())
+
+
+def ending(work: "asyncio.Task[Sequence[Event]]", what: str) -> Sequence[Event]:
+    """What a turn's work came to; anything unforeseen is one clear line, and its details are on standard error."""
+    error = work.exception()
+    if error is None:
+        return work.result()
+    if isinstance(error, HarnessGone):
+        raise error
+    import traceback
+
+    traceback.print_exception(error)
+    told = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+    return (Finished(ok=False, message=f"the {what} agent stopped: {told}"),)
+
+
+def run(turn: Callable[[Harness], Coroutine[Any, Any, None]]) -> NoReturn:
+    """Plays one turn and ends this process; nobody waits for threads of libraries, or for what an agent left."""
+    with suppress(HarnessGone):
+        asyncio.run(turn(Harness()))
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def brief_from(record: Mapping[str, Any]) -> Brief:

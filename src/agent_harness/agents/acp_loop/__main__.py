@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -14,7 +13,7 @@ from agent_harness.agents import limits
 from agent_harness.agents.acp_loop.client import Client
 from agent_harness.agents.acp_loop.updates import Updates
 from agent_harness.agents.base import Brief
-from agent_harness.agents.bridged import Harness, HarnessGone, brief_from
+from agent_harness.agents.bridged import Harness, HarnessGone, brief_from, ending, run
 from agent_harness.agents.events import Event, Finished
 
 CANCEL_SECONDS = 4.0  # for the agent to end its turn by itself
@@ -38,7 +37,7 @@ async def turn(harness: Harness) -> None:
     await asyncio.wait([working, gone], return_when=asyncio.FIRST_COMPLETED)
     if not working.done():
         raise HarnessGone
-    for event in _ending(working):
+    for event in ending(working, "acp"):
         harness.say(event)
 
 
@@ -137,22 +136,5 @@ def _refusal(error: RequestError) -> Sequence[Event]:
     return (end,) if refused is None else (refused, end)
 
 
-def _ending(working: "asyncio.Task[Sequence[Event]]") -> Sequence[Event]:
-    """The end of a turn; anything unforeseen is one clear line, and its details are on standard error."""
-    error = working.exception()
-    if error is None:
-        return working.result()
-    if isinstance(error, HarnessGone):
-        raise error
-    import traceback
-
-    traceback.print_exception(error)
-    told = " ".join(f"{type(error).__name__}: {error}".split())[:500]
-    return (Finished(ok=False, message=f"the acp agent stopped: {told}"),)
-
-
 if __name__ == "__main__":
-    with suppress(HarnessGone):
-        asyncio.run(turn(Harness()))
-    sys.stderr.flush()
-    os._exit(0)  # what the agent left is ended with the turn
+    run(turn)

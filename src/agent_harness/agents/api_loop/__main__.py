@@ -2,13 +2,12 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from typing import Any
 
 from agent_harness.agents.base import Brief
-from agent_harness.agents.bridged import Harness, HarnessGone, brief_from
+from agent_harness.agents.bridged import Harness, brief_from, ending, run
 from agent_harness.agents.events import Event, Finished, Text
 
 CLOSING_SECONDS = 3.0  # for MCP servers to end by themselves; what is left is ended with the turn
@@ -24,7 +23,8 @@ async def turn(harness: Harness) -> None:
     if not working.done():
         working.cancel()
         await asyncio.wait([working], timeout=CLOSING_SECONDS + 2)
-    for event in _ending(working):
+    interrupted = not working.done() or working.cancelled()
+    for event in INTERRUPTED if interrupted else ending(working, "api"):
         harness.say(event)
 
 
@@ -61,24 +61,5 @@ async def _served(brief: Brief, harness: Harness, closing: AsyncExitStack) -> li
     return await tools_of(brief, closing, lambda line: harness.say(Text(line)))
 
 
-def _ending(working: "asyncio.Task[Sequence[Event]]") -> Sequence[Event]:
-    """The end of a turn; anything unforeseen is one clear line, and its details are on standard error."""
-    if not working.done() or working.cancelled():
-        return INTERRUPTED
-    error = working.exception()
-    if error is None:
-        return working.result()
-    if isinstance(error, HarnessGone):
-        raise error
-    import traceback
-
-    traceback.print_exception(error)
-    told = " ".join(f"{type(error).__name__}: {error}".split())[:500]
-    return (Finished(ok=False, message=f"the api agent stopped: {told}"),)
-
-
 if __name__ == "__main__":
-    with suppress(HarnessGone):
-        asyncio.run(turn(Harness()))
-    sys.stderr.flush()
-    os._exit(0)  # nobody waits for threads of libraries; every line to the harness is written already
+    run(turn)
