@@ -231,3 +231,28 @@ def test_an_agent_that_plans_nothing_leaves_no_project(repository: World) -> Non
     assert not (world.root / ".harness/session_state.json").exists()
     assert world.processes() == []
     assert Path(world.root / "spec.md").exists()
+
+
+def test_files_may_be_elsewhere(repository: World) -> None:
+    """UAH-083, UAH-093, UAH-203..205: the state is ignored wherever it is, and the project is not made twice."""
+    from .script import implement
+
+    world = repository
+    paths = "paths:\n  features: plan/list.json\n  progress: plan/story.txt\n  state_dir: .state\n"
+    world.put({".harness.yaml": f"project:\n  name: calc\n{paths}testing:\n  full: python3 -m pytest tests/ -v\n"})
+    listed = [write("plan/list.json", features_text(records()))]
+    stubs = [write(proof_path(n), stub_text(n)) for n in range(1, 7)]
+    extra = [write("pytest.ini", "[pytest]\npythonpath = src\n"), write("src/calc.py", '"""A calculator."""\n')]
+    ran = init(world, turn(listed, stubs, extra, prompt_type="initializer"))
+    assert ran.code == 0, ran.text
+    assert "Added .state/ to .gitignore" in ran.out
+    assert world.changes() == []
+    assert not (world.root / ".harness").exists()
+    again = init(world, turn(listed))
+    assert (again.code, "initialised already" in again.text) == (4, True), again.text
+    marks = sh('sed -i.bak \'0,/"passes": false/s//"passes": true/\' plan/list.json && rm plan/list.json.bak')
+    done = world.run([turn(implement(1), sh(f"python3 -m pytest {proof_path(1)} -v"), marks)])
+    assert done.code == 0, done.text
+    assert (world.root / ".state/session_state.json").exists()
+    assert world.changes() == []
+    assert "SESSION 1" in (world.root / "plan/story.txt").read_text()

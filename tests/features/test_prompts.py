@@ -17,6 +17,8 @@ FEATURE: dict[str, Any] = {
     "passes": False,
 }
 
+MOVED = {"features_file": "plan/list.json", "state_dir": ".state"}
+
 
 def opening(tmp_path: Path, kind: str, settings: str = "", **feature: Any) -> str:
     """The prompt of a session on a feature."""
@@ -48,7 +50,7 @@ def opening(tmp_path: Path, kind: str, settings: str = "", **feature: Any) -> st
 
 def initializer(max_steps: int = 7) -> str:
     places = {"specification": "SPEC", "project": "calc", "progress_file": "claude-progress.txt"}
-    given = {**places, "instructions": records.INSTRUCTIONS, "max_steps": str(max_steps)}
+    given = {**places, "instructions": records.INSTRUCTIONS, "max_steps": str(max_steps), **MOVED}
     return " ".join(prompts.render("initializer", given).split())
 
 
@@ -64,7 +66,7 @@ def test_the_initializer_has_six_jobs(tmp_path: Path) -> None:
         initializer(),
         "SPEC",
         "Analyze the requirements",
-        "Write `features.json`",
+        "Write `plan/list.json`",
         "Write `init.sh`",
         "`reset.sh`",
         "Create the project's structure",
@@ -78,7 +80,7 @@ def test_the_initializer_has_six_jobs(tmp_path: Path) -> None:
 def test_the_initializer_knows_the_shape_of_features_json() -> None:
     """UAH-094, UAH-095, UAH-096, UAH-097, UAH-107..109: the example is valid, and nothing in it is missing."""
     places = {"specification": "", "project": "calc", "progress_file": "p", "instructions": records.INSTRUCTIONS}
-    text = prompts.render("initializer", {**places, "max_steps": "7"})
+    text = prompts.render("initializer", {**places, "max_steps": "7", **MOVED})
     found = re.search(r"```json\n(.*?)```", text, re.DOTALL)
     assert found
     document = json.loads(found[1])

@@ -78,3 +78,19 @@ def test_what_cannot_be_set_aside_is_named_and_nothing_is_called_clean(tmp_path:
     repository(nested)
     with pytest.raises(UnsafeTree, match="nested"):
         tree.set_aside(git, "harness session 6", [])
+
+
+def test_the_state_is_out_of_sight_wherever_it_is(tmp_path: Path) -> None:
+    """UAH-083, UAH-205, C26: also without its line in .gitignore; a line that is there is enough."""
+    git = repository(tmp_path)
+    (tmp_path / ".state").mkdir()
+    (tmp_path / ".state/session_state.json").write_text("{}")
+    (tmp_path / "notes.txt").write_text("mine")
+    for _ in range(2):
+        tree.keep_out_of_sight(git, ".state")
+    assert tree.dirty_paths(git) == ["notes.txt"]
+    rules = tmp_path / ".git/info/exclude"
+    assert rules.read_text().count("/.state/\n") == 1
+    (tmp_path / ".gitignore").write_text(".other/\n")
+    tree.keep_out_of_sight(git, ".other")
+    assert "/.other/" not in rules.read_text()

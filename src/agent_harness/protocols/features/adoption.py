@@ -28,7 +28,7 @@ TESTS = ("tests", "test", "testing")
 
 def adopt(root: Path, *, say: Say) -> Record:
     """Makes the repository in ``root`` a feature project; refused with the disk unchanged when that is not safe."""
-    layout = Layout(root)
+    layout = initializer.layout_of(root)
     git = Git(root)
     _refuse_unsafe(root, layout, git)
     written = _write_missing(root, layout)
@@ -113,7 +113,7 @@ def _write_missing(root: Path, layout: Layout) -> list[str]:
             place.chmod(place.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
             written.append(script)
     before = _bytes(root / ".gitignore")
-    initializer.ignore(root, [".harness/", ".harness.backup.*/"])
+    initializer.ignore(root, initializer.ignored_lines(layout))
     return [*written, *([".gitignore"] if _bytes(root / ".gitignore") != before else [])]
 
 

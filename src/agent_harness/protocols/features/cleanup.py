@@ -111,6 +111,7 @@ def opening_prompt(project: Project, under_way: UnderWay, orientation: str, judg
             "suite_command": str(project.config.testing.full),
             "progress_file": project.progress_name,
             "features_file": project.features_name,
+            "state_dir": project.state_name,
             "session": str(under_way.session),
         },
     )

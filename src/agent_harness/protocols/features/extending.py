@@ -55,7 +55,7 @@ def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> Record:
             found = _problems(project, before, checkpoint)
             if found:
                 project.say(f"The plan is not valid ({found[0]}); one repair turn.")
-                planner.turn(prompts.render("repair", {"problems": "\n".join(f"- {line}" for line in found[:50])}))
+                planner.turn(initializer.repair_prompt(project, found))
                 record = planning.spent(project, record)
                 found = _problems(project, before, checkpoint)
             if found:
@@ -88,6 +88,7 @@ def _prompt(project: Project, before: Record, text: str) -> str:
             "specification": text.strip(),
             "features": "\n".join(rows) or "none yet",
             "features_file": project.features_name,
+            "state_dir": project.state_name,
             "next_id": str(max((records.number(f["id"]) for f in listed), default=0) + 1),
             "max_steps": str(project.config.features.max_verification_steps),
         },

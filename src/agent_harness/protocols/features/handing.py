@@ -27,7 +27,7 @@ def tool_rules(project: Project) -> ToolRules:
     return ToolRules(
         filesystem_enabled=tools.filesystem.enabled,
         allowed_paths=tuple(tools.filesystem.allowed_paths),
-        denied_paths=tuple(tools.filesystem.denied_paths),
+        denied_paths=tuple(dict.fromkeys((*tools.filesystem.denied_paths, f"{project.state_name}/"))),
         shell_enabled=tools.shell.enabled,
         shell_timeout_seconds=tools.shell.timeout_seconds,
         denied_commands=tuple(tools.shell.denied_commands),

@@ -98,7 +98,7 @@ def specification(spec: Path) -> str:
 
 
 def _refuse_unsafe(root: Path, spec: Path) -> None:
-    layout = Layout(root)
+    layout = layout_of(root)
     if os.path.exists(layout.session_state):
         raise Refused("This project is initialised already", hint="harness run")
     if not os.access(root, os.W_OK | os.X_OK):
@@ -151,13 +151,28 @@ def _first_files(root: Path, say: Say) -> Project:
     layout = Layout(root)
     if not os.path.exists(layout.settings):
         files.replace(layout.settings, _default_settings(root))
-    ignore(root, [".harness/", ".harness.backup.*/"])
+    ignore(root, ignored_lines(layout_of(root)))
     return Project.open(root, load(root), say)
 
 
 def _default_settings(root: Path) -> str:
     name = root.resolve().name or "project"
     return default_text(name, full="python3 -m pytest tests/ -v", feature="python3 -m pytest {test_file} -v", lint=None)
+
+
+def layout_of(root: Path) -> Layout:
+    """Where the files are of a project that may have settings already."""
+    usual = Layout(root)
+    if not os.path.exists(usual.settings):
+        return usual
+    paths = load(root).paths
+    return Layout(root, features=paths.features, progress=paths.progress, state_dir=paths.state_dir)
+
+
+def ignored_lines(layout: Layout) -> list[str]:
+    """What git does not see of the harness: the state, and its backups."""
+    state = layout.relative(layout.state_dir)
+    return [f"{state}/", f"{state}.backup.*/"]
 
 
 def ignore(root: Path, lines: list[str]) -> None:
@@ -184,6 +199,8 @@ def _plan(project: Project, agent: Agent, specification: str, stop: interruption
             "specification": specification.strip(),
             "project": config.project.name,
             "progress_file": project.progress_name,
+            "features_file": project.features_name,
+            "state_dir": project.state_name,
             "instructions": records.INSTRUCTIONS,
             "max_steps": str(config.features.max_verification_steps),
         },
@@ -193,7 +210,7 @@ def _plan(project: Project, agent: Agent, specification: str, stop: interruption
     found = _problems(project)
     if found:
         project.say(f"features.json is not valid ({found[0]}); one repair turn.")
-        planner.turn(prompts.render("repair", {"problems": "\n".join(f"- {line}" for line in found[:50])}))
+        planner.turn(repair_prompt(project, found))
         found = _problems(project)
     if found:
         _remember_failed_try(project)
@@ -203,6 +220,12 @@ def _plan(project: Project, agent: Agent, specification: str, stop: interruption
             hint="harness init --spec FILE (what the agent wrote is still here)",
             problems=found,
         )
+
+
+def repair_prompt(project: Project, found: list[str]) -> str:
+    """What is wrong with a plan, for the one turn that may mend it."""
+    listed = "\n".join(f"- {line}" for line in found[:50])
+    return prompts.render("repair", {"problems": listed, "features_file": project.features_name})
 
 
 class Planner:
@@ -325,7 +348,7 @@ def _complete_files(project: Project) -> None:
         progress.append(
             at, progress.entry(0, [("WHAT I DID", ["set the project up"]), ("NEXT", ["the first feature"])])
         )
-    ignore(project.root, [".harness/", ".harness.backup.*/"])
+    ignore(project.root, ignored_lines(project.layout))
 
 
 def _commit(project: Project) -> str:
@@ -375,7 +398,7 @@ def _tell(project: Project, commit: str) -> Record:
             project.store.event("script_warning", session=0, path=name, message=line)
     say(f"Created: {project.progress_name}")
     say("Created: test stubs for each feature")
-    say("Added .harness/ to .gitignore")
+    say(f"Added {project.state_name}/ to .gitignore")
     say(f"Initial commit: {commit[:10]}")
     flags = records.flags(document, max_steps=project.config.features.max_verification_steps)
     for line in flags:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from agent_harness.errors import Busy
 from agent_harness.kernel.lock import Lock
-from agent_harness.protocols.features import migrations, recover
+from agent_harness.protocols.features import migrations, recover, tree
 from agent_harness.protocols.features.project import Project
 
 LOCK_SECONDS = 0.5
@@ -36,6 +36,7 @@ def settled(project: Project) -> Iterator[None]:
     with locked(project):
         if note := project.store.settle_in():
             project.say(note)
+        tree.keep_out_of_sight(project.git, project.state_name)
         migrations.bring_up_to_date(project)
         recover.recover(project)
         yield

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_harness.errors import Refused
-from agent_harness.kernel import clock, files
-from agent_harness.protocols.features import records
+from agent_harness.kernel import clock
+from agent_harness.protocols.features import records, tree
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.store import free_name
@@ -109,23 +109,11 @@ def _back_up(project: Project) -> str:
     folder = free_name(f"{at.state_dir}.backup.{clock.now():%Y%m%d}")
     name = at.relative(folder)
     project.say(f"Backing up {at.relative(at.state_dir)}/ to {name}/")
-    _exclude(project, f"{at.relative(at.state_dir)}.backup.*/")
+    tree.exclude(project.git, f"{at.relative(at.state_dir)}.backup.*/")
     shutil.copytree(
         at.state_dir, folder, symlinks=True, ignore=lambda where, _: ["lock"] if where == at.state_dir else []
     )
     return name
-
-
-def _exclude(project: Project, line: str) -> None:
-    path = os.path.join(project.git.shared_dir(), "info", "exclude")
-    try:
-        text = files.read_bytes(path).decode("utf-8", "replace")
-    except FileNotFoundError:
-        text = ""
-    if line not in text.splitlines():
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        gap = "" if not text or text.endswith("\n") else "\n"
-        files.replace(path, f"{text}{gap}{line}\n".encode())
 
 
 def _to_2(project: Project) -> None:

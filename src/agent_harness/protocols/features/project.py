@@ -79,6 +79,10 @@ class Project:
         return commit
 
     @property
+    def state_name(self) -> str:
+        return self.layout.relative(self.layout.state_dir)
+
+    @property
     def progress_name(self) -> str:
         return self.layout.relative(self.layout.progress)
 

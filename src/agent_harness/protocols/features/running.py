@@ -39,6 +39,7 @@ from agent_harness.protocols.features import (
     retention,
     selection,
     session,
+    tree,
 )
 from agent_harness.protocols.features import orient as orient_rules
 from agent_harness.protocols.features.environment import DevelopmentEnvironment
@@ -145,6 +146,7 @@ class Runs:
             clear_leftovers(project.root)
             if note := project.store.settle_in():
                 project.say(note)
+            tree.keep_out_of_sight(project.git, project.state_name)
             migrations.bring_up_to_date(project)
             retention.prune_daily(project)
             recovered = recover.recover(project)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent_harness.errors import ToolMissing, UnsafeTree
+from agent_harness.kernel import files
 from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.process import scrubbed_environment
 
@@ -20,6 +21,28 @@ LOCK_LOOK_SECONDS = 0.1
 def dirty_paths(git: Git) -> list[str]:
     """Every path that is not as in HEAD, ignored files aside."""
     return [change.path for change in git.status()]
+
+
+def exclude(git: Git, line: str) -> None:
+    """Adds a line to the repository's own ignore rules, where it is missing."""
+    path = os.path.join(git.shared_dir(), "info", "exclude")
+    try:
+        text = files.read_bytes(path).decode("utf-8", "replace")
+    except FileNotFoundError:
+        text = ""
+    if line not in text.splitlines():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        gap = "" if not text or text.endswith("\n") else "\n"
+        files.replace(path, f"{text}{gap}{line}\n".encode())
+
+
+def keep_out_of_sight(git: Git, folder: str) -> None:
+    """Git does not see the harness's state, also where a person has taken its line out of .gitignore.
+
+    A state that git sees would be stashed with a person's changes.
+    """
+    if git.is_repository and not git.ok("check-ignore", "--quiet", f"{folder}/state"):
+        exclude(git, f"/{folder}/")
 
 
 def make_repository(root: Path) -> None:

@@ -169,7 +169,7 @@ def opening_prompt(project: Project, under_way: UnderWay, orientation: str) -> s
         {
             **values,
             "orientation": orientation,
-            "rules": prompts.render("rules", {}),
+            "rules": prompts.render("rules", {"state_dir": project.state_name}),
             "suite_command": str(project.config.testing.full),
             "lint": project.config.testing.sanity.lint or "no linter is configured",
             "sanity": _sanity(project),
