@@ -27,6 +27,7 @@ def spent(session: int, feature_id: int | None, cost: float | None) -> Spent:
 
 
 def test_sessions_add_up_by_feature_and_in_total() -> None:
+    """UAH-133..136, UAH-415, UAH-416."""
     record = add_session({"note": "kept"}, spent(1, 1, 0.5), BUDGETS)
     record = add_session(record, spent(2, 1, 0.25), BUDGETS)
     record = add_session(record, spent(3, 2, 1.0), BUDGETS)

@@ -1,5 +1,6 @@
 """The progress file: entries by agents and by the harness, read from the end (UAH-140..143)."""
 
+import re
 from pathlib import Path
 
 from agent_harness.protocols.features import progress
@@ -31,6 +32,7 @@ NEXT: Feature #13 (User can upload a picture)
 
 
 def test_an_entry_by_an_agent_is_read_part_by_part(tmp_path: Path) -> None:
+    """UAH-141, UAH-142."""
     path = tmp_path / "claude-progress.txt"
     path.write_text(progress.header("my-api") + AGENT_ENTRY)
     (entry,) = progress.recent_entries(str(path))
@@ -42,6 +44,7 @@ def test_an_entry_by_an_agent_is_read_part_by_part(tmp_path: Path) -> None:
 
 
 def test_decisions_come_newest_session_first_and_from_three_sessions_at_most(tmp_path: Path) -> None:
+    """UAH-248."""
     path = tmp_path / "p.txt"
     for session in range(1, 6):
         progress.append(str(path), progress.entry(session, [("DECISIONS", [f"decision {session}"])]))
@@ -67,3 +70,17 @@ def test_only_the_end_of_a_long_file_is_read(tmp_path: Path) -> None:
 def test_a_missing_file_has_no_entries(tmp_path: Path) -> None:
     assert progress.recent_entries(str(tmp_path / "none")) == []
     assert not progress.has_entry(str(tmp_path / "none"), 1)
+
+
+def test_the_head_of_a_new_file_and_the_heading_of_an_entry() -> None:
+    """UAH-140, UAH-141, UAH-142, UAH-143."""
+    head = progress.header("my-api").splitlines()
+    assert head[0] == head[2] == "=" * 80
+    assert head[1] == "CLAUDE PROGRESS LOG - my-api"
+    assert len([line for line in head[3:] if line]) == 2, "a note of two lines"
+    text = progress.entry(0, [("WHAT I DID", ["set the project up"]), ("NEXT", ["the first feature"])])
+    lines = [line for line in text.splitlines() if line]
+    assert re.fullmatch(r"SESSION 0 - \d{4}-\d\d-\d\d \d\d:\d\d", lines[1])
+    assert lines[0] == lines[2] == "-" * 80
+    assert [line for line in lines if line.endswith(":")] == ["WHAT I DID:", "NEXT:"]
+    assert "- set the project up" in lines

@@ -18,20 +18,24 @@ def pick(*features: dict[str, Any], state: dict[str, Any] | None = None) -> int 
 
 
 def test_the_lowest_id_whose_dependencies_pass() -> None:
+    """UAH-452..456."""
     assert pick(feature(1, passes=True), feature(2, passes=True), feature(4), feature(3, depends_on=[1, 2])) == 3
 
 
 def test_priority_comes_before_the_id() -> None:
+    """UAH-106, UAH-454."""
     assert pick(feature(1), feature(2, priority=1), feature(3, priority=0)) == 3
 
 
 def test_a_partial_feature_is_continued_before_any_selection() -> None:
+    """UAH-462."""
     state = {"next_prompt": "continuation", "current_feature": 2}
     assert pick(feature(1), feature(2), state=state) == 2
     assert pick(feature(1), feature(2, passes=True), state=state) == 1
 
 
 def test_skipped_and_awaiting_features_are_passed_over_and_block_their_dependents() -> None:
+    """C13, C53."""
     features = [feature(1, skipped={"reason": "x"}), feature(2, awaiting_manual=True), feature(3, depends_on=[1])]
     choice = selection.next_feature({"features": features})
     assert choice.feature is None
@@ -50,6 +54,7 @@ def test_all_proven_counts_skipped_features_out_but_not_an_empty_list() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 9), max_size=3)), max_size=10))
 def test_whatever_is_chosen_is_open_and_ready(rows: list[tuple[bool, list[int]]]) -> None:
+    """UAH-452, UAH-453."""
     features = [feature(n, passes=done, depends_on=needs) for n, (done, needs) in enumerate(rows)]
     chosen = selection.next_feature({"features": features}).feature
     proven = {f["id"] for f in features if f["passes"]}
