@@ -353,7 +353,7 @@ def test_the_tools_of_an_mcp_server(brief: Make, monkeypatch: pytest.MonkeyPatch
 # -- what is chosen ----------------------------------------------------------------------------------------------------
 
 CHOICES: list[tuple[str, dict[str, Any], tuple[str, str | None]]] = [
-    ("", {}, ("anthropic", None)),
+    ("", {}, ("anthropic", "claude-sonnet-4-6")),
     ("", {"model": "claude-sonnet-4"}, ("anthropic", "claude-sonnet-4-6")),
     ("", {"model": "claude-haiku-3"}, ("anthropic", "claude-haiku-4-5")),
     ("", {"model": "claude-sonnet-4", "model_chosen": True}, ("anthropic", "claude-sonnet-4")),

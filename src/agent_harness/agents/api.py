@@ -40,7 +40,9 @@ PROVIDERS: Mapping[str, Provider] = {
 """The providers that speak what the extra's two client libraries speak."""
 
 ALIASES: Mapping[str, str] = {"claude-sonnet-4": "claude-sonnet-4-6", "claude-haiku-3": "claude-haiku-4-5"}
-"""The names that stand for a family in the settings' defaults, and the model that serves it (features.md C58)."""
+"""The names that stand for a family in the settings' defaults, and the model that serves it (features.md C58).
+
+The first one is taken where there are no settings."""
 
 
 class ApiAgent(Agent):
@@ -117,8 +119,9 @@ class ApiAgent(Agent):
         chosen = brief.model if brief.model_chosen else None
         model = (self.model or chosen) if self.firm else (chosen or self.model)
         provider = self._provider(model)
-        if model is None and provider == "anthropic" and brief.model:
-            model = ALIASES.get(brief.model, brief.model)
+        if model is None and provider == "anthropic":
+            usual = brief.model or next(iter(ALIASES))
+            model = ALIASES.get(usual, usual)
         return provider, model
 
     def _provider(self, model: str | None) -> str:
