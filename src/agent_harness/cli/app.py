@@ -52,6 +52,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "session": ("Agents", "agent_harness.cli.tasks:session", "Begin and end a session on a task list."),
     "hooks": ("Integration", "agent_harness.cli.hooks:hooks", "Register the hooks with Claude Code or Codex."),
     "hook": ("Integration", "agent_harness.cli.hooks:hook", "Answer one event of an agent client."),
+    "mcp": ("Integration", "agent_harness.mcp_server.command:mcp", "Serve the verbs to a client over MCP."),
     "agents": ("Integration", "agent_harness.cli.agents:agents", "Show the agents that are found here."),
     "drive": ("Integration", "agent_harness.cli.taskrun:drive", "Keep an interactive client going on a task list."),
     "activate": ("Integration", "agent_harness.cli.lists:activate", "Make hooks act on this task list."),
