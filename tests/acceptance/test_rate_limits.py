@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from agent_harness.agents import registry
+from agent_harness.kernel.limitclock import LimitClock
+
 from .script import Step, append, honest, turn, usage
 from .world import World
 
@@ -84,3 +87,16 @@ def test_a_pause_ends_the_wait(calc: World) -> None:
     finally:
         running.kill()
     assert calc.harness("run").code == 5
+
+
+def test_who_plans_is_told_too_and_nothing_is_written(bare: World) -> None:
+    """C28: `init --spec` and `add-features` ask the clock before their agent."""
+    spec = bare.agent([turn()])
+    bare.root.mkdir(exist_ok=True)
+    (bare.root / "SPEC.md").write_text("A calculator.")
+    LimitClock().note(registry.from_spec(spec).account, said="weekly limit", retry_after_seconds=7200)
+    before = bare.fingerprint()
+    ran = bare.harness("init", "--spec", "SPEC.md", agent=spec)
+    assert ran.code == 5, ran.text
+    assert "next: harness init --spec FILE then, or at once: harness limits clear " in ran.err
+    assert bare.fingerprint() == before

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import psutil
 import pytest
 
@@ -255,6 +256,20 @@ def test_a_wait_ends_when_a_person_clears_the_limit_or_pauses_the_list(tmp_path:
     finally:
         running.kill()
     assert work.statuses() == ["completed"]
+
+
+def test_on_a_terminal_the_wait_is_counted_down_and_ctrl_c_ends_it(tmp_path: Path) -> None:
+    """Nothing is under way while it waits; what is known is kept."""
+    work = shop(tmp_path, job("a"))
+    words = ["-m", "agent_harness.cli.main", "run", "--agent", work.agent(LIMITED)]
+    with pexpect.spawn(sys.executable, words, cwd=str(work.root), encoding="utf-8", timeout=120) as terminal:
+        terminal.expect("Waiting; Ctrl-C ends it.")
+        terminal.expect(r"command:sh-[0-9a-f]+: [0-9a-z ]+ left")
+        terminal.sendintr()
+        terminal.expect("Interrupted; nothing was under way.")
+        terminal.expect(pexpect.EOF)
+    assert terminal.exitstatus == 130
+    assert (work.statuses(), work.task("a").attempts, work.raw["session"]) == (["pending"], 0, None)
 
 
 # ---- refusals ------------------------------------------------------------------------------------------------------

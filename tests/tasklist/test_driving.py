@@ -1,6 +1,7 @@
 """``harness drive``: a client is started again until the list is done, or nothing moves."""
 
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -8,6 +9,9 @@ from typing import Any
 
 import psutil
 import pytest
+
+from agent_harness.agents import registry
+from agent_harness.kernel.limitclock import LimitClock
 
 from .desk import Shop, task
 
@@ -83,3 +87,29 @@ def test_ctrl_c_is_the_clients_to_answer(tmp_path: Path) -> None:
             child.send_signal(signal.SIGINT)
         assert run.wait(timeout=60) == 130
     assert (shop.root / "trapped").exists()
+
+
+def test_a_client_whose_account_is_refused_is_not_started_before_a_person_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C28: `drive` asks the clock before each start; a pause from another terminal ends its wait."""
+    shop = Shop(tmp_path / "list", task("a"))
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "claude").write_text(f"#!/bin/sh\necho x >> {shop.root}/starts\n")
+    (tools / "claude").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    LimitClock().note(registry.from_spec("claude-code").account, said="weekly limit", retry_after_seconds=7200)
+    command = [sys.executable, "-m", "agent_harness.cli.main", "drive", "--", "claude"]
+    with (tmp_path / "out").open("w") as out:
+        running = subprocess.Popen(command, cwd=shop.root, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+    try:
+        until = time.monotonic() + 120
+        while "Waiting; Ctrl-C ends it." not in (tmp_path / "out").read_text():
+            assert time.monotonic() < until and running.poll() is None
+            time.sleep(0.05)
+        assert shop.harness("pause").code == 0
+        assert running.wait(120) == 5
+    finally:
+        running.kill()
+    assert starts(shop) == 0

@@ -38,14 +38,14 @@ def shown(*, as_json: bool) -> Callable[[str], None]:
     """Shows the line of a countdown: in place on a terminal, else now and then."""
     stream = sys.stderr if as_json else sys.stdout
     if stream is not None and stream.isatty():
-        return _in_place
+        return lambda line: _in_place(line, as_json=as_json)
     return _Seldom(as_json)
 
 
-def _in_place(line: str) -> None:
+def _in_place(line: str, *, as_json: bool) -> None:
     width = shutil.get_terminal_size().columns
     with suppress(OSError, ValueError):
-        click.echo("\r" + line[: width - 1].ljust(width - 1 if line else 0) + ("" if line else "\r\x1b[K"), nl=False)
+        click.echo(f"\r{line[: width - 1]}\x1b[K", nl=False, err=as_json)
 
 
 class _Seldom:
