@@ -262,6 +262,17 @@ def test_a_malformed_answer_is_asked_for_once_more(brief: Make, monkeypatch: pyt
 
 
 @pytest.mark.scenario
+def test_an_answer_that_breaks_off_is_paid_for(brief: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """UAH-415: the provider has counted its tokens, whatever became of it."""
+    steps = [{"cut": True, "blocks": ["one two three four"], "usage": {"input_tokens": 700, "output_tokens": 9}}]
+    with provider({"work": steps}, monkeypatch) as server:
+        events = events_of(agent().start(brief(prompt="SCRIPT:work", task_id="t")))
+        assert len(server.requests()) == 2
+    assert [used.input_tokens for used in of(Usage, events)] == [700, 700]
+    assert not end_of(events).ok
+
+
+@pytest.mark.scenario
 def test_silence_is_asked_once_more_and_then_told(brief: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """UAH-376, C28: 120 s without a byte, here scaled down."""
     monkeypatch.setenv("HARNESS_TIME_SCALE", "0.005")

@@ -38,6 +38,7 @@ class Provider:
         """``tries`` counts those of a request that is not answered well; raises ``Gone`` for an unusable model."""
         self._key = key
         self._tries = tries
+        self._lost: list[Usage] = []
         self._name = f"{provider}/{model}"
         try:
             self._model: Model = infer_model(f"{_kind(provider)}:{model}")
@@ -56,6 +57,12 @@ class Provider:
                     raise Gone(self._told(error)) from error
         raise AssertionError("a last try answers or raises")
 
+    def lost(self) -> list[Usage]:
+        """The tokens of answers that broke off since the last time: they are paid for as well."""
+        found = [used for used in self._lost if used.context]
+        self._lost.clear()
+        return found
+
     async def _asked(self, messages: Sequence[ModelMessage]) -> ModelResponse:
         asking = model_request_stream(
             self._model,
@@ -64,11 +71,18 @@ class Provider:
             model_request_parameters=self._parameters,
         )
         async with asking as stream:
-            async for _ in stream:
-                pass
+            try:
+                async for _ in stream:
+                    pass
+            except BaseException:
+                self._lost.append(_tokens(stream.usage, stream.model_name))
+                raise
             answer = stream.get()
+        if answer.finish_reason is None:
+            self._lost.append(usage_of(answer))
+            raise errors.UnexpectedModelBehavior("the answer broke off")
         if not answer.parts:
-            raise errors.UnexpectedModelBehavior("the provider's answer is empty")
+            raise errors.UnexpectedModelBehavior("the answer is empty")
         return answer
 
     def _told(self, error: errors.AgentRunError) -> tuple[Event, ...]:
@@ -98,14 +112,17 @@ class Provider:
 
 def usage_of(answer: ModelResponse) -> Usage:
     """The tokens of one model call, those read from and written to a cache apart."""
-    used: RequestUsage = answer.usage
+    return _tokens(answer.usage, answer.model_name)
+
+
+def _tokens(used: RequestUsage, model: str | None) -> Usage:
     uncached = used.input_tokens - used.cache_read_tokens - used.cache_write_tokens
     return Usage(
         input_tokens=max(0, uncached),
         output_tokens=used.output_tokens,
         cached_tokens=used.cache_read_tokens,
         cache_write_tokens=used.cache_write_tokens,
-        model=answer.model_name,
+        model=model,
     )
 
 

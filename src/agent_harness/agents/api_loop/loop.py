@@ -64,12 +64,19 @@ class Loop:
             while parts:
                 parts += _prompts(await self._harness.may_go_on())
                 self.messages.append(ModelRequest(parts=parts, instructions=self._instructions))
-                answer = await self._provider.ask(self.messages)
+                answer = await self._ask()
                 self.messages.append(answer)
                 parts = await self._after(answer)
         except Gone as gone:
             return gone.events
         return (Finished(),)
+
+    async def _ask(self) -> ModelResponse:
+        try:
+            return await self._provider.ask(self.messages)
+        finally:
+            for used in self._provider.lost():
+                self._harness.say(used)
 
     async def _after(self, answer: ModelResponse) -> list[ModelRequestPart]:
         """What the next request says; nothing at the end of the turn."""
