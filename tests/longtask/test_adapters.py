@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agent_harness.agents import registry
 from agent_harness.agents.base import Agent, Brief, Turn
 from agent_harness.agents.events import Event, Finished, Text
-from agent_harness.errors import HarnessError
+from agent_harness.errors import HarnessError, ToolMissing
 from agent_harness.protocols.longtask import adapters
 from agent_harness.protocols.longtask.api import LongTask
 from agent_harness.protocols.longtask.layout import Layout
@@ -144,6 +144,8 @@ class OwnAgent(Agent):
         return cls(text)
 
     def start(self, brief: Brief) -> Turn:
+        if self.text == "broken":
+            raise ToolMissing("the own agent needs a model")
         return OwnTurn(brief, self.text)
 
 
@@ -164,6 +166,10 @@ def test_every_kind_of_agent_is_a_worker_by_its_name(tmp_path: Path, monkeypatch
     assert (code, answer["status"], answer["command"], answer["usage"]) == (0, "paused", "agent own:x", None)
     assert "own:x x m\n" in ground.outputs()[0]
     assert f"Next step: {NEXT}" in ground.outputs()[0]
+    answer, code = LongTask(ground.root).run({"worker": "own:broken"})
+    assert isinstance(answer, dict)
+    assert (code, answer["status"]) == (127, "needs-human")
+    assert "error: the own agent needs a model\n" in ground.outputs()[1]
     LongTask(tmp_path / "new").init({"worker": "own:y", "fallback-worker": "command:true"})
     made = json.loads((tmp_path / "new/task.json").read_text())
     assert made["workerPolicy"]["allowed"] == ["own:y", "command:true"] and "agentWorker" in made

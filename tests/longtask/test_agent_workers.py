@@ -45,10 +45,3 @@ def test_a_rate_limit_of_the_api_agent_pauses_the_task(ground: Ground) -> None:
     assert done.code != 0 and answer["classification"]["class"] == "rate_limit", done
     assert answer["status"] == "blocked" and ground.lth("next").answer["decision"] == "wait"
     assert "api" in ground.checkpoint["workerCooldowns"]
-
-
-def test_an_agent_that_cannot_start_says_why(ground: Ground) -> None:
-    ground.task = task(agentWorker={"cwd": "repo"}, workerPolicy={"preferred": "api"})
-    answer = ground.lth("run", env={"ANTHROPIC_API_KEY": KEY}, code=127).answer
-    assert answer["status"] == "needs-human"
-    assert "error: the api agent needs the name of a model" in ground.outputs()[0]
