@@ -119,9 +119,9 @@ class Tools:
         return status.read(self._project().layout, read_yaml=read_object)
 
     def _preview(self) -> Record:
-        from agent_harness.protocols.features import running
+        from agent_harness.protocols.features import preview
 
-        return running.preview(self._project())
+        return preview.preview(self._project())
 
     def _project(self) -> Any:
         from agent_harness.protocols.features.config import load

@@ -20,6 +20,7 @@ from agent_harness.protocols.features import (
     marking,
     migrations,
     pausing,
+    preview,
     running,
 )
 from agent_harness.protocols.features.config import load
@@ -85,7 +86,7 @@ class FeatureProject:
 
     def preview(self, feature_id: int | None = None) -> Record:
         """What the next session would get; nothing on disk changes (UAH-048, UAH-049)."""
-        return running.preview(self._project, feature_id)
+        return preview.preview(self._project, feature_id)
 
     # -- looking ---------------------------------------------------------------------------------------------------
 

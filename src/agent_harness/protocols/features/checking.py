@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_harness.errors import Refused, UsageError
-from agent_harness.protocols.features import marking, proofs, records, running, screenshots
+from agent_harness.protocols.features import marking, proofs, records, screenshots
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.validity import valid_features
 from agent_harness.verification.workspace import clear_leftovers
 
 Record = dict[str, Any]
@@ -19,7 +20,7 @@ def verify(project: Project, feature_id: int) -> Record:
     """Runs one feature's tests on a clean checkout of what is in the work tree; flips nothing (UAH-051)."""
     project.require_initialised()
     clear_leftovers(project.root)
-    document = running.valid_features(project)
+    document = valid_features(project)
     feature = records.feature_by_id(document, feature_id)
     if feature is None:
         known = ", ".join(str(f["id"]) for f in records.features_of(document))
@@ -35,7 +36,7 @@ def verify_all(project: Project) -> Record:
     """
     project.require_initialised()
     clear_leftovers(project.root)
-    document = running.valid_features(project)
+    document = valid_features(project)
     project.say(f"Running the whole suite...\n\n$ {project.config.testing.full}")
     facts = Judge(project).suite_of_tree()
     rows = [_row(feature, facts.passing, facts.failing) for feature in records.features_of(document)]

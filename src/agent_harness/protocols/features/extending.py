@@ -26,6 +26,7 @@ from agent_harness.protocols.features import (
     tree,
 )
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.validity import valid_features
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, Patience
 
@@ -40,7 +41,7 @@ def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> Record:
     allowed = running.choose_agents(project, agents)
     agent = Dispatcher(allowed, Patience(again="harness add-features --spec FILE"), project.say).choose()
     _refuse_unsafe(project)
-    before = running.valid_features(project)
+    before = valid_features(project)
     preflight.budget(project.store.costs(), project.budgets, None)
     checkpoint = checkpoints.create(project, 0, None, "manual")
     head = project.git.head()

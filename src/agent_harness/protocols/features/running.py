@@ -13,11 +13,8 @@ from typing import Any
 from agent_harness.agents import registry
 from agent_harness.agents.base import Agent
 from agent_harness.errors import (
-    ConfigurationError,
     HarnessError,
     LimitInForce,
-    NothingEligible,
-    PersonNeeded,
     PreflightFailed,
     Refused,
 )
@@ -26,8 +23,6 @@ from agent_harness.protocols.features import (
     cleanup,
     endings,
     expiry,
-    lifecycle,
-    maintaining,
     migrations,
     mirror,
     pausing,
@@ -39,9 +34,9 @@ from agent_harness.protocols.features import (
     retention,
     selection,
     session,
+    summing,
     tree,
 )
-from agent_harness.protocols.features import orient as orient_rules
 from agent_harness.protocols.features.environment import DevelopmentEnvironment
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.locking import locked
@@ -49,6 +44,7 @@ from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.result import Result
 from agent_harness.protocols.features.start import Start, begin, prepare
 from agent_harness.protocols.features.underway import CLEANUP
+from agent_harness.protocols.features.validity import valid_features
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, Patience, startable
 from agent_harness.verification.workspace import clear_leftovers
@@ -62,18 +58,6 @@ def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
     """The agent of this run, and those that may take over from it; ``ToolMissing`` when it cannot be started."""
     agents = registry.resolve_all(specs, configured=project.config.agent, environ=os.environ, root=project.root)
     return startable(agents, project.say, "harness run --agent SPEC")
-
-
-def valid_features(project: Project) -> Record:
-    """features.json; ``ConfigurationError`` that names what is wrong in it."""
-    document = project.store.features()
-    found = records.problems(document, require_test_file=project.config.features.require_test_file)
-    if found:
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        asked = questions.of_cycle(document)
-        hint = f"edit {project.features_name}" + (f", or {questions.hint(asked)}" if asked else "")
-        raise ConfigurationError(found[0] + more, hint=hint, problems=found, escalation=asked)
-    return document
 
 
 @dataclass(frozen=True)
@@ -133,9 +117,9 @@ class Runs:
                     return self._stretch(dispatcher, stop, results, limits)
                 except LimitInForce as refusal:
                     if not patience.wait:
-                        return self._refused(refusal, results)
+                        return summing.refused(project, refusal, results)
                     if not dispatcher.wait(refusal, stop.requested):
-                        return self._paused(results)
+                        return summing.paused(project, results)
 
     def _stretch(
         self, dispatcher: Dispatcher, stop: interruption.Stop, results: list[Result], limits: "_Limits"
@@ -143,24 +127,12 @@ class Runs:
         """Sessions as long as an agent may be started; ``LimitInForce`` when none may, the project whole."""
         project, feature_id = self._project, limits.feature_id
         with locked(project):
-            clear_leftovers(project.root)
-            if note := project.store.settle_in():
-                project.say(note)
-            tree.keep_out_of_sight(project.git, project.state_name)
-            migrations.bring_up_to_date(project)
-            retention.prune_daily(project)
-            recovered = recover.recover(project)
-            pausing.refuse_resting(project)  # what was recovered may have paused it
-            expiry.prune(project)
-            questions.forget_passing(project)
-            proofs.check(project)
-            if self._cleanup_only:
-                cleanup.ask_for(project)
+            recovered = self._put_in_order()
             verified_tree: str | None = None
             while limits.allow(results):
                 choice = self._choice(feature_id)
                 if choice.feature is None:
-                    return self._nothing_left(choice, results, recovered)
+                    return summing.nothing_left(project, choice, results, recovered)
                 agent = dispatcher.choose()
                 self._spare = dispatcher.has_spare(agent)
                 result, verified_tree = self._one_session(agent, choice.feature, stop, verified_tree)
@@ -168,19 +140,25 @@ class Runs:
                 results.append(result)
                 if self._must_stop(result, limits.until_done) or (feature_id is not None and result.accepted):
                     break
-        return self._summary(results, recovered)
+        return summing.summary(project, results, recovered)
 
-    def _refused(self, refusal: LimitInForce, results: list[Result]) -> Record:
-        """The summary of a run that a rate limit ends; before its first session it is the refusal itself."""
-        if not results:
-            raise refusal
-        self._project.say(refusal.message)
-        self._project.say(f"next: {refusal.hint}")
-        return {**self._summary(results, None), "exit_code": refusal.exit_code, "limit": refusal.as_json()}
-
-    def _paused(self, results: list[Result]) -> Record:
-        """The summary of a run whose wait a person has ended by a pause, from another terminal."""
-        return {**self._summary(results, None), "exit_code": 0}
+    def _put_in_order(self) -> Record | None:
+        """What comes before the first session, under the lock; what had to be recovered."""
+        project = self._project
+        clear_leftovers(project.root)
+        if note := project.store.settle_in():
+            project.say(note)
+        tree.keep_out_of_sight(project.git, project.state_name)
+        migrations.bring_up_to_date(project)
+        retention.prune_daily(project)
+        recovered = recover.recover(project)
+        pausing.refuse_resting(project)  # what was recovered may have paused it
+        expiry.prune(project)
+        questions.forget_passing(project)
+        proofs.check(project)
+        if self._cleanup_only:
+            cleanup.ask_for(project)
+        return recovered
 
     def _choice(self, feature_id: int | None) -> selection.Choice:
         document, state = valid_features(self._project), self._project.store.state()
@@ -262,67 +240,6 @@ class Runs:
             if asked:
                 questions.store(project, asked)
 
-    def _summary(self, results: list[Result], recovered: Record | None) -> Record:
-        passing, total = records.counts(self._project.store.features())
-        last = results[-1] if results else None
-        asking.about_size(self._project)
-        waiting = questions.pending(self._project.store.state())
-        if waiting:
-            self._project.say(questions.text(waiting))
-        return {
-            "sessions": [r.as_json() for r in results],
-            "recovered": recovered,
-            "features": {"passing": passing, "total": total},
-            "escalation": waiting,
-            "exit_code": 3 if questions.stops(waiting) else last.exit_code if last else 0,
-        }
-
-    def _nothing_left(self, choice: selection.Choice, results: list[Result], recovered: Record | None) -> Record:
-        project = self._project
-        document = project.store.features()
-        passing, total = records.counts(document)
-        if not choice.all_proven:
-            for line in choice.waiting:
-                project.say(f"- {line}")
-            if waiting := [f["id"] for f in records.features_of(document) if f.get("awaiting_manual")]:
-                raise PersonNeeded(
-                    f"Nothing else can be worked on: Feature #{waiting[0]} awaits your verification.",
-                    hint=f"harness manual-verify --feature {waiting[0]}",
-                    waiting=list(choice.waiting),
-                )
-            raise NothingEligible(
-                f"No feature can be worked on: {passing}/{total} are passing and the rest waits.",
-                hint="harness status",
-                waiting=list(choice.waiting),
-            )
-        if passing < total:
-            project.say(f"{passing} of {total} features are passing; the others were skipped.")
-        else:
-            project.say(f"All {total} features are passing!")
-        if not results:
-            return self._final_check(passing, total, recovered)
-        return self._summary(results, recovered)
-
-    def _final_check(self, passing: int, total: int, recovered: Record | None) -> Record:
-        """The whole suite once more, when a run begins with nothing left to do (UAH-483)."""
-        project = self._project
-        head = project.git.head() or "HEAD"
-        judge = Judge(project)
-        facts = judge.suite(head)
-        proofs.require(project, facts)
-        lint = judge.lint(head)
-        project.say(f"Full suite: {len(facts.passing)} passed.")
-        project.say(f"Lint: {lint.problem or f'{lint.errors} errors, {lint.warnings} warnings'}")
-        project.say(maintaining.OPTIONS)
-        return {
-            "complete": True,
-            "sessions": [],
-            "recovered": recovered,
-            "features": {"passing": passing, "total": total},
-            "escalation": None,
-            "exit_code": 0,
-        }
-
 
 def _as_fault(error: Exception) -> HarnessError:
     """What a session ends with that an error has ended: an agent was started, so it is no refusal before the start."""
@@ -350,37 +267,3 @@ def _environment(project: Project) -> Iterator[DevelopmentEnvironment]:
         yield environment
     finally:
         environment.down()
-
-
-def preview(project: Project, feature_id: int | None = None) -> Record:
-    """What the next session would get; nothing on disk changes (UAH-048, UAH-049)."""
-    project.require_initialised()
-    migrations.refuse_newer(project)
-    state = project.store.state()
-    document = valid_features(project)
-    choice = selection.next_feature(document, state)
-    if feature_id is not None:
-        choice = selection.Choice(selection.chosen_feature(document, state, feature_id))
-    prompt_type, reason = lifecycle.prompt_type(state)
-    if prompt_type == "cleanup":
-        choice = selection.Choice(CLEANUP)
-    number = project.store.next_session()
-    text = orient_rules.orientation(project, state, choice, number)
-    feature = choice.feature
-    say = project.say
-    say(f"Would run Session {number} with:")
-    say(f"  Prompt type: {prompt_type} ({reason})")
-    if feature and feature["id"] is not None:
-        say(f"  Feature: #{feature['id']} ({records.description(feature)})")
-        say(f"  Test file: {records.test_file(feature)}")
-    say("\nOrientation summary that would be injected:\n")
-    say(text)
-    say("No changes made.")
-    return {
-        "session": number,
-        "prompt_type": prompt_type,
-        "reason": reason,
-        "feature_id": feature and feature["id"],
-        "test_file": feature and records.test_file(feature),
-        "orientation": text,
-    }
