@@ -1,8 +1,11 @@
 """``harness drive``: starts an interactive client again until the list is done. Source: ``tasklist.md`` 13.3."""
 
 import os
+import signal
 import subprocess
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from agent_harness.agents import registry
@@ -93,16 +96,29 @@ def _is_let_in(
 def _run(worker: Worker, command: Sequence[str]) -> int:
     environment = {**os.environ, "HARNESS_STATE_ROOT": worker.layout.root}
     try:
-        with subprocess.Popen(list(command), env=environment) as client:
-            while True:
-                try:
-                    return client.wait()
-                except KeyboardInterrupt:  # the client has had it too, and decides what it means
-                    continue
+        with _deaf(), subprocess.Popen(list(command), env=environment) as client:
+            return client.wait()
     except OSError as error:
         raise ToolMissing(
             f"{command[0]} cannot be started: {error.strerror}", hint=f"command -v {command[0]}"
         ) from None
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Ctrl-C in the block is the client's alone, which has it too and decides what it means.
+
+    A handler is not inherited by the client, as ignoring the signal would be.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # nohup stays in force for both
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _left(worker: Worker) -> str:
