@@ -10,7 +10,7 @@ from agent_harness.agents.events import RateLimited
 from agent_harness.agents.usage import Totals
 from agent_harness.protocols.features import handoff, lifecycle, provider
 from agent_harness.protocols.features.provider import Trouble, trouble_of, wait_before
-from agent_harness.supervision.supervisor import Outcome
+from agent_harness.supervision.outcome import Outcome
 
 HOUR = 3600.0
 

@@ -13,7 +13,8 @@ from agent_harness.supervision.monitors import (
     WallClock,
     Watch,
 )
-from agent_harness.supervision.supervisor import Outcome, supervise
+from agent_harness.supervision.outcome import Outcome
+from agent_harness.supervision.supervisor import supervise
 
 __all__ = [
     "Budget",

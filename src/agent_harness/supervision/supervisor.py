@@ -1,65 +1,27 @@
-"""One turn of an agent under watch: events → monitors → steer, wrap up or stop → Outcome.
+"""One turn of an agent under watch, from its start to its Outcome; nothing of it runs on afterwards.
 
 The supervisor degrades, it does not pretend. An agent that cannot be steered is told nothing: what it should have been
 told is in ``Outcome.not_delivered``, and it is stopped at the hard limits only (context 100 %, timeout, budget, the
 second stuck check). Source: house plan, section 4; features.md UAH-328..356, C18, C27.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from contextlib import closing
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from agent_harness.agents import usage
-from agent_harness.agents.base import Agent, Brief, Turn
-from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, ToolResult, Usage
-from agent_harness.errors import HarnessError
+from agent_harness.agents.base import Agent, Brief
+from agent_harness.agents.events import Event
 from agent_harness.kernel import clock
-from agent_harness.kernel.limitclock import Limit, LimitClock
-from agent_harness.kernel.redact import redact
-from agent_harness.supervision.evidence import Evidence
-from agent_harness.supervision.monitors import NO_FACTS, Facts, Intervention, Monitor, Watch
+from agent_harness.kernel.limitclock import LimitClock
+from agent_harness.supervision.hearing import Heard
+from agent_harness.supervision.listening import Listening, Terms
+from agent_harness.supervision.monitors import NO_FACTS, Facts, Monitor, Watch
+from agent_harness.supervision.outcome import Outcome
 from agent_harness.supervision.recording import Recording
-from agent_harness.supervision.silence import MESSAGE, Silence
-from agent_harness.supervision.transcript import KeyMask, Tail, Transcript
-
-PAUSE = "user_pause"  # the one request that lets the operation at hand end first
-POLL_SECONDS = 1.0  # how long a request to stop may go unseen
-TAIL_CHARACTERS = 8192
-_DRAINED_EVENTS = 20_000  # read after a stop at most: more than the buffers of a dead agent hold
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How one turn ended and what it used. Nothing here says whether the work is good.
-
-    ``reason``: ``finished`` (by itself, well or badly: see ``ok``), ``rate_limited``, ``context_limit``, ``timeout``,
-    ``stuck``, ``budget_exceeded``, ``user_pause``, ``no_response`` (nothing was heard for too long), ``error`` (the
-    adapter gave up).
-    """
-
-    reason: str
-    ok: bool  # finished by itself, and well
-    exit_code: int | None
-    message: str
-    usage: usage.Totals
-    steered: tuple[str, ...]  # what the agent was told
-    not_delivered: tuple[str, ...]  # what it should have been told, and could not be
-    text_tail: str  # the last text, redacted
-    evidence: Evidence | None
-    rate_limit: RateLimited | None  # the last refusal, with the moment of the reset where it is known
-    conversation: str | None
-    seconds: float  # real ones
-    problems: tuple[str, ...]  # what could not be written or found out on the way
-    limit: Limit | None = None  # until when the agent's account is refused, as the durable clock has it
-
-    @property
-    def evidence_shown(self) -> bool:
-        """True when the stream named the test file and showed a pytest result line."""
-        return self.evidence is not None and self.evidence.shown
+from agent_harness.supervision.transcript import Transcript
 
 
 def supervise(
@@ -98,28 +60,22 @@ def supervise(
     turn = agent.start(brief)
     try:
         on_started(turn.process or {})
-        record = Transcript(transcript, transcript_limit_bytes)
-        listening = _Listening(
-            turn=turn,
-            steerable=agent.capabilities.steer,
-            interruptible=agent.capabilities.interrupt,
-            model=brief.model,
-            watch=watch,
-            transcript=record,
-            evidence=Evidence(test_file) if test_file else None,
-            on_event=on_event,
-            facts=facts,
-            stop_requested=stop_requested,
-            wrap_up_seconds=clock.scaled(wrap_up_seconds),
-            grace_seconds=grace_seconds,
-            began=session_began,
-            silence_seconds=None if silence_seconds is None else clock.scaled(silence_seconds),
-            recording=recording,
-        )
-        try:
-            outcome = listening.to_the_end()
-        finally:
-            record.close()
+        with closing(Transcript(transcript, transcript_limit_bytes)) as record:
+            terms = Terms(
+                steerable=agent.capabilities.steer,
+                interruptible=agent.capabilities.interrupt,
+                watch=watch,
+                transcript=record,
+                recording=recording,
+                on_event=on_event,
+                facts=facts,
+                stop_requested=stop_requested,
+                wrap_up_seconds=clock.scaled(wrap_up_seconds),
+                grace_seconds=grace_seconds,
+                session_began=session_began,
+                silence_seconds=None if silence_seconds is None else clock.scaled(silence_seconds),
+            )
+            outcome = Listening(turn, terms, Heard(brief.model, test_file)).to_the_end()
     finally:
         turn.stop(grace_seconds)
     return _recorded(_kept(agent.account, outcome, began_at), recording)
@@ -146,250 +102,3 @@ def _kept(account: str, outcome: Outcome, began_at: datetime) -> Outcome:
         retry_after_seconds=refused.retry_after_seconds,
     )
     return replace(outcome, limit=limit)
-
-
-class _Listening:
-    """The state of one turn while it runs."""
-
-    def __init__(
-        self,
-        *,
-        turn: Turn,
-        steerable: bool,
-        interruptible: bool,
-        model: str | None,
-        watch: Watch,
-        transcript: Transcript,
-        evidence: Evidence | None,
-        on_event: Callable[[Event], None] | None,
-        facts: Callable[[], Facts],
-        stop_requested: Callable[[], str | None],
-        wrap_up_seconds: float,
-        grace_seconds: float,
-        began: float | None,
-        silence_seconds: float | None,
-        recording: Recording | None,
-    ) -> None:
-        self._turn = turn
-        self._steerable = steerable
-        self._interruptible = interruptible
-        self._model = model
-        self._watch = watch
-        self._transcript = transcript
-        self._recording = recording
-        self._evidence = evidence
-        self._on_event = on_event
-        self._gather_facts = facts
-        self._stop_requested = stop_requested
-        self._wrap_up_seconds = wrap_up_seconds
-        self._grace_seconds = grace_seconds
-        self._started = time.monotonic()
-        self._began = self._started if began is None else began
-        self._silence = Silence(silence_seconds, self._started)
-        self._silence_seconds = silence_seconds
-        self._facts = NO_FACTS
-        self._totals = usage.Totals()
-        self._tail = Tail(TAIL_CHARACTERS)
-        self._tail_mask = KeyMask()
-        self._steered: list[str] = []
-        self._not_delivered: list[str] = []
-        self._problems: list[str] = []
-        self._open_calls = 0
-        self._refused: RateLimited | None = None
-        self._said_since = self._worked_since = False  # since the refusal
-        self._finished: Finished | None = None
-        self._ending: tuple[str, str] | None = None  # reason and message, once somebody wants the end
-        self._must_end_at: float | None = None  # of the monotonic clock, once the end is near
-        self._next_poll = self._started
-
-    def to_the_end(self) -> Outcome:
-        """Listens until the turn is over, by itself or by us."""
-        try:
-            self._listen()
-        except HarnessError as error:
-            self._ending = ("error", error.message)
-            self._problems.append(error.message)
-        if self._finished is None:
-            self._end_it()
-        return self._outcome()
-
-    # -- listening -------------------------------------------------------------------------------------------------
-
-    def _listen(self) -> None:
-        while not self._over():
-            event = self._turn.next_event(self._wait())
-            if event is not None:
-                self._see(event)
-            if self._finished is None:
-                self._consider(event)
-
-    def _over(self) -> bool:
-        if self._finished is not None or self._turn.ended:
-            return True
-        return self._must_end_at is not None and time.monotonic() >= self._must_end_at
-
-    def _consider(self, event: Event | None) -> None:
-        self._mind_silence(event)
-        if self._watch.wants_facts(event):
-            self._facts = self._fresh_facts()
-        for intervention in self._watch.step(event, self._at(), self._facts):
-            self._answer(intervention)
-        self._poll()
-
-    def _mind_silence(self, event: Event | None) -> None:
-        now = time.monotonic()
-        if event is not None:
-            self._silence.heard(now, open_calls=self._open_calls)
-        ends_at = self._silence_ends()
-        if ends_at is not None and now >= ends_at:
-            self._stop("no_response", MESSAGE.format(seconds=(self._silence_seconds or 0) / clock.time_scale()))
-
-    def _silence_ends(self) -> float | None:
-        """When nothing was heard for too long; an agent that is being ended anyway may be silent."""
-        return self._silence.ends_at if self._ending is None else None
-
-    def _at(self) -> float:
-        return (time.monotonic() - self._began) / clock.time_scale()
-
-    def _wait(self) -> float:
-        now = time.monotonic()
-        ends = [self._next_poll - now]
-        deadline = self._watch.deadline()
-        if deadline is not None:
-            ends.append((deadline - self._at()) * clock.time_scale() + 0.001)
-        ends.extend(at - now for at in (self._must_end_at, self._silence_ends()) if at is not None)
-        return max(0.0, min(ends))
-
-    def _fresh_facts(self) -> Facts:
-        try:
-            return self._gather_facts()
-        except HarnessError as error:
-            self._problems.append(f"what changed is not known: {error.message}")
-            return self._facts
-
-    def _see(self, event: Event) -> None:
-        self._transcript.event(event)
-        if self._recording is not None:
-            self._recording.event(event)
-        if self._evidence is not None:
-            self._evidence = self._evidence.after(event)
-        if isinstance(event, Text):
-            self._said_since = True
-            self._tail.add(self._tail_mask.mask(event.text))
-        elif isinstance(event, Usage):
-            self._totals = usage.add(self._totals, event, self._model)
-        elif isinstance(event, ToolCall):
-            self._worked_since = True
-            self._open_calls += 1
-        elif isinstance(event, ToolResult):
-            self._worked_since = True
-            self._open_calls = max(0, self._open_calls - 1)
-            self._pause_now_if_free()
-        elif isinstance(event, RateLimited):
-            self._refused = _with_reset(event)
-            self._said_since = self._worked_since = False
-        else:
-            self._finished = event
-        if self._on_event is not None:
-            self._on_event(event)
-
-    # -- answering -------------------------------------------------------------------------------------------------
-
-    def _answer(self, asked: Intervention) -> None:
-        if asked.kind == "stop":
-            self._stop(asked.reason, asked.message)
-            return
-        delivered = self._tell(asked.message)
-        if asked.final:
-            self._ending = (asked.reason, asked.message)
-            self._must_end_at = time.monotonic() + (self._wrap_up_seconds if delivered else 0.0)
-
-    def _tell(self, message: str) -> bool:
-        delivered = self._steerable and self._turn.steer(message)
-        (self._steered if delivered else self._not_delivered).append(message)
-        self._transcript.note(f"{'to the agent' if delivered else 'not delivered'}: {message}")
-        if delivered and self._recording is not None:
-            self._recording.told(message)
-        return delivered
-
-    def _stop(self, reason: str, message: str) -> None:
-        self._ending = (reason, message)
-        self._must_end_at = time.monotonic()
-
-    def _poll(self) -> None:
-        now = time.monotonic()
-        if now < self._next_poll:
-            return
-        self._next_poll = now + POLL_SECONDS
-        request = self._stop_requested()
-        if request is None or (PAUSE, request) == self._ending:
-            return
-        self._stop(PAUSE, request)
-        if request == PAUSE and self._open_calls:
-            self._must_end_at = now + self._wrap_up_seconds
-
-    def _pause_now_if_free(self) -> None:
-        if not self._open_calls and self._ending and self._ending[0] == PAUSE:
-            self._must_end_at = time.monotonic()
-
-    # -- ending ----------------------------------------------------------------------------------------------------
-
-    def _end_it(self) -> None:
-        """Ends a turn that did not end by itself, and reads what it left behind."""
-        self._transcript.note("stopping the agent" + (f": {self._ending[1]}" if self._ending else ""))
-        if self._interruptible and not self._turn.ended and self._turn.interrupt():
-            self._listen_on(time.monotonic() + self._grace_seconds)
-        with suppress(HarnessError):
-            self._turn.stop(self._grace_seconds)
-            for _ in range(_DRAINED_EVENTS):
-                event = None if self._finished else self._turn.next_event(0.0)
-                if event is None:
-                    break
-                self._see(event)
-
-    def _listen_on(self, until: float) -> None:
-        with suppress(HarnessError):
-            while self._finished is None and not self._turn.ended and time.monotonic() < until:
-                event = self._turn.next_event(max(0.0, until - time.monotonic()))
-                if event is not None:
-                    self._see(event)
-
-    def _outcome(self) -> Outcome:
-        finished = self._finished
-        tail = self._tail.text()
-        reason, message = self._ending or self._own_ending(tail)
-        problems = [*self._problems, *([self._transcript.problem] if self._transcript.problem else [])]
-        return Outcome(
-            reason=reason,
-            ok=reason == "finished" and finished is not None and finished.ok,
-            exit_code=finished.exit_code if finished else None,
-            message=redact(message),
-            usage=self._totals,
-            steered=tuple(self._steered),
-            not_delivered=tuple(self._not_delivered),
-            text_tail=tail,
-            evidence=self._evidence,
-            rate_limit=self._refused,
-            conversation=self._turn.conversation,
-            seconds=time.monotonic() - self._started,
-            problems=tuple(dict.fromkeys(problems)),
-        )
-
-    def _own_ending(self, tail: str) -> tuple[str, str]:
-        finished = self._finished
-        if finished is None:
-            return "error", "the agent went away without ending its turn"
-        went_on = self._worked_since or (finished.ok and self._said_since)
-        if self._refused is not None and not went_on:
-            return "rate_limited", self._refused.message or finished.message or "the provider refuses for now"
-        if finished.ok:
-            return "finished", finished.message
-        return "finished", finished.message or tail.strip().rsplit("\n", 1)[-1][:500] or "the agent gave no reason"
-
-
-def _with_reset(refused: RateLimited) -> RateLimited:
-    """The refusal with the moment of its reset, where the agent told how long to wait instead."""
-    if clock.parse(refused.resets_at) or refused.retry_after_seconds is None:
-        return refused
-    seconds = min(refused.retry_after_seconds, 366 * 86_400.0)
-    return replace(refused, resets_at=clock.timestamp(clock.now() + timedelta(seconds=seconds)))

@@ -46,7 +46,8 @@ from agent_harness.protocols.features.project import Project, Say
 from agent_harness.protocols.features.store import own_place
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, Patience, startable
-from agent_harness.supervision.supervisor import Outcome, supervise
+from agent_harness.supervision.outcome import Outcome
+from agent_harness.supervision.supervisor import supervise
 
 Record = dict[str, Any]
 

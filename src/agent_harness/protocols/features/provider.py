@@ -25,7 +25,7 @@ from agent_harness.agents.events import RateLimited
 from agent_harness.kernel import clock, failures, retry
 from agent_harness.protocols.features.project import Project
 from agent_harness.supervision.interruption import Stop
-from agent_harness.supervision.supervisor import Outcome
+from agent_harness.supervision.outcome import Outcome
 
 LONGEST_WAIT_SECONDS = 300.0
 LONGEST_WITH_A_SPARE_SECONDS = 5.0

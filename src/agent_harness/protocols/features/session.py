@@ -40,7 +40,7 @@ from agent_harness.protocols.features.settle import Settled, Settlement
 from agent_harness.protocols.features.underway import UnderWay
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import Watch
-from agent_harness.supervision.supervisor import Outcome
+from agent_harness.supervision.outcome import Outcome
 
 Record = dict[str, Any]
 

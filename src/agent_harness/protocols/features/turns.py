@@ -28,8 +28,9 @@ from agent_harness.protocols.features.actions import ActionLog
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.underway import UnderWay
 from agent_harness.supervision.monitors import Budget, Context, Facts, Limit, RepeatedError, Stall, WallClock, Watch
+from agent_harness.supervision.outcome import Outcome
 from agent_harness.supervision.recording import Recording
-from agent_harness.supervision.supervisor import Outcome, supervise
+from agent_harness.supervision.supervisor import supervise
 
 Record = dict[str, Any]
 

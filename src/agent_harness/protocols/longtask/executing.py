@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from agent_harness.agents.events import Event
     from agent_harness.protocols.longtask.adapters import Plan
-    from agent_harness.supervision.supervisor import Outcome
+    from agent_harness.supervision.outcome import Outcome
 
 __all__ = ["Ran", "execute", "failure_text", "output_file"]
 

@@ -20,8 +20,9 @@ from agent_harness.protocols.tasklist.records import Task
 from agent_harness.protocols.tasklist.worker import Worker
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import Budget, Limit, RepeatedError, WallClock, Watch
+from agent_harness.supervision.outcome import Outcome
 from agent_harness.supervision.recording import Recording
-from agent_harness.supervision.supervisor import Outcome, supervise
+from agent_harness.supervision.supervisor import supervise
 
 __all__ = ["Attempted", "Terms", "attempt"]
 
