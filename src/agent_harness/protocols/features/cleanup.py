@@ -27,8 +27,8 @@ from agent_harness.protocols.features import (
 from agent_harness.protocols.features.judge import Judge
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.result import Result
+from agent_harness.protocols.features.road import Road
 from agent_harness.protocols.features.ruling import Ruling
-from agent_harness.protocols.features.session import SessionRoad
 from agent_harness.protocols.features.settle import Settlement
 from agent_harness.protocols.features.underway import UnderWay
 
@@ -50,7 +50,7 @@ def ask_for(project: Project) -> None:
     project.store.write(project.layout.session_state, {**state, "next_prompt": "cleanup"})
 
 
-class CleanupRoad(SessionRoad):
+class CleanupRoad(Road):
     """Walks one cleanup session; it ends as a settlement like any other."""
 
     def _opening(self) -> str:
