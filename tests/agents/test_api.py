@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from agent_harness.agents import choices
 from agent_harness.agents.api import ApiAgent
 from agent_harness.agents.base import Agent, Brief, McpServer, ToolRules, Turn
 from agent_harness.agents.bridge import BridgeTurn
+from agent_harness.agents.claude_code import ClaudeCodeAgent
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, ToolResult, Usage
 from agent_harness.errors import ToolMissing
 from agent_harness.kernel import owner
@@ -417,6 +419,9 @@ def test_a_provider_without_a_model_is_asked_for_nothing(brief: Make, monkeypatc
 
 def test_an_account_is_a_provider_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    assert agent().account == "api:anthropic"
-    assert ApiAgent.from_words("gpt-5.5").account == "api:openai"
-    assert ApiAgent.from_words("openai-chat/gpt-5.5").account == "api:openai", "one key, one limit"
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert agent().account == choices.account("anthropic", key=KEY)
+    assert agent().account == ClaudeCodeAgent().account, "one key, one limit"
+    assert ApiAgent.from_words("gpt-5.5").account == choices.account("openai", key=KEY)
+    assert ApiAgent.from_words("openai-chat/gpt-5.5").account == choices.account("openai", key=KEY)
+    assert KEY not in agent().account

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from agent_harness.agents import bridge
+from agent_harness.agents import bridge, choices
 from agent_harness.agents.base import Agent, Brief, Capabilities, Turn
 from agent_harness.errors import ConfigurationError, ToolMissing
 
@@ -84,9 +84,10 @@ class ApiAgent(Agent):
 
     @property
     def account(self) -> str:
-        """The provider: all of its models and protocols share one key."""
-        key = PROVIDERS[self._provider(self.model)].key
-        return "api:" + next(name for name, provider in PROVIDERS.items() if provider.key == key)
+        """The provider and its key, named as by every other agent that uses that key; all its models share it."""
+        provider = self._provider(self.model)
+        key = PROVIDERS[provider].key
+        return choices.account(key.partition("_")[0].lower(), key=os.environ.get(key))
 
     def problem(self) -> str | None:
         """The extra or the key that is missing, or ``None``."""
