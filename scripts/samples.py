@@ -17,7 +17,8 @@ PLACE = ROOT / ".samples"
 
 def main() -> int:
     """0 when every project is in place; the status of pip when one cannot be fetched."""
-    wanted = [line.split()[0].replace("==", "-") for line in PINS.read_text().splitlines() if not line.startswith("#")]
+    pins = [line.split()[0] for line in PINS.read_text().splitlines() if "==" in line]
+    wanted = [pin.replace("==", "-") for pin in pins]
     if all((PLACE / name).is_dir() for name in wanted):
         return 0
     PLACE.mkdir(exist_ok=True)
