@@ -49,7 +49,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(900))
+        if any(item.get_closest_marker(name) for name in ("scenario", "slow", "client")):
+            continue
         if item.path.stem in seen:
             item.add_marker(pytest.mark.scenario)
-        elif not any(item.get_closest_marker(name) for name in ("scenario", "slow", "client")):
+        else:
             seen.add(item.path.stem)
