@@ -37,21 +37,30 @@ FURTHER = ("test_blocked_refs", "test_books", "test_github_mirror", "test_kill_a
 """Files of which nothing runs by default: their rules are tested below as well, or they take long."""
 
 
+APART = {"scenario", "slow", "client"}
+"""Marks of tests that do not run by default."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A scenario runs whole sessions, each with several runs of pytest; a busy machine may take its time.
 
-    Of each file the first test runs by default; CI runs the others as well, under their own target.
+    Of each file the first test runs by default, and of its variants the first one; CI runs the others as well, under
+    their own target. Which ones these are does not depend on what else was asked for.
     """
-    seen = set(FURTHER)
     for item in items:
-        if item.path.parent != Path(__file__).parent:
+        if item.path.parent != Path(__file__).parent or not isinstance(item, pytest.Function):
             continue
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(900))
-        if any(item.get_closest_marker(name) for name in ("scenario", "slow", "client")):
-            continue
-        if item.path.stem in seen:
+        if not any(item.get_closest_marker(name) for name in APART) and not runs_by_default(item):
             item.add_marker(pytest.mark.scenario)
-        else:
-            seen.add(item.path.stem)
+
+
+def runs_by_default(item: pytest.Function) -> bool:
+    """Whether this is the first variant of the first test of its file."""
+    tests = [found for name, found in vars(item.module).items() if name.startswith("test_")]
+    first = next((f for f in tests if not APART & {mark.name for mark in getattr(f, "pytestmark", [])}), None)
+    variant = getattr(item, "callspec", None)
+    is_first = item.function is first and not any(variant.indices.values() if variant else ())
+    return is_first and item.path.stem not in FURTHER

@@ -18,7 +18,7 @@ import os
 from datetime import timedelta
 
 from agent_harness.errors import HarnessError
-from agent_harness.kernel import clock, files, retry, statehome
+from agent_harness.kernel import clock, files, retry, root, statehome
 from agent_harness.kernel.lock import Lock
 from agent_harness.kernel.redact import redact
 
@@ -105,7 +105,7 @@ class LimitClock:
     __slots__ = ("_folder", "_now")
 
     def __init__(self, folder: str | None = None, *, now: Callable[[], datetime] = clock.now) -> None:
-        self._folder = folder or statehome.of_user(_FOLDER)
+        self._folder = folder or statehome.of_user(_FOLDER, project=_project())
         self._now = now
 
     def in_force(self, account: str) -> Limit | None:
@@ -219,6 +219,12 @@ class LimitClock:
 
     def _path(self, account: str) -> str:
         return os.path.join(self._folder or "", f"{_file_name(account)}{_ENDING}")
+
+
+def _project() -> str | None:
+    """The project above the current folder, in which agents work."""
+    found = root.find(pin=False)
+    return found.path if found else None
 
 
 def _after(

@@ -37,9 +37,12 @@ def make(place: str, project: str) -> tuple[str | None, str | None]:
     return None, _elsewhere("the project, where one that a crash leaves behind is not believed")
 
 
-def of_user(name: str) -> str | None:
-    """The folder of that name for all projects of this user, made where it is missing; ``None`` without a place."""
-    for base in _bases():
+def of_user(name: str, *, project: str | None = None) -> str | None:
+    """The folder of that name for all projects of this user, made where it is missing; ``None`` without a place.
+
+    A place inside ``project``, the one that is worked on now, is none.
+    """
+    for base in _outside(project) if project else _bases():
         folder = os.path.join(base, name)
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -63,9 +66,12 @@ def name_of(place: str) -> str:
 
 def _folders(place: str, project: str) -> list[str]:
     name = name_of(place)
+    return [os.path.join(base, "projects", name) for base in _outside(project)]
+
+
+def _outside(project: str) -> list[str]:
     inside = os.path.join(os.path.realpath(project), "")
-    outside = [b for b in _bases() if not os.path.realpath(b).startswith(inside)]
-    return [os.path.join(base, "projects", name) for base in outside]
+    return [base for base in _bases() if not os.path.realpath(base).startswith(inside)]
 
 
 def _bases() -> list[str]:
