@@ -67,7 +67,13 @@ def test_a_program_that_hangs_is_ended_with_what_it_started(bin: Path, tmp_path:
         assert not Path(f"/proc/{pid.read_text().strip()}").exists()
 
 
-ODD = [("exit 3", None), ("true", None), ("printf 'a\\033[31mb\\n'", "a[31mb"), ("head -c 100000 /dev/zero", None)]
+ODD = [
+    ("exit 3", None),
+    ("true", None),
+    ("printf 'a\\033[31mb\\n'", "a[31mb"),
+    ("head -c 100000 /dev/zero", None),
+    ("echo 'WARNING: no alias in /tmp/1.5'; echo 'codex-cli 0.169.0'", "codex-cli 0.169.0"),
+]
 
 
 @pytest.mark.parametrize(("text", "version"), ODD)

@@ -3,6 +3,7 @@
 Every program that is asked for its version is ended, with all that it started, when it does not answer in time.
 """
 
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -69,6 +70,9 @@ class Found:
     def as_json(self) -> dict[str, Any]:
         """The members of the JSON record."""
         return {**asdict(self), "can": list(self.can)}
+
+
+_VERSION = re.compile(r"\d+\.\d+")
 
 
 def agents(environ: Mapping[str, str], *, versions: bool = True) -> list[Found]:
@@ -162,7 +166,10 @@ def _is_there(path: Path) -> bool:
 
 
 def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str | None:
-    """What ``--version`` prints first; ``None`` when the program fails, says nothing, or takes too long."""
+    """The first line with a number in it that ``--version`` prints, no warning of the program's before it.
+
+    ``None`` when the program fails, says nothing, or takes too long.
+    """
     lines: list[bytes] = []
     take: Callable[[bytes], object] = lines.append
     try:
@@ -176,6 +183,6 @@ def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str
         )
     except HarnessError:
         return None
-    text = b"".join(lines).decode("utf-8", "replace").strip()
-    line = "".join(c for c in text.split("\n")[0] if c.isprintable())[:80] if text else ""
-    return line.strip() or None if done.exit_code == 0 else None
+    said = [line.strip() for line in b"".join(lines).decode("utf-8", "replace").strip().split("\n")]
+    first = next((line for line in said if _VERSION.search(line) and not line.lower().startswith("warning")), said[0])
+    return "".join(c for c in first if c.isprintable())[:80] or None if done.exit_code == 0 else None
