@@ -22,6 +22,7 @@ from pathlib import Path
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import places, remotes, scan, settings, worktree
+from agent_harness.kernel.git.objects import Objects
 from agent_harness.kernel.git.places import Repository
 from agent_harness.kernel.git.records import DETACHED, Change, Commit, Head, Pushed, Upstream
 from agent_harness.kernel.git.room import Room
@@ -147,6 +148,23 @@ class Git:
                 yield view
             finally:
                 self._open.view = None
+
+    @contextmanager
+    def objects(self) -> Iterator[Objects]:
+        """Reads objects through one process; within this context all callers of this thread share it.
+
+        It has a view of its own, so that an operation that begins meanwhile hands its lock on to its processes.
+        """
+        shared = getattr(self._open, "objects", None)
+        if shared is not None:
+            yield shared
+            return
+        with View(self.repository) as view, Objects(view) as made:
+            self._open.objects = made
+            try:
+                yield made
+            finally:
+                self._open.objects = None
 
     @contextmanager
     def room(self) -> Iterator[Room]:
