@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_harness.cli import app, doctor, looks
-from agent_harness.kernel.limitclock import LimitClock
+from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.testing.repo import Repo
 
 

@@ -18,7 +18,7 @@ from agent_harness.hooks import install as installing
 from agent_harness.hooks import jsonedit
 from agent_harness.hooks.clients import CLIENTS
 from agent_harness.hooks.clients.client import MARK, is_ours
-from agent_harness.kernel import jsontext
+from agent_harness.kernel.json import jsontext
 from hooks.lists import make, task
 
 PERSONS = """\

@@ -257,10 +257,27 @@ _OS = {"os", "stat", "_stat", "posixpath", "genericpath", "os.path", "_collectio
 _CLOCK = {"datetime", "_datetime", "time", "math", "operator", "_operator"}
 _ALLOWED = _OS | _CLOCK | {"__future__", "errno", "fcntl", "binascii", "gc", "_json", "_blake2"}
 _HASHING = {"hashlib", "warnings", "_sha256", "_sha2", "_sha512", "_sha3", "_sha1", "_md5"}
-_ROOMS = {"", "errors", "hooks", "hooks.decision", "hooks.event", "hooks.road", "kernel", "kernel.jsontext"}
+_ROOMS = {
+    "",
+    "errors",
+    "hooks",
+    "hooks.decision",
+    "hooks.event",
+    "hooks.road",
+    "kernel",
+    "kernel.json",
+    "kernel.json.jsontext",
+}
 _ROOMS |= {"kernel.root", "protocols", "protocols.tasklist", "protocols.tasklist.layout"}
 _STATE = {"hooks.wording", "kernel.clock", "kernel.files", "kernel.graph", "kernel.journal", "kernel.lease"}
-_STATE |= {"kernel.digest", "kernel.lock", "kernel.lockdir", "kernel.lockfile", "kernel.owner"}
+_STATE |= {
+    "kernel.digest",
+    "kernel.lock",
+    "kernel.lock.directory",
+    "kernel.lock.file",
+    "kernel.lock.project_lock",
+    "kernel.owner",
+}
 _STATE |= {f"protocols.tasklist.{name}" for name in ("lifecycle", "progress", "records", "selection", "store")}
 
 _LOADED = """

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_harness.kernel.output import CUT_MARK, LINE_LIMIT_BYTES, CappedLog, Lines, Tail
+from agent_harness.kernel.process.output import (
+    CUT_MARK,
+    LINE_LIMIT_BYTES,
+    CappedLog,
+    Lines,
+    Tail,
+)
 
 CHUNKS = st.lists(st.binary(max_size=40).map(lambda part: part.replace(b"\0", b"\n")), max_size=30)
 

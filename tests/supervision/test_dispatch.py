@@ -8,7 +8,7 @@ from agent_harness.agents import registry
 from agent_harness.agents.base import Agent
 from agent_harness.errors import ConfigurationError, LimitInForce, ToolMissing, UsageError
 from agent_harness.kernel import clock
-from agent_harness.kernel.limitclock import LimitClock
+from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.supervision.dispatch import Dispatcher, Patience, spoken, startable
 
 ONE, TWO = registry.from_spec("command:true one"), registry.from_spec("command:true two")

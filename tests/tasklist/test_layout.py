@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_harness.kernel.git.scan import matcher
+from agent_harness.kernel.git.status import matcher
 from agent_harness.protocols.tasklist.layout import HARNESS_FILES, Layout, safe_name
 
 

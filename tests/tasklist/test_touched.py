@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from agent_harness.errors import HarnessError
-from agent_harness.kernel import jsontext
+from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.tasklist import claims, steps
 from agent_harness.protocols.tasklist.store import Change, TaskStore
 from agent_harness.protocols.tasklist.worker import Worker

@@ -37,8 +37,8 @@ class Found:
 def machine(configured: Any, folder: Path | None) -> Iterator[Found]:
     """The agents, the extra that the chosen one lacks, limits in force, and the folder of the user's state."""
     from agent_harness.agents import found
-    from agent_harness.kernel import statehome
-    from agent_harness.kernel.limitclock import LimitClock
+    from agent_harness.kernel import trusted_state
+    from agent_harness.kernel.rate_limits import LimitClock
 
     ready = [each for each in found.agents(os.environ, versions=False) if each.ready]
     choice = found.chosen(os.environ, configured, folder)
@@ -51,7 +51,7 @@ def machine(configured: Any, folder: Path | None) -> Iterator[Found]:
         yield Found("agents", "ok", f"ready: {named}; a run takes {choice['kind']} (by {choice['source']})")
     for limit in LimitClock().all():
         yield Found("limits", "warning", str(limit), f"harness limits clear {shlex.quote(limit.account)}")
-    if statehome.of_user("limits") is None:
+    if trusted_state.of_user("limits") is None:
         where = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
         yield Found("state folder", "wrong", f"{where} cannot be written", f"ls -ld {where}   or set XDG_STATE_HOME")
 

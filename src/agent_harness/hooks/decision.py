@@ -11,7 +11,7 @@ answer is exactly one of these. Source: ``tasklist.md`` 3; ``clients`` as measur
 
 from __future__ import annotations
 
-from agent_harness.kernel import jsontext
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

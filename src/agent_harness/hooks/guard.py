@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import time
 
-from agent_harness.kernel import clock, jsontext
+from agent_harness.kernel import clock
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

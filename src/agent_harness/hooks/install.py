@@ -12,7 +12,8 @@ from agent_harness.errors import Refused
 from agent_harness.hooks import jsonedit
 from agent_harness.hooks.clients import CLIENTS, named
 from agent_harness.hooks.clients.client import groups, is_ours, package_folder
-from agent_harness.kernel import files, jsontext
+from agent_harness.kernel import files
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import os
 from agent_harness.errors import HarnessError
 from agent_harness.hooks import wording
 from agent_harness.hooks.decision import Decision, allow, block
-from agent_harness.kernel import files, jsontext
+from agent_harness.kernel import files
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -99,11 +99,11 @@ def _other_session(event: Event, state: State) -> dict[str, Any] | None:
 
 def _is_above(pid: object) -> bool:
     """Whether this process was started by that one, however indirectly."""
-    from agent_harness.kernel import lifeline
+    from agent_harness.kernel import owner
 
     above: int | None = os.getpid()
     for _ in range(32):
-        above = lifeline.parent_of(above) if above else None
+        above = owner.parent_of(above) if above else None
         if above is None or above <= 1:
             return False
         if above == pid:

@@ -9,7 +9,7 @@ import os
 
 from agent_harness.errors import HarnessError, LeaseLost, NothingEligible, NotOwner, UsageError
 from agent_harness.hooks.event import Event, find_root, read
-from agent_harness.kernel import jsontext
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from agent_harness.agents.base import Agent
 from agent_harness.errors import LimitInForce, ToolMissing
 from agent_harness.kernel import clock
-from agent_harness.kernel.limitclock import Limit, LimitClock
+from agent_harness.kernel.rate_limits import Limit, LimitClock
 
 __all__ = ["Dispatcher", "Patience", "spoken", "startable"]
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from agent_harness.agents import usage
 from agent_harness.agents.events import RateLimited
-from agent_harness.kernel.limitclock import Limit
+from agent_harness.kernel.rate_limits import Limit
 from agent_harness.supervision.evidence import Evidence
 
 

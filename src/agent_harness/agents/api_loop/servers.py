@@ -15,7 +15,7 @@ from agent_harness.agents.api_loop.tools import SHOWN_BYTES, Answer, Json, Tool
 from agent_harness.agents.base import Brief, McpServer
 from agent_harness.agents.command import environment_of
 from agent_harness.kernel import clock, process
-from agent_harness.kernel.orphans import RUN_ID
+from agent_harness.kernel.process.orphans import RUN_ID
 
 START_SECONDS = 60.0
 LONGEST_NAME = 64  # what every provider takes

@@ -1,6 +1,6 @@
 """One repository: questions, and careful changes of its refs.
 
-Every call runs through a view (``kernel/git/view.py``), so that nothing that was written into the repository
+Every call runs through a view (``kernel/git/isolated.py``), so that nothing that was written into the repository
 (settings, hooks, attributes, filters, index flags) runs code in our calls or hides a change from us. The user's own
 global and system settings stay in force. Source: ``tasklist.md`` 11, ``features.md`` C04, C25, C30, C31.
 
@@ -21,11 +21,19 @@ from functools import cached_property
 from pathlib import Path
 
 from agent_harness.errors import UnsafeTree
-from agent_harness.kernel.git import places, remotes, scan, settings, worktree
-from agent_harness.kernel.git.places import Repository
+from agent_harness.kernel.git import (
+    locate,
+    remotes,
+    settings,
+    worktree,
+)
+from agent_harness.kernel.git import (
+    status as git_status,
+)
+from agent_harness.kernel.git.isolated import GitFailed, View
+from agent_harness.kernel.git.locate import Repository
+from agent_harness.kernel.git.operation_lock import Room
 from agent_harness.kernel.git.records import DETACHED, Change, Commit, Head, Pushed, Upstream
-from agent_harness.kernel.git.room import Room
-from agent_harness.kernel.git.view import GitFailed, View
 
 __all__ = ["IDENTITY", "Git"]
 
@@ -71,7 +79,7 @@ class Git:
 
     def _found(self) -> Repository | None:
         if self._repository is None:
-            self._repository = places.locate(self.root)
+            self._repository = locate.locate(self.root)
         return self._repository
 
     def top(self) -> Path:
@@ -156,7 +164,7 @@ class Git:
 
     def repository_text(self, name: str) -> str:
         """The text of a file of ``.git/info``; empty when there is none."""
-        return places.text_of(self.shared_dir() / "info" / name)
+        return locate.text_of(self.shared_dir() / "info" / name)
 
     # ---- questions ---------------------------------------------------------------------------------------------
 
@@ -202,14 +210,14 @@ class Git:
         """Whether there is anything that is not committed, except ignored files."""
         return bool(self.status())
 
-    def _scan(self, room: Room) -> scan.Scan:
+    def _scan(self, room: Room) -> git_status.Scan:
         head = self.look()
         where = head.commit or f"ref: {head.branch}"
         with View(self.repository, head=where, excludes=self.repository_text("exclude")) as view:
             index = room.copy_of_index("index")
             if index:
-                scan.uncover(view, index, view.call("ls-files", "-v", "-z", index=index).stdout)
-            return scan.scan(view, index or room.path("none"), ignored=False)
+                git_status.uncover(view, index, view.call("ls-files", "-v", "-z", index=index).stdout)
+            return git_status.scan(view, index or room.path("none"), ignored=False)
 
     def ancestor(self, older: str, newer: str) -> bool:
         """Whether one commit is reached from the other; a commit is its own ancestor."""
@@ -240,7 +248,7 @@ class Git:
 
     def operation_under_way(self) -> str | None:
         """The name of a merge, rebase or the like that waits to be finished."""
-        found = places.operation_under_way(self.repository)
+        found = locate.operation_under_way(self.repository)
         return found[0] if found else None
 
     def default_branch(self) -> str | None:

@@ -9,9 +9,9 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from agent_harness.kernel.git.places import Repository
+from agent_harness.kernel.git.isolated import View
+from agent_harness.kernel.git.locate import Repository
 from agent_harness.kernel.git.records import Pushed
-from agent_harness.kernel.git.view import View
 
 __all__ = ["transfer"]
 

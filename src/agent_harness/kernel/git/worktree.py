@@ -13,8 +13,8 @@ from pathlib import Path
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel import owner
-from agent_harness.kernel.git.places import Repository
-from agent_harness.kernel.git.view import View, write
+from agent_harness.kernel.git.isolated import View, write
+from agent_harness.kernel.git.locate import Repository
 
 __all__ = ["add", "prune", "remove"]
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed
-from agent_harness.kernel.git import scan as walk
-from agent_harness.kernel.git.room import install_index
-from agent_harness.kernel.snapshot.desk import (
+from agent_harness.kernel.git import status as walk
+from agent_harness.kernel.git.operation_lock import install_index
+from agent_harness.kernel.snapshot.operation import (
     Desk,
     at_desk,
     branch_tip,

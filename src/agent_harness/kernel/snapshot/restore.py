@@ -20,11 +20,11 @@ from itertools import chain, count
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import Commit, Git, GitFailed, Head
-from agent_harness.kernel.git import scan as walk
-from agent_harness.kernel.git.places import OPERATION_FILES
-from agent_harness.kernel.git.room import install_index
-from agent_harness.kernel.snapshot.aside import Aside
-from agent_harness.kernel.snapshot.desk import (
+from agent_harness.kernel.git import status as walk
+from agent_harness.kernel.git.locate import OPERATION_FILES
+from agent_harness.kernel.git.operation_lock import install_index
+from agent_harness.kernel.snapshot.newly_ignored import hidden_since
+from agent_harness.kernel.snapshot.operation import (
     Desk,
     at_desk,
     branch_tip,
@@ -33,8 +33,8 @@ from agent_harness.kernel.snapshot.desk import (
     refuse_elsewhere,
     refuse_operation,
 )
-from agent_harness.kernel.snapshot.ignoring import hidden_since
 from agent_harness.kernel.snapshot.records import Rescue, Snapshot
+from agent_harness.kernel.snapshot.set_aside import Aside
 
 __all__ = ["restore"]
 

@@ -10,10 +10,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import Git, Head
-from agent_harness.kernel.git import scan as walk
-from agent_harness.kernel.git.young import second_now, young
-from agent_harness.kernel.snapshot.conversions import converted
-from agent_harness.kernel.snapshot.desk import Desk, at_desk, notes_now, refuse_operation
+from agent_harness.kernel.git import status as walk
+from agent_harness.kernel.git.racy import second_now, young
+from agent_harness.kernel.snapshot.filtered_files import converted
+from agent_harness.kernel.snapshot.operation import (
+    Desk,
+    at_desk,
+    notes_now,
+    refuse_operation,
+)
 from agent_harness.kernel.snapshot.records import Snapshot
 
 __all__ = ["take"]

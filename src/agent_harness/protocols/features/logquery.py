@@ -14,7 +14,8 @@ from itertools import islice
 from typing import Any
 
 from agent_harness.errors import UsageError
-from agent_harness.kernel import clock, journal, jsontext
+from agent_harness.kernel import clock, journal
+from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.layout import Layout
 from agent_harness.protocols.features.store import LEVELS

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_harness.errors import HarnessError
-from agent_harness.kernel import clock, jsontext
+from agent_harness.kernel import clock
 from agent_harness.kernel.git import Upstream
+from agent_harness.kernel.json import jsontext
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import joining, records, refs
 from agent_harness.protocols.features.judge import Judge

@@ -1,8 +1,8 @@
 """Closes a session that a crash, a kill or Ctrl-C left open, by the table in ``recovery.py``.
 
-Only the record outside the project is believed (``kernel/statehome.py``). A record that is found in the project alone,
-because the project was moved or copied or because somebody wrote it, is a session that was interrupted: its work is
-kept, and nothing of what it says was decided is carried out. Source: features.md C31, C56, S11; UAH-354.
+Only the record outside the project is believed (``kernel/trusted_state.py``). A record that is found in the project
+alone, because the project was moved or copied or because somebody wrote it, is a session that was interrupted: its work
+is kept, and nothing of what it says was decided is carried out. Source: features.md C31, C56, S11; UAH-354.
 """
 
 from collections.abc import Mapping

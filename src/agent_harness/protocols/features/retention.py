@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from agent_harness.errors import HarnessError
-from agent_harness.kernel import clock, files, journal, jsontext
+from agent_harness.kernel import clock, files, journal
+from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.features.project import Project
 
 Record = dict[str, Any]

@@ -6,7 +6,12 @@ The waterline of the protocol: it knows files, not git, agents or verification. 
 import os
 
 from agent_harness.errors import StateDamaged
-from agent_harness.kernel import clock, files, journal, statehome
+from agent_harness.kernel import (
+    clock,
+    files,
+    journal,
+    trusted_state,
+)
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.layout import Layout
 
@@ -230,11 +235,11 @@ class FeatureStore:
 
     def settle_in(self) -> str | None:
         """Finds the place for what no agent may rewrite; a line for the person when it is not the usual one."""
-        self._home, note = statehome.make(self.layout.git_dir, self.layout.root)
+        self._home, note = trusted_state.make(self.layout.git_dir, self.layout.root)
         return note
 
     def _trusted(self, name: str) -> str | None:
-        folder = self._home or statehome.existing(self.layout.git_dir, self.layout.root)
+        folder = self._home or trusted_state.existing(self.layout.git_dir, self.layout.root)
         return os.path.join(folder, name) if folder else None
 
     def open_session(self) -> "Record | None":

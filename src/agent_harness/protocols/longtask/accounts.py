@@ -1,6 +1,6 @@
 """Whose rate limit a worker shares: what one task learns about an account holds for every task and harness of the user.
 
-The checkpoint has the cooldowns of its own task; the clock of the user (``kernel/limitclock.py``) those of accounts. A
+The checkpoint has the cooldowns of its own task; the clock of the user (``kernel/rate_limits.py``) those of accounts. A
 shell command has no account. Source: ``longtask.md`` 10.1, 10.4.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
-from agent_harness.kernel.limitclock import LimitClock
+from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.protocols.longtask import lifecycle
 
 TYPE_CHECKING = False

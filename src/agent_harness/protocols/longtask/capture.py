@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.kernel.output import Tail
+from agent_harness.kernel.process.output import Tail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ Source: ``longtask.md`` 10.3, 18 (row 11).
 from __future__ import annotations
 
 from agent_harness.errors import HarnessError, Interrupted
-from agent_harness.kernel import jsontext
+from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import log
 from agent_harness.protocols.longtask.lifecycle import Decision, decide
 from agent_harness.protocols.longtask.records import Checkpoint

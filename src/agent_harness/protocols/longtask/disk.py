@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 
 from agent_harness.errors import HarnessError, StateDamaged
-from agent_harness.kernel import files, jsontext
+from agent_harness.kernel import files
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from agent_harness.errors import UsageError
-from agent_harness.kernel import clock, jsontext
+from agent_harness.kernel import clock
+from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import evidence, records
 from agent_harness.protocols.longtask.layout import OutsideTask, file_stamp
 from agent_harness.protocols.longtask.schema import EVIDENCE_TYPES, SOURCES

@@ -10,7 +10,8 @@ import stat
 import sys
 
 from agent_harness.errors import StateDamaged
-from agent_harness.kernel import files, jsontext
+from agent_harness.kernel import files
+from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import records
 from agent_harness.protocols.longtask.layout import ARCHIVE, Layout
 

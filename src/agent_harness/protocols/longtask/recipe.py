@@ -145,6 +145,6 @@ def _without_model(job: Record) -> Record:
 
 
 def _json(argv: list[str]) -> str:
-    from agent_harness.kernel import jsontext
+    from agent_harness.kernel.json import jsontext
 
     return jsontext.line(argv)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.kernel import jsontext
+from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import schema
 
 TYPE_CHECKING = False

@@ -20,7 +20,8 @@ import threading
 from datetime import timedelta
 
 from agent_harness.errors import HarnessError
-from agent_harness.kernel import clock, files, jsontext, lease
+from agent_harness.kernel import clock, files, lease
+from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask.dirlock import DirectoryLock
 from agent_harness.protocols.longtask.lifecycle import seconds_until
 from agent_harness.protocols.longtask.records import moment

@@ -8,7 +8,7 @@ Whatever is wrong before the worker starts leaves no trace. Source: ``longtask.m
 from __future__ import annotations
 
 from agent_harness.errors import HarnessError
-from agent_harness.kernel import jsontext
+from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import accounts, adapters, brief, claim, log, ticking, values
 from agent_harness.protocols.longtask.lifecycle import Decision, expired_cooldowns, seconds_until
 from agent_harness.protocols.longtask.records import Checkpoint, moment

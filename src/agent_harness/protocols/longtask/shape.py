@@ -5,7 +5,7 @@ Source: ``longtask.md`` 3.5.
 
 from __future__ import annotations
 
-from agent_harness.kernel import jsontext
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

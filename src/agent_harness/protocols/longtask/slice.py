@@ -8,7 +8,8 @@ from __future__ import annotations
 import signal
 
 from agent_harness.errors import HarnessError
-from agent_harness.kernel import clock, jsontext
+from agent_harness.kernel import clock
+from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import accounts, criteria, evidence, executing, handoff, log, outcome
 from agent_harness.protocols.longtask.attempt import Attempt
 from agent_harness.protocols.longtask.layout import file_stamp

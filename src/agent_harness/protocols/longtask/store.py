@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 
 from agent_harness.errors import Busy, HarnessError
-from agent_harness.kernel import clock, files, jsontext
+from agent_harness.kernel import clock, files
+from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import disk, log, records
 from agent_harness.protocols.longtask.layout import Layout, file_stamp
 from agent_harness.protocols.longtask.records import Checkpoint, Task

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from agent_harness.kernel import jsontext
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

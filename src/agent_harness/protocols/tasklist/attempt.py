@@ -15,8 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_harness.errors import StateDamaged, UnsafeTree
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.git.scan import GITLINK, Links, kind_at, matcher
-from agent_harness.kernel.git.view import id_bytes
+from agent_harness.kernel.git.isolated import id_bytes
+from agent_harness.kernel.git.status import (
+    GITLINK,
+    Links,
+    kind_at,
+    matcher,
+)
 from agent_harness.kernel.snapshot import Snapshot
 from agent_harness.protocols.tasklist.layout import HARNESS_FILES, path_of, safe_name
 

@@ -8,8 +8,8 @@ Source: ``tasklist.md`` 11.3.
 import os
 from typing import TYPE_CHECKING
 
-from agent_harness.kernel.git.scan import joined
-from agent_harness.kernel.snapshot.aside import Aside
+from agent_harness.kernel.git.status import joined
+from agent_harness.kernel.snapshot.set_aside import Aside
 from agent_harness.protocols.tasklist.attempt import RESCUE_REFS, Attempt, ref_folder
 
 if TYPE_CHECKING:

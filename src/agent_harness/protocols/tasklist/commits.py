@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel import snapshot
 from agent_harness.kernel.git import DETACHED, GitFailed, Head
-from agent_harness.kernel.git.scan import parents, shown
+from agent_harness.kernel.git.status import parents, shown
 from agent_harness.protocols.tasklist.attempt import (
     ABSENT,
     Attempt,

@@ -223,7 +223,7 @@ def _refuse_malformed(given: Mapping[str, Any]) -> None:
 
 
 def _refuse_unwritable(given: Mapping[str, Any]) -> None:
-    from agent_harness.kernel import jsontext
+    from agent_harness.kernel.json import jsontext
 
     try:
         jsontext.line(dict(given)).encode()
@@ -251,7 +251,7 @@ def _refuse_impossible(state: records.State, new: set[str]) -> None:
 
 def read_lines(text: str) -> list[Record]:
     """Tasks from JSON lines; ``UsageError`` names the line that is none."""
-    from agent_harness.kernel import jsontext
+    from agent_harness.kernel.json import jsontext
 
     found = []
     for number, line in enumerate(text.splitlines(), 1):

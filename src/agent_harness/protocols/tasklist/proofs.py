@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 
 from agent_harness.errors import ConfigurationError, HarnessError
-from agent_harness.kernel import digest, files, statehome
+from agent_harness.kernel import digest, files, trusted_state
 from agent_harness.protocols.tasklist.layout import safe_name, written
 
 TYPE_CHECKING = False
@@ -49,8 +49,8 @@ class ProofChanged(ConfigurationError):
 
 def _home(layout: Layout, *, make: bool) -> str | None:
     if make:
-        return statehome.make(layout.tasks, layout.root)[0]
-    return statehome.existing(layout.tasks, layout.root)
+        return trusted_state.make(layout.tasks, layout.root)[0]
+    return trusted_state.existing(layout.tasks, layout.root)
 
 
 def _read(path: str) -> Record:

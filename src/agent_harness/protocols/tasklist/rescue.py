@@ -12,8 +12,8 @@ from urllib.parse import unquote
 from agent_harness.errors import UnsafeTree, UsageError
 from agent_harness.kernel import clock
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.git.scan import Links, joined, shown
-from agent_harness.kernel.git.view import View
+from agent_harness.kernel.git.isolated import View
+from agent_harness.kernel.git.status import Links, joined, shown
 from agent_harness.protocols.tasklist.attempt import ABSENT, BASE_REFS, RESCUE_REFS, differences, entry_at
 
 if TYPE_CHECKING:

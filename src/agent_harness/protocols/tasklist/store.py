@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any, TypeVar
 
-    from agent_harness.kernel.jsonspans import Document
+    from agent_harness.kernel.json.spans import Document
     from agent_harness.protocols.tasklist.layout import Layout
 
     T = TypeVar("T")
@@ -116,10 +116,10 @@ class TaskStore:
         return records.State(document.value)
 
     def _document(self) -> Document:
-        from agent_harness.kernel import documents
+        from agent_harness.kernel.json import list_file
 
         seen, self._seen = self._seen, None
-        self._used = _load(self.layout, lambda path: documents.read(path, "tasks", seen))
+        self._used = _load(self.layout, lambda path: list_file.read(path, "tasks", seen))
         return self._used
 
     def now(self) -> datetime:
@@ -202,9 +202,9 @@ class TaskStore:
                 error.data["lost_lock"] = True
                 raise
 
-        from agent_harness.kernel import documents
+        from agent_harness.kernel.json import list_file
 
-        documents.write(self.layout.tasks, document, changed=change.changed, before=still_ours)
+        list_file.write(self.layout.tasks, document, changed=change.changed, before=still_ours)
 
     def create(self, raw: dict[str, Any]) -> bool:
         """Writes the first state; false when there is one already. Call it under ``lock``."""

@@ -13,7 +13,7 @@ from agent_harness.errors import UnsafeTree
 from agent_harness.kernel import clock, snapshot
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.client import IDENTITY
-from agent_harness.kernel.git.scan import shown
+from agent_harness.kernel.git.status import shown
 from agent_harness.protocols.tasklist import clearing, expiry
 from agent_harness.protocols.tasklist.attempt import (
     BASE_REFS,

@@ -7,9 +7,9 @@ thing than the bytes in the file. A snapshot keeps the bytes, so such files are 
 import os
 from collections.abc import Sequence
 
-from agent_harness.kernel.git import scan as walk
-from agent_harness.kernel.git.view import NOWHERE, View
-from agent_harness.kernel.snapshot.desk import Desk
+from agent_harness.kernel.git import status as walk
+from agent_harness.kernel.git.isolated import NOWHERE, View
+from agent_harness.kernel.snapshot.operation import Desk
 
 __all__ = ["converted"]
 

@@ -16,13 +16,13 @@ import time
 from collections.abc import Callable
 
 from agent_harness.errors import HarnessError, Refused, ToolMissing
-from agent_harness.kernel import lifeline, orphans
+from agent_harness.kernel.process import orphans, supervisor
 
 Sink = Callable[[bytes], object]
 
 CHUNK_BYTES = 1 << 18
 _START_SECONDS = 60.0
-_PATIENCE_SECONDS = lifeline.KILL_SECONDS + 2.0  # how late a lifeline may be before this end takes over
+_PATIENCE_SECONDS = supervisor.KILL_SECONDS + 2.0  # how late a lifeline may be before this end takes over
 _LAST_BYTES = 4 << 20  # read at most after the end, should a stranger hold the pipe and keep writing
 _LONGEST_POLL_SECONDS = 10.0  # another thread's ``stop`` may have set a nearer moment meanwhile
 _GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
@@ -156,7 +156,7 @@ class Leash:
         ends = (control, status, report)
         try:
             self.lifeline = subprocess.Popen(
-                [sys.executable or "python3", "-S", "-E", "-I", lifeline.__file__, *map(str, ends)],
+                [sys.executable or "python3", "-S", "-E", "-I", supervisor.__file__, *map(str, ends)],
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
@@ -305,7 +305,7 @@ class Leash:
         except (AttributeError, OSError):
             return
         self._open.add(self._command)
-        if self.lifeline is not None and lifeline.parent_of(self.pid) == self.lifeline.pid:
+        if self.lifeline is not None and supervisor.parent_of(self.pid) == self.lifeline.pid:
             self._poller.register(self._command, select.POLLIN)
         else:
             self._close(self._command)

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from agent_harness.kernel.files import AnyPath
-    from agent_harness.kernel.jsonspans import Document
+    from agent_harness.kernel.json.spans import Document
 
 __all__ = ["read", "write"]
 
 
 def read(path: AnyPath, name: str, known: Document | None = None) -> Document:
-    """The JSON object in a file; ``name`` is the member with the long list (``kernel/jsonspans.py``).
+    """The JSON object in a file; ``name`` is the member with the long list (``kernel/json/spans.py``).
 
     ``known`` was read before, and is the answer while the file holds the very same bytes. ``FileNotFoundError``,
     ``StateDamaged``.
@@ -32,10 +32,10 @@ def read(path: AnyPath, name: str, known: Document | None = None) -> Document:
     content = files.read_bytes(path)
     if known and known.content == content:
         return known
-    from agent_harness.kernel import jsonspans
+    from agent_harness.kernel.json import spans
 
     try:
-        document = jsonspans.read(content, name)
+        document = spans.read(content, name)
         if not isinstance(document.value, dict):
             raise ValueError("it holds no JSON object")
     except ValueError as error:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import TypeGuard
 
-from agent_harness.kernel import lifeline, owner
+from agent_harness.kernel import owner
+from agent_harness.kernel.process import supervisor
 
 RUN_ID = "HARNESS_RUN_ID"
 _LEAST_ID_LENGTH = 16  # a shorter run id could be somebody else's too, and proves nothing
@@ -110,7 +111,7 @@ def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], looks: 
 
 def _pids_are_ours() -> bool:
     """False where /proc shows the numbers of another container, which would name the wrong processes."""
-    return lifeline.sees_own_pids() or not os.path.isdir("/proc/self")
+    return supervisor.sees_own_pids() or not os.path.isdir("/proc/self")
 
 
 def _kill(pid: int, ours: Callable[[int], bool]) -> bool:

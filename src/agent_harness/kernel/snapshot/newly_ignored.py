@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.git import scan as walk
-from agent_harness.kernel.snapshot.desk import Desk, at_desk, load_notes
+from agent_harness.kernel.git import status as walk
+from agent_harness.kernel.snapshot.operation import Desk, at_desk, load_notes
 from agent_harness.kernel.snapshot.records import Snapshot
 
 __all__ = ["Hidden", "hidden_since", "newly_ignored"]

@@ -7,7 +7,7 @@ Where that cannot be done with certainty, the whole value is written. Source: ``
 
 from __future__ import annotations
 
-from agent_harness.kernel import jsontext
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,7 +18,13 @@ import os
 from datetime import timedelta
 
 from agent_harness.errors import HarnessError
-from agent_harness.kernel import clock, files, retry, root, statehome
+from agent_harness.kernel import (
+    clock,
+    files,
+    retry,
+    root,
+    trusted_state,
+)
 from agent_harness.kernel.lock import Lock
 from agent_harness.kernel.redact import redact
 
@@ -105,7 +111,7 @@ class LimitClock:
     __slots__ = ("_folder", "_now")
 
     def __init__(self, folder: str | None = None, *, now: Callable[[], datetime] = clock.now) -> None:
-        self._folder = folder or statehome.of_user(_FOLDER, project=_project())
+        self._folder = folder or trusted_state.of_user(_FOLDER, project=_project())
         self._now = now
 
     def in_force(self, account: str) -> Limit | None:

@@ -1,8 +1,8 @@
 """Commands that always end: a wall-clock limit, bounded output, and nothing of them left behind.
 
 ``run`` waits for a command; ``start`` hands out a running one, for agents. Each runs in a session of its own under a
-lifeline (``kernel/lifeline.py``): everything it started is gone when it is over, daemons included, also when the
-harness is killed. Both may be called from any thread.
+lifeline (``kernel/process/supervisor.py``): everything it started is gone when it is over, daemons included, also when
+the harness is killed. Both may be called from any thread.
 
 Exit codes are negative for death by a signal (-9 is SIGKILL).
 """
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_harness.kernel import owner
-from agent_harness.kernel.environment import scrubbed_environment
-from agent_harness.kernel.leash import Leash
-from agent_harness.kernel.order import write_order
-from agent_harness.kernel.orphans import end_orphans
-from agent_harness.kernel.output import CappedLog, Lines, Tail
+from agent_harness.kernel.process.client import Leash
+from agent_harness.kernel.process.environment import scrubbed_environment
+from agent_harness.kernel.process.launch_spec import write_order
+from agent_harness.kernel.process.orphans import end_orphans
+from agent_harness.kernel.process.output import CappedLog, Lines, Tail
 
 __all__ = ["Completed", "Running", "end_orphans", "new_run_id", "run", "scrubbed_environment", "start"]
 

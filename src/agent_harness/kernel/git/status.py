@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from agent_harness.errors import TimedOut, UnsafeTree
-from agent_harness.kernel.git.view import View
+from agent_harness.kernel.git.isolated import View
 
 __all__ = [
     "GITLINK",

@@ -25,9 +25,9 @@ from typing import Self
 from agent_harness.errors import LockBusy, UnsafeTree
 from agent_harness.kernel import owner
 from agent_harness.kernel.clock import scaled
+from agent_harness.kernel.git.isolated import own_folder
+from agent_harness.kernel.git.locate import Repository
 from agent_harness.kernel.git.locks import await_lock
-from agent_harness.kernel.git.places import Repository
-from agent_harness.kernel.git.view import own_folder
 
 __all__ = ["Room", "copy_index", "install_index"]
 

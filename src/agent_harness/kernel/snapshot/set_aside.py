@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.git.scan import holds, kind_at, parents
+from agent_harness.kernel.git.status import holds, kind_at, parents
 
 __all__ = ["Aside"]
 

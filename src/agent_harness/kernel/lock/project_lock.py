@@ -15,8 +15,8 @@ import time
 from agent_harness.errors import LockBusy, NotOwner
 from agent_harness.kernel import digest
 from agent_harness.kernel.files import refusal
-from agent_harness.kernel.lockdir import LockDirectory
-from agent_harness.kernel.lockfile import LockFile
+from agent_harness.kernel.lock.directory import LockDirectory
+from agent_harness.kernel.lock.file import LockFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ import stat
 import time
 
 from agent_harness.errors import Refused
-from agent_harness.kernel import clock, jsontext, owner
+from agent_harness.kernel import clock, owner
 from agent_harness.kernel.files import refusal
+from agent_harness.kernel.json import jsontext
 from agent_harness.kernel.owner import Owner
 
 TYPE_CHECKING = False

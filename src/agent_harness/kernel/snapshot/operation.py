@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import DETACHED, Git, GitFailed, Head
-from agent_harness.kernel.git import scan as walk
+from agent_harness.kernel.git import status as walk
 from agent_harness.kernel.git.client import IDENTITY
+from agent_harness.kernel.git.isolated import View, id_bytes
+from agent_harness.kernel.git.locate import branches_elsewhere, operation_under_way, text_of
 from agent_harness.kernel.git.locks import await_lock
-from agent_harness.kernel.git.places import branches_elsewhere, operation_under_way, text_of
-from agent_harness.kernel.git.room import Room, copy_index
+from agent_harness.kernel.git.operation_lock import Room, copy_index
 from agent_harness.kernel.git.settings import values
-from agent_harness.kernel.git.view import View, id_bytes
 from agent_harness.kernel.snapshot.records import Notes, Snapshot
 
 __all__ = [

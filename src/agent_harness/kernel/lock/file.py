@@ -8,8 +8,9 @@ from __future__ import annotations
 import fcntl
 import os
 
-from agent_harness.kernel import clock, jsontext, owner
+from agent_harness.kernel import clock, owner
 from agent_harness.kernel.files import open_regular, refusal
+from agent_harness.kernel.json import jsontext
 from agent_harness.kernel.owner import Owner
 
 __all__ = ["LockFile"]

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Mapping, Sequence
 
 from agent_harness.errors import Refused, ToolMissing
-from agent_harness.kernel.orphans import RUN_ID
+from agent_harness.kernel.process.orphans import RUN_ID
 
 Path = str | os.PathLike[str]
 
@@ -13,7 +13,7 @@ Path = str | os.PathLike[str]
 def write_order(
     command: str | Sequence[str], *, cwd: Path, env: Mapping[str, str], run_id: str, stays: bool = False
 ) -> bytes:
-    """The order in the lifeline's form (``kernel/lifeline.py``); a text is a command of ``sh``.
+    """The order in the lifeline's form (``kernel/process/supervisor.py``); a text is a command of ``sh``.
 
     Raises ``ToolMissing`` when the program cannot be found from ``cwd`` and the ``PATH`` of ``env``, ``Refused`` when
     the folder is missing or a word cannot be handed to a program.

@@ -25,7 +25,7 @@ from typing import Self
 
 from agent_harness.errors import TimedOut, ToolMissing, UnsafeTree
 from agent_harness.kernel.clock import scaled
-from agent_harness.kernel.git.places import Repository, text_of
+from agent_harness.kernel.git.locate import Repository, text_of
 
 __all__ = ["NOWHERE", "GitFailed", "View", "id_bytes", "own_folder", "settings_of", "settings_text", "write"]
 
