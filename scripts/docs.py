@@ -15,7 +15,8 @@ from typing import Any
 import proven
 
 from agent_harness import errors
-from agent_harness.protocols.features import config, handoff, recovery
+from agent_harness.protocols.features import config, recovery
+from agent_harness.protocols.features.engine import wip
 from agent_harness.protocols.longtask import recovery as slice_recovery
 from agent_harness.protocols.longtask import schemafiles
 from agent_harness.protocols.tasklist import recovery as task_recovery
@@ -90,7 +91,7 @@ def recovery_tables() -> str:
     phases = [(row.phase, row.left_behind, row.step.replace("_", " "), row.promise) for row in recovery.RECOVERY]
     endings = [
         (name, f"`{(each.subject or 'as the settings say').strip()}`", each.told or "nothing", f"`{each.event}`")
-        for name, each in handoff.WORDINGS.items()
+        for name, each in wip.WORDINGS.items()
     ]
     return page(
         "src/agent_harness/protocols/features/recovery.py and handoff.py",

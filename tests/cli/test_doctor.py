@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_harness.cli import app, doctor, looks
+from agent_harness.cli import app, doctor, doctor_checks
 from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.testing.repo import Repo
 
@@ -76,8 +76,8 @@ def test_a_missing_extra_is_named_with_its_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem = "the api agent needs an extra: pip install 'agent-harness[api]'"
-    assert looks._install(problem) == "pip install 'agent-harness[api]'"
-    assert looks._install("something else") is None
+    assert doctor_checks._install(problem) == "pip install 'agent-harness[api]'"
+    assert doctor_checks._install("something else") is None
 
 
 def feature_project(folder: Path) -> Repo:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_harness.protocols.features import claims
+from agent_harness.protocols.features.verdict import claims
 
 BEFORE: dict[str, Any] = {
     "project": "calc",

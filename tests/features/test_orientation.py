@@ -6,7 +6,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_harness.protocols.features.orientation import TOKEN_LIMIT, Facts, summary, tokens
+from agent_harness.protocols.features.prompts.orientation import (
+    TOKEN_LIMIT,
+    Facts,
+    summary,
+    tokens,
+)
 
 FEATURE: dict[str, Any] = {
     "id": 13,

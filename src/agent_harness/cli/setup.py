@@ -77,14 +77,14 @@ class _Walk:
 
     def agent(self, spec: str | None) -> None:
         """Says which agent works here, and what the one that does not needs."""
-        from agent_harness.agents import found, registry
+        from agent_harness.agents import discovery, registry
         from agent_harness.cli.agents import settings_here
 
         if spec is not None:
             problem = registry.from_spec(spec).problem()
             self.note("agent", "left" if problem else "there", problem or f"{spec} can be started")
             return
-        choice = found.chosen(os.environ, *settings_here())
+        choice = discovery.chosen(os.environ, *settings_here())
         if choice["problem"]:
             self.note("agent", "left", f"{choice['problem']}; see: harness agents")
         else:

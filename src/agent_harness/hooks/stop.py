@@ -5,7 +5,7 @@ Source: ``tasklist.md`` 6.1, 6.4, 6.5.
 
 from __future__ import annotations
 
-from agent_harness.hooks import wording
+from agent_harness.hooks import messages
 from agent_harness.hooks.decision import allow, block
 from agent_harness.protocols.tasklist import selection
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agent_harness.errors import StateDamaged
     from agent_harness.hooks.decision import Decision
     from agent_harness.hooks.event import Event
-    from agent_harness.hooks.guard import Count
+    from agent_harness.hooks.stop_limit import Count
     from agent_harness.protocols.tasklist.records import State, Task
 
 __all__ = ["Facts", "decide", "decide_damaged", "is_mine"]
@@ -36,7 +36,7 @@ class Facts:
 
 def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: bool) -> Decision:
     """The answer when the state cannot be read: said to the agent once in a session, then to the person."""
-    text = wording.damaged(error, backup=backup)
+    text = messages.damaged(error, backup=backup)
     if told or event.flag("stop_hook_active") is True:
         return allow("damaged", f"HARNESS: {text}")
     return block("damaged", f"The state of this task list is damaged, so nothing can be claimed.\n{text}", "damage")
@@ -50,7 +50,7 @@ def decide(event: Event, state: State, facts: Facts) -> Decision:
 def _limits(state: State, facts: Facts) -> Decision | None:
     """Rows 4 to 6: the whole list waits, whatever is left."""
     if state.halt is not None:
-        return allow("halt", wording.halted(state))
+        return allow("halt", messages.halted(state))
     if state.sessions_used_up:
         return _limit(state, "max_sessions", f"{state.session_count} of {state.max_sessions} sessions are used up.")
     limited = not state.concurrent and state.max_tasks > 0 and state.session_count > 0
@@ -107,7 +107,7 @@ def is_mine(task: Task, state: State, worker: str, now: datetime) -> bool:
 
 
 def _let_go(state: State, count: Count, following: Task | None) -> str:
-    again = f" Next would be {wording.task_name(following)}." if following else ""
+    again = f" Next would be {messages.task_name(following)}." if following else ""
     return (
         f"HARNESS: let go after {count.limit} stops without progress; work is left.{again} {_stats(state)} "
         "See `harness status`."
@@ -117,11 +117,11 @@ def _let_go(state: State, count: Count, following: Task | None) -> str:
 def _reason(state: State, mine: Task | None, following: Task | None) -> str:
     lines = [
         "The stop condition of this task list is not met: work is left, so go on without asking.",
-        wording.status_line(state, following),
+        messages.status_line(state, following),
     ]
     if mine is not None:
-        name = wording.shell_word(mine.id)
-        lines.append(f"In progress: {wording.task_name(mine)}")
+        name = messages.shell_word(mine.id)
+        lines.append(f"In progress: {messages.task_name(mine)}")
         lines.append(
             f"Prove it with `harness task complete {name}`, or give the attempt up with "
             f'`harness task fail {name} --category TASK_EXEC "why"`. If an earlier session left it so, run '
@@ -129,8 +129,8 @@ def _reason(state: State, mine: Task | None, following: Task | None) -> str:
         )
     else:
         lines.append("Run `harness task claim` and work on the task that it gives you.")
-    return wording.cut("\n".join(lines), wording.REASON)
+    return messages.cut("\n".join(lines), messages.REASON)
 
 
 def _stats(state: State) -> str:
-    return f"STATS {wording.stats_line(state)}."
+    return f"STATS {messages.stats_line(state)}."

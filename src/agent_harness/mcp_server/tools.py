@@ -119,9 +119,9 @@ class Tools:
         return status.read(self._project().layout, read_yaml=read_object)
 
     def _preview(self) -> Record:
-        from agent_harness.protocols.features import preview
+        from agent_harness.protocols.features.people import dry_run
 
-        return preview.preview(self._project())
+        return dry_run.preview(self._project())
 
     def _project(self) -> Any:
         from agent_harness.protocols.features.config import load
@@ -137,9 +137,9 @@ class Tools:
         return {"rows": rows[-limit:], "more": len(rows) > limit}
 
     def _feature_log(self, text: str, limit: int) -> Record:
-        from agent_harness.protocols.features import logquery
+        from agent_harness.protocols.features.logs import query
 
-        return logquery.query(self._project().layout, logquery.Filter(words=tuple(text.split())), limit=limit)
+        return query.query(self._project().layout, query.Filter(words=tuple(text.split())), limit=limit)
 
 
 def _text(answer: Mapping[str, Any]) -> str:

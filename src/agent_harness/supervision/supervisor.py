@@ -16,12 +16,12 @@ from agent_harness.agents.base import Agent, Brief
 from agent_harness.agents.events import Event
 from agent_harness.kernel import clock
 from agent_harness.kernel.rate_limits import LimitClock
-from agent_harness.supervision.hearing import Heard
-from agent_harness.supervision.listening import Listening, Terms
 from agent_harness.supervision.monitors import NO_FACTS, Facts, Monitor, Watch
 from agent_harness.supervision.outcome import Outcome
 from agent_harness.supervision.recording import Recording
 from agent_harness.supervision.transcript import Transcript
+from agent_harness.supervision.turn_loop import Listening, Terms
+from agent_harness.supervision.turn_totals import Heard
 
 
 def supervise(

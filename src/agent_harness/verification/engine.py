@@ -12,11 +12,18 @@ from agent_harness.errors import Interrupted
 from agent_harness.kernel.git import Git
 from agent_harness.verification.changes import Changes, between
 from agent_harness.verification.check import parse
-from agent_harness.verification.duty import duty_of
-from agent_harness.verification.environment import IN_PLACE, Environment, resolve
 from agent_harness.verification.guard import Duty, Survey, is_read, survey
-from agent_harness.verification.interpreter import told
-from agent_harness.verification.running import NOT_FOUND, Stop, execute, execute_plain, place_for, run_tests
+from agent_harness.verification.protected_files import duty_of
+from agent_harness.verification.runner.environment import IN_PLACE, Environment, resolve
+from agent_harness.verification.runner.execution import (
+    NOT_FOUND,
+    Stop,
+    execute,
+    execute_plain,
+    place_for,
+    run_tests,
+)
+from agent_harness.verification.runner.interpreter import told
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, WARN, Finding, TestRun, Verdict, passed
 from agent_harness.verification.workspace import Overlay
 

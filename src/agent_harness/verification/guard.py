@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from agent_harness.verification import reach, sources
+from agent_harness.verification import side_effects, sources
 from agent_harness.verification.changes import Change, Changes
 from agent_harness.verification.runner_config import harm, is_conftest, is_runner_config, is_test_file
 from agent_harness.verification.shadowing import shadows
@@ -185,7 +185,7 @@ def _conftest(change: Change) -> Iterator[Finding]:
         return
     older = before.body if before else []
     reasons = sources.changed(before, after) if before else []
-    reasons += reach.harm_in_conftest(sources.added(older, after.body))
+    reasons += side_effects.harm_in_conftest(sources.added(older, after.body))
     if reasons:
         yield _config(change, "; ".join(reasons[:3]))
 
@@ -218,13 +218,13 @@ def _reaching(change: Change) -> list[str]:
     if after is None:
         return []
     before = sources.parse(change.before)
-    known = set(_without_lines(reach.reaches_out(before))) if before else set()
-    return [reason for reason in reach.reaches_out(after) if _without_line(reason) not in known]
+    known = set(_without_lines(side_effects.reaches_out(before))) if before else set()
+    return [reason for reason in side_effects.reaches_out(after) if _without_line(reason) not in known]
 
 
 def _acts(change: Change) -> bool:
     after = sources.parse(change.after) if change.path.endswith(".py") else None
-    return after is not None and reach.acts_at_import(after)
+    return after is not None and side_effects.acts_at_import(after)
 
 
 def _without_lines(reasons: list[str]) -> list[str]:

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_harness.agents import choices, toolcheck
+from agent_harness.agents import options as agents_options
 from agent_harness.agents.base import Brief, McpServer
 from agent_harness.agents.claude_code.settings import Settings
 from agent_harness.agents.command import environment_of
+from agent_harness.agents.guardrails import toolcheck
 from agent_harness.errors import ToolMissing
 from agent_harness.kernel import process
 
@@ -32,7 +33,7 @@ HINT = "Install it (npm install -g @anthropic-ai/claude-code), or set its place:
 
 def words(settings: Settings, brief: Brief, *, session: str, resumes: bool, mcp_file: Path | None) -> list[str]:
     """The command line; ``session`` is the conversation's id, which is gone on with if it ``resumes``."""
-    model = choices.model(settings.model, brief, wins=settings.model_wins)
+    model = agents_options.model(settings.model, brief, wins=settings.model_wins)
     options: list[tuple[str, str | None]] = [
         ("--permission-mode", settings.permission_mode),
         ("--model", model),
@@ -108,7 +109,7 @@ def account() -> str:
     environ = os.environ
     key = next((environ[name] for name in _KEYS if environ.get(name)), None)
     home = environ.get("CLAUDE_CONFIG_DIR") or str(Path("~/.claude").expanduser())
-    return choices.account("anthropic", key=key, place=home)
+    return agents_options.account("anthropic", key=key, place=home)
 
 
 _KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent_harness.agents import choices
+from agent_harness.agents import options
 
 MODES = ("acceptEdits", "default", "dontAsk", "plan", "auto", "bypassPermissions")
 KNOWN = ("program", "model", "permission_mode", "allowed_tools", "denied_tools")
@@ -24,11 +24,11 @@ class Settings:
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> "Settings":
         """The settings of a mapping; raises ``ConfigurationError``."""
-        choices.checked("claude-code", settings, KNOWN)
+        options.checked("claude-code", settings, KNOWN)
         return cls(
-            program=choices.text(settings, "program") or "claude",
-            model=choices.text(settings, "model"),
-            permission_mode=choices.one_of(settings, "permission_mode", MODES, "acceptEdits"),
-            allowed_tools=choices.words(settings, "allowed_tools"),
-            denied_tools=choices.words(settings, "denied_tools"),
+            program=options.text(settings, "program") or "claude",
+            model=options.text(settings, "model"),
+            permission_mode=options.one_of(settings, "permission_mode", MODES, "acceptEdits"),
+            allowed_tools=options.words(settings, "allowed_tools"),
+            denied_tools=options.words(settings, "denied_tools"),
         )

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent_harness.agents import choices
+from agent_harness.agents import options
 from agent_harness.agents.base import Brief, McpServer
 from agent_harness.agents.codex.settings import Settings
 from agent_harness.agents.command import environment_of
@@ -29,7 +29,7 @@ def overrides() -> list[str]:
 
 def model_of(settings: Settings, brief: Brief) -> str | None:
     """The model of a turn; ``None`` leaves it to the client."""
-    return choices.model(settings.model, brief, wins=settings.model_wins)
+    return options.model(settings.model, brief, wins=settings.model_wins)
 
 
 def environment(brief: Brief) -> dict[str, str]:
@@ -106,7 +106,7 @@ def demand(settings: Settings) -> None:
 def account() -> str:
     """Whose limits the client shares: a key's, or those of the login in its home."""
     key = os.environ.get("CODEX_API_KEY") or os.environ.get("OPENAI_API_KEY")
-    return choices.account("openai", key=key, place=str(_home()))
+    return options.account("openai", key=key, place=str(_home()))
 
 
 def _home() -> Path:

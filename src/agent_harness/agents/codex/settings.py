@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent_harness.agents import choices
+from agent_harness.agents import options
 
 SANDBOXES = ("workspace-write", "read-only", "danger-full-access")
 KNOWN = ("program", "model", "sandbox", "network")
@@ -23,10 +23,10 @@ class Settings:
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> "Settings":
         """The settings of a mapping; raises ``ConfigurationError``."""
-        choices.checked("codex", settings, KNOWN)
+        options.checked("codex", settings, KNOWN)
         return cls(
-            program=choices.text(settings, "program") or "codex",
-            model=choices.text(settings, "model"),
-            sandbox=choices.one_of(settings, "sandbox", SANDBOXES, "workspace-write"),
-            network=choices.switch(settings, "network", default=False),
+            program=options.text(settings, "program") or "codex",
+            model=options.text(settings, "model"),
+            sandbox=options.one_of(settings, "sandbox", SANDBOXES, "workspace-write"),
+            network=options.switch(settings, "network", default=False),
         )

@@ -1,7 +1,7 @@
 """The lifeline: a tiny process between the harness and one command, so that nothing of the command outlives either.
 
-``python -S -E -I supervisor.py CONTROL STATUS REPORT``: the numbers of three inherited descriptors. Its standard streams
-are the command's. ``kernel/process/client.py`` is the other end.
+``python -S -E -I supervisor.py CONTROL STATUS REPORT``: the numbers of three inherited descriptors. Its standard
+streams are the command's. ``kernel/process/client.py`` is the other end.
 
 CONTROL  first the order: its length (8 bytes, big endian), then fields separated by NUL: ``stay`` or nothing, folder,
          program, how many words, the words, the environment. Then lines, each a grace in seconds: end the command,
