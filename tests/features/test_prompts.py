@@ -10,6 +10,7 @@ from agent_harness.protocols.features.config import load
 from agent_harness.protocols.features.engine import turn
 from agent_harness.protocols.features.engine.open_session import UnderWay
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.prompts import verification_types
 
 FEATURE: dict[str, Any] = {
     "id": 7,

@@ -13,9 +13,9 @@ from agent_harness.agents import registry
 from agent_harness.agents.base import Agent, Brief, Turn
 from agent_harness.agents.events import Event, Finished, Text
 from agent_harness.errors import HarnessError, ToolMissing
-from agent_harness.protocols.longtask import adapters
 from agent_harness.protocols.longtask.api import LongTask
 from agent_harness.protocols.longtask.layout import Layout
+from agent_harness.protocols.longtask.run import adapters
 
 from .ground import NEXT, Ground, program, task
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_harness.kernel import retry
-from agent_harness.protocols.longtask import classifier
 from agent_harness.protocols.longtask.layout import Layout
+from agent_harness.protocols.longtask.run import classifier
 
 from .ground import Ground
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent_harness.protocols.longtask.layout import Layout
-from agent_harness.protocols.longtask.runlock import UNREADABLE_SECONDS, RunLock
+from agent_harness.protocols.longtask.run.lease_file import UNREADABLE_SECONDS, RunLock
 
 from .ground import Ground, argv, at, task
 

@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 
 from agent_harness.cli import app
 from agent_harness.kernel import files
-from agent_harness.protocols.tasklist import claims, progress, records
+from agent_harness.protocols.tasklist import progress, records
+from agent_harness.protocols.tasklist.claims import claim
 from agent_harness.protocols.tasklist.layout import Layout
 from agent_harness.protocols.tasklist.records import State, Task
 from agent_harness.protocols.tasklist.store import Change, TaskStore
-from agent_harness.protocols.tasklist.worker import Worker
+from agent_harness.protocols.tasklist.workers.worker import Worker
 from agent_harness.testing.repo import Repo
 
 __all__ = ["NOON", "SEED", "Desk", "Ran", "Shop", "after", "state_of", "task"]
@@ -64,7 +65,7 @@ class Desk:
     def claim(self, name: str | None = "me", **words: Any) -> Worker:
         """A worker that has claimed a task, and holds its token."""
         worker = self.worker(name)
-        worker.token = claims.claim(worker, **words)["token"]
+        worker.token = claim.claim(worker, **words)["token"]
         return worker
 
     @property

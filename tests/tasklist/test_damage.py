@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from agent_harness.errors import StateDamaged
-from agent_harness.protocols.tasklist import damage, outcomes, sessions
+from agent_harness.protocols.tasklist import damage
+from agent_harness.protocols.tasklist.attempts import verbs
 from agent_harness.protocols.tasklist.store import Change
+from agent_harness.protocols.tasklist.workers import sessions
 
 from .desk import Desk, after, task
 from .test_claims import claimed
@@ -66,7 +68,7 @@ def test_a_task_that_was_just_given_away_is_in_progress_again(desk: Desk) -> Non
 def test_a_task_that_was_just_completed_is_proven_again(desk: Desk) -> None:
     desk.edit("a", validation={"command": "test -e proof"})
     (desk.root / "proof").touch()
-    outcomes.complete(desk.claim(), "a")
+    verbs.complete(desk.claim(), "a")
     broken(desk)
     assert desk.task("a").status == "in_progress"
     (desk.root / "proof").unlink()

@@ -14,8 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent_harness.protocols.tasklist import claims, outcomes, progress, sessions
+from agent_harness.protocols.tasklist import progress
+from agent_harness.protocols.tasklist.attempts import verbs
+from agent_harness.protocols.tasklist.claims import claim
 from agent_harness.protocols.tasklist.store import Change, TaskStore
+from agent_harness.protocols.tasklist.workers import sessions
 
 from .desk import Desk, task
 
@@ -197,7 +200,7 @@ def test_a_worker_that_wakes_after_its_lease_completes_nothing(tmp_path: Path, w
         suspend(sleeper)
         expire(desk, "sleeper")
         other = desk.worker("other", cwd=str(tmp_path / "other"))
-        other.token = claims.claim(other)["token"]
+        other.token = claim.claim(other)["token"]
         for folder in (tmp_path / "mine", tmp_path / "other", desk.root):
             (folder / "go").touch()
         sleeper.send_signal(signal.SIGCONT)
@@ -205,4 +208,4 @@ def test_a_worker_that_wakes_after_its_lease_completes_nothing(tmp_path: Path, w
     assert out == "LeaseLost\n"
     found = desk.task("a")
     assert (found.status, found.claimed_by, found.claim_token) == ("in_progress", "other", other.token)
-    assert outcomes.complete(other, "a")["attempts"] == 2
+    assert verbs.complete(other, "a")["attempts"] == 2

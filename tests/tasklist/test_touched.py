@@ -9,9 +9,9 @@ import pytest
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel.json import jsontext
-from agent_harness.protocols.tasklist import claims, steps
+from agent_harness.protocols.tasklist.claims import checkpoint, claim
 from agent_harness.protocols.tasklist.store import Change, TaskStore
-from agent_harness.protocols.tasklist.worker import Worker
+from agent_harness.protocols.tasklist.workers.worker import Worker
 
 from .desk import Desk, after, task
 
@@ -62,16 +62,16 @@ def test_the_file_holds_all_that_a_claim_changed(tmp_path: Path, seed: int) -> N
         worker.store = Watching(desk.layout, now=desk.now)
         before = desk.text
         try:
-            won = claims.claim(worker)
+            won = claim.claim(worker)
         except HarnessError:
             assert desk.text == before or is_all_written(desk, worker)
             continue
         assert is_all_written(desk, worker)
         assert jsontext.dumps(jsontext.loads(desk.text)) == desk.text
         worker.token = won["token"]
-        steps.renew(worker, won["task_id"], lease_seconds=3000 + seconds)
+        checkpoint.renew(worker, won["task_id"], lease_seconds=3000 + seconds)
         assert is_all_written(desk, worker)
-        steps.checkpoint(worker, won["task_id"], 1, 2, "half of it")
+        checkpoint.checkpoint(worker, won["task_id"], 1, 2, "half of it")
         assert is_all_written(desk, worker)
 
 

@@ -171,8 +171,8 @@ def _rest(project: Any, state: Record) -> Iterator[Found]:
 
 def long_task(path: str) -> Iterator[Found]:
     """A long task, as ``lth health`` sees it."""
-    from agent_harness.protocols.longtask import health
     from agent_harness.protocols.longtask.layout import Layout
+    from agent_harness.protocols.longtask.verbs import health
 
     for each in health.report(Layout(path))["checks"]:
         state = _STATES.get(each["status"], "warning")

@@ -39,14 +39,14 @@ def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool,
 
     from agent_harness.agents import registry
     from agent_harness.cli.countdown import patience
-    from agent_harness.protocols.tasklist import driver
+    from agent_harness.protocols.tasklist.runner import run as runner_run
     from agent_harness.supervision.dispatch import Dispatcher, startable
 
     say = _say(as_json)
     found = registry.resolve_all(agents, configured=None, environ=os.environ)
     allowed = startable(found, say, "harness run --agent SPEC")
     dispatcher = Dispatcher(allowed, patience(wait, now, as_json=as_json, unattended=True), say)
-    done = driver.run(task_list.worker, dispatcher, say=say, **limits)
+    done = runner_run.run(task_list.worker, dispatcher, say=say, **limits)
     if as_json:
         show("run", {**done, "ok": done["exit_code"] == 0}, as_text=False)
     return int(done["exit_code"])
@@ -80,12 +80,14 @@ def drive(command: tuple[str, ...], times: int, root: str | None, as_json: bool)
     It stops when the list is done, halted or paused, when three starts in a row moved nothing, or on Ctrl-C. While the
     client's account is known to be rate limited it waits; `harness limits` shows until when.
     """
-    from agent_harness.protocols.tasklist import driving
+    from agent_harness.protocols.tasklist.runner import drive as runner_drive
 
     task_list = open_list(root=root)
     from agent_harness.cli.countdown import shown
 
-    done = driving.drive(task_list.worker, command, times=times, say=_say(as_json), countdown=shown(as_json=as_json))
+    done = runner_drive.drive(
+        task_list.worker, command, times=times, say=_say(as_json), countdown=shown(as_json=as_json)
+    )
     if as_json:
         show("drive", done, as_text=False)
     return int(done["exit_code"])

@@ -87,9 +87,9 @@ def _other_session(event: Event, state: State) -> dict[str, Any] | None:
     if state.session is None:
         return None
     from agent_harness.kernel import clock
-    from agent_harness.protocols.tasklist import sessionlease
+    from agent_harness.protocols.tasklist.workers import session_lease
 
-    found = sessionlease.holder(state, clock.now())
+    found = session_lease.holder(state, clock.now())
     own = (event.session_id, event.environ.get("HARNESS_SESSION_ID"), event.environ.get("CLAUDE_CODE_SESSION_ID"))
     if found is None or found.get("owner") in own:
         return None

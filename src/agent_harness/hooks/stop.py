@@ -101,7 +101,7 @@ def is_mine(task: Task, state: State, worker: str, now: datetime) -> bool:
     """Whether a task in progress keeps this worker: its own, nobody's, or one whose lease has expired."""
     if not state.concurrent or not worker or task.claimed_by in (None, worker):
         return True
-    from agent_harness.protocols.tasklist import expiry
+    from agent_harness.protocols.tasklist.claims import expiry
 
     return not expiry.is_live(task, state, now)
 

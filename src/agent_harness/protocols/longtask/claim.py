@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.protocols.longtask.layout import Layout
-    from agent_harness.protocols.longtask.runlock import RunLock
-    from agent_harness.protocols.longtask.signals import Signals
+    from agent_harness.protocols.longtask.run.lease_file import RunLock
+    from agent_harness.protocols.longtask.run.signals import Signals
     from agent_harness.protocols.longtask.store import Change, LongTaskStore
 
     Record = dict[str, Any]
@@ -112,6 +112,7 @@ def _settle(change: Change, text: str, report: Record, last: bool) -> None:
     if same and report["status"] == "pass":
         change.event("checkpoint_written", status="done", reason=VERIFIED)
     elif same or (last and change.checkpoint.status == "done"):
-        from agent_harness.protocols.longtask import criteria, outcome
+        from agent_harness.protocols.longtask import criteria
+        from agent_harness.protocols.longtask.run import outcome
 
         outcome.withdraw_claim(change, None, criteria.unmet(report) if same else [])

@@ -9,7 +9,8 @@ import os
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files
-from agent_harness.protocols.longtask import evidence, forbidden, values
+from agent_harness.protocols.longtask import evidence, values
+from agent_harness.protocols.longtask.run import forbidden
 from agent_harness.protocols.longtask.store import LongTaskStore
 
 TYPE_CHECKING = False
@@ -169,7 +170,12 @@ def _seconds(given: object, default: int) -> float:
 def _run(desk: _Desk, command: str, cwd: str, seconds: float) -> Record:
     from agent_harness.kernel import process
     from agent_harness.kernel.redact import redact
-    from agent_harness.protocols.longtask.capture import HeadTail, clipped, environment, exit_status
+    from agent_harness.protocols.longtask.run.output import (
+        HeadTail,
+        clipped,
+        environment,
+        exit_status,
+    )
 
     out, err = HeadTail(65_536, 65_536), HeadTail(65_536, 65_536)
     try:

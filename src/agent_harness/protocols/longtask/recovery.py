@@ -14,7 +14,7 @@ import os
 
 from agent_harness.kernel import files
 from agent_harness.protocols.longtask import log
-from agent_harness.protocols.longtask.dirlock import DirectoryLock
+from agent_harness.protocols.longtask.lock import DirectoryLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

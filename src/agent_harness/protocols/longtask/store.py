@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any, TypeVar
 
-    from agent_harness.protocols.longtask.dirlock import DirectoryLock
+    from agent_harness.protocols.longtask.lock import DirectoryLock
 
     Record = dict[str, Any]
     T = TypeVar("T")
@@ -145,7 +145,7 @@ class LongTaskStore:
 
     def exclusive(self) -> DirectoryLock:
         """The lock on the task directory, for milliseconds; a context manager. ``change`` takes it by itself."""
-        from agent_harness.protocols.longtask.dirlock import DirectoryLock  # readers need none
+        from agent_harness.protocols.longtask.lock import DirectoryLock  # readers need none
 
         return DirectoryLock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 

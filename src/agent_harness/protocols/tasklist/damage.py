@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.progress import Entry
     from agent_harness.protocols.tasklist.records import Task
     from agent_harness.protocols.tasklist.store import Change
-    from agent_harness.protocols.tasklist.worker import Worker
+    from agent_harness.protocols.tasklist.workers.worker import Worker
 
     Record = dict[str, Any]
 

@@ -7,7 +7,7 @@ import shlex
 
 from agent_harness.errors import ConfigurationError, Refused, StateDamaged, UsageError
 from agent_harness.kernel import files, graph
-from agent_harness.protocols.tasklist import progress, proofs, records
+from agent_harness.protocols.tasklist import progress, proven, records
 from agent_harness.protocols.tasklist.layout import Layout
 from agent_harness.protocols.tasklist.store import TaskStore, backup_is_whole
 
@@ -290,7 +290,7 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Re
         for name, text in changes.items():
             _set(task.raw, name, _value(name, text))
         if "status" in changes:
-            proofs.forget(store.layout, task_id)
+            proven.forget(store.layout, task_id)
         if changes.get("status") == "pending":
             task.raw.update(completed_at=None, error_log=_without_dependency(task))
         _refuse_impossible(records.State(change.state.raw), {task_id} if "depends_on" in changes else set())

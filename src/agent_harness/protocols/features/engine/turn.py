@@ -22,6 +22,7 @@ from agent_harness.protocols.features.engine import checkpoints, provider_retry,
 from agent_harness.protocols.features.engine.actions import ActionLog
 from agent_harness.protocols.features.engine.open_session import UnderWay
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.prompts import verification_types
 from agent_harness.protocols.features.publish import push_guard
 from agent_harness.protocols.features.verdict import screenshots
 from agent_harness.supervision.monitors import Budget, Context, Facts, Limit, RepeatedError, Stall, WallClock, Watch
