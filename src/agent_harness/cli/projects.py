@@ -8,9 +8,14 @@ from typing import Any
 import click
 
 from agent_harness.cli import features
-from agent_harness.cli.confirm import ask
-from agent_harness.cli.countdown import agent_option, now_option, patience, wait_option
 from agent_harness.cli.features import as_json_option
+from agent_harness.cli.terminal.confirm import ask
+from agent_harness.cli.terminal.countdown import (
+    agent_option,
+    now_option,
+    patience,
+    wait_option,
+)
 
 yes_option = click.option("--yes", is_flag=True, help="Answer every question with yes.")
 feature_option = click.option("--feature", "feature_id", required=True, type=int, metavar="N", help="The feature's id.")

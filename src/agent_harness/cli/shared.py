@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from agent_harness.cli.countdown import agent_option, now_option, wait_option
 from agent_harness.cli.tasks import Positive
+from agent_harness.cli.terminal.countdown import agent_option, now_option, wait_option
 from agent_harness.errors import NotAProject, UsageError
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")

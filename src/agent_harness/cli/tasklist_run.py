@@ -38,7 +38,7 @@ def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool,
     import os
 
     from agent_harness.agents import registry
-    from agent_harness.cli.countdown import patience
+    from agent_harness.cli.terminal.countdown import patience
     from agent_harness.protocols.tasklist.runner import run as runner_run
     from agent_harness.supervision.dispatch import Dispatcher, startable
 
@@ -83,7 +83,7 @@ def drive(command: tuple[str, ...], times: int, root: str | None, as_json: bool)
     from agent_harness.protocols.tasklist.runner import drive as runner_drive
 
     task_list = open_list(root=root)
-    from agent_harness.cli.countdown import shown
+    from agent_harness.cli.terminal.countdown import shown
 
     done = runner_drive.drive(
         task_list.worker, command, times=times, say=_say(as_json), countdown=shown(as_json=as_json)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_harness.cli import doctor_checks as parts
 from agent_harness.cli.agents import settings_here
-from agent_harness.cli.doctor_checks import Found
+from agent_harness.cli.doctor import checks as parts
+from agent_harness.cli.doctor.checks import Found
 from agent_harness.errors import HarnessError, LockBusy
 from agent_harness.kernel import root
 
