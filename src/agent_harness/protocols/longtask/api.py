@@ -82,9 +82,9 @@ class LongTask:
 
     def classify(self, options: Options) -> Answer:
         """Names the failure that a text shows. ``longtask.md`` 11."""
-        from agent_harness.protocols.longtask.run import classifier
+        from agent_harness.protocols.longtask.verbs.classify import classify_command
 
-        return classifier.classify_command(self.layout, options)
+        return classify_command(self.layout, options)
 
     def health(self, options: Options) -> Answer:
         """Checks the task and what it needs. ``longtask.md`` 17."""

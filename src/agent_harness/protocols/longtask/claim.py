@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from agent_harness.errors import HarnessError, Interrupted
 from agent_harness.kernel.json import jsontext
-from agent_harness.protocols.longtask import log
+from agent_harness.protocols.longtask import log, records
 from agent_harness.protocols.longtask.lifecycle import Decision, decide
 from agent_harness.protocols.longtask.records import Checkpoint
 
@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 
     Record = dict[str, Any]
 
-__all__ = ["WITHDRAWN", "Seen", "is_proven", "look", "settle"]
+__all__ = ["Seen", "is_proven", "look", "settle"]
 
 VERIFIED = "claim of done verified"
-WITHDRAWN = "worker claimed done without verification"
 REASON = "a claim of done is not verified"
 
 _PROOFS = frozenset((VERIFIED, "worker output recorded", "fallback evidence recorded"))
@@ -61,7 +60,7 @@ def is_proven(events: Iterable[Record]) -> bool:
     """
     for event in events:
         kind, reason = event["type"], event.get("reason")
-        if kind == "worker_started" or reason == WITHDRAWN:
+        if kind == "worker_started" or reason == records.WITHDRAWN:
             return False
         if event.get("status") == "done" and (kind == "progress_recorded" or reason in _PROOFS):
             return True

@@ -17,7 +17,7 @@ from agent_harness.protocols.longtask.layout import ARCHIVE, Layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from agent_harness.protocols.longtask.records import Task
@@ -113,12 +113,10 @@ def events(layout: Layout) -> tuple[list[Record], int]:
 
 def archived(layout: Layout, checkpoint: Record) -> tuple[list[Record], int]:
     """The archived evidence items, oldest first, none twice, and how many damaged lines were passed over."""
-    from agent_harness.protocols.longtask import evidence
-
     path = archive_path(layout, checkpoint)
     read, skipped = lines(path, ())
     items = [line["evidence"] for line in read if isinstance(line.get("evidence"), dict)]
-    return evidence.without_repetitions(items), skipped
+    return without_repetitions(items), skipped
 
 
 def archive_path(layout: Layout, checkpoint: Record) -> str:
@@ -180,3 +178,24 @@ def archive_of(task: Task) -> str:
     """Where writers put what leaves the window, as records name it."""
     named = task.section("evidencePolicy").get("archivePath")
     return named if isinstance(named, str) and named.strip() else ARCHIVE
+
+
+def identity(item: Record) -> tuple[str, ...]:
+    """What two recordings of the same evidence have in common."""
+    members = (
+        item.get("type"),
+        item.get("path"),
+        item.get("manifestPath"),
+        item.get("criterionId") or item.get("criterion"),
+        item.get("observedAt"),
+        item.get("summary") or item.get("note"),
+    )
+    return tuple(member if isinstance(member, str) else "" for member in members)
+
+
+def without_repetitions(items: Iterable[Record]) -> list[Record]:
+    """The items in their order, the first of each identity."""
+    found: dict[tuple[str, ...], Record] = {}
+    for item in items:
+        found.setdefault(identity(item), item)
+    return list(found.values())

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_FALLBACK_WAIT_SECONDS",
     "DEFAULT_WINDOW",
+    "WITHDRAWN",
     "Checkpoint",
     "Task",
     "constraints",
@@ -36,6 +37,7 @@ __all__ = [
 
 DEFAULT_WINDOW = 50
 DEFAULT_FALLBACK_WAIT_SECONDS = 14_400
+WITHDRAWN = "worker claimed done without verification"  # the reason in the event of a claim that was taken back
 _SLUG = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 

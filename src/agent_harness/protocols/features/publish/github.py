@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_harness.errors import ConfigurationError, HarnessError, ToolMissing
 from agent_harness.kernel import clock, failures, retry
-from agent_harness.protocols.features.publish.mirror import Issue
+from agent_harness.protocols.features.publish.tracker import Issue
 
 if TYPE_CHECKING:
     from github.Issue import Issue as Found

@@ -8,7 +8,7 @@ authority; what people do to the issues is respected. Source: features.md sectio
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from urllib.parse import quote
 
 from agent_harness.errors import HarnessError
@@ -17,6 +17,7 @@ from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.engine.result import Result
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.publish.tracker import Issue, Tracker
 
 Record = dict[str, Any]
 Act = Literal["create", "close", "reopen", "tell"]
@@ -29,40 +30,6 @@ VERIFIED = "The harness has verified this feature. It closes no issues here (`gi
 MANY = 20  # issues to create, from which on a person is told first
 _TITLE = 250
 _BODY = 20_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Issue:
-    """One issue as the tracker has it."""
-
-    number: int
-    is_open: bool
-    marker: str  # the last line of its text
-    trusted: bool = True  # written by somebody who may write to the repository, or by a bot
-
-
-class Tracker(Protocol):
-    """Where the issues are; every call raises ``HarnessError`` when it cannot be done."""
-
-    def issues(self) -> list[Issue]:
-        """Every issue that carries the label of the harness, open or closed."""
-        ...
-
-    def issue(self, number: int) -> Issue | None:
-        """One issue; ``None`` when it is gone."""
-        ...
-
-    def create(self, title: str, body: str) -> Issue:
-        """A new open issue; the one that an unanswered try has made already, where there is one."""
-        ...
-
-    def set_open(self, number: int, *, is_open: bool) -> None:
-        """Closes or reopens an issue."""
-        ...
-
-    def comment(self, number: int, text: str) -> None:
-        """Adds a comment."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, failures, retry
 from agent_harness.kernel.redact import redact
 
@@ -18,11 +17,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
-
     Record = dict[str, Any]
 
-__all__ = ["CLASSES", "NEXT_STEPS", "classify", "classify_command", "source_of"]
+__all__ = ["CLASSES", "NEXT_STEPS", "classify", "source_of"]
 
 CLASSES: dict[str, tuple[str, float]] = {
     "rate_limit": ("blocked", 0.9),
@@ -69,7 +66,7 @@ _SOURCES: tuple[tuple[str, str], ...] = (
 )
 """Who refused, by the first row whose words occur as whole words."""
 
-_LONGEST_TEXT = 262_144
+LONGEST_TEXT = 262_144
 _LONGEST_SUMMARY = 300
 
 
@@ -85,7 +82,7 @@ def classify(
 
     ``exit_code`` 0 is a success whatever the text says. ``source`` wins over what the text names.
     """
-    end = text[-_LONGEST_TEXT:]
+    end = text[-LONGEST_TEXT:]
     found = None if exit_code == 0 else failures.first_match(end, _ROWS)
     name = "success" if exit_code == 0 else found[0] if found else "unknown"
     status, confidence = CLASSES[name]
@@ -122,65 +119,3 @@ def _summary(text: str, at: int | None, name: str) -> str:
         line = line or text[at : at + _LONGEST_SUMMARY].strip()
     line = redact(line[:4096])
     return (line[: _LONGEST_SUMMARY - 3] + "..." if len(line) > _LONGEST_SUMMARY else line) or f"{name}: no output"
-
-
-# ---- the command
-
-
-def classify_command(layout: Layout, options: dict[str, object]) -> tuple[Record, int]:
-    """The answer of ``lth classify``; with ``record`` the checkpoint and the log follow it."""
-    from agent_harness.protocols.longtask import schema
-    from agent_harness.protocols.longtask.run import outcome
-    from agent_harness.protocols.longtask.store import LongTaskStore
-
-    store = LongTaskStore(layout)
-    task, _ = store.load()
-    source = options.get("source")
-    if source is not None and source not in schema.SOURCES:
-        raise HarnessError(f"Unsupported source: {source}. Expected one of {', '.join(schema.SOURCES)}.")
-    exit_code = _exit_code(options.get("exit-code"))
-    text = _given_text(options)
-    now = clock.now()
-    found = classify(
-        text,
-        exit_code=exit_code,
-        source=str(source) if source else None,
-        fallback_wait_seconds=task.fallback_wait_seconds,
-        now=now,
-    )
-    if options.get("record"):
-        outcome.record_classification(store, found, text, options)
-    return found, 0
-
-
-def _exit_code(given: object) -> int | None:
-    if given is None:
-        return None
-    try:
-        return int(str(given))
-    except ValueError:
-        raise HarnessError(f"--exit-code must be an integer: {given}") from None
-
-
-def _given_text(options: dict[str, object]) -> str:
-    text, path = options.get("text"), options.get("file")
-    if isinstance(text, str):
-        return text
-    if not isinstance(path, str):
-        raise HarnessError("classify requires --text or --file.")
-    return _read(path)
-
-
-def _read(path: str) -> str:
-    import os
-    import sys
-
-    try:
-        if path == "-":
-            return sys.stdin.buffer.read().decode("utf-8", "replace")
-        with open(os.path.expanduser(path), "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - 4 * _LONGEST_TEXT))
-            return file.read().decode("utf-8", "replace")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise HarnessError(f"cannot read {path}: {reason}") from None

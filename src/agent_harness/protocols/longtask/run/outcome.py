@@ -12,8 +12,8 @@ Source: ``longtask.md`` 10.3, 10.4, 11.
 from __future__ import annotations
 
 from agent_harness.protocols.longtask import (
-    claim,
     evidence,
+    records,
     schema,
     values,
 )
@@ -104,7 +104,7 @@ def withdraw_claim(change: Change, worker: str | None, unmet: list[str]) -> None
     raw["nextStep"] = f"The claim of done was not verified. Meet and prove: {named}."
     change.touch()
     named_worker = {"worker": worker} if worker else {}
-    change.event("checkpoint_written", status="paused", reason=claim.WITHDRAWN, **named_worker)
+    change.event("checkpoint_written", status="paused", reason=records.WITHDRAWN, **named_worker)
 
 
 def ask_about_damage(change: Change, worker: str) -> None:

@@ -13,6 +13,7 @@ from agent_harness.protocols.longtask import claim, log, values
 from agent_harness.protocols.longtask.lifecycle import Decision, expired_cooldowns, seconds_until
 from agent_harness.protocols.longtask.records import Checkpoint, moment
 from agent_harness.protocols.longtask.run import adapters, limits, prompt
+from agent_harness.protocols.longtask.run.prepared import Prepared
 from agent_harness.protocols.longtask.store import Change, LongTaskStore
 from agent_harness.protocols.longtask.verbs import tick
 
@@ -22,31 +23,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.protocols.longtask.layout import Layout
-    from agent_harness.protocols.longtask.records import Task
-    from agent_harness.protocols.longtask.run.adapters import Plan
     from agent_harness.protocols.longtask.run.lease_file import Held
 
     Record = dict[str, Any]
     Options = Mapping[str, object]
     Answer = tuple[Record, int]
 
-__all__ = ["Prepared", "prepare", "run"]
-
-
-class Prepared:
-    """What a run found out before its worker starts; without a ``plan`` the ``answer`` is all."""
-
-    __slots__ = ("answer", "before", "fallback", "plan", "prompt", "requested", "task", "waited_for")
-
-    def __init__(self, answer: Record, task: Task) -> None:
-        self.answer = answer
-        self.task = task
-        self.plan: Plan | None = None
-        self.prompt = ""
-        self.before: Record = {}  # the checkpoint at the moment the worker starts
-        self.requested = ""
-        self.fallback: str | None = None  # who takes over when the worker is rate-limited
-        self.waited_for: str | None = None  # until when the requested worker is rate-limited, where another one runs
+__all__ = ["prepare", "run"]
 
 
 def run(layout: Layout, options: Options) -> Answer:

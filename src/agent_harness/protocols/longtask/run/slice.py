@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from agent_harness.protocols.longtask.run.adapters import Plan
     from agent_harness.protocols.longtask.run.lease_file import RunLock
-    from agent_harness.protocols.longtask.run.runner import Prepared
+    from agent_harness.protocols.longtask.run.prepared import Prepared
     from agent_harness.protocols.longtask.run.signals import Signals
     from agent_harness.protocols.longtask.store import Change, LongTaskStore
 

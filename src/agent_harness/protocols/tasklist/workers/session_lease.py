@@ -13,13 +13,24 @@ from agent_harness.protocols.tasklist import progress
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
-    from typing import Any
+    from typing import Any, Protocol
 
+    from agent_harness.kernel.owner import Owner
     from agent_harness.protocols.tasklist.records import State
-    from agent_harness.protocols.tasklist.store import Change
-    from agent_harness.protocols.tasklist.workers.worker import Worker
+    from agent_harness.protocols.tasklist.store import Change, TaskStore
 
     Record = dict[str, Any]
+
+    class SessionOwner(Protocol):
+        """The worker for whom a session is taken or kept."""
+
+        @property
+        def store(self) -> TaskStore: ...
+        @property
+        def session_owner(self) -> str: ...
+        @property
+        def process(self) -> Owner | None: ...
+
 
 __all__ = ["SECONDS", "bring_back", "holder", "is_ahead", "is_alive", "keep", "process_is_dead", "refuse_other", "take"]
 
@@ -56,7 +67,7 @@ def is_ahead(state: State, now: datetime) -> bool:
     return bool((renewed and renewed.timestamp() > latest) or (ends and ends.timestamp() > latest + SECONDS))
 
 
-def bring_back(worker: Worker) -> bool:
+def bring_back(worker: SessionOwner) -> bool:
     """Gives a lease that a clock ahead of ours has renewed an hour from now, with a warning in the log; else false.
 
     Otherwise it would be a lock for as long as that clock was ahead. Source: ``tasklist.md`` 10.2.
@@ -84,7 +95,7 @@ def holder(state: State, now: datetime) -> Record | None:
     return session if not state.concurrent and is_alive(session, now) else None
 
 
-def refuse_other(state: State, worker: Worker, now: datetime) -> None:
+def refuse_other(state: State, worker: SessionOwner, now: datetime) -> None:
     """``Busy`` while somebody else's session is under way."""
     found = holder(state, now)
     if found is None or found.get("owner") == worker.session_owner:
@@ -99,7 +110,7 @@ def refuse_other(state: State, worker: Worker, now: datetime) -> None:
     )
 
 
-def keep(state: State, worker: Worker, now: datetime) -> None:
+def keep(state: State, worker: SessionOwner, now: datetime) -> None:
     """Renews this worker's own session lease in place; ``Busy`` while somebody else's is alive."""
     refuse_other(state, worker, now)
     session = state.session
@@ -113,7 +124,7 @@ def _renew(session: Record, now: datetime) -> None:
     session["expires_at"] = clock.timestamp(clock.moment(now.timestamp() + SECONDS))
 
 
-def take(state: State, worker: Worker, now: datetime) -> None:
+def take(state: State, worker: SessionOwner, now: datetime) -> None:
     """Makes this worker the owner of the session under way; its number is the present ``session_count``."""
     from socket import gethostname
 
