@@ -27,7 +27,7 @@ def bin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: A001
     return folder
 
 
-def one(spec: str) -> discovery.Found:
+def one(spec: str) -> discovery.FoundAgent:
     return next(each for each in discovery.agents(os.environ) if each.spec == spec)
 
 

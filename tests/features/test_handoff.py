@@ -10,7 +10,7 @@ import pytest
 from agent_harness.agents.usage import Totals
 from agent_harness.protocols.features.config import load
 from agent_harness.protocols.features.engine import checkpoints, wip
-from agent_harness.protocols.features.engine.open_session import UnderWay
+from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
 
@@ -41,7 +41,7 @@ class Session:
         self.project = Project.open(root, load(root))
         checkpoint = checkpoints.create(self.project, 1, 1)
         empty: Record = {}
-        self.under_way = UnderWay(
+        self.under_way = OpenSession(
             session=1,
             feature_id=1,
             prompt_type="coding",

@@ -8,7 +8,7 @@ from typing import Any
 from agent_harness.protocols.features import prompts, records
 from agent_harness.protocols.features.config import load
 from agent_harness.protocols.features.engine import turn
-from agent_harness.protocols.features.engine.open_session import UnderWay
+from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.prompts import verification_types
 
@@ -32,7 +32,7 @@ def opening(tmp_path: Path, kind: str, settings: str = "", **feature: Any) -> st
     document = {"features": [{**FEATURE, **feature}, {**FEATURE, "id": 8, "description": "Something else"}]}
     (tmp_path / "features.json").write_text(json.dumps(document))
     empty: dict[str, Any] = {}
-    under_way = UnderWay(
+    under_way = OpenSession(
         session=4,
         feature_id=7,
         prompt_type=kind,

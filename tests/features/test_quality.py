@@ -8,7 +8,7 @@ import pytest
 
 from agent_harness.kernel.git import Git
 from agent_harness.protocols.features import status, worktree
-from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.verdict import quality
 
 
@@ -89,4 +89,4 @@ def test_status_and_health_count_the_same_tests(tmp_path: Path, red: list[str] |
     (tmp_path / "features.json").write_text(json.dumps({"features": features}))
     (state / "session_state.json").write_text(json.dumps({"last_session": 1, "wip_red_tests": red}))
     (state / "test_baseline.json").write_text(json.dumps(baseline))
-    assert status.read(Layout(tmp_path))["health"]["word"] == word
+    assert status.read(FeatureLayout(tmp_path))["health"]["word"] == word

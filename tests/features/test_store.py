@@ -8,7 +8,7 @@ import pytest
 
 from agent_harness.errors import StateDamaged
 from agent_harness.kernel import trusted_state
-from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import FeatureStore, own_place
 
 
@@ -16,7 +16,7 @@ from agent_harness.protocols.features.store import FeatureStore, own_place
 def store(tmp_path: Path) -> FeatureStore:
     root = tmp_path / "project"
     (root / ".git").mkdir(parents=True)
-    return FeatureStore(Layout(root))
+    return FeatureStore(FeatureLayout(root))
 
 
 # -- places ------------------------------------------------------------------------------------------------------------

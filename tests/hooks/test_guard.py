@@ -16,7 +16,7 @@ from agent_harness.hooks.stop_limit import (
     counted,
     limit_from,
 )
-from agent_harness.protocols.tasklist.layout import Layout
+from agent_harness.protocols.tasklist.layout import TaskListLayout
 
 
 def call(signature: str = "a", *, at: float = 100.0, new_turn: bool = False, message: str = "m") -> Call:
@@ -104,7 +104,7 @@ def test_blocks_are_bounded_by_progress(progress: list[int], limit: int) -> None
 
 @pytest.fixture
 def stops(tmp_path: Path) -> Stops:
-    return Stops(Layout(tmp_path))
+    return Stops(TaskListLayout(tmp_path))
 
 
 def test_counts_are_kept_by_session(stops: Stops, tmp_path: Path) -> None:

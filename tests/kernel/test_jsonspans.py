@@ -59,7 +59,7 @@ class Layout:
         return jsontext.line(value)
 
 
-def written(document: spans.Document, changed: list[object] | None = None) -> str:
+def written(document: spans.ListDocument, changed: list[object] | None = None) -> str:
     return b"".join(document.parts(changed)).decode()
 
 

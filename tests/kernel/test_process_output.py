@@ -12,7 +12,7 @@ from agent_harness.kernel.process.output import (
     LINE_LIMIT_BYTES,
     CappedLog,
     Lines,
-    Tail,
+    OutputTail,
 )
 
 CHUNKS = st.lists(st.binary(max_size=40).map(lambda part: part.replace(b"\0", b"\n")), max_size=30)
@@ -20,7 +20,7 @@ CHUNKS = st.lists(st.binary(max_size=40).map(lambda part: part.replace(b"\0", b"
 
 @given(CHUNKS, st.integers(0, 50))
 def test_the_tail_is_the_end_of_everything(chunks: list[bytes], keep: int) -> None:
-    tail = Tail(keep)
+    tail = OutputTail(keep)
     for chunk in chunks:
         tail.add(chunk)
     whole = b"".join(chunks)

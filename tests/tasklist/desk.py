@@ -16,9 +16,9 @@ from agent_harness.cli import app
 from agent_harness.kernel import files
 from agent_harness.protocols.tasklist import progress, records
 from agent_harness.protocols.tasklist.claims import claim
-from agent_harness.protocols.tasklist.layout import Layout
+from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import State, Task
-from agent_harness.protocols.tasklist.store import Change, TaskStore
+from agent_harness.protocols.tasklist.store import TaskListChange, TaskStore
 from agent_harness.protocols.tasklist.workers.worker import Worker
 from agent_harness.testing.repo import Repo
 
@@ -52,7 +52,7 @@ class Desk:
     def __init__(self, root: Path, *tasks: Any, mode: str = "exclusive", **members: Any) -> None:
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
-        self.layout = Layout(root)
+        self.layout = TaskListLayout(root)
         state = records.new_state(NOON, mode=mode) | {"session_count": 1, "tasks": [*tasks], **members}
         files.write_json(self.layout.tasks, state)
         self.now: datetime | None = NOON
@@ -73,10 +73,10 @@ class Desk:
         """The store, at the desk's time."""
         return TaskStore(self.layout, now=self.now, lock_timeout_seconds=0.5)
 
-    def change(self, act: Callable[[Change], T]) -> T:
+    def change(self, act: Callable[[TaskListChange], T]) -> T:
         """A change that is written."""
 
-        def touched(change: Change) -> T:
+        def touched(change: TaskListChange) -> T:
             change.touch()
             return act(change)
 

@@ -23,7 +23,7 @@ from agent_harness.errors import (
 from agent_harness.kernel import owner
 from agent_harness.protocols.tasklist.attempts import verbs
 from agent_harness.protocols.tasklist.claims import checkpoint, claim
-from agent_harness.protocols.tasklist.store import Change
+from agent_harness.protocols.tasklist.store import TaskListChange
 
 from .desk import NOON, Desk, Shop, after, task
 from .test_session_lease import LIVE, dead_process
@@ -157,7 +157,7 @@ def test_a_lost_race_gives_the_next_task_and_leaves_no_ref_behind(tmp_path: Path
     def refs() -> list[str]:
         return shop.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/base").split()
 
-    def give_away(change: Change) -> None:
+    def give_away(change: TaskListChange) -> None:
         change.state.by_id["a"].raw.update(claimed("faster", worktree="/x", lease_expires_at="2099-01-01T00:00:00Z"))
         change.touch()
 

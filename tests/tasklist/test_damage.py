@@ -9,7 +9,7 @@ import pytest
 from agent_harness.errors import StateDamaged
 from agent_harness.protocols.tasklist import damage
 from agent_harness.protocols.tasklist.attempts import verbs
-from agent_harness.protocols.tasklist.store import Change
+from agent_harness.protocols.tasklist.store import TaskListChange
 from agent_harness.protocols.tasklist.workers import sessions
 
 from .desk import Desk, after, task
@@ -127,7 +127,7 @@ def test_two_that_restore_at_once_restore_once(desk: Desk) -> None:
     def restore() -> None:
         found.append(damage.restore_if_needed(desk.worker("w", lock_timeout_seconds=30)))
 
-    def edit(change: Change) -> None:
+    def edit(change: TaskListChange) -> None:
         change.state.raw["new"] = 1
 
     with desk.store.lock():

@@ -17,7 +17,7 @@ import pytest
 from agent_harness.protocols.tasklist import progress
 from agent_harness.protocols.tasklist.attempts import verbs
 from agent_harness.protocols.tasklist.claims import claim
-from agent_harness.protocols.tasklist.store import Change, TaskStore
+from agent_harness.protocols.tasklist.store import TaskListChange, TaskStore
 from agent_harness.protocols.tasklist.workers import sessions
 
 from .desk import Desk, task
@@ -90,7 +90,7 @@ CONFIG = {"concurrency_mode": "concurrent", "max_tasks_per_session": 0}
 def expire(desk: Desk, name: str) -> None:
     """As if the lease of a worker had ended long ago."""
 
-    def act(change: Change) -> None:
+    def act(change: TaskListChange) -> None:
         for each in change.state.tasks:
             if each.claimed_by == name:
                 each.raw["lease_expires_at"] = LONG_AGO

@@ -7,7 +7,7 @@ from typing import Any
 from agent_harness.kernel import files, lease
 from agent_harness.protocols.tasklist import lifecycle, progress, records
 from agent_harness.protocols.tasklist.attempts import rollback
-from agent_harness.protocols.tasklist.layout import Layout
+from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import State, Task
 from agent_harness.protocols.tasklist.workers.worker import Worker
 from agent_harness.testing.repo import Repo
@@ -27,7 +27,7 @@ class Yard:
             self.repo.ignore("*.o", "build/").commit("First")
         self.root = root or self.path
         self.root.mkdir(parents=True, exist_ok=True)
-        self.layout = Layout(self.root)
+        self.layout = TaskListLayout(self.root)
         self.mode = mode
         self.tasks: list[dict[str, Any]] = []
 

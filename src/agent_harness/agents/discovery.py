@@ -56,7 +56,7 @@ KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_A
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class FoundAgent:
     """One agent: what names it after ``--agent``, and what is known of it."""
 
     spec: str
@@ -75,7 +75,7 @@ class Found:
 _VERSION = re.compile(r"\d+\.\d+")
 
 
-def agents(environ: Mapping[str, str], *, versions: bool = True) -> list[Found]:
+def agents(environ: Mapping[str, str], *, versions: bool = True) -> list[FoundAgent]:
     """Every agent that is driven by name, whether it is there or not; ``versions`` starts those that are there."""
     programs = [(kind, name) for name, kind in registry.CLIENTS.items()]
     programs += [(f"acp:{name}", words[0]) for name, words in KNOWN.items()]
@@ -111,11 +111,11 @@ def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, roo
     return {"kind": agent.name, "source": source, "problem": agent.problem(), "hint": None}
 
 
-def _client(spec: str, name: str, environ: Mapping[str, str], versions: bool) -> Found:
+def _client(spec: str, name: str, environ: Mapping[str, str], versions: bool) -> FoundAgent:
     path = shutil.which(name, path=environ.get("PATH", ""))
     agent = registry.from_spec(spec)
     problem = agent.problem() if path else f"{name} is not on PATH"
-    return Found(
+    return FoundAgent(
         spec=spec,
         program=path,
         version=version_of(path) if path and versions else None,
@@ -126,11 +126,11 @@ def _client(spec: str, name: str, environ: Mapping[str, str], versions: bool) ->
     )
 
 
-def _api(environ: Mapping[str, str]) -> Found:
+def _api(environ: Mapping[str, str]) -> FoundAgent:
     agent = registry.from_spec("api")
     problem = agent.problem()
     there = keys(environ)
-    return Found(
+    return FoundAgent(
         spec="api",
         program=None,
         version=None,

@@ -9,7 +9,7 @@ from agent_harness.cli.features import as_json_option
 from agent_harness.errors import NotAProject
 
 if TYPE_CHECKING:
-    from agent_harness.protocols.features.layout import Layout
+    from agent_harness.protocols.features.layout import FeatureLayout
 
 LEVELS = ("critical", "important", "routine", "debug")
 SOURCES = ("events", "decisions", "actions", "usage")
@@ -99,7 +99,7 @@ def sessions(last: int, session: int | None, as_json: bool) -> int:
     return 0
 
 
-def _layout() -> "Layout":
+def _layout() -> "FeatureLayout":
     """The feature project at or above the working directory."""
     from agent_harness.cli.status import find_layout
     from agent_harness.kernel import root

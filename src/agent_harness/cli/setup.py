@@ -199,7 +199,7 @@ class _Walk:
 
     def _first_task(self, folder: str) -> str:
         from agent_harness.protocols.tasklist import store
-        from agent_harness.protocols.tasklist.layout import Layout
+        from agent_harness.protocols.tasklist.layout import TaskListLayout
 
-        empty = not store.read(Layout(folder)).tasks
+        empty = not store.read(TaskListLayout(folder)).tasks
         return 'harness add "What is to be done" --validate "pytest -q"' if empty else "harness run --dry-run"

@@ -153,9 +153,9 @@ def init(folder: Path, *, as_json: bool, **options: Any) -> int:
 def status(root: str, *, as_json: bool, tail: int) -> int:
     """Says where the list stands, with so many lines of its log."""
     from agent_harness.protocols.tasklist import status as answers
-    from agent_harness.protocols.tasklist.layout import Layout
+    from agent_harness.protocols.tasklist.layout import TaskListLayout
 
-    found = answers.read(Layout(root), tail=tail)
+    found = answers.read(TaskListLayout(root), tail=tail)
     if as_json:
         show("status", found, as_text=False)
     else:

@@ -9,9 +9,9 @@ import os
 
 from agent_harness.errors import HarnessError, StateDamaged
 from agent_harness.hooks import decision
-from agent_harness.hooks.decision import ALLOW, Answer, Decision
+from agent_harness.hooks.decision import ALLOW, Decision, HookAnswer
 from agent_harness.hooks.event import Event, find_root, read
-from agent_harness.protocols.tasklist.layout import Layout
+from agent_harness.protocols.tasklist.layout import TaskListLayout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["EVENTS", "call", "named", "run"]
 
 
-def _stop(event: Event, layout: Layout) -> Decision:
+def _stop(event: Event, layout: TaskListLayout) -> Decision:
     from agent_harness.hooks import stop
     from agent_harness.hooks.stop_limit import Stops, limit_from
     from agent_harness.kernel import clock
@@ -39,7 +39,7 @@ def _stop(event: Event, layout: Layout) -> Decision:
     made = stop.decide(
         event,
         state,
-        stop.Facts(
+        stop.StopFacts(
             clock.now(),
             outcomes=lambda: _outcomes(lambda: progress.outcomes(layout, state.session_count)),
             count=lambda: Stops(layout).count(key, _as_call(event, state), limit_from(event.environ)),
@@ -56,7 +56,7 @@ def _outcomes(ask: Callable[[], int]) -> int:
         return 0
 
 
-def _finished(event: Event, layout: Layout, made: Decision, state: State) -> Decision:
+def _finished(event: Event, layout: TaskListLayout, made: Decision, state: State) -> Decision:
     """Takes the marker away, and looks once more where the list asks for it."""
     _act(event, layout, made)
     again = None
@@ -67,7 +67,7 @@ def _finished(event: Event, layout: Layout, made: Decision, state: State) -> Dec
     return again or decision.allow(made.why, made.text)
 
 
-def _session_start(event: Event, layout: Layout) -> Decision:
+def _session_start(event: Event, layout: TaskListLayout) -> Decision:
     from agent_harness.hooks import session_start
     from agent_harness.protocols.tasklist import progress, store
 
@@ -111,7 +111,7 @@ def _is_above(pid: object) -> bool:
     return False
 
 
-def _subagent_stop(event: Event, layout: Layout) -> Decision:
+def _subagent_stop(event: Event, layout: TaskListLayout) -> Decision:
     from agent_harness.hooks import subagent_stop
     from agent_harness.hooks.stop_limit import LIMIT
     from agent_harness.protocols.tasklist import store
@@ -126,7 +126,7 @@ def _subagent_stop(event: Event, layout: Layout) -> Decision:
     return made if count.recorded and not count.reached else decision.allow("no progress")
 
 
-def _teammate_idle(event: Event, layout: Layout) -> Decision:
+def _teammate_idle(event: Event, layout: TaskListLayout) -> Decision:
     from agent_harness.hooks import teammate_idle
     from agent_harness.hooks.stop_limit import TEAMMATE_LIMIT
     from agent_harness.protocols.tasklist import store
@@ -136,7 +136,7 @@ def _teammate_idle(event: Event, layout: Layout) -> Decision:
     return teammate_idle.decide(event, state, lambda: _count(event, layout, state, key, TEAMMATE_LIMIT))
 
 
-def _count(event: Event, layout: Layout, state: State, key: str, limit: int) -> Count:
+def _count(event: Event, layout: TaskListLayout, state: State, key: str, limit: int) -> Count:
     """Counts a call that no turn of a person interrupts."""
     from agent_harness.hooks.stop_limit import Stops
 
@@ -158,7 +158,7 @@ def _as_call(event: Event, state: State) -> Call:
     )
 
 
-RULES: Mapping[str, Callable[[Event, Layout], Decision]] = {
+RULES: Mapping[str, Callable[[Event, TaskListLayout], Decision]] = {
     "stop": _stop,
     "session-start": _session_start,
     "subagent-stop": _subagent_stop,
@@ -173,18 +173,18 @@ def named(text: str) -> str | None:
     return next((name for name in EVENTS if name.replace("-", "") == plain), None)
 
 
-def run(name: str, event: Event) -> Answer:
+def run(name: str, event: Event) -> HookAnswer:
     """The answer to one event; nothing at all where no task list is active."""
     if event.environ.get("HARNESS_DISABLE"):
-        return Answer()
+        return HookAnswer()
     root = find_root(event)
     if root is None:
-        return Answer()
-    layout = Layout(root)
+        return HookAnswer()
+    layout = TaskListLayout(root)
     if not os.path.isfile(layout.marker):
         return _reflecting(name, event, layout)
     if os.path.lexists(layout.pause):
-        return Answer()
+        return HookAnswer()
     try:
         made = RULES[name](event, layout)
     except StateDamaged:
@@ -194,27 +194,27 @@ def run(name: str, event: Event) -> Answer:
     return decision.answer(made)
 
 
-def _reflecting(name: str, event: Event, layout: Layout) -> Answer:
+def _reflecting(name: str, event: Event, layout: TaskListLayout) -> HookAnswer:
     """A finished list has no marker any more; the session that finished it may have looks left."""
     if name != "stop" or not os.path.isfile(layout.reflect):
-        return Answer()
+        return HookAnswer()
     from agent_harness.hooks import final_review
 
     made = final_review.go_on(event, layout)
     if made is None:
-        return Answer()
+        return HookAnswer()
     _log(name, event, layout, made)
     return decision.answer(made)
 
 
-def _log(name: str, event: Event, layout: Layout, made: Decision) -> None:
+def _log(name: str, event: Event, layout: TaskListLayout, made: Decision) -> None:
     if event.environ.get("HARNESS_HOOK_LOG"):
         from agent_harness.hooks import call_log
 
         call_log.write(event, f"harness-{name.replace('-', '')}.py", layout.root, made)
 
 
-def _act(event: Event, layout: Layout, made: Decision) -> None:
+def _act(event: Event, layout: TaskListLayout, made: Decision) -> None:
     """Writes down what the decision says; what cannot be written changes no answer but that of a first damage."""
     for effect in made.effects:
         if effect in ("forget", "damage"):

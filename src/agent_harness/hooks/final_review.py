@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.hooks.event import Event
-    from agent_harness.protocols.tasklist.layout import Layout
+    from agent_harness.protocols.tasklist.layout import TaskListLayout
 
 __all__ = ["begin", "decide", "go_on"]
 
@@ -36,7 +36,7 @@ POINTS = """\
 Mend what you find, run the validations of the tasks that you touch, then stop."""
 
 
-def begin(event: Event, layout: Layout, looks: int, final: str) -> Decision | None:
+def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decision | None:
     """The first look, in the session that has just finished the list; ``None`` when it cannot be remembered."""
     if not event.session_id:
         return None
@@ -44,7 +44,7 @@ def begin(event: Event, layout: Layout, looks: int, final: str) -> Decision | No
     return _step(event, layout, armed)
 
 
-def go_on(event: Event, layout: Layout) -> Decision | None:
+def go_on(event: Event, layout: TaskListLayout) -> Decision | None:
     """The next look, or the end of it; ``None`` when nothing is armed for this session."""
     try:
         armed = files.read_json(layout.reflect, exact=False)
@@ -55,7 +55,7 @@ def go_on(event: Event, layout: Layout) -> Decision | None:
     return _step(event, layout, armed)
 
 
-def _step(event: Event, layout: Layout, armed: dict[str, Any]) -> Decision | None:
+def _step(event: Event, layout: TaskListLayout, armed: dict[str, Any]) -> Decision | None:
     made = decide(armed, _request(event))
     try:
         if made.kind != "block":

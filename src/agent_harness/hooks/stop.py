@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from agent_harness.hooks.stop_limit import Count
     from agent_harness.protocols.tasklist.records import State, Task
 
-__all__ = ["Facts", "decide", "decide_damaged", "is_mine"]
+__all__ = ["StopFacts", "decide", "decide_damaged", "is_mine"]
 
 
-class Facts:
+class StopFacts:
     """What the rule needs besides the state. Both functions are asked only when a row needs them."""
 
     __slots__ = ("count", "now", "outcomes")
@@ -42,12 +42,12 @@ def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: boo
     return block("damaged", f"The state of this task list is damaged, so nothing can be claimed.\n{text}", "damage")
 
 
-def decide(event: Event, state: State, facts: Facts) -> Decision:
+def decide(event: Event, state: State, facts: StopFacts) -> Decision:
     """The answer for a state that can be read."""
     return _limits(state, facts) or _other_reasons(event) or _work(event, state, facts)
 
 
-def _limits(state: State, facts: Facts) -> Decision | None:
+def _limits(state: State, facts: StopFacts) -> Decision | None:
     """Rows 4 to 6: the whole list waits, whatever is left."""
     if state.halt is not None:
         return allow("halt", messages.halted(state))
@@ -72,7 +72,7 @@ def _other_reasons(event: Event) -> Decision | None:
     return allow("background tasks") if event.entries("background_tasks") else None
 
 
-def _work(event: Event, state: State, facts: Facts) -> Decision:
+def _work(event: Event, state: State, facts: StopFacts) -> Decision:
     """Rows 8 to 10: what is left for this worker decides, within the guard."""
     mine = next((task for task in selection.in_progress(state) if is_mine(task, state, event.worker, facts.now)), None)
     following = selection.next_task(state)

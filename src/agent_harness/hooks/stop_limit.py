@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from agent_harness.protocols.tasklist.layout import Layout
+    from agent_harness.protocols.tasklist.layout import TaskListLayout
 
 __all__ = ["HARD_LIMIT", "LIMIT", "TEAMMATE_LIMIT", "Call", "Count", "Stops", "counted", "limit_from"]
 
@@ -127,7 +127,7 @@ class Stops:
 
     __slots__ = ("_directory", "_path")
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: TaskListLayout) -> None:
         self._directory = layout.state_dir
         self._path = layout.stops
 

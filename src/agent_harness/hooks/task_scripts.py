@@ -93,7 +93,7 @@ _SCRIPTS = {"claim": _claim, "renew": _renew}
 
 
 def _worker(event: Event, warnings: list[str]) -> Worker:
-    from agent_harness.protocols.tasklist.layout import Layout
+    from agent_harness.protocols.tasklist.layout import TaskListLayout
     from agent_harness.protocols.tasklist.workers.worker import Worker
 
     root = find_root(event)
@@ -101,7 +101,7 @@ def _worker(event: Event, warnings: list[str]) -> Worker:
         raise _Refusal("state root not found")
     cwd = event.payload.get("cwd")
     worker = Worker.open(
-        Layout(root),
+        TaskListLayout(root),
         session_id=event.session_id or None,
         token=event.environ.get("HARNESS_CLAIM_TOKEN") or event.text("claim_token") or None,
         lock_timeout_seconds=_seconds(event, "HARNESS_LOCK_TIMEOUT_SECONDS", LOCK_TIMEOUT_SECONDS, warnings),

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Record = dict[str, Any]
 
-__all__ = ["FIRST_GUESS_SECONDS", "LONGEST_GUESS_SECONDS", "Limit", "LimitClock", "reopening"]
+__all__ = ["FIRST_GUESS_SECONDS", "LONGEST_GUESS_SECONDS", "RateLimit", "LimitClock", "reopening"]
 
 FIRST_GUESS_SECONDS = 30.0
 LONGEST_GUESS_SECONDS = 300.0
@@ -52,7 +52,7 @@ _LOCK_SECONDS = 20.0
 _SLACK_SECONDS = 2.0
 
 
-class Limit:
+class RateLimit:
     """One account that is refused: until when, by whose word, and how often in a row."""
 
     __slots__ = ("account", "attempt", "noted_at", "said", "source", "until")
@@ -114,7 +114,7 @@ class LimitClock:
         self._folder = folder or trusted_state.of_user(_FOLDER, project=_project())
         self._now = now
 
-    def in_force(self, account: str) -> Limit | None:
+    def in_force(self, account: str) -> RateLimit | None:
         """The limit of an account that is not over; ``None`` when it may be tried. Takes no lock unless time jumped."""
         found = self._read(account)
         now = self._now()
@@ -122,7 +122,7 @@ class LimitClock:
             found = self._anchored_anew(account)
         return found if found and found.until > now else None
 
-    def all(self) -> list[Limit]:
+    def all(self) -> list[RateLimit]:
         """Every limit in force, the first that ends first."""
         found = [limit for account in self._accounts() if (limit := self.in_force(account))]
         return sorted(found, key=lambda limit: (limit.until, limit.account))
@@ -134,14 +134,14 @@ class LimitClock:
         said: str,
         resets_at: str | None = None,
         retry_after_seconds: float | None = None,
-    ) -> Limit:
+    ) -> RateLimit:
         """Keeps that an account was refused now; what is in force afterwards.
 
         While a limit is in force, a word of the provider takes its place, and a guess does not.
         """
-        made: list[Limit] = []
+        made: list[RateLimit] = []
 
-        def act() -> Limit:
+        def act() -> RateLimit:
             now = self._now()
             before = self._read(account)
             told = (said, resets_at, retry_after_seconds)
@@ -169,10 +169,10 @@ class LimitClock:
 
     # -- the files -----------------------------------------------------------------------------------------------------
 
-    def _anchored_anew(self, account: str) -> Limit | None:
+    def _anchored_anew(self, account: str) -> RateLimit | None:
         """The limit counted from now on, for as long as it was noted for: the wall clock was set back meanwhile."""
 
-        def act() -> Limit | None:
+        def act() -> RateLimit | None:
             now, found = self._now(), self._read(account)
             if found is None or not _has_jumped(found, now):
                 return found
@@ -182,7 +182,7 @@ class LimitClock:
 
         return self._changed(account, act)
 
-    def _changed(self, account: str, act: Callable[[], Limit | None]) -> Limit | None:
+    def _changed(self, account: str, act: Callable[[], RateLimit | None]) -> RateLimit | None:
         """What ``act`` makes of an account, written under the lock; ``None`` when it could not be kept."""
         if self._folder is None:
             return None
@@ -199,7 +199,7 @@ class LimitClock:
     def _locked(self) -> Lock:
         return Lock(self._folder or "", timeout_seconds=_LOCK_SECONDS, compatible=False, file="lock")
 
-    def _read(self, account: str) -> Limit | None:
+    def _read(self, account: str) -> RateLimit | None:
         if self._folder is None:
             return None
         try:
@@ -234,11 +234,11 @@ def _project() -> str | None:
 
 
 def _after(
-    before: Limit | None,
+    before: RateLimit | None,
     account: str,
     now: datetime,
     told: tuple[str, str | None, float | None],
-) -> Limit:
+) -> RateLimit:
     """What an account's limit is once it is refused again. Pure but for ``HARNESS_TIME_SCALE``."""
     said, resets_at, retry_after_seconds = told
     in_force = before is not None and not _has_jumped(before, now) and before.until > now
@@ -251,23 +251,23 @@ def _after(
         return before
     line = " ".join(redact(said[:_READ]).split())[:_LONGEST_SAID]
     until = now + timedelta(seconds=clock.scaled(seconds))
-    return Limit(account, until=until, said=line, source=source, attempt=attempt, noted_at=now)
+    return RateLimit(account, until=until, said=line, source=source, attempt=attempt, noted_at=now)
 
 
-def _has_jumped(limit: Limit, now: datetime) -> bool:
+def _has_jumped(limit: RateLimit, now: datetime) -> bool:
     """Whether the wall clock was set back since the limit was noted, or the file says what no clock of ours writes."""
     too_early = (limit.noted_at - now).total_seconds() > _SLACK_SECONDS
     return too_early or (limit.until - now).total_seconds() > retry.LONGEST_SECONDS + _SLACK_SECONDS
 
 
-def _limit_in(record: Record, account: str) -> Limit | None:
+def _limit_in(record: Record, account: str) -> RateLimit | None:
     """The limit that a record holds; ``None`` when it holds none of this account."""
     until, noted_at = clock.parse(record.get("until")), clock.parse(record.get("noted_at"))
     attempt, said, source = record.get("attempt"), record.get("said"), record.get("source")
     if record.get("account") != account or until is None or noted_at is None:
         return None
     whole = isinstance(attempt, int) and not isinstance(attempt, bool) and 0 < attempt < 10**9
-    return Limit(
+    return RateLimit(
         account,
         until=until,
         said=said[:_LONGEST_SAID] if isinstance(said, str) else "",

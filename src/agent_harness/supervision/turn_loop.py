@@ -14,7 +14,7 @@ from agent_harness.agents.events import Event, ToolResult
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
 from agent_harness.kernel.redact import redact
-from agent_harness.supervision.monitors import NO_FACTS, Facts, Intervention, Watch
+from agent_harness.supervision.monitors import NO_FACTS, Intervention, ProjectFacts, Watch
 from agent_harness.supervision.outcome import Outcome
 from agent_harness.supervision.recording import Recording
 from agent_harness.supervision.silence import MESSAGE, Silence
@@ -27,7 +27,7 @@ _DRAINED_EVENTS = 20_000  # read after a stop at most: more than the buffers of 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class TurnTerms:
     """What a turn is held to, and whom it is told to. Durations are real seconds, scaled already."""
 
     steerable: bool
@@ -36,7 +36,7 @@ class Terms:
     transcript: Transcript
     recording: Recording | None
     on_event: Callable[[Event], None] | None
-    facts: Callable[[], Facts]
+    facts: Callable[[], ProjectFacts]
     stop_requested: Callable[[], str | None]
     wrap_up_seconds: float
     grace_seconds: float
@@ -47,7 +47,7 @@ class Terms:
 class Listening:
     """The state of one turn while it runs."""
 
-    def __init__(self, turn: Turn, terms: Terms, heard: Heard) -> None:
+    def __init__(self, turn: Turn, terms: TurnTerms, heard: Heard) -> None:
         self._turn = turn
         self._terms = terms
         self._heard = heard
@@ -120,7 +120,7 @@ class Listening:
         ends.extend(at - now for at in (self._must_end_at, self._silence_ends()) if at is not None)
         return max(0.0, min(ends))
 
-    def _fresh_facts(self) -> Facts:
+    def _fresh_facts(self) -> ProjectFacts:
         try:
             return self._terms.facts()
         except HarnessError as error:

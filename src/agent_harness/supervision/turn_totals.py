@@ -10,7 +10,7 @@ from agent_harness.agents import usage
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, ToolResult, Usage
 from agent_harness.kernel import clock
 from agent_harness.supervision.evidence import Evidence
-from agent_harness.supervision.transcript import KeyMask, Tail
+from agent_harness.supervision.transcript import KeyMask, TextTail
 
 TAIL_CHARACTERS = 8192
 
@@ -20,7 +20,7 @@ class Heard:
 
     def __init__(self, model: str | None, test_file: str | None) -> None:
         self._model = model
-        self._tail = Tail(TAIL_CHARACTERS)
+        self._tail = TextTail(TAIL_CHARACTERS)
         self._tail_mask = KeyMask()
         self._said_since = self._worked_since = False  # since the refusal
         self.evidence = Evidence(test_file) if test_file else None

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
 
 from agent_harness.kernel.git import Git
-from agent_harness.verification.changes import Changes, contents
+from agent_harness.verification.changes import CandidateChanges, contents
 from agent_harness.verification.guard import Duty, belongs
 from agent_harness.verification.runner_config import is_conftest, is_runner_config, is_test_file, settings
 from agent_harness.verification.sources import parse, plugins_named
@@ -29,7 +29,7 @@ _NAMED_BY_PROGRAM = {
 def duty_of(
     git: Git,
     base: str,
-    changes: Changes,
+    changes: CandidateChanges,
     *,
     commands: Iterable[str],
     test_files: Collection[str],

@@ -11,7 +11,7 @@ KNOWN = ("program", "model", "permission_mode", "allowed_tools", "denied_tools")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ClaudeCodeSettings:
     """The ``agent:`` section of a ``claude-code`` agent."""
 
     program: str = "claude"
@@ -22,7 +22,7 @@ class Settings:
     denied_tools: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, settings: Mapping[str, Any]) -> "Settings":
+    def read(cls, settings: Mapping[str, Any]) -> "ClaudeCodeSettings":
         """The settings of a mapping; raises ``ConfigurationError``."""
         options.checked("claude-code", settings, KNOWN)
         return cls(

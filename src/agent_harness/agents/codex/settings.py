@@ -11,7 +11,7 @@ KNOWN = ("program", "model", "sandbox", "network")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class CodexSettings:
     """The ``agent:`` section of a ``codex`` agent."""
 
     program: str = "codex"
@@ -21,7 +21,7 @@ class Settings:
     network: bool = False  # whether commands in the sandbox `workspace-write` reach the network
 
     @classmethod
-    def read(cls, settings: Mapping[str, Any]) -> "Settings":
+    def read(cls, settings: Mapping[str, Any]) -> "CodexSettings":
         """The settings of a mapping; raises ``ConfigurationError``."""
         options.checked("codex", settings, KNOWN)
         return cls(

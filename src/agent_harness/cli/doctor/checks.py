@@ -21,7 +21,7 @@ _STATES = {"pass": "ok", "warn": "warning", "fail": "wrong"}
 
 
 @dataclass(frozen=True)
-class Found:
+class CheckResult:
     """What one look came to; ``mend`` is the command that mends it."""
 
     name: str
@@ -34,7 +34,7 @@ class Found:
         return {"name": self.name, "state": self.state, "message": self.message, "mend": self.mend}
 
 
-def machine(configured: Any, folder: Path | None) -> Iterator[Found]:
+def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
     """The agents, the extra that the chosen one lacks, limits in force, and the folder of the user's state."""
     from agent_harness.agents import discovery
     from agent_harness.kernel import trusted_state
@@ -46,14 +46,16 @@ def machine(configured: Any, folder: Path | None) -> Iterator[Found]:
     if choice["problem"]:
         told = "wrong" if choice["kind"] else "warning"
         mend = _install(str(choice["problem"])) or choice["hint"] or "harness agents"
-        yield Found("agents", told, f"ready: {named}; but {choice['problem']}", mend)
+        yield CheckResult("agents", told, f"ready: {named}; but {choice['problem']}", mend)
     else:
-        yield Found("agents", "ok", f"ready: {named}; a run takes {choice['kind']} (by {choice['source']})")
+        yield CheckResult("agents", "ok", f"ready: {named}; a run takes {choice['kind']} (by {choice['source']})")
     for limit in LimitClock().all():
-        yield Found("limits", "warning", str(limit), f"harness limits clear {shlex.quote(limit.account)}")
+        yield CheckResult("limits", "warning", str(limit), f"harness limits clear {shlex.quote(limit.account)}")
     if trusted_state.of_user("limits") is None:
         where = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-        yield Found("state folder", "wrong", f"{where} cannot be written", f"ls -ld {where}   or set XDG_STATE_HOME")
+        yield CheckResult(
+            "state folder", "wrong", f"{where} cannot be written", f"ls -ld {where}   or set XDG_STATE_HOME"
+        )
 
 
 def _install(problem: str) -> str | None:
@@ -63,13 +65,13 @@ def _install(problem: str) -> str | None:
     return next((each["install"] for each in extras() if each["install"] in problem), None)
 
 
-def folder(path: str) -> Iterator[Found]:
+def folder(path: str) -> Iterator[CheckResult]:
     """Whether the project's folder can be written."""
     if not os.access(path, os.W_OK | os.X_OK):
-        yield Found("folder", "wrong", f"{path} cannot be written", f"ls -ld {shlex.quote(path)}")
+        yield CheckResult("folder", "wrong", f"{path} cannot be written", f"ls -ld {shlex.quote(path)}")
 
 
-def repository(path: str, *, needed: bool) -> Iterator[Found]:
+def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
     """Git in the project: there at all, somebody to commit as, nothing half done, no lock that a kill left."""
     from agent_harness.kernel.git import Git
 
@@ -78,20 +80,20 @@ def repository(path: str, *, needed: bool) -> Iterator[Found]:
     git = Git(Path(path))
     if not git.is_repository:
         state = "wrong" if needed else "warning"
-        yield Found("repository", state, "no git repository: nothing can be rolled back", "git init")
+        yield CheckResult("repository", state, "no git repository: nothing can be rolled back", "git init")
         return
     yield from identity(path)
     if half := git.operation_under_way():
-        yield Found("repository", "wrong", f"{half} is under way", "git status")
+        yield CheckResult("repository", "wrong", f"{half} is under way", "git status")
     if git.head() is not None and git.branch() is None:
-        yield Found("repository", "warning", "HEAD is detached", "git switch BRANCH")
+        yield CheckResult("repository", "warning", "HEAD is detached", "git switch BRANCH")
     lock = os.path.join(path, ".git", "index.lock")
     if _age(lock) > OLD_LOCK_SECONDS:
         mend = f"rm {shlex.quote(lock)}   when no git command is running here"
-        yield Found("git lock", "warning", "a git command has left its lock, or is still at work", mend)
+        yield CheckResult("git lock", "warning", "a git command has left its lock, or is still at work", mend)
 
 
-def identity(path: str) -> Iterator[Found]:
+def identity(path: str) -> Iterator[CheckResult]:
     """Whether git knows who commits here."""
     import subprocess
 
@@ -101,7 +103,7 @@ def identity(path: str) -> Iterator[Found]:
     )
     if not done.stdout.strip() and not os.environ.get("GIT_AUTHOR_EMAIL"):
         mend = "git config --global user.email YOU@EXAMPLE.ORG && git config --global user.name YOU"
-        yield Found("identity", "warning", "git does not know who commits: user.email is not set", mend)
+        yield CheckResult("identity", "warning", "git does not know who commits: user.email is not set", mend)
 
 
 def _age(path: str) -> float:
@@ -111,7 +113,7 @@ def _age(path: str) -> float:
         return 0.0
 
 
-def feature_project(path: str) -> Iterator[Found]:
+def feature_project(path: str) -> Iterator[CheckResult]:
     """A feature project: settings, state, features, and what keeps its sessions from starting."""
     from agent_harness.protocols.features import preflight, records
     from agent_harness.protocols.features.api import FeatureProject
@@ -119,67 +121,71 @@ def feature_project(path: str) -> Iterator[Found]:
     from agent_harness.protocols.features.project import Project
 
     config = load(Path(path))
-    yield Found("settings", "ok", ".harness.yaml is valid")
+    yield CheckResult("settings", "ok", ".harness.yaml is valid")
     for warning in config.warnings:
-        yield Found("settings", "warning", warning, "harness config --show-origin")
+        yield CheckResult("settings", "warning", warning, "harness config --show-origin")
     project = Project.open(Path(path), config, lambda line: None)
     if not os.path.exists(project.layout.session_state):
-        yield Found("state", "warning", "not initialised here", "harness init --spec FILE   or   harness init --adopt")
+        yield CheckResult(
+            "state", "warning", "not initialised here", "harness init --spec FILE   or   harness init --adopt"
+        )
         return
     state = project.store.state()
     document = project.store.features()
     passing, total = records.counts(document)
     problems = records.problems(document, require_test_file=config.features.require_test_file)
     if problems:
-        yield Found("features", "wrong", problems[0], f"edit {project.features_name}")
+        yield CheckResult("features", "wrong", problems[0], f"edit {project.features_name}")
     else:
-        yield Found("features", "ok", f"{passing} of {total} are passing")
+        yield CheckResult("features", "ok", f"{passing} of {total} are passing")
     yield from _schema(FeatureProject(project).version())
     scripts = [each for each in (config.environment.init, config.environment.reset) if each]
     try:
         preflight.harness_files(project.layout, scripts)
     except HarnessError as error:
-        yield Found("files", "wrong", error.message, error.hint)
+        yield CheckResult("files", "wrong", error.message, error.hint)
     yield from _rest(project, state)
 
 
-def _schema(version: Record) -> Iterator[Found]:
+def _schema(version: Record) -> Iterator[CheckResult]:
     if version.get("migration_needed"):
-        yield Found("schema", "warning", f"state of schema {version['state_schema']}", "harness migrate")
+        yield CheckResult("schema", "warning", f"state of schema {version['state_schema']}", "harness migrate")
 
 
-def _rest(project: Any, state: Record) -> Iterator[Found]:
+def _rest(project: Any, state: Record) -> Iterator[CheckResult]:
     from agent_harness.kernel import lock
     from agent_harness.protocols.features import questions
     from agent_harness.protocols.features.engine import pause
 
     if asked := questions.pending(state):
-        yield Found("question", "wrong", str(asked.get("message")), questions.hint(asked))
+        yield CheckResult("question", "wrong", str(asked.get("message")), questions.hint(asked))
     if state.get("handoff"):
-        yield Found("handoff", "warning", "the project is in a person's hands", "harness takeback")
+        yield CheckResult("handoff", "warning", "the project is in a person's hands", "harness takeback")
     if paused := pause.found(project):
-        yield Found("pause", "warning", f"paused: {paused.get('reason')}", "harness resume")
+        yield CheckResult("pause", "warning", f"paused: {paused.get('reason')}", "harness resume")
     holder = lock.holder(project.root, project.layout.relative(project.layout.lock))
     under_way = project.store.open_session() is not None
     if holder:
-        yield Found("lock", "ok", f"a harness is at work: {holder}")
+        yield CheckResult("lock", "ok", f"a harness is at work: {holder}")
     elif under_way:
-        yield Found("session", "warning", "a session was interrupted; the next run recovers it", "harness run")
+        yield CheckResult("session", "warning", "a session was interrupted; the next run recovers it", "harness run")
     else:
-        yield Found("lock", "ok", "nobody is at work")
+        yield CheckResult("lock", "ok", "nobody is at work")
 
 
-def long_task(path: str) -> Iterator[Found]:
+def long_task(path: str) -> Iterator[CheckResult]:
     """A long task, as ``lth health`` sees it."""
-    from agent_harness.protocols.longtask.layout import Layout
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
     from agent_harness.protocols.longtask.verbs import health
 
-    for each in health.report(Layout(path))["checks"]:
+    for each in health.report(LongTaskLayout(path))["checks"]:
         state = _STATES.get(each["status"], "warning")
-        yield Found(each["name"], state, each["message"], None if state == "ok" else f"lth health {shlex.quote(path)}")
+        yield CheckResult(
+            each["name"], state, each["message"], None if state == "ok" else f"lth health {shlex.quote(path)}"
+        )
 
 
-def codex_trust(path: str) -> Iterator[Found]:
+def codex_trust(path: str) -> Iterator[CheckResult]:
     """Whether Codex trusts our hooks, where they are registered and Codex is there to be asked."""
     from agent_harness.hooks import install
     from agent_harness.hooks.clients import codex_trust as trusting
@@ -190,10 +196,10 @@ def codex_trust(path: str) -> Iterator[Found]:
     try:
         found = trusting.states(file, path, os.environ)
     except HarnessError as error:
-        yield Found("trust", "warning", f"Codex cannot be asked: {error.message}", trusting.HINT)
+        yield CheckResult("trust", "warning", f"Codex cannot be asked: {error.message}", trusting.HINT)
         return
     waiting = [each for each in found if each.get("trustStatus") not in (None, "trusted", "managed")]
     if waiting:
-        yield Found("trust", "wrong", f"Codex passes over {len(waiting)} hooks: not trusted", trusting.HINT)
+        yield CheckResult("trust", "wrong", f"Codex passes over {len(waiting)} hooks: not trusted", trusting.HINT)
     else:
-        yield Found("trust", "ok", "Codex trusts the hooks")
+        yield CheckResult("trust", "ok", "Codex trusts the hooks")

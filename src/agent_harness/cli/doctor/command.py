@@ -11,7 +11,7 @@ import click
 
 from agent_harness.cli.agents import settings_here
 from agent_harness.cli.doctor import checks as parts
-from agent_harness.cli.doctor.checks import Found
+from agent_harness.cli.doctor.checks import CheckResult
 from agent_harness.errors import HarnessError, LockBusy
 from agent_harness.kernel import root
 
@@ -48,22 +48,24 @@ def doctor(as_json: bool) -> int:
     return 4 if wrong else 0
 
 
-def looks() -> Iterator[Found]:
+def looks() -> Iterator[CheckResult]:
     """Every look, in the order of what stands on what."""
-    yield Found("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
+    yield CheckResult("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
     yield _git()
     yield _command()
     try:
         project = root.find()
     except HarnessError as error:
         yield from parts.machine(None, None)
-        yield Found("project", "wrong", error.message, error.hint)
+        yield CheckResult("project", "wrong", error.message, error.hint)
         return
     yield from parts.machine(*settings_here())
     if project is None:
-        yield Found("project", "warning", "no project here or above", "harness init .   or   harness init --spec FILE")
+        yield CheckResult(
+            "project", "warning", "no project here or above", "harness init .   or   harness init --spec FILE"
+        )
         return
-    yield Found("project", "ok", f"{project.kind} at {project.path}")
+    yield CheckResult("project", "ok", f"{project.kind} at {project.path}")
     yield disk(project.path)
     yield from parts.folder(project.path)
     if project.kind != "longtask":
@@ -72,36 +74,38 @@ def looks() -> Iterator[Found]:
     yield from _guarded(_LOOKS[project.kind], project.path)
 
 
-def _guarded(look: Callable[[str], Iterator[Found]], folder: str) -> Iterator[Found]:
+def _guarded(look: Callable[[str], Iterator[CheckResult]], folder: str) -> Iterator[CheckResult]:
     try:
         yield from look(folder)
     except HarnessError as error:
-        yield Found("state", "wrong", error.message, error.hint)
+        yield CheckResult("state", "wrong", error.message, error.hint)
 
 
-def _git() -> Found:
+def _git() -> CheckResult:
     import shutil
     import subprocess
 
     path = shutil.which("git")
     if path is None:
-        return Found("git", "wrong", "git is not on PATH", "install git 2.20 or newer")
+        return CheckResult("git", "wrong", "git is not on PATH", "install git 2.20 or newer")
     text = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout.strip()
     numbers = text.removeprefix("git version ").split(".")
     version = tuple(int(each) for each in numbers[:2] if each.isdecimal())
     if version and version < OLDEST_GIT:
-        return Found("git", "wrong", f"{text} is too old", "install git 2.20 or newer")
-    return Found("git", "ok", text)
+        return CheckResult("git", "wrong", f"{text} is too old", "install git 2.20 or newer")
+    return CheckResult("git", "ok", text)
 
 
-def _command() -> Found:
+def _command() -> CheckResult:
     """Whether a client that starts its commands in a login shell finds ``harness``."""
     import shutil
     import subprocess
 
     bash = shutil.which("bash")
     if bash is None:
-        return Found("command", "ok" if shutil.which("harness") else "warning", f"harness: {shutil.which('harness')}")
+        return CheckResult(
+            "command", "ok" if shutil.which("harness") else "warning", f"harness: {shutil.which('harness')}"
+        )
     done = subprocess.run(
         [bash, "-lc", "command -v harness"],
         capture_output=True,
@@ -111,62 +115,66 @@ def _command() -> Found:
         stdin=subprocess.DEVNULL,
     )
     if done.returncode == 0:
-        return Found("command", "ok", f"harness is {done.stdout.strip()} in a login shell")
+        return CheckResult("command", "ok", f"harness is {done.stdout.strip()} in a login shell")
     folder = os.path.dirname(os.path.abspath(sys.argv[0]))
     mend = f"echo 'export PATH=\"{folder}:$PATH\"' >> ~/.profile"
-    return Found("command", "warning", "a login shell does not find harness; Codex starts its commands in one", mend)
+    return CheckResult(
+        "command", "warning", "a login shell does not find harness; Codex starts its commands in one", mend
+    )
 
 
-def disk(folder: str) -> Found:
+def disk(folder: str) -> CheckResult:
     """Whether a state can still be written: a full disk stops every verb."""
     try:
         found = os.statvfs(folder)
     except OSError as error:
-        return Found("disk", "wrong", f"{folder}: {error.strerror}", f"ls -ld {shlex.quote(folder)}")
+        return CheckResult("disk", "wrong", f"{folder}: {error.strerror}", f"ls -ld {shlex.quote(folder)}")
     free = found.f_bavail * found.f_frsize
     files_left = found.f_favail if found.f_files else 1  # some file systems do not count files
     text = f"{free / (1 << 20):,.1f} MiB are free" if files_left else "no further file can be made"
     mend = f"df -h {shlex.quote(folder)}   and free some space on that disk"
     if free < FULL_BYTES or not files_left:
-        return Found("disk", "wrong", f"the disk is full: {text}", mend)
-    return Found("disk", "warning" if free < LOW_BYTES else "ok", text, mend)
+        return CheckResult("disk", "wrong", f"the disk is full: {text}", mend)
+    return CheckResult("disk", "warning" if free < LOW_BYTES else "ok", text, mend)
 
 
-def _task_list(folder: str) -> Iterator[Found]:
+def _task_list(folder: str) -> Iterator[CheckResult]:
     from agent_harness.protocols.tasklist import selection, store
-    from agent_harness.protocols.tasklist.layout import Layout
+    from agent_harness.protocols.tasklist.layout import TaskListLayout
 
-    layout = Layout(folder)
+    layout = TaskListLayout(folder)
     state = store.read(layout)
-    yield Found("state", "ok", f"{len(state.tasks)} tasks, revision {state.revision}")
+    yield CheckResult("state", "ok", f"{len(state.tasks)} tasks, revision {state.revision}")
     yield _lock(layout.root)
     for each in state.findings():
         mend = f"harness task set {each.task_id} {each.field}=…" if each.task_id else "edit harness-tasks.json"
-        yield Found("config", "wrong", each.message, mend)
+        yield CheckResult("config", "wrong", each.message, mend)
     unproven = [task.id for task in state.tasks if task.status != "completed" and not task.validation_command]
     if unproven:
         mend = f"harness task set {unproven[0]} validation.command='…'"
-        yield Found("validation", "warning", f"without a validation command: {', '.join(unproven[:5])}", mend)
+        yield CheckResult("validation", "warning", f"without a validation command: {', '.join(unproven[:5])}", mend)
     if state.halt:
-        yield Found("halt", "wrong", f"{state.halt.get('category')}: {state.halt.get('message')}", "harness resume")
+        yield CheckResult(
+            "halt", "wrong", f"{state.halt.get('category')}: {state.halt.get('message')}", "harness resume"
+        )
     if selection.work_left(state) and not os.path.isfile(layout.marker):
-        yield Found("marker", "warning", "hooks rest here", "harness activate")
+        yield CheckResult("marker", "warning", "hooks rest here", "harness activate")
     yield from _hooks(layout.root)
 
 
-def _lock(folder: str) -> Found:
+def _lock(folder: str) -> CheckResult:
     """Takes the lock, and sees that it excludes a second one."""
     from agent_harness.kernel.lock import Lock
 
     with Lock(folder, timeout_seconds=5.0):
         try:
             with Lock(folder, timeout_seconds=0.05):
-                return Found("lock", "wrong", "two took the lock at once", "use a disk that knows flock or mkdir")
+                return CheckResult("lock", "wrong", "two took the lock at once", "use a disk that knows flock or mkdir")
         except LockBusy:
-            return Found("lock", "ok", "taken, and it excluded a second one")
+            return CheckResult("lock", "ok", "taken, and it excluded a second one")
 
 
-def _hooks(folder: str) -> Iterator[Found]:
+def _hooks(folder: str) -> Iterator[CheckResult]:
     from agent_harness.hooks import install
     from agent_harness.hooks.clients import CLIENTS
 
@@ -178,14 +186,14 @@ def _hooks(folder: str) -> Iterator[Found]:
         if install.installed(name, scope, folder, os.environ)
     ]
     if found:
-        yield Found("hooks", "ok", f"registered: {', '.join(found)}")
+        yield CheckResult("hooks", "ok", f"registered: {', '.join(found)}")
     else:
-        yield Found("hooks", "warning", "registered with no client", "harness hooks install --client claude-code")
+        yield CheckResult("hooks", "warning", "registered with no client", "harness hooks install --client claude-code")
         return
     yield from parts.codex_trust(folder)
 
 
-_LOOKS: dict[str, Callable[[str], Iterator[Found]]] = {
+_LOOKS: dict[str, Callable[[str], Iterator[CheckResult]]] = {
     "tasklist": _task_list,
     "features": parts.feature_project,
     "longtask": parts.long_task,

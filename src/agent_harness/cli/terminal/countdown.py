@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from agent_harness.supervision.dispatch import Patience
+    from agent_harness.supervision.dispatch import RefusalPolicy
 
 agent_option = click.option(
     "--agent",
@@ -25,13 +25,13 @@ now_option = click.option("--now", is_flag=True, help="Start once although a rat
 REPEATED_SECONDS = 600.0  # how often a log that nobody overwrites is told
 
 
-def patience(wait: bool | None, now: bool, *, as_json: bool, unattended: bool = False) -> "Patience":
+def patience(wait: bool | None, now: bool, *, as_json: bool, unattended: bool = False) -> "RefusalPolicy":
     """What a run does about a rate limit: what it was told, else it waits when it is watched or ``unattended``."""
-    from agent_harness.supervision.dispatch import Patience
+    from agent_harness.supervision.dispatch import RefusalPolicy
 
     watched = sys.stdin is not None and sys.stdin.isatty() and sys.stdout is not None and sys.stdout.isatty()
     waits = wait if wait is not None else unattended or (watched and not as_json)
-    return Patience(wait=waits, ignore_once=now, countdown=shown(as_json=as_json))
+    return RefusalPolicy(wait=waits, ignore_once=now, countdown=shown(as_json=as_json))
 
 
 def shown(*, as_json: bool) -> Callable[[str], None]:

@@ -2,6 +2,6 @@
 
 from agent_harness.kernel.git.client import Git
 from agent_harness.kernel.git.isolated import GitFailed
-from agent_harness.kernel.git.records import DETACHED, Change, Commit, Head, Pushed, Upstream
+from agent_harness.kernel.git.records import DETACHED, Commit, Head, PathChange, Pushed, Upstream
 
-__all__ = ["DETACHED", "Change", "Commit", "Git", "GitFailed", "Head", "Pushed", "Upstream"]
+__all__ = ["DETACHED", "PathChange", "Commit", "Git", "GitFailed", "Head", "Pushed", "Upstream"]

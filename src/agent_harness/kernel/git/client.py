@@ -30,10 +30,10 @@ from agent_harness.kernel.git import (
 from agent_harness.kernel.git import (
     status as git_status,
 )
-from agent_harness.kernel.git.isolated import GitFailed, View
+from agent_harness.kernel.git.isolated import GitFailed, IsolatedView
 from agent_harness.kernel.git.locate import Repository
-from agent_harness.kernel.git.operation_lock import Room
-from agent_harness.kernel.git.records import DETACHED, Change, Commit, Head, Pushed, Upstream
+from agent_harness.kernel.git.operation_lock import OperationLock
+from agent_harness.kernel.git.records import DETACHED, Commit, Head, PathChange, Pushed, Upstream
 
 __all__ = ["IDENTITY", "Git"]
 
@@ -140,7 +140,7 @@ class Git:
         return True
 
     @contextmanager
-    def view(self, *, inherit: Sequence[int] = ()) -> Iterator[View]:
+    def view(self, *, inherit: Sequence[int] = ()) -> Iterator[IsolatedView]:
         """Our settings over the repository's own HEAD and index, with the ignore rules of ``info/exclude``.
 
         Within this context all calls of this thread share one view. Descriptors of ``inherit`` stay open in git.
@@ -149,7 +149,7 @@ class Git:
         if shared is not None:
             yield shared
             return
-        with View(self.repository, excludes=self.repository_text("exclude"), inherit=inherit) as view:
+        with IsolatedView(self.repository, excludes=self.repository_text("exclude"), inherit=inherit) as view:
             self._open.view = view
             try:
                 yield view
@@ -157,9 +157,9 @@ class Git:
                 self._open.view = None
 
     @contextmanager
-    def room(self) -> Iterator[Room]:
+    def room(self) -> Iterator[OperationLock]:
         """The lock on this work tree and a temporary folder: for what must not happen twice at a time."""
-        with Room(self.repository) as room, self.view(inherit=(room.lock,)):
+        with OperationLock(self.repository) as room, self.view(inherit=(room.lock,)):
             yield room
 
     def repository_text(self, name: str) -> str:
@@ -198,22 +198,22 @@ class Git:
         """The tree of a commit."""
         return self.text("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
 
-    def status(self) -> list[Change]:
+    def status(self) -> list[PathChange]:
         """What differs from HEAD, in index and files, as ``git status`` says; flags in the index hide nothing."""
         with self.room() as room:
             found = self._scan(room)
         letters = {path: letters.replace(".", " ") for path, letters in found.letters.items()}
         letters |= dict.fromkeys([*found.untracked, *found.nested], "??")
-        return [Change(letters[path], os.fsdecode(path)) for path in sorted(letters)]
+        return [PathChange(letters[path], os.fsdecode(path)) for path in sorted(letters)]
 
     def dirty(self) -> bool:
         """Whether there is anything that is not committed, except ignored files."""
         return bool(self.status())
 
-    def _scan(self, room: Room) -> git_status.Scan:
+    def _scan(self, room: OperationLock) -> git_status.Scan:
         head = self.look()
         where = head.commit or f"ref: {head.branch}"
-        with View(self.repository, head=where, excludes=self.repository_text("exclude")) as view:
+        with IsolatedView(self.repository, head=where, excludes=self.repository_text("exclude")) as view:
             index = room.copy_of_index("index")
             if index:
                 git_status.uncover(view, index, view.call("ls-files", "-v", "-z", index=index).stdout)
@@ -229,11 +229,11 @@ class Git:
         fields = os.fsdecode(self.run(*words, *([f"^{base}"] if base else []))).split("\0")
         return [Commit(*(text.strip("\n") for text in fields[at : at + 3])) for at in range(0, len(fields) - 1, 3)]
 
-    def changed_paths(self, base: str | None, tip: str) -> list[Change]:
+    def changed_paths(self, base: str | None, tip: str) -> list[PathChange]:
         """Paths that differ between two commits or trees; a rename is a removal and an addition."""
         words = ("diff-tree", "-r", "-z", "--no-renames", "--name-status")
         fields = os.fsdecode(self.run(*words, base or self.empty_tree(), tip)).split("\0")
-        return [Change(letter, path) for letter, path in zip(fields[:-1:2], fields[1::2], strict=True)]
+        return [PathChange(letter, path) for letter, path in zip(fields[:-1:2], fields[1::2], strict=True)]
 
     def show(self, commit: str, path: str) -> bytes | None:
         """The content of a file in a commit, as it is stored; ``None`` when there is no file of that name."""

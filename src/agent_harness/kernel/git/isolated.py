@@ -27,7 +27,7 @@ from agent_harness.errors import TimedOut, ToolMissing, UnsafeTree
 from agent_harness.kernel.clock import scaled
 from agent_harness.kernel.git.locate import Repository, text_of
 
-__all__ = ["NOWHERE", "GitFailed", "View", "id_bytes", "own_folder", "settings_of", "settings_text", "write"]
+__all__ = ["NOWHERE", "GitFailed", "IsolatedView", "id_bytes", "own_folder", "settings_of", "settings_text", "write"]
 
 SECONDS = 600.0
 """No call of git takes longer, unless the caller says so."""
@@ -91,7 +91,7 @@ class GitFailed(UnsafeTree):
         self.stderr = stderr
 
 
-class View:
+class IsolatedView:
     """A context that makes the folder of a view and removes it; ``call`` runs git in it."""
 
     def __init__(
@@ -200,7 +200,7 @@ def settings_of(repository: Repository) -> list[tuple[str, str, str]]:
     places = {"GIT_DIR": str(repository.git_dir), "GIT_WORK_TREE": str(repository.top)}
     done = execute(words, cwd=str(repository.top), env={**environment(), **places}, timeout_seconds=30)
     if done.returncode:
-        with View(repository) as view:
+        with IsolatedView(repository) as view:
             done = view.call(*words, check=False)
     fields = os.fsdecode(done.stdout).split("\0")
     pairs = zip(fields[::2], fields[1::2], strict=False)

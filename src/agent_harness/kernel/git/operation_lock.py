@@ -29,14 +29,14 @@ from agent_harness.kernel.git.isolated import own_folder
 from agent_harness.kernel.git.locate import Repository
 from agent_harness.kernel.git.locks import await_lock
 
-__all__ = ["Room", "copy_index", "install_index"]
+__all__ = ["OperationLock", "copy_index", "install_index"]
 
 LOCK_SECONDS = 60.0
 KEPT_INDEXES = 12
 LOCKING = "locking"
 
 
-class Room:
+class OperationLock:
     """A context: holds the lock and a temporary folder. ``LockBusy`` when another operation does not end in time."""
 
     def __init__(self, repository: Repository) -> None:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from agent_harness.errors import TimedOut, UnsafeTree
-from agent_harness.kernel.git.isolated import View
+from agent_harness.kernel.git.isolated import IsolatedView
 
 __all__ = [
     "GITLINK",
     "ClosedFolder",
-    "Entry",
+    "IndexEntry",
     "Links",
     "Scan",
     "at_or_below",
@@ -73,7 +73,7 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IndexEntry:
     """One line of an index or a tree."""
 
     mode: str
@@ -90,7 +90,7 @@ class ClosedFolder(UnsafeTree):
         super().__init__(f"the folder {name} cannot be read", hint=f"chmod u+rwx {name}")
 
 
-def scan(view: View, index: str | None, *, ignored: bool = True) -> Scan:
+def scan(view: IsolatedView, index: str | None, *, ignored: bool = True) -> Scan:
     """Walks the work tree once and compares it with this index; nothing is written and no submodule is entered."""
     words = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--no-ahead-behind")
     more = (f"--ignored={'matching' if ignored else 'no'}", "--ignore-submodules=dirty")
@@ -183,15 +183,15 @@ def joined(paths: Iterable[bytes]) -> bytes:
     return b"".join(path + b"\0" for path in paths)
 
 
-def entries(output: bytes) -> Iterator[Entry]:
+def entries(output: bytes) -> Iterator[IndexEntry]:
     """The lines of ``ls-tree -z`` and of ``ls-files -s -z``."""
     for record in split(output):
         facts, _, path = record.partition(b"\t")
         words = facts.decode().split()
-        yield Entry(words[0], words[1] if len(words[1]) >= 40 else words[2], path)
+        yield IndexEntry(words[0], words[1] if len(words[1]) >= 40 else words[2], path)
 
 
-def update(view: View, index: str, *, remove: Sequence[bytes] = (), add: Sequence[bytes] = ()) -> None:
+def update(view: IsolatedView, index: str, *, remove: Sequence[bytes] = (), add: Sequence[bytes] = ()) -> None:
     """Takes paths out of an index and reads files into it; a file takes the place of a folder and the reverse.
 
     What is not there leaves the index in the same call. A path that is there, or seems to be there because a folder
@@ -238,7 +238,7 @@ def flagged(listing: bytes) -> dict[bytes, str]:
     return found
 
 
-def set_flags(view: View, index: str, flags: dict[bytes, str], *, on: bool) -> None:
+def set_flags(view: IsolatedView, index: str, flags: dict[bytes, str], *, on: bool) -> None:
     """Sets or clears the flags that hide changes."""
     for word, (off_option, on_option) in zip(("assume", "skip"), HIDING, strict=True):
         paths = [path for path, words in flags.items() if word in words.split()]
@@ -247,7 +247,7 @@ def set_flags(view: View, index: str, flags: dict[bytes, str], *, on: bool) -> N
             view.call("update-index", "-z", option, "--stdin", input=joined(paths), index=index)
 
 
-def uncover(view: View, index: str, listing: bytes) -> dict[bytes, str]:
+def uncover(view: IsolatedView, index: str, listing: bytes) -> dict[bytes, str]:
     """Clears flags that hide changes of files which are there, given ``ls-files -v -z`` of the index; answers which.
 
     A file that is flagged and not there is absent by the user's wish (a sparse checkout), and stays so.

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from agent_harness.kernel.files import AnyPath
-    from agent_harness.kernel.json.spans import Document
+    from agent_harness.kernel.json.spans import ListDocument
 
 __all__ = ["read", "write"]
 
 
-def read(path: AnyPath, name: str, known: Document | None = None) -> Document:
+def read(path: AnyPath, name: str, known: ListDocument | None = None) -> ListDocument:
     """The JSON object in a file; ``name`` is the member with the long list (``kernel/json/spans.py``).
 
     ``known`` was read before, and is the answer while the file holds the very same bytes. ``FileNotFoundError``,
@@ -44,12 +44,12 @@ def read(path: AnyPath, name: str, known: Document | None = None) -> Document:
 
 
 def write(
-    path: AnyPath, document: Document, *, before: Callable[[], object], changed: Iterable[object] | None = None
+    path: AnyPath, document: ListDocument, *, before: Callable[[], object], changed: Iterable[object] | None = None
 ) -> None:
     """Replaces the file that a document was read from; what was read stays as ``<path>.bak``.
 
     ``before`` vouches that the file is still the one that was read, and raises when it is not: nothing is changed then.
-    ``changed`` as ``Document.parts`` takes it. ``Refused`` when the disk says no.
+    ``changed`` as ``ListDocument.parts`` takes it. ``Refused`` when the disk says no.
     """
     try:
         parts = document.parts(changed)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Scan = Callable[[str, int], tuple[Any, int]]
     Edit = tuple[int, int, str]
 
-__all__ = ["Document", "read"]
+__all__ = ["ListDocument", "read"]
 
 _RUN = 4096
 """Characters that are read at once: enough for a few elements, and too few for more brackets than may nest."""
@@ -71,7 +71,7 @@ class _Places:
                 at = _skip(text, at + 1) if text[at] == "," else at
 
 
-class Document:
+class ListDocument:
     """A value that was read, to be changed in place and written once."""
 
     __slots__ = ("_name", "_places", "_text", "content", "value")
@@ -154,7 +154,7 @@ def _touched(was: Sequence[object], now: Sequence[object], changed: Iterable[obj
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
-def read(content: bytes, name: str) -> Document:
+def read(content: bytes, name: str) -> ListDocument:
     """The value in these bytes, with the places of its members and of the elements of the list that ``name`` names.
 
     ``ValueError`` as ``jsontext.loads``.
@@ -164,10 +164,10 @@ def read(content: bytes, name: str) -> Document:
         try:
             value, places = _scan(text, name)
         except (_Unclear, IndexError, RecursionError, StopIteration, SystemError, ValueError):
-            return Document(content, text, name, jsontext.loads(content), None)
+            return ListDocument(content, text, name, jsontext.loads(content), None)
         jsontext.refuse_lone_surrogates(value, text)
-        return Document(content, text, name, value, places)
-    return Document(content, text, name, jsontext.loads(content), None)
+        return ListDocument(content, text, name, value, places)
+    return ListDocument(content, text, name, jsontext.loads(content), None)
 
 
 def _scan(text: str, list_name: str) -> tuple[dict[str, Any], _Places]:

@@ -28,7 +28,7 @@ _LONGEST_POLL_SECONDS = 10.0  # another thread's ``stop`` may have set a nearer 
 _GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 
 
-class Leash:
+class SupervisorClient:
     """One command under its lifeline; a context manager that ends it.
 
     ``exit_code`` is set once the command has ended (negative: death by that signal; ``None`` for ever if nobody saw
@@ -70,7 +70,7 @@ class Leash:
             self.close()
             raise
 
-    def __enter__(self) -> "Leash":
+    def __enter__(self) -> "SupervisorClient":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_harness.kernel import owner
-from agent_harness.kernel.process.client import Leash
+from agent_harness.kernel.process.client import SupervisorClient
 from agent_harness.kernel.process.environment import scrubbed_environment
 from agent_harness.kernel.process.launch_spec import write_order
 from agent_harness.kernel.process.orphans import end_orphans
-from agent_harness.kernel.process.output import CappedLog, Lines, Tail
+from agent_harness.kernel.process.output import CappedLog, Lines, OutputTail
 
 __all__ = ["Completed", "Running", "end_orphans", "new_run_id", "run", "scrubbed_environment", "start"]
 
@@ -69,7 +69,7 @@ def run(
     """
     began = time.monotonic()
     deadline = _FOREVER if timeout_seconds is None else began + timeout_seconds
-    tail = Tail(keep_bytes)
+    tail = OutputTail(keep_bytes)
     tag = run_id or new_run_id()
     order = write_order(command, cwd=cwd, env=env, run_id=tag)
     written = CappedLog(log, log_limit_bytes) if log is not None else None
@@ -80,7 +80,7 @@ def run(
             sink(chunk)
 
     try:
-        with Leash(order, tag, sink=take, error_sink=on_errors, given=input or b"") as leash:
+        with SupervisorClient(order, tag, sink=take, error_sink=on_errors, given=input or b"") as leash:
             why = _watch(leash, deadline, stop, grace_seconds)
     finally:
         if written:
@@ -97,7 +97,7 @@ def run(
     )
 
 
-def _watch(leash: Leash, deadline: float, stop: Callable[[], bool] | None, grace_seconds: float) -> str:
+def _watch(leash: SupervisorClient, deadline: float, stop: Callable[[], bool] | None, grace_seconds: float) -> str:
     """Moves the pipes until all is over; why the command was ended: ``limit``, ``stop`` or empty."""
     why = ""
     look_again = _STOP_LOOK_SECONDS if stop else _FOREVER
@@ -157,10 +157,10 @@ class Running:
     ) -> None:
         self.run_id = run_id
         self._lines = Lines()
-        self._stderr = Tail(_STDERR_TAIL_BYTES)
+        self._stderr = OutputTail(_STDERR_TAIL_BYTES)
         self._stderr_log = stderr_log
         sink = None if merge_stderr else self._take_stderr
-        self._leash = Leash(order, run_id, sink=self._lines.feed, error_sink=sink, given=given)
+        self._leash = SupervisorClient(order, run_id, sink=self._lines.feed, error_sink=sink, given=given)
         self.owner = owner.of(self._leash.lifeline_pid)
 
     def __enter__(self) -> "Running":

@@ -16,7 +16,7 @@ _BACKLOG_BYTES = 4 << 20
 _LINE_COST_BYTES = 50  # what a line costs in memory beside its bytes
 
 
-class Tail:
+class OutputTail:
     """The last ``keep_bytes`` of everything added, and how much that was."""
 
     __slots__ = ("_held", "_keep", "_parts", "total_bytes")

@@ -8,8 +8,8 @@ import os
 from collections.abc import Sequence
 
 from agent_harness.kernel.git import status as walk
-from agent_harness.kernel.git.isolated import NOWHERE, View
-from agent_harness.kernel.snapshot.operation import Desk
+from agent_harness.kernel.git.isolated import NOWHERE, IsolatedView
+from agent_harness.kernel.snapshot.operation import Operation
 
 __all__ = ["converted"]
 
@@ -21,7 +21,7 @@ OFF = (b"unset", b"unspecified")
 TRUE = ("true", "input", "1", "yes", "on")
 
 
-def converted(desk: Desk, index: str, listing: bytes, found: walk.Scan) -> list[bytes]:
+def converted(desk: Operation, index: str, listing: bytes, found: walk.Scan) -> list[bytes]:
     """Paths that the scan found unchanged and whose bytes may not be those of their object.
 
     ``listing`` is of the index. Costs nothing where neither attributes nor settings ask for a conversion.
@@ -38,7 +38,7 @@ def converted(desk: Desk, index: str, listing: bytes, found: walk.Scan) -> list[
     return sorted(always | _of_another_size(desk, {path: same[path] for path in suspects - always}))
 
 
-def _has_attributes(desk: Desk, listing: bytes, found: walk.Scan) -> bool:
+def _has_attributes(desk: Operation, listing: bytes, found: walk.Scan) -> bool:
     return (
         bool(desk.notes.info_attributes.strip())
         or ATTRIBUTES + b"\0" in listing
@@ -47,9 +47,9 @@ def _has_attributes(desk: Desk, listing: bytes, found: walk.Scan) -> bool:
     )
 
 
-def _asked_for(desk: Desk, index: str, paths: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
+def _asked_for(desk: Operation, index: str, paths: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
     """Paths with attributes that may change anything, and paths with attributes that change line endings."""
-    with View(desk.git.repository, head=NOWHERE, attributes=desk.notes.info_attributes) as view:
+    with IsolatedView(desk.git.repository, head=NOWHERE, attributes=desk.notes.info_attributes) as view:
         done = view.call("check-attr", "-z", "-a", "--stdin", input=walk.joined(paths), index=index)
     fields = walk.split(done.stdout)
     always, sized = set[bytes](), set[bytes]()
@@ -61,7 +61,7 @@ def _asked_for(desk: Desk, index: str, paths: Sequence[bytes]) -> tuple[set[byte
     return always, sized
 
 
-def _of_another_size(desk: Desk, files: dict[bytes, str]) -> set[bytes]:
+def _of_another_size(desk: Operation, files: dict[bytes, str]) -> set[bytes]:
     """The files whose size is not that of their object."""
     ids = "".join(f"{oid}\n" for oid in files.values()).encode()
     sizes = desk.view.call("cat-file", "--batch-check=%(objectsize)", "--buffer", input=ids).stdout.split(b"\n")

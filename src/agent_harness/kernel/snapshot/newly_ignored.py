@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git import status as walk
-from agent_harness.kernel.snapshot.operation import Desk, at_desk, load_notes
+from agent_harness.kernel.snapshot.operation import Operation, at_desk, load_notes
 from agent_harness.kernel.snapshot.records import Snapshot
 
 __all__ = ["Hidden", "hidden_since", "newly_ignored"]
@@ -39,7 +39,7 @@ def newly_ignored(git: Git, snapshot: Snapshot, *, exclude: Sequence[str] = ()) 
     return tuple(os.fsdecode(path) for path in sorted((*hidden.files, *hidden.caches)) if not excluded(path))
 
 
-def hidden_since(desk: Desk, index: str, found: walk.Scan) -> Hidden:
+def hidden_since(desk: Operation, index: str, found: walk.Scan) -> Hidden:
     """Splits what is ignored now; costs nothing while no ``.gitignore`` file has changed."""
     known = desk.notes.ignored_places()
     new = [path for path in found.ignored if not walk.under(path, known)]
@@ -58,7 +58,7 @@ def _is_rules(path: bytes) -> bool:
     return os.path.basename(path) == RULES
 
 
-def _rules_folder(desk: Desk, index: str, rules: Sequence[bytes]) -> str:
+def _rules_folder(desk: Operation, index: str, rules: Sequence[bytes]) -> str:
     """A folder that holds nothing but the snapshot's ``.gitignore`` files."""
     folder = desk.room.path("rules")
     shutil.rmtree(folder, ignore_errors=True)
@@ -68,7 +68,7 @@ def _rules_folder(desk: Desk, index: str, rules: Sequence[bytes]) -> str:
     return folder
 
 
-def _caches(desk: Desk, folder: str, rules: Sequence[bytes], names: Sequence[bytes]) -> list[bytes]:
+def _caches(desk: Operation, folder: str, rules: Sequence[bytes], names: Sequence[bytes]) -> list[bytes]:
     """Folders whose own ``.gitignore`` ignores itself and in which the snapshot has nothing."""
     places = {path: path[: -len(RULES)] for path in rules}
     new = [path for path, place in places.items() if place and not walk.holds(names, place)]
@@ -82,7 +82,7 @@ def _caches(desk: Desk, folder: str, rules: Sequence[bytes], names: Sequence[byt
     return [places[path] for path in new if path in own]
 
 
-def _ignored_by(desk: Desk, folder: str, paths: Sequence[bytes]) -> set[bytes]:
+def _ignored_by(desk: Operation, folder: str, paths: Sequence[bytes]) -> set[bytes]:
     """The paths that the rules in the folder, and those of the notes, ignore."""
     if not paths:
         return set()

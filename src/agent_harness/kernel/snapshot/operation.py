@@ -11,15 +11,15 @@ from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import DETACHED, Git, GitFailed, Head
 from agent_harness.kernel.git import status as walk
 from agent_harness.kernel.git.client import IDENTITY
-from agent_harness.kernel.git.isolated import View, id_bytes
+from agent_harness.kernel.git.isolated import IsolatedView, id_bytes
 from agent_harness.kernel.git.locate import branches_elsewhere, operation_under_way, text_of
 from agent_harness.kernel.git.locks import await_lock
-from agent_harness.kernel.git.operation_lock import Room, copy_index
+from agent_harness.kernel.git.operation_lock import OperationLock, copy_index
 from agent_harness.kernel.git.settings import values
 from agent_harness.kernel.snapshot.records import Notes, Snapshot
 
 __all__ = [
-    "Desk",
+    "Operation",
     "at_desk",
     "branch_tip",
     "load_notes",
@@ -38,12 +38,12 @@ LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class Operation:
     """One operation: the repository, the lock and temporary files, the view that git runs in, and the notes."""
 
     git: Git
-    room: Room
-    view: View
+    room: OperationLock
+    view: IsolatedView
     notes: Notes
 
     def listed(self, index: str, *options: str) -> bytes:
@@ -166,12 +166,12 @@ class Desk:
 
 
 @contextmanager
-def at_desk(git: Git, room: Room, head: Head | Snapshot, notes: Notes, *, raw: bool) -> Iterator[Desk]:
+def at_desk(git: Git, room: OperationLock, head: Head | Snapshot, notes: Notes, *, raw: bool) -> Iterator[Operation]:
     """A desk whose view has this HEAD and the ignore rules of the notes; ``raw`` takes and writes bytes as they are.
 
     A view that is not raw shapes content by the attributes in the work tree and those of the notes.
     """
-    view = View(
+    view = IsolatedView(
         git.repository,
         head=head.commit or f"ref: {head.branch}",
         raw=raw,
@@ -182,7 +182,7 @@ def at_desk(git: Git, room: Room, head: Head | Snapshot, notes: Notes, *, raw: b
         inherit=(room.lock,),
     )
     with view:
-        yield Desk(git, room, view, notes)
+        yield Operation(git, room, view, notes)
 
 
 def refuse_operation(git: Git) -> None:
@@ -247,7 +247,9 @@ def without_left_locks(git: Git, change: Callable[[], object]) -> None:
         change()
 
 
-def move_head(git: Git, room: Room, *, branch: str, commit: str | None, expected: str | None, now: Head) -> None:
+def move_head(
+    git: Git, room: OperationLock, *, branch: str, commit: str | None, expected: str | None, now: Head
+) -> None:
     """Makes HEAD name the branch and the branch the commit, if the branch is still at ``expected``; touches no file.
 
     ``GitFailed`` when it is elsewhere by now. Safe to repeat.

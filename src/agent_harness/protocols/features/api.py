@@ -25,7 +25,7 @@ from agent_harness.protocols.features.people import (
 )
 from agent_harness.protocols.features.planning import add_feature, add_features
 from agent_harness.protocols.features.project import Project, Say, silent
-from agent_harness.supervision.dispatch import Patience
+from agent_harness.supervision.dispatch import RefusalPolicy
 
 Record = dict[str, Any]
 Ask = Callable[[str], bool]
@@ -65,7 +65,7 @@ class FeatureProject:
         self,
         *,
         agents: Sequence[str] = (),
-        patience: Patience = engine_run.IMPATIENT,
+        patience: RefusalPolicy = engine_run.IMPATIENT,
         max_sessions: int | None = 1,
         until_done: bool = False,
         feature_id: int | None = None,
@@ -79,7 +79,7 @@ class FeatureProject:
             feature_id=feature_id,
         )
 
-    def cleanup(self, *, agents: Sequence[str] = (), patience: Patience = engine_run.IMPATIENT) -> Record:
+    def cleanup(self, *, agents: Sequence[str] = (), patience: RefusalPolicy = engine_run.IMPATIENT) -> Record:
         """Runs one cleanup session now (UAH-055)."""
         return engine_run.Runs(self._project).clean_up(agents=agents, patience=patience)
 

@@ -33,7 +33,7 @@ Settings under ``paths:`` move the first three. Source: features.md UAH-078..093
 import os
 
 
-class Layout:
+class FeatureLayout:
     """The paths of one project; plain strings, since ``status`` starts in milliseconds."""
 
     __slots__ = ("features", "progress", "root", "state_dir")

@@ -20,7 +20,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.protocols.features import costs as cost_rules
 from agent_harness.protocols.features import worktree
 from agent_harness.protocols.features.config import Config
-from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features.layout import FeatureLayout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Check:
     note: str = ""
 
 
-def working_directory(layout: Layout) -> Check:
+def working_directory(layout: FeatureLayout) -> Check:
     """The project folder exists and can be written."""
     if not os.path.isdir(layout.root) or not os.access(layout.root, os.W_OK | os.X_OK):
         raise PreflightFailed(
@@ -42,7 +42,7 @@ def working_directory(layout: Layout) -> Check:
     return Check(name="working_directory")
 
 
-def harness_files(layout: Layout, scripts: Sequence[str]) -> Check:
+def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
     """The contract's files are there, and the scripts can be run."""
     wanted = [layout.settings, layout.features, layout.progress]
     if links := [layout.relative(path) for path in wanted if os.path.islink(path)]:

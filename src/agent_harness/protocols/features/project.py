@@ -13,7 +13,7 @@ from agent_harness.kernel.snapshot import Snapshot
 from agent_harness.protocols.features import costs as cost_rules
 from agent_harness.protocols.features import private_refs
 from agent_harness.protocols.features.config import Config
-from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import FeatureStore
 
 Say = Callable[[str], None]
@@ -34,7 +34,7 @@ class Project:
     """What a step needs to work on one project."""
 
     root: Path
-    layout: Layout
+    layout: FeatureLayout
     config: Config
     store: FeatureStore
     git: Git
@@ -44,7 +44,7 @@ class Project:
     @classmethod
     def open(cls, root: Path, config: Config, say: Say = silent) -> "Project":
         """The project in ``root`` under these settings."""
-        layout = Layout(
+        layout = FeatureLayout(
             root,
             features=config.paths.features,
             progress=config.paths.progress,

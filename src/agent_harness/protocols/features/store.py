@@ -13,7 +13,7 @@ from agent_harness.kernel import (
     trusted_state,
 )
 from agent_harness.protocols.features import records
-from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features.layout import FeatureLayout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class FeatureStore:
     """The state files of one project."""
 
     def __init__(
-        self, layout: Layout, *, log_level: str = "important", read_yaml: "Callable[[str], Record] | None" = None
+        self, layout: FeatureLayout, *, log_level: str = "important", read_yaml: "Callable[[str], Record] | None" = None
     ) -> None:
         """``read_yaml`` reads a costs file that a person has rewritten in another style than JSON."""
         self.layout = layout

@@ -6,7 +6,7 @@ nothing) with the exit status. Errors are ``HarnessError``. Source: ``longtask.m
 
 from __future__ import annotations
 
-from agent_harness.protocols.longtask.layout import Layout
+from agent_harness.protocols.longtask.layout import LongTaskLayout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class LongTask:
     """One task directory, which need not exist before ``init``."""
 
     def __init__(self, task_dir: str | os.PathLike[str]) -> None:
-        self.layout = Layout(task_dir)
+        self.layout = LongTaskLayout(task_dir)
 
     def init(self, options: Options) -> Answer:
         """Makes a new task. ``longtask.md`` 5."""

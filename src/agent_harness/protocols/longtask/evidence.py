@@ -11,8 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
-    from agent_harness.protocols.longtask.store import Change
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.store import CheckpointChange
 
     Record = dict[str, Any]
 
@@ -43,7 +43,7 @@ def in_order(item: Record) -> Record:
     return {**known, **{name: value for name, value in item.items() if name not in ORDER and value is not None}}
 
 
-def everything(layout: Layout, checkpoint: Record) -> tuple[list[Record], int]:
+def everything(layout: LongTaskLayout, checkpoint: Record) -> tuple[list[Record], int]:
     """Archived items, then the window, none twice; and how many damaged lines of the archive were passed over."""
     archived, skipped = log.archived(layout, checkpoint)
     window = checkpoint.get("evidence")
@@ -52,7 +52,7 @@ def everything(layout: Layout, checkpoint: Record) -> tuple[list[Record], int]:
     return [*(each for each in archived if log.identity(each) not in known), *items], skipped
 
 
-def add(change: Change, *items: Record) -> bool:
+def add(change: CheckpointChange, *items: Record) -> bool:
     """Puts items into the window; what no longer fits goes to the archive. True when something was archived.
 
     An item that is in the window already is passed over. ``OutsideTask`` when the archive would lie elsewhere.
@@ -73,7 +73,7 @@ def add(change: Change, *items: Record) -> bool:
     return bool(overflow)
 
 
-def _archive(change: Change, items: list[Record]) -> None:
+def _archive(change: CheckpointChange, items: list[Record]) -> None:
     path = log.archive_of(change.task)
     change.layout.inside(path, "evidencePolicy.archivePath")
     before = change.checkpoint.section("evidenceArchive").get("archivedCount")

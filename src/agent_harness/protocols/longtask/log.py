@@ -13,14 +13,14 @@ from agent_harness.errors import StateDamaged
 from agent_harness.kernel import files
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import records
-from agent_harness.protocols.longtask.layout import ARCHIVE, Layout
+from agent_harness.protocols.longtask.layout import ARCHIVE, LongTaskLayout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from agent_harness.protocols.longtask.records import Task
+    from agent_harness.protocols.longtask.records import Contract
 
     Record = dict[str, Any]
 
@@ -48,7 +48,7 @@ def warn(text: str) -> None:
         return
 
 
-def add(layout: Layout, record: Record) -> bool:
+def add(layout: LongTaskLayout, record: Record) -> bool:
     """Adds one event to the log of its UTC day; false, with a warning, when it does not fit the table of events."""
     misfits = records.event_problems(record)
     at = record.get("at")
@@ -64,7 +64,7 @@ def add(layout: Layout, record: Record) -> bool:
     return True
 
 
-def refuse_elsewhere(layout: Layout, at: str) -> None:
+def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
     """Raises, before anything is written, where the log of a day cannot be kept: no folder, no file, or a way out.
 
     ``OutsideTask``, or ``StateDamaged`` for what is in its place.
@@ -83,7 +83,7 @@ def refuse_elsewhere(layout: Layout, at: str) -> None:
 _KINDS = {stat.S_ISDIR: "folder", stat.S_ISREG: "regular file"}
 
 
-def newest_first(layout: Layout) -> Iterator[Record]:
+def newest_first(layout: LongTaskLayout) -> Iterator[Record]:
     """Every event, the one written last first, whatever time it bears; damaged lines are passed over silently."""
     from agent_harness.kernel import journal  # few readers need it
 
@@ -92,14 +92,14 @@ def newest_first(layout: Layout) -> Iterator[Record]:
         yield from (record for record in found if record is not None)
 
 
-def _logs(layout: Layout) -> list[str]:
+def _logs(layout: LongTaskLayout) -> list[str]:
     """The files of the log, oldest first. ``OutsideTask`` where the folder leads out of the task."""
     layout.inside(layout.relative(layout.runs), "runs")
     names = os.listdir(layout.runs) if os.path.isdir(layout.runs) else ()
     return [os.path.join(layout.runs, name) for name in sorted(names) if name.endswith(".jsonl")]
 
 
-def events(layout: Layout) -> tuple[list[Record], int]:
+def events(layout: LongTaskLayout) -> tuple[list[Record], int]:
     """Every event, by time, and how many damaged lines were passed over."""
     found: list[Record] = []
     skipped = 0
@@ -111,7 +111,7 @@ def events(layout: Layout) -> tuple[list[Record], int]:
     return found, skipped
 
 
-def archived(layout: Layout, checkpoint: Record) -> tuple[list[Record], int]:
+def archived(layout: LongTaskLayout, checkpoint: Record) -> tuple[list[Record], int]:
     """The archived evidence items, oldest first, none twice, and how many damaged lines were passed over."""
     path = archive_path(layout, checkpoint)
     read, skipped = lines(path, ())
@@ -119,7 +119,7 @@ def archived(layout: Layout, checkpoint: Record) -> tuple[list[Record], int]:
     return without_repetitions(items), skipped
 
 
-def archive_path(layout: Layout, checkpoint: Record) -> str:
+def archive_path(layout: LongTaskLayout, checkpoint: Record) -> str:
     """Where readers find the archive. ``OutsideTask`` when the checkpoint names a place elsewhere."""
     named = checkpoint.get("evidenceArchive")
     path = named.get("path") if isinstance(named, dict) else None
@@ -165,7 +165,7 @@ def _record(line: str | bytes, texts: tuple[str, ...]) -> Record | None:
     return record
 
 
-def add_to_archive(layout: Layout, task: Task, items: list[Record], at: str) -> None:
+def add_to_archive(layout: LongTaskLayout, task: Contract, items: list[Record], at: str) -> None:
     """Appends the items that leave the window. ``OutsideTask`` when the contract names a place elsewhere."""
     from agent_harness.kernel import journal
 
@@ -174,7 +174,7 @@ def add_to_archive(layout: Layout, task: Task, items: list[Record], at: str) -> 
         journal.append(path, {"schemaVersion": 1, "taskId": task.id, "archivedAt": at, "evidence": item})
 
 
-def archive_of(task: Task) -> str:
+def archive_of(task: Contract) -> str:
     """Where writers put what leaves the window, as records name it."""
     named = task.section("evidencePolicy").get("archivePath")
     return named if isinstance(named, str) and named.strip() else ARCHIVE

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
 
     Record = dict[str, Any]
 
@@ -25,7 +25,7 @@ __all__ = [
     "DEFAULT_WINDOW",
     "WITHDRAWN",
     "Checkpoint",
-    "Task",
+    "Contract",
     "constraints",
     "criteria",
     "event_problems",
@@ -120,7 +120,7 @@ class _View:
         return found if isinstance(found, list) else []
 
 
-class Task(_View):
+class Contract(_View):
     """The contract."""
 
     __slots__ = ()
@@ -204,7 +204,7 @@ _REQUIRED_TEXTS = {
 }
 
 
-def problems(task: object, checkpoint: object, layout: Layout | None = None) -> list[str]:
+def problems(task: object, checkpoint: object, layout: LongTaskLayout | None = None) -> list[str]:
     """Everything that is wrong with a task, one line each, none twice; empty when it can be worked on."""
     found = [*_task_problems(task), *_checkpoint_problems(checkpoint), *_pair_problems(task, checkpoint)]
     if layout and not os.path.isfile(layout.operating_rules):

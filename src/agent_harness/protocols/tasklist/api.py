@@ -17,7 +17,7 @@ from agent_harness.protocols.tasklist import (
 )
 from agent_harness.protocols.tasklist.attempts import recover, rescue, verbs
 from agent_harness.protocols.tasklist.claims import checkpoint, claim, lease_keeper
-from agent_harness.protocols.tasklist.layout import Layout
+from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import ADD, DEFAULT_LEASE_SECONDS
 from agent_harness.protocols.tasklist.workers import sessions
 from agent_harness.protocols.tasklist.workers.worker import Worker
@@ -65,7 +65,7 @@ class TaskList:
         if found is None:
             raise NotAProject("No task list here or above: no harness-tasks.json", hint="harness init .")
         opened = Worker.open(
-            Layout(found.path),
+            TaskListLayout(found.path),
             worker_id=worker,
             session_id=session,
             token=token,

@@ -8,7 +8,7 @@ import shlex
 from agent_harness.errors import ConfigurationError, Refused, StateDamaged, UsageError
 from agent_harness.kernel import files, graph
 from agent_harness.protocols.tasklist import progress, proven, records
-from agent_harness.protocols.tasklist.layout import Layout
+from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.store import TaskStore, backup_is_whole
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from agent_harness.protocols.tasklist.store import Change
+    from agent_harness.protocols.tasklist.store import TaskListChange
 
     Record = dict[str, Any]
 
@@ -80,7 +80,7 @@ def create(
 
     ``gitignore`` is ``exclude`` (into ``.git/info/exclude``), ``gitignore`` (into ``.gitignore``) or ``none``.
     """
-    layout = Layout(folder)
+    layout = TaskListLayout(folder)
     if not os.path.isdir(layout.root):
         raise Refused(f"{layout.root} is not a folder", hint=f"mkdir -p {layout.root}")
     store = TaskStore(layout)
@@ -105,7 +105,7 @@ def create(
     return {"root": layout.root, "created": created, "kept": kept, "ignored_in": ignored}
 
 
-def _refuse_lost(layout: Layout) -> None:
+def _refuse_lost(layout: TaskListLayout) -> None:
     """``StateDamaged`` where a list is gone and its backup is there: a new list would soon take the backup's place."""
     if os.path.lexists(layout.tasks) or not os.path.lexists(layout.backup):
         return
@@ -123,12 +123,12 @@ def _first_line(store: TaskStore) -> bool:
     return True
 
 
-def _script(layout: Layout) -> bool:
+def _script(layout: TaskListLayout) -> bool:
     files.replace(layout.init_script, INIT_SCRIPT, mode=0o755)
     return True
 
 
-def _ignore(layout: Layout, where: str) -> str | None:
+def _ignore(layout: TaskListLayout, where: str) -> str | None:
     """Adds the harness's files to the ignore rules; the file that was written, ``None`` when nothing was."""
     if where == "none":
         return None
@@ -163,7 +163,7 @@ def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
     task.
     """
 
-    def act(change: Change) -> list[str]:
+    def act(change: TaskListChange) -> list[str]:
         found = change.state.raw["tasks"]
         taken = {task.id for task in change.state.tasks}
         new: list[Record] = []
@@ -273,7 +273,7 @@ def read_lines(text: str) -> list[Record]:
 def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Record:
     """Sets members of a task; its new record. ``completed`` is never set by hand: ``complete`` proves it."""
 
-    def act(change: Change) -> Record:
+    def act(change: TaskListChange) -> Record:
         task = change.state.by_id.get(task_id)
         if task is None:
             raise UsageError(f"There is no task {task_id}", hint="harness status")

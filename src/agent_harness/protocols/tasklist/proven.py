@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from agent_harness.protocols.tasklist.layout import Layout
+    from agent_harness.protocols.tasklist.layout import TaskListLayout
     from agent_harness.protocols.tasklist.records import State, Task
 
     Record = dict[str, Any]
@@ -47,7 +47,7 @@ class ProofChanged(ConfigurationError):
     code = "proof_changed"
 
 
-def _home(layout: Layout, *, make: bool) -> str | None:
+def _home(layout: TaskListLayout, *, make: bool) -> str | None:
     if make:
         return trusted_state.make(layout.tasks, layout.root)[0]
     return trusted_state.existing(layout.tasks, layout.root)
@@ -63,7 +63,7 @@ def _read(path: str) -> Record:
 # ---- the tasks that were proven --------------------------------------------------------------------------------------
 
 
-def adopt(layout: Layout, state: State) -> None:
+def adopt(layout: TaskListLayout, state: State) -> None:
     """Believes the completed tasks of a list that is seen for the first time. Call it under the lock."""
     home = _home(layout, make=True)
     if home and not os.path.isfile(os.path.join(home, PROVEN)):
@@ -71,7 +71,7 @@ def adopt(layout: Layout, state: State) -> None:
         files.write_json(os.path.join(home, PROVEN), {"root": written(layout.root), "proven": done})
 
 
-def prove(layout: Layout, state: State, task_id: str) -> None:
+def prove(layout: TaskListLayout, state: State, task_id: str) -> None:
     """Notes that the harness has proven a task; before the state says so, under the lock."""
     adopt(layout, state)
     home = _home(layout, make=False)
@@ -80,7 +80,7 @@ def prove(layout: Layout, state: State, task_id: str) -> None:
         files.write_json(path, {"root": written(layout.root), "proven": sorted({*_proven(home), task_id})}, backup=True)
 
 
-def forget(layout: Layout, task_id: str) -> None:
+def forget(layout: TaskListLayout, task_id: str) -> None:
     """Takes the note back: the task is to be proven again. Call it under the lock."""
     home = _home(layout, make=False)
     if home and os.path.isfile(os.path.join(home, PROVEN)):
@@ -88,7 +88,7 @@ def forget(layout: Layout, task_id: str) -> None:
         files.write_json(os.path.join(home, PROVEN), {"root": written(layout.root), "proven": rest}, backup=True)
 
 
-def unproven(layout: Layout, state: State) -> list[Task]:
+def unproven(layout: TaskListLayout, state: State) -> list[Task]:
     """Completed tasks that the harness has not completed; none for a list that it has not seen yet."""
     done = [task for task in state.tasks if task.status == "completed"]
     home = _home(layout, make=False) if done else None
@@ -107,7 +107,7 @@ def _proven(home: str) -> list[str]:
 # ---- the proof of a claim --------------------------------------------------------------------------------------------
 
 
-def begin(layout: Layout, task: Task) -> None:
+def begin(layout: TaskListLayout, task: Task) -> None:
     """Writes down what proves a task that has just been claimed, and forgets its earlier claims. Under the lock."""
     home = _home(layout, make=True)
     if not home:
@@ -120,7 +120,7 @@ def begin(layout: Layout, task: Task) -> None:
     files.write_json(_claim(home, task), {"task": task.id, "command": task.validation_command})
 
 
-def hand_over(layout: Layout, task: Task, token: str) -> None:
+def hand_over(layout: TaskListLayout, task: Task, token: str) -> None:
     """Carries what was written down for a claim over to the token that takes its place. Under the lock."""
     home, found = _home(layout, make=False), _claim_record(layout, task)
     if home and found:
@@ -128,7 +128,7 @@ def hand_over(layout: Layout, task: Task, token: str) -> None:
         files.write_json(_claim_path(home, task.id, token), found)
 
 
-def refuse_changed(layout: Layout, task: Task) -> None:
+def refuse_changed(layout: TaskListLayout, task: Task) -> None:
     """``ProofChanged`` when the validation is not the one that the task was claimed with."""
     found = _claim_record(layout, task)
     if "command" in found and found["command"] != task.validation_command:
@@ -139,7 +139,7 @@ def refuse_changed(layout: Layout, task: Task) -> None:
         )
 
 
-def note_pass(layout: Layout, task: Task, record: Record) -> None:
+def note_pass(layout: TaskListLayout, task: Task, record: Record) -> None:
     """Notes which files have passed the validation, for this claim."""
     home = _home(layout, make=True)
     if home:
@@ -147,13 +147,13 @@ def note_pass(layout: Layout, task: Task, record: Record) -> None:
         files.write_json(_claim(home, task), {"task": task.id, **_claim_record(layout, task), "passed": record})
 
 
-def passed(layout: Layout, task: Task) -> Record:
+def passed(layout: TaskListLayout, task: Task) -> Record:
     """What ``note_pass`` noted for this claim; empty when there is nothing."""
     found = _claim_record(layout, task).get("passed")
     return found if isinstance(found, dict) else {}
 
 
-def _claim_record(layout: Layout, task: Task) -> Record:
+def _claim_record(layout: TaskListLayout, task: Task) -> Record:
     home = _home(layout, make=False)
     return _read(_claim(home, task)) if home and task.claim_token else {}
 

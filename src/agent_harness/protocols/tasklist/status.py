@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from agent_harness.protocols.tasklist.layout import Layout
+    from agent_harness.protocols.tasklist.layout import TaskListLayout
     from agent_harness.protocols.tasklist.records import State, Task
 
     Record = dict[str, Any]
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["lines", "next_command", "printable", "read"]
 
 
-def read(layout: Layout, *, tail: int = 5, tasks: bool = True) -> Record:
+def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> Record:
     """The answer of ``harness status``. ``StateDamaged`` when the state does not parse."""
     state, now = store.read(layout), clock.now()
     holder = session_lease.holder(state, now)

@@ -22,7 +22,7 @@ WORKTREE, IN_PLACE = "worktree", "in_place"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
+class RunEnvironment:
     """Everything about a run that does not come from the commit."""
 
     root: Path  # the project
@@ -54,7 +54,7 @@ class Environment:
         now = _recorded(self.interpreters, self.programs)
         return fingerprint.compare(self.fingerprint, now, project=self.root)
 
-    def completed(self, command: Command) -> "Environment":
+    def completed(self, command: Command) -> "RunEnvironment":
         """This environment, or one that also knows the interpreter of a command that was not there when it was made.
 
         A project whose first session makes its virtual environment has none beforehand.
@@ -126,7 +126,7 @@ def resolve(
     links: Sequence[str] = (),
     isolation: str = WORKTREE,
     report: str | None = None,
-) -> Environment:
+) -> RunEnvironment:
     """Finds what the commands will start, asks their interpreters where things are, and records digests.
 
     Call it before the agent starts. ``commands`` may still hold ``{test_file}``. A program that is not there is no
@@ -145,7 +145,7 @@ def resolve(
             interpreters[command.head] = found
         if command.words:
             programs[command.head] = _started(command, found, place, variables["PATH"])
-    return Environment(
+    return RunEnvironment(
         root=place,
         isolation=isolation,
         links=tuple(links),

@@ -17,7 +17,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.redact import redact
 from agent_harness.verification.check import Command, parse, report_options, with_report
 from agent_harness.verification.runner import witness
-from agent_harness.verification.runner.environment import IN_PLACE, Environment
+from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
 from agent_harness.verification.runner.testreport import (
     Report,
     ReportProblem,
@@ -38,7 +38,7 @@ def run_tests(
     commit: str,
     command: str,
     *,
-    environment: Environment,
+    environment: RunEnvironment,
     overlays: Sequence[Overlay] = (),
     timeout_seconds: float = 1800.0,
     keep_going: bool = False,
@@ -57,7 +57,7 @@ def run_tests(
 
 @contextmanager
 def place_for(
-    git: Git, commit: str, *, environment: Environment, overlays: Sequence[Overlay] = ()
+    git: Git, commit: str, *, environment: RunEnvironment, overlays: Sequence[Overlay] = ()
 ) -> Iterator[Workspace]:
     """Where to run commands on a commit: a fresh checkout, or the project itself with ``isolation: in_place``."""
     if environment.isolation == IN_PLACE:
@@ -72,7 +72,7 @@ def execute(
     space: Workspace,
     command: str,
     *,
-    environment: Environment,
+    environment: RunEnvironment,
     timeout_seconds: float,
     keep_going: bool = False,
     select: Collection[str] = (),
@@ -109,7 +109,7 @@ def execute(
 
 
 def execute_plain(
-    space: Workspace, command: str, *, environment: Environment, timeout_seconds: float, stop: Stop | None = None
+    space: Workspace, command: str, *, environment: RunEnvironment, timeout_seconds: float, stop: Stop | None = None
 ) -> TestRun:
     """Runs a command of which only the exit status counts, such as a linter."""
     parsed = parse(command)
@@ -121,12 +121,12 @@ def execute_plain(
     return _test_run(parsed, space, environment, done, (None, problem))
 
 
-def _is_watched(command: Command, environment: Environment) -> bool:
+def _is_watched(command: Command, environment: RunEnvironment) -> bool:
     """Whether our pytest plugin must have its say: for everything but other runners that write their own report."""
     return command.pytest or not (command.reports_itself or environment.report)
 
 
-def _fresh_report(space: Workspace, environment: Environment, private: Path) -> Path:
+def _fresh_report(space: Workspace, environment: RunEnvironment, private: Path) -> Path:
     """Where another runner writes its report; what is there already, committed or left over, is taken away first."""
     if not environment.report:
         return private
@@ -185,7 +185,9 @@ def _judged(done: process.Completed, read: Callable[[], Report], limit_seconds: 
         return None, str(problem)
 
 
-def _believed(sessions: dict[int, witness.Session], report: Path, done: process.Completed, *, plain: bool) -> Report:
+def _believed(
+    sessions: dict[int, witness.WitnessedSession], report: Path, done: process.Completed, *, plain: bool
+) -> Report:
     if not sessions and not plain:
         raise ReportProblem("no test report was written; another runner than pytest writes JUnit XML to {report}")
     witness.check(sessions)
@@ -197,7 +199,7 @@ def _believed(sessions: dict[int, witness.Session], report: Path, done: process.
 
 
 def _test_run(
-    command: Command, space: Workspace, environment: Environment, done: process.Completed, found: _Found
+    command: Command, space: Workspace, environment: RunEnvironment, done: process.Completed, found: _Found
 ) -> TestRun:
     report, problem = found
     output = done.output.decode("utf-8", "replace").replace(str(space.cwd), str(environment.root))

@@ -87,7 +87,7 @@ def read_junit(path: str | os.PathLike[str]) -> Report:
 
 def read_cases(path: str | os.PathLike[str]) -> tuple[list[Case], float]:
     """Every ``<testcase>`` in document order, and the seconds the suites name; ``ReportProblem`` as ``read_junit``."""
-    reader = _Reader()
+    reader = _ReportReader()
     with _opened(path) as file:
         try:
             reader.parser.ParseFile(file)
@@ -109,7 +109,7 @@ def _opened(path: str | os.PathLike[str]) -> BinaryIO:
     raise ReportProblem(f"the test report is no regular file of at most {LIMIT_BYTES} bytes")
 
 
-class _Reader:
+class _ReportReader:
     """Collects test cases while expat reads; builds no tree, so depth and size cost nothing."""
 
     def __init__(self) -> None:

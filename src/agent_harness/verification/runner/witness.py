@@ -36,7 +36,7 @@ _NORMAL_ENDS = (0, 1, 5)  # all passed, some failed, none collected
 
 
 @dataclass(slots=True)
-class Session:
+class WitnessedSession:
     """One pytest session, as it was told."""
 
     collected: int = 0
@@ -79,7 +79,7 @@ class Witness:
 
     def __init__(self, folder: Path) -> None:
         self.address = str(folder / "witness")
-        self.sessions: dict[int, Session] = {}
+        self.sessions: dict[int, WitnessedSession] = {}
         self._end = secrets.token_hex(32).encode()
 
     def __enter__(self) -> Self:
@@ -109,7 +109,7 @@ class Witness:
         try:
             process, kind, *rest = json.loads(line)
             if len(self.sessions) < _SESSIONS_LIMIT or process in self.sessions:
-                self.sessions.setdefault(int(process), Session()).take(str(kind), rest)
+                self.sessions.setdefault(int(process), WitnessedSession()).take(str(kind), rest)
         except (ValueError, TypeError, IndexError, RecursionError):
             return  # not a line of ours: a test found the pipe
 
@@ -125,7 +125,7 @@ def settings(address: str, *, project: Path | None, keep: Iterable[str], select:
     return json.dumps(told)
 
 
-def check(sessions: Mapping[int, Session]) -> None:
+def check(sessions: Mapping[int, WitnessedSession]) -> None:
     """Raises ``ReportProblem`` unless there were sessions and each of them came to its end undisturbed."""
     if not sessions:
         raise ReportProblem("pytest did not start, or not with our plugin; see the output")
@@ -133,7 +133,7 @@ def check(sessions: Mapping[int, Session]) -> None:
         _check(session)
 
 
-def believed(sessions: Mapping[int, Session], cases: list[Case], seconds: float) -> Report:
+def believed(sessions: Mapping[int, WitnessedSession], cases: list[Case], seconds: float) -> Report:
     """The report of a run whose JUnit XML agrees with what was told; ids are the runner's own node ids.
 
     ``ReportProblem`` when it does not.
@@ -145,7 +145,7 @@ def believed(sessions: Mapping[int, Session], cases: list[Case], seconds: float)
     return report_of((item for session in sessions.values() for item in session.outcomes.items()), seconds)
 
 
-def _check(session: Session) -> None:
+def _check(session: WitnessedSession) -> None:
     if session.finished is None:
         where = f" in {session.last}" if session.last else ""
         raise ReportProblem(f"the test run ended before its session was over{where}")

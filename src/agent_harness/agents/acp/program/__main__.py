@@ -10,7 +10,7 @@ from typing import Any
 from acp import PROTOCOL_VERSION, RequestError, schema, spawn_agent_process, text_block
 
 from agent_harness.agents import limits
-from agent_harness.agents.acp.program.client import Client
+from agent_harness.agents.acp.program.client import AcpClient
 from agent_harness.agents.acp.program.updates import Updates
 from agent_harness.agents.base import Brief
 from agent_harness.agents.bridge.worker import (
@@ -51,7 +51,7 @@ async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
     brief = brief_from(order["brief"])
     program, *words = order["settings"]["command"]
     updates = Updates(harness.say)
-    client: Any = Client(brief.cwd, brief.tools, updates, harness.say)
+    client: Any = AcpClient(brief.cwd, brief.tools, updates, harness.say)
     started = spawn_agent_process(
         client,
         program,

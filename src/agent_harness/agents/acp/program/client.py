@@ -14,7 +14,7 @@ from agent_harness.agents.guardrails.toolcheck import refusal
 READING = ("read", "search", "think", "fetch")
 
 
-class Client:
+class AcpClient:
     """Our side of the connection."""
 
     def __init__(self, root: Path, rules: ToolRules, updates: Updates, say: Any) -> None:

@@ -35,7 +35,7 @@ async def turn(harness: Harness) -> None:
 
 async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
     """Runs the loop; the conversation is left with the harness, unless somebody ended the turn."""
-    from agent_harness.agents.api.program.asking import Gone, Provider
+    from agent_harness.agents.api.program.asking import Gone, TurnModel
     from agent_harness.agents.api.program.loop import Loop, definitions
     from agent_harness.agents.api.program.tools import own_tools
 
@@ -45,7 +45,7 @@ async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
         tools = own_tools(brief, harness.interrupted.is_set)
         tools += await _served(brief, harness, closing)
         try:
-            provider = Provider(
+            provider = TurnModel(
                 settings["provider"], settings["model"], settings["key"], settings["tries"], definitions(tools)
             )
         except Gone as gone:

@@ -31,7 +31,7 @@ class Gone(Exception):
     events: tuple[Event, ...]
 
 
-class Provider:
+class TurnModel:
     """The model of a turn, asked with the same tools and settings each time."""
 
     def __init__(self, provider: str, model: str, key: str, tries: int, tools: Sequence[ToolDefinition]) -> None:

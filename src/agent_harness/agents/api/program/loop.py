@@ -20,8 +20,8 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.tools import ToolDefinition
 
-from agent_harness.agents.api.program.asking import Gone, Provider, usage_of
-from agent_harness.agents.api.program.tools import Answer, Tool
+from agent_harness.agents.api.program.asking import Gone, TurnModel, usage_of
+from agent_harness.agents.api.program.tools import Tool, ToolAnswer
 from agent_harness.agents.base import Brief
 from agent_harness.agents.bridge.worker import Harness
 from agent_harness.agents.events import Event, Finished, Text, ToolCall, ToolResult
@@ -40,7 +40,7 @@ MOST_CUT = 3  # answers in a row that were cut off
 class Loop:
     """One turn."""
 
-    def __init__(self, harness: Harness, brief: Brief, provider: Provider, tools: Sequence[Tool]) -> None:
+    def __init__(self, harness: Harness, brief: Brief, provider: TurnModel, tools: Sequence[Tool]) -> None:
         self._harness = harness
         self._provider = provider
         self._tools = {tool.name: tool for tool in tools}
@@ -102,7 +102,7 @@ class Loop:
         self._harness.say(ToolCall(name=call.tool_name, input=given, id=call.tool_call_id))
         tool = self._tools.get(call.tool_name)
         known = ", ".join(self._tools)
-        missing = Answer(f"There is no tool {call.tool_name!r}; there are: {known}.", is_error=True)
+        missing = ToolAnswer(f"There is no tool {call.tool_name!r}; there are: {known}.", is_error=True)
         said = await tool.run(given) if tool else missing
         self._harness.say(ToolResult(output=said.text, id=call.tool_call_id, is_error=said.is_error))
         outcome = "failed" if said.is_error else "success"

@@ -13,9 +13,9 @@ from pydantic_ai.mcp import MCPToolset
 
 from agent_harness.agents.api.program.tools import (
     SHOWN_BYTES,
-    Answer,
     Json,
     Tool,
+    ToolAnswer,
 )
 from agent_harness.agents.base import Brief, McpServer
 from agent_harness.agents.command import environment_of
@@ -65,13 +65,13 @@ def _schema(listed: Any) -> Json:
     return found if isinstance(found, dict) else {"type": "object", "properties": {}}
 
 
-def _calling(toolset: MCPToolset[Any], name: str) -> Callable[[Json], Awaitable[Answer]]:
-    async def call(given: Json) -> Answer:
+def _calling(toolset: MCPToolset[Any], name: str) -> Callable[[Json], Awaitable[ToolAnswer]]:
+    async def call(given: Json) -> ToolAnswer:
         try:
             said = await toolset.direct_call_tool(name, dict(given))
         except ModelRetry as error:
-            return Answer(str(error), is_error=True)
+            return ToolAnswer(str(error), is_error=True)
         text = said if isinstance(said, str) else json.dumps(said, default=str)
-        return Answer(text[:SHOWN_BYTES])
+        return ToolAnswer(text[:SHOWN_BYTES])
 
     return call

@@ -24,7 +24,7 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ToolAnswer:
     """What a tool says."""
 
     text: str
@@ -38,17 +38,17 @@ class Tool:
     name: str
     description: str
     schema: Json
-    run: Callable[[Json], Awaitable[Answer]]
+    run: Callable[[Json], Awaitable[ToolAnswer]]
 
 
 def own_tools(brief: Brief, interrupted: Callable[[], bool]) -> list[Tool]:
     """The tools that the rules leave, the shell first; ``interrupted`` ends a command that runs."""
-    desk = Desk(brief, interrupted)
+    desk = Toolbox(brief, interrupted)
     shell = [_shell(desk)] if brief.tools.shell_enabled else []
     return [*shell, *(_files(desk) if brief.tools.filesystem_enabled else ())]
 
 
-class Desk:
+class Toolbox:
     """The project, the rules, and what each tool does."""
 
     def __init__(self, brief: Brief, interrupted: Callable[[], bool]) -> None:
@@ -57,23 +57,23 @@ class Desk:
         self._environment = process.scrubbed_environment(environment_of(brief))  # without the key of the provider
         self._interrupted = interrupted
 
-    async def shell(self, given: Json) -> Answer:
+    async def shell(self, given: Json) -> ToolAnswer:
         command = given["command"]
         refused = check_command(command, self._root, self._rules)
         if refused:
-            return Answer(f"Refused: {refused}", is_error=True)
+            return ToolAnswer(f"Refused: {refused}", is_error=True)
         longest = self._rules.shell_timeout_seconds
         seconds = min(max(1, int(given.get("timeout_seconds") or longest)), longest)
         try:
             done = await asyncio.to_thread(self._run, command, float(seconds))
         except HarnessError as error:
-            return Answer(error.message, is_error=True)
+            return ToolAnswer(error.message, is_error=True)
         text = done.output.decode("utf-8", "replace").rstrip("\n")
         if done.truncated:
             text = f"[the first {done.total_bytes - len(done.output)} bytes are left out]\n{text}"
         if done.timed_out:
-            return Answer(f"{text}\n[ended after {seconds} seconds]", is_error=True)
-        return Answer(f"{text}\n[exit status {done.exit_code}]".lstrip("\n"), is_error=done.exit_code != 0)
+            return ToolAnswer(f"{text}\n[ended after {seconds} seconds]", is_error=True)
+        return ToolAnswer(f"{text}\n[exit status {done.exit_code}]".lstrip("\n"), is_error=done.exit_code != 0)
 
     def _run(self, command: str, seconds: float) -> process.Completed:
         return process.run(
@@ -85,38 +85,38 @@ class Desk:
             stop=self._interrupted,
         )
 
-    async def read(self, given: Json) -> Answer:
+    async def read(self, given: Json) -> ToolAnswer:
         path = self._path(given["path"])
         lines = _text_of(path, "replace").splitlines(keepends=True)
         first = max(1, int(given.get("first_line") or 1))
         page = "".join(lines[first - 1 :]).encode()
         shown = page[:SHOWN_BYTES].decode("utf-8", "ignore")
         if len(page) <= SHOWN_BYTES:
-            return Answer(shown)
+            return ToolAnswer(shown)
         following = first + shown.count("\n")
-        return Answer(f"{shown}\n[{len(lines)} lines in all; go on with first_line {following}]")
+        return ToolAnswer(f"{shown}\n[{len(lines)} lines in all; go on with first_line {following}]")
 
-    async def write(self, given: Json) -> Answer:
+    async def write(self, given: Json) -> ToolAnswer:
         path = self._path(given["path"], write=True)
         _must_be_a_file(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(given["content"], encoding="utf-8", newline="")
-        return Answer(f"{given['path']} is written.")
+        return ToolAnswer(f"{given['path']} is written.")
 
-    async def edit(self, given: Json) -> Answer:
+    async def edit(self, given: Json) -> ToolAnswer:
         path = self._path(given["path"], write=True)
         text = _text_of(path)
         found = text.count(given["old_text"]) if given["old_text"] else 0
         if found != 1:
-            return Answer(f"old_text is in {given['path']} {found} times; it must be there once.", is_error=True)
+            return ToolAnswer(f"old_text is in {given['path']} {found} times; it must be there once.", is_error=True)
         path.write_text(text.replace(given["old_text"], given["new_text"]), encoding="utf-8", newline="")
-        return Answer(f"{given['path']} is changed.")
+        return ToolAnswer(f"{given['path']} is changed.")
 
-    async def list(self, given: Json) -> Answer:
+    async def list(self, given: Json) -> ToolAnswer:
         folder = self._path(given.get("path") or ".")
         names = sorted(f"{entry.name}/" if entry.is_dir() else entry.name for entry in os.scandir(folder))
         more = [f"[and {len(names) - LISTED} more]"] if len(names) > LISTED else []
-        return Answer("\n".join([*names[:LISTED], *more]) or "[empty]")
+        return ToolAnswer("\n".join([*names[:LISTED], *more]) or "[empty]")
 
     def _path(self, text: str, *, write: bool = False) -> Path:
         refused = check_path(text, self._root, self._rules, write)
@@ -136,7 +136,7 @@ def _number(description: str) -> Json:
 _PATH = _text("Relative to the project.")
 
 
-def _shell(desk: Desk) -> Tool:
+def _shell(desk: Toolbox) -> Tool:
     return _tool(
         "shell",
         "Runs a command with sh in the project folder and returns its output and exit status. Every command starts "
@@ -147,7 +147,7 @@ def _shell(desk: Desk) -> Tool:
     )
 
 
-def _files(desk: Desk) -> list[Tool]:
+def _files(desk: Toolbox) -> list[Tool]:
     pieces = {"old_text": _text("The piece."), "new_text": _text("What takes its place.")}
     whole = {"content": _text("All of the text.")}
     first = {"first_line": _number("Where to begin; 1 is the first.")}
@@ -163,7 +163,7 @@ def _files(desk: Desk) -> list[Tool]:
 def _tool(
     name: str,
     description: str,
-    run: Callable[[Json], Awaitable[Answer]],
+    run: Callable[[Json], Awaitable[ToolAnswer]],
     required: Mapping[str, Json],
     optional: Mapping[str, Json] | None = None,
 ) -> Tool:
@@ -171,18 +171,18 @@ def _tool(
     return Tool(name, description, schema, _checked(schema, run))
 
 
-def _checked(schema: Json, run: Callable[[Json], Awaitable[Answer]]) -> Callable[[Json], Awaitable[Answer]]:
+def _checked(schema: Json, run: Callable[[Json], Awaitable[ToolAnswer]]) -> Callable[[Json], Awaitable[ToolAnswer]]:
     """The tool behind a check of its arguments; what the disk refuses is an answer, too."""
 
-    async def checked(given: Json) -> Answer:
+    async def checked(given: Json) -> ToolAnswer:
         wrong = _wrong(schema, given)
         if wrong:
-            return Answer(wrong, is_error=True)
+            return ToolAnswer(wrong, is_error=True)
         try:
             return await run(given)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            return Answer(f"Refused: {reason}", is_error=True)
+            return ToolAnswer(f"Refused: {reason}", is_error=True)
 
     return checked
 

@@ -17,7 +17,7 @@ from agent_harness.protocols.features import (
     records,
 )
 from agent_harness.protocols.features.engine import checkpoints
-from agent_harness.protocols.features.engine.open_session import UnderWay, seconds_since
+from agent_harness.protocols.features.engine.open_session import OpenSession, seconds_since
 from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.store import own_place
@@ -31,7 +31,7 @@ def feature_name(feature: Record) -> str:
     return "The cleanup" if feature.get("id") is None else f"Feature #{feature['id']}"
 
 
-def put_back_features(project: Project, under_way: UnderWay) -> None:
+def put_back_features(project: Project, under_way: OpenSession) -> None:
     """features.json as it was before the agent: unverified claims and illegal edits are gone."""
     own_place(project.layout.features, project.layout.root)
     expected = files.dumps(under_way.features)
@@ -44,7 +44,7 @@ def branch_tip(project: Project, branch: str) -> str | None:
     return project.git.head() if branch == DETACHED else project.git.commit_of(branch)
 
 
-def candidate(project: Project, under_way: UnderWay, message: str) -> str:
+def candidate(project: Project, under_way: OpenSession, message: str) -> str:
     """The commit of everything the agent left, on a private ref; the branch is not touched.
 
     It always descends from the commit before the session: where the agent rewrote that history, its own commits stay
@@ -62,20 +62,20 @@ def candidate(project: Project, under_way: UnderWay, message: str) -> str:
     return rebuilt
 
 
-def ensure_progress_entry(project: Project, under_way: UnderWay, parts: Sequence[progress.Part]) -> None:
+def ensure_progress_entry(project: Project, under_way: OpenSession, parts: Sequence[progress.Part]) -> None:
     """The session is told of in the progress file, by the agent or else by the harness (UAH-368)."""
     own_place(project.layout.progress, project.layout.root)
     if not progress.has_entry(project.layout.progress, under_way.session):
         progress.append(project.layout.progress, progress.entry(under_way.session, parts))
 
 
-def accepted(project: Project, under_way: UnderWay, ruling: Ruling, used: usage.Totals) -> Settlement:
+def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
     """The candidate becomes the branch's head; baseline, sizes and state follow; it is pushed."""
     feature = under_way.feature
     way_back = checkpoints.way_back(under_way.checkpoint)
     completed = f"{feature_name(feature)} ({records.description(feature)})"
     commits = [found.sha for found in project.git.commits_between(way_back.head, ruling.commit)]
-    ending = lifecycle.Ending(
+    ending = lifecycle.SessionEnding(
         session=under_way.session,
         feature_id=under_way.feature_id,
         status="complete",
@@ -108,7 +108,7 @@ def accepted(project: Project, under_way: UnderWay, ruling: Ruling, used: usage.
     )
 
 
-def _with_cleanup(project: Project, under_way: UnderWay, state: Record) -> Record:
+def _with_cleanup(project: Project, under_way: OpenSession, state: Record) -> Record:
     """The state after an accepted feature: a cleanup comes next when enough features are complete (UAH-321, C36)."""
     completed = len(_proven(under_way))
     interval = project.config.quality.cleanup_interval
@@ -116,13 +116,13 @@ def _with_cleanup(project: Project, under_way: UnderWay, state: Record) -> Recor
     return {**state, "next_prompt": "cleanup"} if due else state
 
 
-def _proven(under_way: UnderWay) -> list[int]:
+def _proven(under_way: OpenSession) -> list[int]:
     """The features accepted so far, with this one; those marked before it were proven when the run began."""
     marked = [f["id"] for f in records.features_of(under_way.features) if records.passes(f)]
     return sorted({*marked, *([] if under_way.feature_id is None else [under_way.feature_id])})
 
 
-def quality_record(project: Project, under_way: UnderWay, ruling: Ruling) -> Record:
+def quality_record(project: Project, under_way: OpenSession, ruling: Ruling) -> Record:
     """quality.json after an accepted session."""
     return {
         "lint_errors": ruling.proof.lint_errors,
@@ -131,7 +131,7 @@ def quality_record(project: Project, under_way: UnderWay, ruling: Ruling) -> Rec
     }
 
 
-def next_baseline(project: Project, under_way: UnderWay, ruling: Ruling) -> Record:
+def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> Record:
     """test_baseline.json after an accepted session (UAH-130)."""
     proof = ruling.proof
     return {
@@ -146,10 +146,10 @@ def next_baseline(project: Project, under_way: UnderWay, ruling: Ruling) -> Reco
 
 
 def without_way_back(
-    project: Project, under_way: UnderWay, failure: str, used: usage.Totals, asked: Record
+    project: Project, under_way: OpenSession, failure: str, used: usage.Totals, asked: Record
 ) -> Settlement:
     """Nothing is accepted and nothing can go back: the question about it is stored (UAH-390)."""
-    ending = lifecycle.Ending(
+    ending = lifecycle.SessionEnding(
         session=under_way.session,
         feature_id=under_way.feature_id,
         status="failed",
@@ -171,13 +171,13 @@ def without_way_back(
     )
 
 
-def rolled_back(project: Project, under_way: UnderWay, failure: str, used: usage.Totals) -> Settlement:
+def rolled_back(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Settlement:
     """What the feature's sessions did goes back; what is taken away stays in a rescue ref (C08).
 
     Where a person has committed since, only this session goes back: their commits stay on the branch.
     """
     feature = under_way.feature
-    ending = lifecycle.Ending(
+    ending = lifecycle.SessionEnding(
         session=under_way.session,
         feature_id=under_way.feature_id,
         status="failed",
@@ -211,7 +211,7 @@ def blocked_features(document: Record, feature_ids: Sequence[int]) -> list[int]:
     return [f["id"] for f in records.features_of(document) if f["id"] in waiting and not records.passes(f)]
 
 
-def costs_after(project: Project, under_way: UnderWay, used: usage.Totals) -> Record:
+def costs_after(project: Project, under_way: OpenSession, used: usage.Totals) -> Record:
     """The cost record with this session in it, counted from the record as it was before the session."""
     spent = costs.Spent(
         session=under_way.session,
@@ -227,7 +227,7 @@ def costs_after(project: Project, under_way: UnderWay, used: usage.Totals) -> Re
     return costs.add_session(under_way.costs, spent, project.budgets)
 
 
-def session_record(under_way: UnderWay, used: usage.Totals, reason: str, *, completed: bool) -> Record:
+def session_record(under_way: OpenSession, used: usage.Totals, reason: str, *, completed: bool) -> Record:
     """The row of sessions.jsonl (UAH-124)."""
     return {
         "session_id": under_way.session,

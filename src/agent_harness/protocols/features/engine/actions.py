@@ -10,7 +10,7 @@ from agent_harness.agents import markers, usage
 from agent_harness.agents.events import Event, Usage
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features.engine import checkpoints
-from agent_harness.protocols.features.engine.open_session import UnderWay
+from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 
 Record = dict[str, Any]
@@ -85,7 +85,7 @@ def missing_prefixes(project: Project, session: int) -> str | None:
     return "The agent used none of the prefixes that logging.require_prefixes asks for, such as [CMD:RUN]."
 
 
-def log_from_git(project: Project, under_way: UnderWay, commit: str | None) -> None:
+def log_from_git(project: Project, under_way: OpenSession, commit: str | None) -> None:
     """The files that the session wrote and nobody told of, read from the commit that holds its work (UAH-428, C43)."""
     if commit is None or not project.config.logging.fallback_tracking:
         return

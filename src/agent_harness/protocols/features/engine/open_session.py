@@ -19,7 +19,7 @@ CLEANUP: Record = {"id": None, "description": "Cleanup session", "test_file": ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnderWay:
+class OpenSession:
     """One session between its first record and its settlement."""
 
     session: int
@@ -41,7 +41,7 @@ class UnderWay:
     used: Record = field(default_factory=dict)  # tokens and cost of the turns that ended
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> "UnderWay":
+    def from_record(cls, record: Mapping[str, Any]) -> "OpenSession":
         """The session that a record tells of; a record of another version keeps what is known here."""
         names = cls.__dataclass_fields__
         return cls(**{k: v for k, v in record.items() if k in names})
@@ -49,7 +49,7 @@ class UnderWay:
     def as_record(self) -> Record:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
-    def at(self, project: Project, phase: str, **changes: Any) -> "UnderWay":
+    def at(self, project: Project, phase: str, **changes: Any) -> "OpenSession":
         """The same session in another phase, recorded durably before this returns."""
         moved = replace(self, phase=phase, harness=owner.current().as_record(), **changes)
         project.store.write_open_session(moved.as_record())

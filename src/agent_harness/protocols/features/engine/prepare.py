@@ -12,7 +12,7 @@ from agent_harness.kernel import clock
 from agent_harness.kernel.process import new_run_id
 from agent_harness.protocols.features import lifecycle, preflight, selection
 from agent_harness.protocols.features.engine import checkpoints
-from agent_harness.protocols.features.engine.open_session import UnderWay
+from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.environment import DevelopmentEnvironment
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.prompts import orientation_facts
@@ -142,7 +142,7 @@ def _baseline(project: Project, judge: Judge, state: Record, verified_tree: str 
     return None
 
 
-def begin(project: Project, start: Start) -> UnderWay:
+def begin(project: Project, start: Start) -> OpenSession:
     """The checkpoint is taken and the session is recorded as under way; from here a crash is recovered."""
     state = start.state
     checkpoint = checkpoints.create(project, start.number, start.feature["id"])
@@ -154,7 +154,7 @@ def begin(project: Project, start: Start) -> UnderWay:
     undisturbed = not continues or project.git.head() == state.get("wip_commit")
     if not undisturbed:
         project.say("There are commits of yours on top of the unfinished work; a rejection leaves them where they are.")
-    under_way = UnderWay(
+    under_way = OpenSession(
         session=start.number,
         feature_id=start.feature["id"],
         prompt_type=start.prompt_type,

@@ -42,7 +42,7 @@ _OWN_AFFAIR = re.compile(r"\bpermission denied\b", re.IGNORECASE)  # says "not a
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class TroubleRow:
     """One trouble: the waits between tries (``None``: growing, without an end), how a session ends, what helps."""
 
     waits: tuple[float, ...] | None
@@ -50,13 +50,13 @@ class Row:
     advice: str
 
 
-TABLE: Mapping[str, Row] = {
-    "rate_limited": Row(waits=None, ends="rate_limited", advice="Run again when the limit is reset."),
-    "overloaded": Row(waits=(30.0, 30.0, 30.0), ends="overloaded", advice="Paused. Go on with: harness resume"),
-    "network": Row(waits=(1.0, 2.0), ends="refused", advice="Check the connection, then run again."),
-    "no_response": Row(waits=(0.0,), ends="refused", advice="Run again later."),
-    "malformed": Row(waits=(0.0,), ends="refused", advice="Look at the transcript, then run again."),
-    "auth": Row(waits=(), ends="refused", advice="Check the API key or the login of the agent."),
+TABLE: Mapping[str, TroubleRow] = {
+    "rate_limited": TroubleRow(waits=None, ends="rate_limited", advice="Run again when the limit is reset."),
+    "overloaded": TroubleRow(waits=(30.0, 30.0, 30.0), ends="overloaded", advice="Paused. Go on with: harness resume"),
+    "network": TroubleRow(waits=(1.0, 2.0), ends="refused", advice="Check the connection, then run again."),
+    "no_response": TroubleRow(waits=(0.0,), ends="refused", advice="Run again later."),
+    "malformed": TroubleRow(waits=(0.0,), ends="refused", advice="Look at the transcript, then run again."),
+    "auth": TroubleRow(waits=(), ends="refused", advice="Check the API key or the login of the agent."),
 }
 
 
@@ -151,7 +151,7 @@ def rest(project: Project, reason: str) -> None:
 
 
 @dataclass
-class Patience:
+class ProviderRetry:
     """Runs a turn again while the provider does not serve it and a further try can help."""
 
     project: Project

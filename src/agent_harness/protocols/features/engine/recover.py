@@ -22,7 +22,7 @@ from agent_harness.protocols.features.engine import (
 from agent_harness.protocols.features.engine import (
     settlement as engine_settlement,
 )
-from agent_harness.protocols.features.engine.open_session import UnderWay, totals_of
+from agent_harness.protocols.features.engine.open_session import OpenSession, totals_of
 from agent_harness.protocols.features.engine.result import Result
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import push_retry
@@ -63,7 +63,7 @@ def recover(project: Project) -> Record | None:
         project.say(f"Ended {ended} process(es) that it had left running.")
     if action.step == "settle":
         return {"session": number, "step": _settle(project, found)}
-    under_way = UnderWay.from_record(found)
+    under_way = OpenSession.from_record(found)
     _restore_state(project, found)
     settings = state_guard.put_back_after_crash(project, under_way)
     _hand_off(project, under_way, "error", f"Session {number} was interrupted")
@@ -87,7 +87,7 @@ def _settle(project: Project, found: Record) -> str:
             project.say(f"Rolled back. What was taken away is kept: git show {settled.rescue_ref}")
         push_retry.after_push(project, lambda: Judge(project), settlement, settled, found.get("git_config"))
         return "settle"
-    engine_settlement.settle(project, found, wip.overtaken(project, UnderWay.from_record(found), settlement))
+    engine_settlement.settle(project, found, wip.overtaken(project, OpenSession.from_record(found), settlement))
     return "unadopted"
 
 
@@ -110,11 +110,11 @@ def _recover_copy(project: Project) -> Record | None:
     return {"session": number, "step": "hand_off", "feature_id": under_way.feature_id}
 
 
-def _session_in(project: Project, found: Mapping[str, Any]) -> UnderWay | None:
+def _session_in(project: Project, found: Mapping[str, Any]) -> OpenSession | None:
     """The session of a record that nobody vouches for, with the state that is on disk; ``None`` when it cannot be."""
     state = project.store.state()
     try:
-        under_way = UnderWay.from_record(found)
+        under_way = OpenSession.from_record(found)
         way_back = checkpoints.way_back(under_way.checkpoint)
         feature_id = int(under_way.feature["id"])
     except (StateDamaged, TypeError, ValueError, KeyError, AttributeError, StopIteration):
@@ -163,7 +163,7 @@ def interrupted(project: Project, reason: str, message: str | None = None) -> Re
     if found is None:
         return Result(session=0, feature_id=None, status="partial", reason=reason, message="", exit_code=130)
     process.end_orphans(found.get("agent") or {"run_id": found.get("run_id")})
-    under_way = UnderWay.from_record(found)
+    under_way = OpenSession.from_record(found)
     if found.get("phase") == "settling":
         _settle(project, found)
     else:
@@ -181,7 +181,7 @@ def interrupted(project: Project, reason: str, message: str | None = None) -> Re
     )
 
 
-def _hand_off(project: Project, under_way: UnderWay, reason: str, message: str) -> None:
+def _hand_off(project: Project, under_way: OpenSession, reason: str, message: str) -> None:
     used = totals_of(project, under_way.session)
     found = [path for path in worktree.dirty_paths(project.git) if path != project.progress_name]
     if under_way.feature_id is None:

@@ -45,12 +45,12 @@ from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.protocols.features.work import cleanup, feature
 from agent_harness.supervision import interruption
-from agent_harness.supervision.dispatch import Dispatcher, Patience, startable
+from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
 from agent_harness.verification.workspace import clear_leftovers
 
 Record = dict[str, Any]
 
-IMPATIENT = Patience()
+IMPATIENT = RefusalPolicy()
 
 
 def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
@@ -80,7 +80,7 @@ class Runs:
         self._cleanup_only = False
         self._spare = False  # another agent can take over from the one at work
 
-    def clean_up(self, *, agents: Sequence[str] = (), patience: Patience = IMPATIENT) -> Record:
+    def clean_up(self, *, agents: Sequence[str] = (), patience: RefusalPolicy = IMPATIENT) -> Record:
         """One cleanup session now, also when all features are complete (UAH-055)."""
         self._cleanup_only = True
         self._project.say("Triggering cleanup session...")
@@ -90,7 +90,7 @@ class Runs:
         self,
         *,
         agents: Sequence[str] = (),
-        patience: Patience = IMPATIENT,
+        patience: RefusalPolicy = IMPATIENT,
         max_sessions: int | None = 1,
         until_done: bool = False,
         feature_id: int | None = None,

@@ -9,14 +9,14 @@ import os
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import files
 from agent_harness.protocols.features.engine import checkpoints
-from agent_harness.protocols.features.engine.open_session import UnderWay
+from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.store import free_name, own_place
 
 CODE = "harness_state_tampered"
 
 
-def put_back(project: Project, under_way: UnderWay) -> list[str]:
+def put_back(project: Project, under_way: OpenSession) -> list[str]:
     """Makes the harness's own files what they were; the names of those that were not."""
     return [*_settings(project, under_way), *project.store.tampered()]
 
@@ -27,7 +27,7 @@ def sentence(changed: list[str]) -> str:
     return "The agent changed files of the harness: " + ", ".join(changed[:5]) + more
 
 
-def report(project: Project, under_way: UnderWay) -> None:
+def report(project: Project, under_way: OpenSession) -> None:
     """Puts everything back and says so, where a session ends without a verdict on its work."""
     if changed := put_back(project, under_way):
         project.say(f"{sentence(changed)}; put back.")
@@ -36,7 +36,7 @@ def report(project: Project, under_way: UnderWay) -> None:
         )
 
 
-def put_back_after_crash(project: Project, under_way: UnderWay) -> str | None:
+def put_back_after_crash(project: Project, under_way: OpenSession) -> str | None:
     """The settings as they were before a session that was cut short; where the others are kept, if they differed.
 
     Whether the agent or a person has edited them since cannot be told, so nothing of it is lost, and it counts for
@@ -62,7 +62,7 @@ def put_back_after_crash(project: Project, under_way: UnderWay) -> str | None:
     return at.relative(kept)
 
 
-def _settings(project: Project, under_way: UnderWay) -> list[str]:
+def _settings(project: Project, under_way: OpenSession) -> list[str]:
     path = project.layout.settings
     name = project.layout.relative(path)
     expected = project.git.show(checkpoints.way_back(under_way.checkpoint).commit, name)

@@ -20,12 +20,21 @@ from agent_harness.protocols.features import (
 )
 from agent_harness.protocols.features.engine import checkpoints, provider_retry, turn_settings
 from agent_harness.protocols.features.engine.actions import ActionLog
-from agent_harness.protocols.features.engine.open_session import UnderWay
+from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.prompts import verification_types
 from agent_harness.protocols.features.publish import push_guard
 from agent_harness.protocols.features.verdict import screenshots
-from agent_harness.supervision.monitors import Budget, Context, Facts, Limit, RepeatedError, Stall, WallClock, Watch
+from agent_harness.supervision.monitors import (
+    Budget,
+    BudgetLimit,
+    ContextWindow,
+    ProjectFacts,
+    RepeatedError,
+    Stall,
+    WallClock,
+    Watch,
+)
 from agent_harness.supervision.outcome import Outcome
 from agent_harness.supervision.recording import Recording
 from agent_harness.supervision.supervisor import supervise
@@ -39,7 +48,7 @@ TRANSCRIPT_BYTES = 8_000_000
 def run(
     project: Project,
     agent: Agent,
-    under_way: UnderWay,
+    under_way: OpenSession,
     prompt: str,
     *,
     round_number: int,
@@ -48,7 +57,7 @@ def run(
     began: float,
     stop_requested: Callable[[], str | None],
     recording: Recording | None = None,
-) -> tuple[Outcome, UnderWay]:
+) -> tuple[Outcome, OpenSession]:
     """Runs the agent once on the session's feature; its processes are gone when this returns.
 
     The process record is on disk before anything that the agent says is read, so that a later harness can end it.
@@ -107,19 +116,19 @@ def watch_for(project: Project, costs_before: Record, feature_id: int | None, mo
     config = project.config
     budgets = project.budgets
     limits = [
-        Limit(name="Session", limit_usd=budgets.per_session),
-        Limit(name="Project", limit_usd=budgets.total, spent_usd=costs.counted(costs_before)),
+        BudgetLimit(name="Session", limit_usd=budgets.per_session),
+        BudgetLimit(name="Project", limit_usd=budgets.total, spent_usd=costs.counted(costs_before)),
     ]
     if feature_id is not None:
         spent = costs.of_feature(costs_before, feature_id)
-        limits.append(Limit(name="Feature", limit_usd=budgets.per_feature, spent_usd=spent))
+        limits.append(BudgetLimit(name="Feature", limit_usd=budgets.per_feature, spent_usd=spent))
     return Watch(
         (
             WallClock(
                 timeout_seconds=config.session.timeout_minutes * 60,
                 warning_seconds=config.session.timeout_warning_minutes * 60,
             ),
-            Context(
+            ContextWindow(
                 window_tokens=config.context.window_tokens,
                 warn_threshold=config.context.warn_threshold,
                 force_threshold=config.context.force_threshold,
@@ -139,14 +148,14 @@ def watch_for(project: Project, costs_before: Record, feature_id: int | None, mo
     )
 
 
-def changed_files(project: Project, under_way: UnderWay) -> Facts:
+def changed_files(project: Project, under_way: OpenSession) -> ProjectFacts:
     """Every path that differs from the checkpoint, with a stamp that moves when its content may have (C43)."""
     way_back = checkpoints.way_back(under_way.checkpoint)
     head = project.git.head()
     paths = set(worktree.dirty_paths(project.git))
     if head and head != way_back.head:
         paths |= {path for _, path in project.git.changed_paths(way_back.head, head)}
-    return Facts({path: _stamp(project.root / path) for path in sorted(paths)})
+    return ProjectFacts({path: _stamp(project.root / path) for path in sorted(paths)})
 
 
 def _stamp(path: Path) -> object:
@@ -160,7 +169,7 @@ def _stamp(path: Path) -> object:
 # -- prompts -----------------------------------------------------------------------------------------------------------
 
 
-def opening_prompt(project: Project, under_way: UnderWay, orientation: str) -> str:
+def opening_prompt(project: Project, under_way: OpenSession, orientation: str) -> str:
     """The coding or continuation prompt with the orientation in it."""
     values = _places(project, under_way)
     text = prompts.render(
@@ -196,7 +205,7 @@ def _has_its_folder(project: Project, command: str) -> bool:
     return all(os.path.exists(project.root / path) for path in paths)
 
 
-def fix_prompt(project: Project, under_way: UnderWay, *, failure: str, output: str, fix_round: int) -> str:
+def fix_prompt(project: Project, under_way: OpenSession, *, failure: str, output: str, fix_round: int) -> str:
     """What the harness saw, for the next fix round (C03 a)."""
     return prompts.render(
         "fix",
@@ -210,13 +219,13 @@ def fix_prompt(project: Project, under_way: UnderWay, *, failure: str, output: s
     )
 
 
-def evidence_prompt(project: Project, under_way: UnderWay) -> str:
+def evidence_prompt(project: Project, under_way: OpenSession) -> str:
     """Asks once for the output that a claim needs (C20)."""
     values = _places(project, under_way)
     return prompts.render("evidence", {**values, "test_file": records.test_file(under_way.feature)})
 
 
-def _places(project: Project, under_way: UnderWay) -> dict[str, str]:
+def _places(project: Project, under_way: OpenSession) -> dict[str, str]:
     return {
         "feature": str(under_way.feature_id),
         "description": records.description(under_way.feature),

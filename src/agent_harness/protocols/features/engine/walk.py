@@ -25,7 +25,7 @@ from agent_harness.protocols.features.engine import (
 from agent_harness.protocols.features.engine import (
     settlement as engine_settlement,
 )
-from agent_harness.protocols.features.engine.open_session import UnderWay
+from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.engine.result import Result
 from agent_harness.protocols.features.engine.settlement import Settled, Settlement
 from agent_harness.protocols.features.project import Project
@@ -59,7 +59,7 @@ class Turns:
     refusal: str | None = None  # what the provider said that ended it
 
 
-class Road(ABC):
+class SessionWalk(ABC):
     """Walks one session down the road; the session is already checkpointed and recorded as under way."""
 
     def __init__(
@@ -67,7 +67,7 @@ class Road(ABC):
         project: Project,
         agent: Agent,
         judge: Judge,
-        under_way: UnderWay,
+        under_way: OpenSession,
         *,
         orientation: str,
         stop: Stop,
@@ -85,7 +85,7 @@ class Road(ABC):
             began=time.monotonic(),
             used=usage.Totals(),
         )
-        self._patience = provider_retry.Patience(project, stop, under_way.session, self._sum.began, spare)
+        self._patience = provider_retry.ProviderRetry(project, stop, under_way.session, self._sum.began, spare)
         way_back = checkpoints.way_back(under_way.checkpoint)
         self._recording = turn.recording_of(project, under_way.session, way_back)
         self._tips = push_guard.tips(project)
@@ -172,7 +172,7 @@ class Road(ABC):
         """What comes before a prompt that is given again, when there is work of the turn that was cut off."""
         return prompts.render("again", {}) if turn.changed_files(self._project, self._under_way).changed else ""
 
-    def _changes(self) -> claims.Changes:
+    def _changes(self) -> claims.ClaimedChanges:
         try:
             found: Record | None = self._project.store.features()
         except (StateDamaged, OSError):
@@ -181,7 +181,7 @@ class Road(ABC):
             found = None
         return claims.compare(self._under_way.features, found)
 
-    def _broken_rule(self, changes: claims.Changes) -> tuple[str, str] | None:
+    def _broken_rule(self, changes: claims.ClaimedChanges) -> tuple[str, str] | None:
         """What is rejected at once, whatever the tests say: its code, and what the person is told (C03 c)."""
         if tampered := state_guard.put_back(self._project, self._under_way):
             return state_guard.CODE, state_guard.sentence(tampered)

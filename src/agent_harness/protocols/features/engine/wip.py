@@ -18,7 +18,7 @@ from agent_harness.protocols.features import (
     worktree,
 )
 from agent_harness.protocols.features.engine import accept, checkpoints
-from agent_harness.protocols.features.engine.open_session import UnderWay
+from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
 
@@ -125,7 +125,7 @@ def recorded(reason: str) -> str:
 
 def handed_off(
     project: Project,
-    under_way: UnderWay,
+    under_way: OpenSession,
     reason: str,
     used: usage.Totals,
     *,
@@ -146,7 +146,7 @@ def handed_off(
         _tell_termination(project, under_way, reason)
     left = _what_is_left(project, under_way, reason)
     way_back = checkpoints.way_back(under_way.checkpoint)
-    ending = lifecycle.Ending(
+    ending = lifecycle.SessionEnding(
         session=under_way.session,
         feature_id=under_way.feature_id,
         status="partial",
@@ -176,7 +176,7 @@ def handed_off(
     )
 
 
-def overtaken(project: Project, under_way: UnderWay, settlement: Settlement) -> Settlement:
+def overtaken(project: Project, under_way: OpenSession, settlement: Settlement) -> Settlement:
     """The settlement of a session whose commit no longer fits its branch: kept on a ref, and nothing else of it counts.
 
     The person's commits stay as they are. The agent's claim goes out of the work tree; its other files stay there.
@@ -189,7 +189,7 @@ def overtaken(project: Project, under_way: UnderWay, settlement: Settlement) -> 
     told = f"The branch has moved since Session {under_way.session} ended; its work on {name} is kept in {ref}."
     project.say(told)
     _take_back_claim(project, commit)
-    ending = lifecycle.Ending(
+    ending = lifecycle.SessionEnding(
         session=under_way.session,
         feature_id=under_way.feature_id,
         status="partial",
@@ -247,7 +247,7 @@ class _Left:
     earlier: Record | None  # what earlier sessions of this feature had left
 
 
-def _what_is_left(project: Project, under_way: UnderWay, reason: str) -> _Left:
+def _what_is_left(project: Project, under_way: OpenSession, reason: str) -> _Left:
     way_back = checkpoints.way_back(under_way.checkpoint)
     moved = project.git.head() != way_back.head
     commit = accept.candidate(project, under_way, _wip_message(project, reason, under_way.feature))
@@ -290,7 +290,7 @@ def what_became_of_it(project: Project, settlement: Settlement, reason: str) -> 
     return "nothing was changed"
 
 
-def _passes_without_trace(project: Project, under_way: UnderWay, reason: str) -> bool:
+def _passes_without_trace(project: Project, under_way: OpenSession, reason: str) -> bool:
     """Whether nothing at all happened in a session that was never served."""
     quiet = reason in WORDINGS and WORDINGS[reason].quiet
     unmoved = project.git.head() == checkpoints.way_back(under_way.checkpoint).head
@@ -307,7 +307,7 @@ def _wip_message(project: Project, reason: str, feature: Record) -> str:
     return f"{subject}{accept.feature_name(feature)} ({records.description(feature)})\n\n{wording.body}"
 
 
-def _event(under_way: UnderWay, reason: str, commit: str | None, message: str | None) -> Record:
+def _event(under_way: OpenSession, reason: str, commit: str | None, message: str | None) -> Record:
     name = accept.feature_name(under_way.feature)
     return {
         "event_type": WORDINGS.get(reason, WORDINGS["error"]).event,
@@ -320,7 +320,7 @@ def _event(under_way: UnderWay, reason: str, commit: str | None, message: str | 
     }
 
 
-def _tell_termination(project: Project, under_way: UnderWay, reason: str) -> None:
+def _tell_termination(project: Project, under_way: OpenSession, reason: str) -> None:
     told = WORDINGS.get(reason, WORDINGS["error"]).told
     if told is None:
         return
@@ -338,7 +338,7 @@ def _tell_termination(project: Project, under_way: UnderWay, reason: str) -> Non
     progress.append(project.layout.progress, f"\n{line}\n")
 
 
-def _partial(project: Project, under_way: UnderWay, reason: str, left: _Left) -> Record:
+def _partial(project: Project, under_way: OpenSession, reason: str, left: _Left) -> Record:
     """What the next session is told: the agent's own words first, then what earlier sessions said."""
     entries = [e for e in progress.recent_entries(project.layout.progress) if e.session == under_way.session]
     told = entries[-1] if entries else None

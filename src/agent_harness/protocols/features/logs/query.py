@@ -17,7 +17,7 @@ from agent_harness.errors import UsageError
 from agent_harness.kernel import clock, journal
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.features import records
-from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import LEVELS
 
 Record = dict[str, Any]
@@ -87,7 +87,7 @@ def moment(text: str, at: datetime) -> datetime:
     return found
 
 
-def query(layout: Layout, wanted: Filter, *, sources: tuple[str, ...] = (), limit: int = 50) -> Record:
+def query(layout: FeatureLayout, wanted: Filter, *, sources: tuple[str, ...] = (), limit: int = 50) -> Record:
     """The newest ``limit`` rows that fit, oldest first; ``more`` says that older ones fit as well."""
     streams = [_stream(layout, name, wanted) for name in (sources or tuple(SOURCES))]
     newest_first = merge(*streams, key=lambda row: str(row.get("ts") or ""), reverse=True)
@@ -95,7 +95,7 @@ def query(layout: Layout, wanted: Filter, *, sources: tuple[str, ...] = (), limi
     return {"rows": found[:limit][::-1], "more": len(found) > limit}
 
 
-def _stream(layout: Layout, name: str, wanted: Filter) -> Iterator[Record]:
+def _stream(layout: FeatureLayout, name: str, wanted: Filter) -> Iterator[Record]:
     """The rows of one log that fit, newest first, read as far back as they can fit."""
     file, level = SOURCES[name]
     for row in _backwards(layout, file):
@@ -107,7 +107,7 @@ def _stream(layout: Layout, name: str, wanted: Filter) -> Iterator[Record]:
             yield known
 
 
-def _backwards(layout: Layout, file: str) -> Iterator[Record]:
+def _backwards(layout: FeatureLayout, file: str) -> Iterator[Record]:
     for line in journal.backwards(layout.log(file)):
         try:
             row = jsontext.loads(line, exact=False) if line.startswith("{") else None
@@ -158,7 +158,7 @@ def _printable(text: str) -> str:
 # -- one summary a session ---------------------------------------------------------------------------------------------
 
 
-def summaries(layout: Layout, *, last: int = 5, session: int | None = None) -> list[Record]:
+def summaries(layout: FeatureLayout, *, last: int = 5, session: int | None = None) -> list[Record]:
     """The last sessions, or one, each with its end, cost, decisions, files, runs and problems; oldest first."""
     found: list[Record] = []
     for row in _backwards(layout, "sessions.jsonl"):
@@ -172,7 +172,7 @@ def summaries(layout: Layout, *, last: int = 5, session: int | None = None) -> l
     return [_summary(row, rows) for row in reversed(found)]
 
 
-def _of_sessions(layout: Layout, name: str, numbers: set[int]) -> list[Record]:
+def _of_sessions(layout: FeatureLayout, name: str, numbers: set[int]) -> list[Record]:
     """The rows of these sessions, oldest first; reading ends at the first row of an older one."""
     found: list[Record] = []
     for row in _backwards(layout, SOURCES[name][0]):

@@ -14,7 +14,7 @@ from agent_harness.agents import usage
 from agent_harness.kernel import clock, files
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.engine import accept
-from agent_harness.protocols.features.engine.open_session import UnderWay
+from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.prompts import verification_types
@@ -24,7 +24,7 @@ from agent_harness.protocols.features.verdict.ruling import Ruling
 Record = dict[str, Any]
 
 
-def accepted(project: Project, under_way: UnderWay, ruling: Ruling, used: usage.Totals) -> Settlement:
+def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
     """The work is on the branch; ``passes`` stays false, and ``awaiting_manual`` says why."""
     accept.put_back_features(project, under_way)
     document = project.store.features()

@@ -27,7 +27,7 @@ from agent_harness.protocols.features.validity import valid_features
 from agent_harness.protocols.features.verdict import claims
 from agent_harness.protocols.features.work import plan
 from agent_harness.supervision import interruption
-from agent_harness.supervision.dispatch import Dispatcher, Patience
+from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy
 
 Record = dict[str, Any]
 
@@ -38,7 +38,7 @@ def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> Record:
     """The features that the agent added, committed; ``VerificationFailed`` when its plan is not valid."""
     text = initializer.specification(spec)
     allowed = run.choose_agents(project, agents)
-    agent = Dispatcher(allowed, Patience(again="harness add-features --spec FILE"), project.say).choose()
+    agent = Dispatcher(allowed, RefusalPolicy(again="harness add-features --spec FILE"), project.say).choose()
     _refuse_unsafe(project)
     before = valid_features(project)
     preflight.budget(project.store.costs(), project.budgets, None)

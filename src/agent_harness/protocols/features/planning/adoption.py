@@ -17,7 +17,7 @@ from agent_harness.protocols.features import progress, records, worktree
 from agent_harness.protocols.features.config import commands as command_rules
 from agent_harness.protocols.features.config import default_text, load
 from agent_harness.protocols.features.engine.locking import locked
-from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.people import abort
 from agent_harness.protocols.features.planning import initializer
 from agent_harness.protocols.features.project import Project, Say
@@ -63,7 +63,7 @@ def adopt(root: Path, *, say: Say) -> Record:
     }
 
 
-def _refuse_unsafe(root: Path, layout: Layout, git: Git) -> None:
+def _refuse_unsafe(root: Path, layout: FeatureLayout, git: Git) -> None:
     if os.path.exists(layout.session_state):
         raise Refused("This project is initialised already", hint="harness run")
     if not git.is_repository or git.head() is None:
@@ -86,7 +86,7 @@ def _refuse_unsafe(root: Path, layout: Layout, git: Git) -> None:
         raise Refused(f"{links[0]} is a link; the harness writes only files of the project", hint=f"ls -l {links[0]}")
 
 
-def _own_names(layout: Layout) -> list[str]:
+def _own_names(layout: FeatureLayout) -> list[str]:
     paths = (layout.settings, layout.features, layout.progress)
     return [*map(layout.relative, paths), "init.sh", "reset.sh", ".gitignore"]
 
@@ -97,7 +97,7 @@ def _refuse_wrong_features(project: Project) -> None:
         raise ConfigurationError(found[0], hint=f"edit {project.features_name}, then harness init --adopt")
 
 
-def _write_missing(root: Path, layout: Layout) -> list[str]:
+def _write_missing(root: Path, layout: FeatureLayout) -> list[str]:
     """Every file of the contract that is not there; what was written."""
     written = []
     name = root.resolve().name or "project"

@@ -39,7 +39,7 @@ from agent_harness.protocols.features.engine import (
     turn_settings,
 )
 from agent_harness.protocols.features.escalation import after_session
-from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.planning import script_check
 from agent_harness.protocols.features.project import Project, Say
 from agent_harness.protocols.features.publish import push_guard
@@ -47,7 +47,7 @@ from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.supervision import interruption
-from agent_harness.supervision.dispatch import Dispatcher, Patience, startable
+from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
 from agent_harness.supervision.outcome import Outcome
 from agent_harness.supervision.supervisor import supervise
 
@@ -69,7 +69,7 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Re
     _refuse_unsafe(root, spec)
     found = registry.resolve_all(agents, configured=_configured_agent(root), environ=os.environ, root=root)
     allowed = startable(found, say, "harness init --spec FILE --agent SPEC")
-    agent = Dispatcher(allowed, Patience(again="harness init --spec FILE"), say).choose()
+    agent = Dispatcher(allowed, RefusalPolicy(again="harness init --spec FILE"), say).choose()
     project = _first_files(root, say)
     with interruption.watched() as stop:
         say("Running initializer agent...")
@@ -134,7 +134,7 @@ def _relative(root: Path, path: Path) -> str:
     return os.path.relpath(path.resolve(), root.resolve())
 
 
-def _left_by_an_earlier_try(layout: Layout) -> set[str]:
+def _left_by_an_earlier_try(layout: FeatureLayout) -> set[str]:
     """What an init that failed left uncommitted, named in a record below ``.git``."""
     try:
         found = files.read_json(os.path.join(layout.git_dir, "harness", "failed_init.json")).get("paths")
@@ -144,14 +144,14 @@ def _left_by_an_earlier_try(layout: Layout) -> set[str]:
 
 
 def _configured_agent(root: Path) -> Any:
-    return load(root).agent if os.path.exists(Layout(root).settings) else None
+    return load(root).agent if os.path.exists(FeatureLayout(root).settings) else None
 
 
 def _first_files(root: Path, say: Say) -> Project:
     git = Git(root)
     if not git.is_repository:
         worktree.make_repository(root)
-    layout = Layout(root)
+    layout = FeatureLayout(root)
     if not os.path.exists(layout.settings):
         files.replace(layout.settings, _default_settings(root))
     ignore(root, ignored_lines(layout_of(root)))
@@ -163,16 +163,16 @@ def _default_settings(root: Path) -> str:
     return default_text(name, full="python3 -m pytest tests/ -v", feature="python3 -m pytest {test_file} -v", lint=None)
 
 
-def layout_of(root: Path) -> Layout:
+def layout_of(root: Path) -> FeatureLayout:
     """Where the files are of a project that may have settings already."""
-    usual = Layout(root)
+    usual = FeatureLayout(root)
     if not os.path.exists(usual.settings):
         return usual
     paths = load(root).paths
-    return Layout(root, features=paths.features, progress=paths.progress, state_dir=paths.state_dir)
+    return FeatureLayout(root, features=paths.features, progress=paths.progress, state_dir=paths.state_dir)
 
 
-def ignored_lines(layout: Layout) -> list[str]:
+def ignored_lines(layout: FeatureLayout) -> list[str]:
     """What git does not see of the harness: the state, and its backups."""
     state = layout.relative(layout.state_dir)
     return [f"{state}/", f"{state}.backup.*/"]
@@ -241,7 +241,7 @@ class Planner:
         self._watch = turn.watch_for(project, project.store.costs(), None, project.config.models.initializer)
         self.run_id = process.new_run_id()
         self._rounds = 0
-        self._patience = provider_retry.Patience(project, stop, 0, time.monotonic())
+        self._patience = provider_retry.ProviderRetry(project, stop, 0, time.monotonic())
         self._recording = turn.recording_of(project, 0, None)
         self.used = usage.Totals()
 

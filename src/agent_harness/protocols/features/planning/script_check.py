@@ -5,7 +5,7 @@ from pathlib import Path
 
 from agent_harness.agents.base import ToolRules
 from agent_harness.agents.guardrails import check_command
-from agent_harness.agents.guardrails.shell import Simple, Unreadable, commands
+from agent_harness.agents.guardrails.shell import Simple, UnreadableCommand, commands
 
 KILLERS = ("pkill", "killall")
 COMPOSERS = ("docker", "docker-compose", "podman", "podman-compose")
@@ -15,7 +15,7 @@ def findings(text: str, root: Path) -> list[str]:
     """One line for each command that may harm what the script did not start."""
     try:
         found = list(dict.fromkeys(line for each in _all(commands(text)) for line in _harm(each)))
-    except Unreadable as reason:
+    except UnreadableCommand as reason:
         return [f"it cannot be read: {reason}"]
     refused = check_command(text, root, ToolRules(denied_commands=()))
     return [*found, *([refused] if refused else [])]

@@ -18,7 +18,7 @@ _LINE_LIMIT = 300
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class OrientationFacts:
     """Everything the summary says."""
 
     session: int
@@ -42,7 +42,7 @@ def tokens(text: str) -> int:
     return -(-len(text) // 4)
 
 
-def summary(facts: Facts) -> str:
+def summary(facts: OrientationFacts) -> str:
     """The orientation summary, always under ``TOKEN_LIMIT`` tokens."""
     text = ""
     for candidate in _ever_shorter(facts):
@@ -52,7 +52,7 @@ def summary(facts: Facts) -> str:
     return text[: 4 * (TOKEN_LIMIT - 2)]
 
 
-def _ever_shorter(facts: Facts) -> Sequence[Facts]:
+def _ever_shorter(facts: OrientationFacts) -> Sequence[OrientationFacts]:
     partial = facts.partial and {**facts.partial, **{k: list(facts.partial.get(k) or [])[:3] for k in _LISTS}}
     steps = [facts, replace(facts, key_files=facts.key_files[:3])]
     steps.append(replace(steps[-1], key_files=()))
@@ -66,12 +66,12 @@ def _ever_shorter(facts: Facts) -> Sequence[Facts]:
 _LISTS = ("done", "left", "wip_files")
 
 
-def _render(facts: Facts) -> str:
+def _render(facts: OrientationFacts) -> str:
     sections = [_state(facts), _last_session(facts), _partial(facts) or _task(facts), _files(facts), _decisions(facts)]
     return "\n\n".join(s for s in sections if s) + "\n"
 
 
-def _state(facts: Facts) -> str:
+def _state(facts: OrientationFacts) -> str:
     share = records.percent(facts.passing, facts.total)
     return (
         "## Current State\n\n"
@@ -80,7 +80,7 @@ def _state(facts: Facts) -> str:
     )
 
 
-def _last_session(facts: Facts) -> str:
+def _last_session(facts: OrientationFacts) -> str:
     if not facts.last_session or not facts.last:
         return "## Last Session\n- none yet"
     commits = [str(c)[:10] for c in facts.last.get("commits") or []]
@@ -96,7 +96,7 @@ def _last_session(facts: Facts) -> str:
     return "\n".join(lines)
 
 
-def _task(facts: Facts) -> str:
+def _task(facts: OrientationFacts) -> str:
     if facts.feature is None:
         return "\n".join(["## Your Task This Session", "No feature can be worked on now:", *_bullets(facts.waiting)])
     if facts.feature.get("id") is None:
@@ -120,7 +120,7 @@ def _dependencies(found: Sequence[tuple[int, bool]]) -> str:
     return f"Features {names} (all passing ✓)" if all(ok for _, ok in found) else f"Features {names} (NOT all passing)"
 
 
-def _partial(facts: Facts) -> str:
+def _partial(facts: OrientationFacts) -> str:
     if not facts.partial or facts.feature is None:
         return ""
     p = facts.partial
@@ -145,14 +145,14 @@ def _partial(facts: Facts) -> str:
     return "\n".join(lines)
 
 
-def _files(facts: Facts) -> str:
+def _files(facts: OrientationFacts) -> str:
     if not facts.key_files:
         return ""
     rows = [f"- {path}" + (f" (last modified Session {n})" if n else "") for path, n in facts.key_files]
     return "\n".join(["## Key Files", *rows])
 
 
-def _decisions(facts: Facts) -> str:
+def _decisions(facts: OrientationFacts) -> str:
     if not facts.decisions:
         return ""
     return "\n".join(["## Recent Decisions", *[f"- Session {n}: {_short(text)}" for n, text in facts.decisions[:9]]])

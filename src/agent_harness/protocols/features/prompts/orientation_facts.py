@@ -21,7 +21,7 @@ def orientation(project: Project, state: Record, choice: selection.Choice, numbe
     feature = choice.feature
     continues = state.get("next_prompt") == "continuation"
     done = selection.proven(document)
-    facts = rules.Facts(
+    facts = rules.OrientationFacts(
         session=number,
         project=str(document.get("project") or project.config.project.name),
         passing=passing,

@@ -41,7 +41,7 @@ class Wishes:
 
 
 @dataclass
-class Report:
+class MirrorReport:
     """What one pass over the features did; feature ids."""
 
     created: list[int] = field(default_factory=list)
@@ -142,9 +142,9 @@ class Mirror:
         self._known = _rows(project.store.issues(), repository)
         settings = project.config.github
         self._wishes = Wishes(create_missing=settings.create_missing_issues, close_verified=settings.close_on_verify)
-        self.report = Report()
+        self.report = MirrorReport()
 
-    def bring_up_to_date(self) -> Report:
+    def bring_up_to_date(self) -> MirrorReport:
         """One pass over features.json; a feature whose issue is right costs nothing."""
         document = self._project.store.features()
         name = str(document.get("project") or self._project.config.project.name)
@@ -247,7 +247,7 @@ def after_session(project: Project, session: int) -> str | None:
     settings = project.config.github
     if settings.repo is None or settings.sync_mode == "none" or not settings.sync_on_session_end:
         return None
-    report = Report()
+    report = MirrorReport()
     try:
         from agent_harness.protocols.features.publish import github
 
@@ -276,7 +276,7 @@ def close(project: Project, result: Result) -> Result:
     return replace(result, exit_code=5) if problem and strict and not result.exit_code else result
 
 
-def _tell(project: Project, session: int, report: Report) -> None:
+def _tell(project: Project, session: int, report: MirrorReport) -> None:
     if line := report.line():
         project.say(line)
     changed = bool(report.line() or report.not_ours)
@@ -285,7 +285,7 @@ def _tell(project: Project, session: int, report: Report) -> None:
         project.say(f"Warning: the issue recorded for Feature #{feature_id} is another one; it was left alone.")
 
 
-def _failed(project: Project, session: int, error: HarnessError, report: Report) -> str:
+def _failed(project: Project, session: int, error: HarnessError, report: MirrorReport) -> str:
     """Says that the mirror is behind; with ``on_sync_failure: fail`` the project is paused as well (C38)."""
     problem = " ".join(redact(error.message).split())[:300]
     strict = project.config.github.on_sync_failure == "fail"

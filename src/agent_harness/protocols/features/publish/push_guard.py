@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agent_harness.errors import HarnessError
-from agent_harness.protocols.features.engine.open_session import UnderWay
+from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 
 NOWHERE = "/only-the-harness-pushes--once-it-has-accepted-the-work"
@@ -47,7 +47,7 @@ def tips(project: Project) -> frozenset[str]:
     return frozenset(line for line in found.split() if line)
 
 
-def report(project: Project, under_way: UnderWay, before: Iterable[str]) -> None:
+def report(project: Project, under_way: OpenSession, before: Iterable[str]) -> None:
     """Says which refs of a remote hold commits that came up in this session and that the harness did not push.
 
     A remote that cannot be reached says nothing.
@@ -75,7 +75,7 @@ def _came_up_since(project: Project, commit: str, before: frozenset[str]) -> boo
     return bool(found.strip())
 
 
-def _tell(project: Project, under_way: UnderWay, remote: str, ref: str, commit: str) -> None:
+def _tell(project: Project, under_way: OpenSession, remote: str, ref: str, commit: str) -> None:
     told = (
         f"{remote} has {commit[:10]} as {ref}, which the harness did not push: it came up in Session"
         f" {under_way.session} and was not accepted when it was pushed. It is left there; look at it."

@@ -17,20 +17,20 @@ _FREE_MEMBERS = frozenset({"features", "last_updated"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Changes:
+class ClaimedChanges:
     """Feature ids newly claimed, in the order of the file, and every illegal change, one line each."""
 
     claims: tuple[int, ...] = ()
     violations: tuple[str, ...] = ()
 
 
-def compare(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> Changes:
+def compare(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> ClaimedChanges:
     """The difference between the way back's features.json and the agent's; ``None`` means that it is not readable."""
     if after is None:
-        return Changes(violations=("features.json does not parse, or is no file",))
+        return ClaimedChanges(violations=("features.json does not parse, or is no file",))
     listed = after.get("features")
     if not isinstance(listed, list):
-        return Changes(violations=("features.json: 'features' is not a list",))
+        return ClaimedChanges(violations=("features.json: 'features' is not a list",))
     old, new = _by_id(before), _by_id(after)
     violations = _members(before, after)
     violations += [f"Feature #{i}: removed" for i in old if i not in new]
@@ -44,7 +44,7 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> Chang
         if records.passes(new[feature_id]) and not records.passes(old[feature_id]):
             claims.append(old[feature_id]["id"])
         violations += _fields(feature_id, old[feature_id], new[feature_id])
-    return Changes(claims=tuple(claims), violations=tuple(violations))
+    return ClaimedChanges(claims=tuple(claims), violations=tuple(violations))
 
 
 def _by_id(document: Mapping[str, Any]) -> dict[object, Record]:

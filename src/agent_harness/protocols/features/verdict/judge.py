@@ -12,7 +12,7 @@ from typing import Any
 from agent_harness.kernel import snapshot
 from agent_harness.protocols.features import private_refs, records
 from agent_harness.protocols.features.engine import checkpoints
-from agent_harness.protocols.features.engine.open_session import UnderWay
+from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.ruling import Proof, Ruling
@@ -102,7 +102,7 @@ class Judge:
         """Which of these tests fail once more when they are run again on their own suite (C62)."""
         return set(ids) - self.suite(commit).passing
 
-    def red_tests(self, under_way: UnderWay) -> list[str]:
+    def red_tests(self, under_way: OpenSession) -> list[str]:
         """Baseline tests that the unfinished work leaves failing, on the commit that it would become (C15)."""
         known = {str(i) for i in under_way.baseline.get("passing_tests") or []}
         if not known:
@@ -144,7 +144,7 @@ class Judge:
 
     # -- the verdict -----------------------------------------------------------------------------------------------
 
-    def rule(self, under_way: UnderWay, candidate: str) -> Ruling:
+    def rule(self, under_way: OpenSession, candidate: str) -> Ruling:
         """The ruling on a claim of the session's feature; every step is said as it is known."""
         verdict = self._verdict(under_way, candidate)
         self._note_findings(under_way, verdict)
@@ -152,7 +152,7 @@ class Judge:
             return self._rejection(under_way, verdict)
         return Ruling(accepted=True, commit=candidate, proof=self._proof(under_way, verdict))
 
-    def _verdict(self, under_way: UnderWay, candidate: str) -> Verdict:
+    def _verdict(self, under_way: OpenSession, candidate: str) -> Verdict:
         project = self._project
         file = records.test_file(under_way.feature)
         config = project.config
@@ -170,7 +170,7 @@ class Judge:
             test_files=[file] if file else [],
             protected=[records.test_file(f) for f in records.features_of(under_way.features) if records.passes(f)],
             baseline=[str(i) for i in under_way.baseline.get("passing_tests") or []],
-            options=engine.Options(
+            options=engine.Strictness(
                 requires_red=under_way.feature.get("requires_red") is not False,
                 lint_rejects=not config.quality.warn_on_lint_errors,
                 timeout_seconds=self._seconds,
@@ -178,7 +178,7 @@ class Judge:
             on_step=_Steps(project, file).on_step,
         )
 
-    def _rejection(self, under_way: UnderWay, verdict: Verdict) -> Ruling:
+    def _rejection(self, under_way: OpenSession, verdict: Verdict) -> Ruling:
         reasons = verdict.reasons
         final = any(f.code not in MENDABLE for f in reasons)
         first = next((f for f in reasons if f.code not in MENDABLE), reasons[0])
@@ -196,7 +196,7 @@ class Judge:
             regressions=tuple(verdict.regressions),
         )
 
-    def _proof(self, under_way: UnderWay, verdict: Verdict) -> Proof:
+    def _proof(self, under_way: OpenSession, verdict: Verdict) -> Proof:
         project = self._project
         files = [records.test_file(f) for f in records.features_of(under_way.features)]
         before = project.store.file_sizes()
@@ -207,7 +207,7 @@ class Judge:
         errors = None if lint is None else (0 if lint.exit_code == 0 else max(1, lint.output.count("\n")))
         return Proof(passing=tuple(sorted(verdict.passing)), total=verdict.total, lint_errors=errors, file_sizes=sizes)
 
-    def _note_findings(self, under_way: UnderWay, verdict: Verdict) -> None:
+    def _note_findings(self, under_way: OpenSession, verdict: Verdict) -> None:
         for finding in verdict.findings:
             self._project.store.event(
                 finding.code,
@@ -219,7 +219,7 @@ class Judge:
             if finding.severity != "CRITICAL":
                 self._project.say(f"Warning: {finding.message}")
 
-    def _broken(self, under_way: UnderWay, regressions: Iterable[str]) -> tuple[int, ...]:
+    def _broken(self, under_way: OpenSession, regressions: Iterable[str]) -> tuple[int, ...]:
         """Features whose own test file holds one of the tests that broke."""
         files = {i.split("::", 1)[0] for i in regressions}
         found = records.features_of(under_way.features)

@@ -21,10 +21,10 @@ from agent_harness.protocols.features.engine import (
     state_guard,
     wip,
 )
-from agent_harness.protocols.features.engine.open_session import UnderWay
+from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.engine.result import Result
 from agent_harness.protocols.features.engine.settlement import Settlement
-from agent_harness.protocols.features.engine.walk import Road
+from agent_harness.protocols.features.engine.walk import SessionWalk
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.judge import Judge
@@ -48,7 +48,7 @@ def ask_for(project: Project) -> None:
     project.store.write(project.layout.session_state, {**state, "next_prompt": "cleanup"})
 
 
-class CleanupRoad(Road):
+class CleanupRoad(SessionWalk):
     """Walks one cleanup session; it ends as a settlement like any other."""
 
     def _opening(self) -> str:
@@ -97,7 +97,7 @@ class CleanupRoad(Road):
         return rejected(self._project, self._under_way, failure, self._sum.used)
 
 
-def opening_prompt(project: Project, under_way: UnderWay, orientation: str, judge: Judge) -> str:
+def opening_prompt(project: Project, under_way: OpenSession, orientation: str, judge: Judge) -> str:
     """The prompt with what is wrong with the project now."""
     head = project.git.head() or "HEAD"
     return prompts.render(
@@ -132,7 +132,7 @@ def _issues(project: Project, judge: Judge, commit: str) -> str:
 # -- the three endings, as settlements ---------------------------------------------------------------------------------
 
 
-def accepted(project: Project, under_way: UnderWay, ruling: Ruling, used: usage.Totals) -> Settlement:
+def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
     """The candidate becomes the branch's head; sizes and lint follow; coding is next (UAH-325, UAH-326)."""
     way_back = checkpoints.way_back(under_way.checkpoint)
     commits = [found.sha for found in project.git.commits_between(way_back.head, ruling.commit)]
@@ -151,14 +151,14 @@ def accepted(project: Project, under_way: UnderWay, ruling: Ruling, used: usage.
     )
 
 
-def rejected(project: Project, under_way: UnderWay, failure: str, used: usage.Totals) -> Settlement:
+def rejected(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Settlement:
     """All of it goes back; the features go on."""
     summary: Record = {"completed": "nothing", "commits": [], "status": "failed, rolled back"}
     state = _state(under_way, "failed", failure, summary)
     return _back(project, under_way, _plain(project, under_way, used, "complete", state), failure)
 
 
-def ended_early(project: Project, under_way: UnderWay, reason: str, used: usage.Totals) -> Settlement:
+def ended_early(project: Project, under_way: OpenSession, reason: str, used: usage.Totals) -> Settlement:
     """All of it goes back, kept in the rescue; the cleanup is still due."""
     told = f"cleanup ended early ({reason.replace('_', ' ')})"
     summary: Record = {"completed": "nothing", "commits": [], "status": told}
@@ -171,7 +171,7 @@ def ended_early(project: Project, under_way: UnderWay, reason: str, used: usage.
     return _back(project, under_way, _plain(project, under_way, used, reason, state), f"ended early ({reason})")
 
 
-def _plain(project: Project, under_way: UnderWay, used: usage.Totals, reason: str, state: Record) -> Settlement:
+def _plain(project: Project, under_way: OpenSession, used: usage.Totals, reason: str, state: Record) -> Settlement:
     return Settlement(
         kind="nothing",
         session=under_way.session,
@@ -182,14 +182,14 @@ def _plain(project: Project, under_way: UnderWay, used: usage.Totals, reason: st
     )
 
 
-def _back(project: Project, under_way: UnderWay, settlement: Settlement, told: str) -> Settlement:
+def _back(project: Project, under_way: OpenSession, settlement: Settlement, told: str) -> Settlement:
     entry = progress.entry(
         under_way.session, [("HARNESS", ["The cleanup session was rolled back.", " ".join(told.split())[:500]])]
     )
     return replace(settlement, kind="rollback", checkpoint=under_way.checkpoint, progress_entry=entry)
 
 
-def _state(under_way: UnderWay, status: str, failure: str | None, summary: Record) -> Record:
+def _state(under_way: OpenSession, status: str, failure: str | None, summary: Record) -> Record:
     """The session state after a cleanup: counters of features stay as they are (C35)."""
     return {
         **under_way.state,

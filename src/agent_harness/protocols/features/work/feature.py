@@ -19,13 +19,13 @@ from agent_harness.protocols.features.engine import (
 )
 from agent_harness.protocols.features.engine.result import Result
 from agent_harness.protocols.features.engine.settlement import Settlement
-from agent_harness.protocols.features.engine.walk import Road
+from agent_harness.protocols.features.engine.walk import SessionWalk
 from agent_harness.protocols.features.marks import manual_verification
 from agent_harness.protocols.features.prompts import verification_types
 from agent_harness.protocols.features.verdict.ruling import Ruling
 
 
-class SessionRoad(Road):
+class SessionRoad(SessionWalk):
     """Walks one session on a feature: its claim is accepted, given back to mend, rejected or handed off."""
 
     _accepted_tree: tuple[str, Ruling] | None = None

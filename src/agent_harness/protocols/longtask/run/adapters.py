@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
 
     Record = dict[str, Any]
     Options = Mapping[str, object]
@@ -94,7 +94,7 @@ def quoted(*words: str) -> str:
     )
 
 
-def plan(worker: str, task: Record, layout: Layout, options: Options) -> Plan:
+def plan(worker: str, task: Record, layout: LongTaskLayout, options: Options) -> Plan:
     """The plan of one worker (normalised name).
 
     ``PlanRefused`` names what is missing or wrong; ``ForbiddenFolder`` comes before the folder is even looked at.

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from agent_harness.protocols.longtask.run.adapters import Plan
     from agent_harness.protocols.longtask.run.slice import Slice
-    from agent_harness.protocols.longtask.run.worker_result import Attempt
-    from agent_harness.protocols.longtask.store import Change
+    from agent_harness.protocols.longtask.run.worker_result import WorkerResult
+    from agent_harness.protocols.longtask.store import CheckpointChange
 
     Record = dict[str, Any]
     Answer = tuple[Record, int]
@@ -28,7 +28,7 @@ __all__ = ["run"]
 _REASON = "fallback_on_rate_limit"
 
 
-def run(work: Slice, first: Attempt, name: str) -> Answer:
+def run(work: Slice, first: WorkerResult, name: str) -> Answer:
     """The answer after a rate limit with a fallback; without a usable one, that of the rate limit alone."""
     plan, problem = _plan(work, name)
     if plan is None:
@@ -50,7 +50,7 @@ def _plan(work: Slice, name: str) -> tuple[Plan | None, str]:
         return None, error.message
 
 
-def _hand_over(change: Change, first: Attempt, plan: Plan) -> None:
+def _hand_over(change: CheckpointChange, first: WorkerResult, plan: Plan) -> None:
     """What is known of the rate limit is written before the other worker starts, so that no crash forgets it."""
     found = first.classification or {}
     outcome.cool_down(change, first.worker, found, first.items)
@@ -72,7 +72,7 @@ def _hand_over(change: Change, first: Attempt, plan: Plan) -> None:
     change.event("worker_started", worker=plan.worker, reason=_REASON, note=plan.command)
 
 
-def _settled(work: Slice, second: Attempt) -> tuple[Record, int]:
+def _settled(work: Slice, second: WorkerResult) -> tuple[Record, int]:
     from agent_harness.protocols.longtask.run.slice import LeaseGone
 
     try:
@@ -87,7 +87,7 @@ def _settled(work: Slice, second: Attempt) -> tuple[Record, int]:
         return {"status": answer["status"], "error": answer["error"]}, code
 
 
-def _answer(work: Slice, first: Attempt, second: Attempt, members: Record, code: int) -> Record:
+def _answer(work: Slice, first: WorkerResult, second: WorkerResult, members: Record, code: int) -> Record:
     head = work.prepared.answer
     told = first.result()
     return {

@@ -16,9 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
-    from agent_harness.protocols.longtask.records import Task
-    from agent_harness.protocols.longtask.store import Change
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.records import Contract
+    from agent_harness.protocols.longtask.store import CheckpointChange
 
     Record = dict[str, Any]
 
@@ -28,12 +28,12 @@ _GIT_SECONDS = 2.0
 _MOST_PATHS = 50
 
 
-def is_wanted(task: Task) -> bool:
+def is_wanted(task: Contract) -> bool:
     """Whether the contract lets a note be written."""
     return task.section("rateLimitPolicy").get("allowHandoffOnRateLimit") is not False
 
 
-def repository_lines(layout: Layout, task: Task) -> list[str]:
+def repository_lines(layout: LongTaskLayout, task: Contract) -> list[str]:
     """What git says about the working copy, within two seconds a question; empty when it says nothing."""
     if not task.repo_path:
         return []
@@ -56,7 +56,7 @@ def repository_lines(layout: Layout, task: Task) -> list[str]:
     return [f"Last commit: {redact(last) or 'none'}", "git status --short:", *shown, *more]
 
 
-def write(change: Change, workers: tuple[str, str, str | None], items: list[Record], git: list[str]) -> str:
+def write(change: CheckpointChange, workers: tuple[str, str, str | None], items: list[Record], git: list[str]) -> str:
     """Adds the note, its evidence and its event to a change; the note's path.
 
     ``workers``: who was asked for, who ran last, who takes over on a rate limit.
@@ -70,7 +70,7 @@ def write(change: Change, workers: tuple[str, str, str | None], items: list[Reco
     return path
 
 
-def _text(change: Change, workers: tuple[str, str, str | None], items: list[Record], git: list[str]) -> str:
+def _text(change: CheckpointChange, workers: tuple[str, str, str | None], items: list[Record], git: list[str]) -> str:
     requested, worker, fallback = workers
     task, checkpoint = change.task, change.checkpoint
     blocker = checkpoint.blocker or {}

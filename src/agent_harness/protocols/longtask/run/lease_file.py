@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
 
     Record = dict[str, Any]
 
-__all__ = ["DEFAULT_TTL_SECONDS", "UNREADABLE_SECONDS", "Held", "RunLock", "look"]
+__all__ = ["DEFAULT_TTL_SECONDS", "UNREADABLE_SECONDS", "Held", "RunLease", "look"]
 
 DEFAULT_TTL_SECONDS = 120
 UNREADABLE_SECONDS = 1860
@@ -66,12 +66,12 @@ class _Found:
         self.held = held  # in seconds; 0: it is over
 
 
-class RunLock:
+class RunLease:
     """One lease; a context manager once it is acquired. ``now`` stands still in tests."""
 
     def __init__(
         self,
-        layout: Layout,
+        layout: LongTaskLayout,
         *,
         owner: str | None,
         ttl_seconds: int,
@@ -129,7 +129,7 @@ class RunLock:
         except (HarnessError, OSError):
             return  # it ends by itself
 
-    def __enter__(self) -> RunLock:
+    def __enter__(self) -> RunLease:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -238,7 +238,7 @@ class RunLock:
                 _remove(os.path.join(self.layout.root, name))
 
 
-def look(layout: Layout, now: datetime) -> _Found | None:
+def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
     """The lease that is there, and for how many seconds it holds; ``None`` when there is none."""
     try:
         content, identity, changed_at = _read(layout.lock)

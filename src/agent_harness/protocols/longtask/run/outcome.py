@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from agent_harness.protocols.longtask.records import Checkpoint, Task
+    from agent_harness.protocols.longtask.records import Checkpoint, Contract
     from agent_harness.protocols.longtask.run.worker_process import Ran
-    from agent_harness.protocols.longtask.store import Change, LongTaskStore
+    from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
 
     Record = dict[str, Any]
 
@@ -74,7 +74,9 @@ def output_item(ran: Ran, path: str) -> Record:
 # ---- exit 0
 
 
-def settle_success(change: Change, before: Record, ran: Ran, items: list[Record], *, fallback: bool = False) -> None:
+def settle_success(
+    change: CheckpointChange, before: Record, ran: Ran, items: list[Record], *, fallback: bool = False
+) -> None:
     """What exit 0 makes of the checkpoint; a claim of `done` has been verified before."""
     raw, worker = change.checkpoint.raw, ran.plan.worker
     kept = authored(before, raw)
@@ -91,7 +93,7 @@ def settle_success(change: Change, before: Record, ran: Ran, items: list[Record]
     change.event("checkpoint_written", status=change.checkpoint.status, reason=reason, worker=worker)
 
 
-def withdraw_claim(change: Change, worker: str | None, unmet: list[str]) -> None:
+def withdraw_claim(change: CheckpointChange, worker: str | None, unmet: list[str]) -> None:
     """Takes back a claim of `done` that is not proven: the task goes on, and the next step names what is missing.
 
     ``worker`` is ``None`` for a claim that an earlier run left behind.
@@ -107,7 +109,7 @@ def withdraw_claim(change: Change, worker: str | None, unmet: list[str]) -> None
     change.event("checkpoint_written", status="paused", reason=records.WITHDRAWN, **named_worker)
 
 
-def ask_about_damage(change: Change, worker: str) -> None:
+def ask_about_damage(change: CheckpointChange, worker: str) -> None:
     """Asks a person about a checkpoint that the worker left damaged; the one before the run is back in its place."""
     raw = change.checkpoint.raw
     raw["status"] = "needs-human"
@@ -125,7 +127,7 @@ def ask_about_damage(change: Change, worker: str) -> None:
     change.event("checkpoint_written", status="needs-human", reason="worker left an invalid checkpoint", worker=worker)
 
 
-def keep_output(change: Change, worker: str, items: list[Record]) -> None:
+def keep_output(change: CheckpointChange, worker: str, items: list[Record]) -> None:
     """Adds the output of a run that was cut short; the state stays as it is."""
     evidence.add(change, *items)
     change.event("checkpoint_written", status=change.checkpoint.status, reason="worker output recorded", worker=worker)
@@ -135,7 +137,7 @@ def keep_output(change: Change, worker: str, items: list[Record]) -> None:
 
 
 def apply_class(
-    change: Change,
+    change: CheckpointChange,
     found: Record,
     items: list[Record],
     *,
@@ -167,7 +169,7 @@ def apply_class(
 
 
 def event_of_class(
-    change: Change,
+    change: CheckpointChange,
     found: Record,
     items: list[Record],
     *,
@@ -199,7 +201,7 @@ def note_of(text: str) -> str:
     return text if len(text) <= _LONGEST_NOTE else f"{text[: _LONGEST_NOTE - 3]}..."
 
 
-def cool_down(change: Change, worker: str, found: Record, items: list[Record]) -> None:
+def cool_down(change: CheckpointChange, worker: str, found: Record, items: list[Record]) -> None:
     """Notes until when a worker is rate-limited."""
     cooldowns = dict(change.checkpoint.cooldowns)
     cooldowns[worker] = {
@@ -222,7 +224,7 @@ def earliest_end(checkpoint: Checkpoint) -> str | None:
     return min(known)[1] if known else None
 
 
-def _blocker(change: Change, found: Record, worker: str | None) -> Record:
+def _blocker(change: CheckpointChange, found: Record, worker: str | None) -> Record:
     blocker: Record = {
         "type": found["class"],
         "source": found["source"],
@@ -235,7 +237,7 @@ def _blocker(change: Change, found: Record, worker: str | None) -> Record:
 
 
 def session_evidence(
-    task: Task,
+    task: Contract,
     options: Mapping[str, object],
     text: str,
     base: str,
@@ -265,7 +267,7 @@ def _seconds(timestamp: str | None) -> float | None:
 def record_classification(store: LongTaskStore, found: Record, text: str, options: Mapping[str, object]) -> None:
     """Writes a classification into the checkpoint and the log; the next step is always replaced."""
 
-    def act(change: Change) -> None:
+    def act(change: CheckpointChange) -> None:
         limited = found["source"] == "codex-cli" and found["class"] == "rate_limit"
         items = session_evidence(change.task, options, text, change.layout.root, change.at) if limited else []
         apply_class(change, found, items, before=None, worker=None, text=text)

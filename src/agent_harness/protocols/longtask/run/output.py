@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.kernel.process.output import Tail
+from agent_harness.kernel.process.output import OutputTail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class HeadTail:
         self._head_bytes = head_bytes
         self._tail_bytes = tail_bytes
         self._head = bytearray()
-        self._tail = Tail(tail_bytes)
+        self._tail = OutputTail(tail_bytes)
 
     def add(self, part: bytes) -> None:
         """Takes the next part of the stream."""

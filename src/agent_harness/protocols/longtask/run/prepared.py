@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from agent_harness.protocols.longtask.records import Task
+    from agent_harness.protocols.longtask.records import Contract
     from agent_harness.protocols.longtask.run.adapters import Plan
 
     Record = dict[str, Any]
@@ -19,7 +19,7 @@ class Prepared:
 
     __slots__ = ("answer", "before", "fallback", "plan", "prompt", "requested", "task", "waited_for")
 
-    def __init__(self, answer: Record, task: Task) -> None:
+    def __init__(self, answer: Record, task: Contract) -> None:
         self.answer = answer
         self.task = task
         self.plan: Plan | None = None

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
-    from agent_harness.protocols.longtask.records import Checkpoint, Task
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.records import Checkpoint, Contract
 
     Record = dict[str, Any]
 
@@ -34,7 +34,7 @@ _READS_ONLY = (
 )
 
 
-def prompt(layout: Layout, task: Task, checkpoint: Checkpoint, *, reads_only: bool | None = None) -> str:
+def prompt(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, *, reads_only: bool | None = None) -> str:
     """What one worker is told; empty parts are left out, sections are apart by a blank line.
 
     ``reads_only`` is for a worker that cannot write the checkpoint itself; ``None`` goes by the preferred worker.
@@ -56,7 +56,7 @@ def prompt(layout: Layout, task: Task, checkpoint: Checkpoint, *, reads_only: bo
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 
 
-def _preferred_reads_only(task: Task) -> bool:
+def _preferred_reads_only(task: Contract) -> bool:
     if task.preferred_worker is None:
         return False
     from agent_harness.protocols.longtask.run import adapters
@@ -70,7 +70,7 @@ _EXPECTATIONS = (
 )
 
 
-def _facts(task: Task, checkpoint: Checkpoint, layout: Layout) -> list[str]:
+def _facts(task: Contract, checkpoint: Checkpoint, layout: LongTaskLayout) -> list[str]:
     return [
         f"Task directory: {layout.root}",
         f"Task: {task.title}",
@@ -95,7 +95,7 @@ def _constraint(each: Record) -> str:
     return f"- {each.get('id')}: {each.get('description')} ({each.get('type')}/{each.get('category')})"
 
 
-def _context(task: Task) -> list[str]:
+def _context(task: Contract) -> list[str]:
     context = task.section("context")
     texts = (("Summary", "summary"), ("Repo path", "repoPath"), ("Repository", "repository"))
     found = [f"- {label}: {context[name]}" for label, name in texts if _is_text(context.get(name))]

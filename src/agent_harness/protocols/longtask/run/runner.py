@@ -10,11 +10,11 @@ from __future__ import annotations
 from agent_harness.errors import HarnessError
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import claim, log, values
-from agent_harness.protocols.longtask.lifecycle import Decision, expired_cooldowns, seconds_until
+from agent_harness.protocols.longtask.lifecycle import SchedulingDecision, expired_cooldowns, seconds_until
 from agent_harness.protocols.longtask.records import Checkpoint, moment
 from agent_harness.protocols.longtask.run import adapters, limits, prompt
 from agent_harness.protocols.longtask.run.prepared import Prepared
-from agent_harness.protocols.longtask.store import Change, LongTaskStore
+from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
 from agent_harness.protocols.longtask.verbs import tick
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
     from agent_harness.protocols.longtask.run.lease_file import Held
 
     Record = dict[str, Any]
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 __all__ = ["prepare", "run"]
 
 
-def run(layout: Layout, options: Options) -> Answer:
+def run(layout: LongTaskLayout, options: Options) -> Answer:
     """Runs one slice; the answer of ``lth run`` and its exit status, which is the failing worker's."""
     store = LongTaskStore(layout)
     task, checkpoint = store.load()
     _warn_of_stranger(task.section("workerPolicy").get("allowed"), values.text(options, "worker"))
     if values.flag(options, "dry-run"):
-        return prepare(Change(layout, task, checkpoint, store.now()), options, dry_run=True).answer, 0
+        return prepare(CheckpointChange(layout, task, checkpoint, store.now()), options, dry_run=True).answer, 0
     from agent_harness.kernel.process import new_run_id
     from agent_harness.protocols.longtask import recovery
-    from agent_harness.protocols.longtask.run.lease_file import DEFAULT_TTL_SECONDS, RunLock
+    from agent_harness.protocols.longtask.run.lease_file import DEFAULT_TTL_SECONDS, RunLease
     from agent_harness.protocols.longtask.run.signals import Signals
 
     policy = task.section("workerPolicy").get("lockTtlSeconds")
     ttl = values.positive(options, "lock-ttl-seconds") or (int(policy) if policy else DEFAULT_TTL_SECONDS)
     ttl = min(ttl, values.LONGEST_SECONDS)
     layout.inside("evidence/worker-output.txt", "evidence")
-    lock = RunLock(layout, owner=values.text(options, "lock-owner"), ttl_seconds=ttl, run_id=new_run_id())
+    lock = RunLease(layout, owner=values.text(options, "lock-owner"), ttl_seconds=ttl, run_id=new_run_id())
     with Signals() as signals, lock:
         held = lock.acquire()
         if held:
@@ -57,7 +57,7 @@ def run(layout: Layout, options: Options) -> Answer:
         recovery.clear_away(layout, lock.retired)
         report = claim.settle(store, lock, signals)
 
-        def prepared_by(change: Change) -> Prepared:
+        def prepared_by(change: CheckpointChange) -> Prepared:
             if not lock.check():
                 raise HarnessError("the lease was lost before the worker started", hint="run the same command again")
             return prepare(change, options, dry_run=False)
@@ -94,7 +94,7 @@ def _held(held: Held, checkpoint: Checkpoint) -> Record:
 # ---- before the worker starts
 
 
-def prepare(change: Change, options: Options, *, dry_run: bool) -> Prepared:
+def prepare(change: CheckpointChange, options: Options, *, dry_run: bool) -> Prepared:
     """Decides, chooses the worker and plans it, in one change that a configuration error drops as a whole."""
     seen = claim.look(change.layout, change.checkpoint, change.now)
     found, change.checkpoint = seen.due, seen.checkpoint
@@ -125,7 +125,7 @@ def prepare(change: Change, options: Options, *, dry_run: bool) -> Prepared:
     return prepared
 
 
-def _head(found: Decision, change: Change, dry_run: bool) -> Record:
+def _head(found: SchedulingDecision, change: CheckpointChange, dry_run: bool) -> Record:
     return {
         "decision": found.decision,
         "reason": found.reason,
@@ -135,7 +135,7 @@ def _head(found: Decision, change: Change, dry_run: bool) -> Record:
     }
 
 
-def _end_cooldowns(change: Change) -> None:
+def _end_cooldowns(change: CheckpointChange) -> None:
     """Forgets the cooldowns that are over."""
     raw = change.checkpoint.raw
     over = expired_cooldowns(change.checkpoint, change.now)
@@ -151,7 +151,7 @@ def _end_cooldowns(change: Change) -> None:
         )
 
 
-def _choose(change: Change, options: Options) -> tuple[str, str | None, str | None, Record | None]:
+def _choose(change: CheckpointChange, options: Options) -> tuple[str, str | None, str | None, Record | None]:
     """Who was asked for; who runs, if anybody can; who takes over for that one; the cooldown of who was asked for."""
     checkpoint, policy = change.checkpoint, change.task.section("workerPolicy")
     requested = adapters.normalised(values.text(options, "worker") or change.task.preferred_worker or "local-command")
@@ -166,7 +166,9 @@ def _choose(change: Change, options: Options) -> tuple[str, str | None, str | No
     return requested, fallback, None, cooldown
 
 
-def _wait_for_cooldown(change: Change, requested: str, fallback: str | None, cooldown: Record, dry_run: bool) -> Record:
+def _wait_for_cooldown(
+    change: CheckpointChange, requested: str, fallback: str | None, cooldown: Record, dry_run: bool
+) -> Record:
     """The answer, and the event, when everybody who could run is rate-limited: wait for the first to be ready."""
     ends = [cooldown.get("blockedUntil")]
     if fallback:

@@ -19,7 +19,7 @@ from agent_harness.protocols.longtask.run import (
     outcome,
     worker_process,
 )
-from agent_harness.protocols.longtask.run.worker_result import Attempt
+from agent_harness.protocols.longtask.run.worker_result import WorkerResult
 from agent_harness.protocols.longtask.store import InvalidTask
 
 TYPE_CHECKING = False
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from agent_harness.protocols.longtask.run.adapters import Plan
-    from agent_harness.protocols.longtask.run.lease_file import RunLock
+    from agent_harness.protocols.longtask.run.lease_file import RunLease
     from agent_harness.protocols.longtask.run.prepared import Prepared
     from agent_harness.protocols.longtask.run.signals import Signals
-    from agent_harness.protocols.longtask.store import Change, LongTaskStore
+    from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
 
     Record = dict[str, Any]
     Answer = tuple[Record, int]
@@ -59,7 +59,7 @@ class Slice:
         prepared: Prepared,
         options: Mapping[str, object],
         *,
-        lock: RunLock,
+        lock: RunLease,
         signals: Signals,
     ) -> None:
         self.store = store
@@ -77,7 +77,7 @@ class Slice:
         except LeaseGone:
             return self.lost(first)
 
-    def _settled(self, first: Attempt) -> Answer:
+    def _settled(self, first: WorkerResult) -> Answer:
         if first.ran.stopped:
             return self.answer(self.cut_short(first), first), first.ran.exit_code
         if first.ran.exit_code == 0:
@@ -94,7 +94,7 @@ class Slice:
 
     # ---- the worker
 
-    def attempt(self, plan: Plan, prefix: str = "") -> Attempt:
+    def attempt(self, plan: Plan, prefix: str = "") -> WorkerResult:
         """Runs a worker to its end and keeps its output."""
         told = {"LTH_TASK_DIR": self.layout.root, "LTH_WORKER": plan.worker, "LTH_RUN_ID": self.lock.run_id}
         ran = worker_process.execute(
@@ -109,7 +109,7 @@ class Slice:
             limits.worked(ran)
         name = f"evidence/worker-output-{file_stamp(ran.finished_at)}.txt"
         try:
-            return Attempt(ran, self.store.keep(name, worker_process.output_file(ran)), prefix)
+            return WorkerResult(ran, self.store.keep(name, worker_process.output_file(ran)), prefix)
         except HarnessError:
             reason = f"exit {ran.exit_code}; its output could not be kept"
             self._log({"kind": "worker_failed", "worker": plan.worker, "status": "needs-human", "reason": reason})
@@ -118,7 +118,7 @@ class Slice:
     def _must_stop(self) -> bool:
         return self.signals.number is not None or not self.lock.in_time()
 
-    def classify(self, attempt: Attempt) -> None:
+    def classify(self, attempt: WorkerResult) -> None:
         """Names the failure of a worker."""
         attempt.classify(self.prepared.task, self.options, self.prepared.prompt, self.layout.root)
         if attempt.limited and attempt.classification:
@@ -126,10 +126,10 @@ class Slice:
 
     # ---- its end
 
-    def change(self, act: Callable[[Change], T], *ended: Attempt) -> T:
+    def change(self, act: Callable[[CheckpointChange], T], *ended: WorkerResult) -> T:
         """One change of the checkpoint with the events of the workers that ended; ``LeaseGone`` drops it as a whole."""
 
-        def owned(change: Change) -> T:
+        def owned(change: CheckpointChange) -> T:
             if not self.lock.check():
                 raise LeaseGone
             for attempt in ended:
@@ -146,7 +146,7 @@ class Slice:
     def _log(self, event: Record) -> None:
         self.store.event({"type": event.pop("kind"), "at": clock.timestamp(fraction=True), **event})
 
-    def succeeded(self, attempt: Attempt, *, fallback: bool = False) -> tuple[Record, int]:
+    def succeeded(self, attempt: WorkerResult, *, fallback: bool = False) -> tuple[Record, int]:
         """Exit 0: what the worker wrote stays, a claim of `done` only when it is verified.
 
         Members for the answer, ``status`` among them, and the exit status.
@@ -162,7 +162,7 @@ class Slice:
         raise AssertionError("the last round never asks for a verification")
 
     def _succeeded(
-        self, change: Change, attempt: Attempt, verified: Record, last: bool, fallback: bool
+        self, change: CheckpointChange, attempt: WorkerResult, verified: Record, last: bool, fallback: bool
     ) -> tuple[Record, int]:
         raw, before = change.checkpoint.raw, self.prepared.before
         if change.damaged:
@@ -181,13 +181,13 @@ class Slice:
             return {"status": "paused", "verification": report}, 0
         return {"status": raw["status"]}, 0
 
-    def _verify(self, attempt: Attempt, text: str) -> Record:
+    def _verify(self, attempt: WorkerResult, text: str) -> Record:
         """The report on a checkpoint with the worker's output among its evidence; runs outside of any lock."""
         raw = jsontext.loads(text)
         raw["evidence"] = [*Checkpoint(raw).items("evidence"), *attempt.items]
         return criteria.check(self.layout, self.prepared.task, Checkpoint(raw), stop=self._must_stop)
 
-    def failed(self, attempt: Attempt, *, earliest: bool = False) -> Record:
+    def failed(self, attempt: WorkerResult, *, earliest: bool = False) -> Record:
         """A failure that has a class: status, blocker and next step go by it. Members for the answer.
 
         ``earliest``: a rate limit lasts only until the first of the workers may go on.
@@ -196,7 +196,7 @@ class Slice:
         earliest = earliest or self.prepared.waited_for is not None
         return self.change(lambda change: self._failed(change, attempt, git, earliest), attempt)
 
-    def _failed(self, change: Change, attempt: Attempt, git: list[str], earliest: bool) -> Record:
+    def _failed(self, change: CheckpointChange, attempt: WorkerResult, git: list[str], earliest: bool) -> Record:
         found, prepared = attempt.classification or {}, self.prepared
         if attempt.limited:
             outcome.cool_down(change, attempt.worker, found, attempt.items)
@@ -214,7 +214,7 @@ class Slice:
             members["handoffPath"] = handoff.write(change, names, attempt.items, git)
         return members
 
-    def _cut_short(self, change: Change, attempt: Attempt) -> str:
+    def _cut_short(self, change: CheckpointChange, attempt: WorkerResult) -> str:
         """The end of a worker that a signal stopped: its output is kept, its progress too, a claim of `done` is not."""
         if change.damaged:
             outcome.ask_about_damage(change, attempt.worker)
@@ -223,16 +223,16 @@ class Slice:
             outcome.withdraw_claim(change, attempt.worker, [])
         return change.checkpoint.status
 
-    def cut_short(self, attempt: Attempt) -> str:
+    def cut_short(self, attempt: WorkerResult) -> str:
         """The status after a worker that a signal stopped."""
         return self.change(lambda change: self._cut_short(change, attempt), attempt)
 
-    def lost(self, attempt: Attempt) -> Answer:
+    def lost(self, attempt: WorkerResult) -> Answer:
         """The end of a run whose lease is gone: it is told, and the checkpoint left to the run that has it."""
         self._log(attempt.event(reason="lease lost"))
         log.warn(f"lease lost: {self.lock.lost}; the checkpoint was left alone")
         return self.answer(self.prepared.answer["status"], attempt) | {"error": f"lease lost: {self.lock.lost}"}, 1
 
-    def answer(self, status: str, attempt: Attempt) -> Record:
+    def answer(self, status: str, attempt: WorkerResult) -> Record:
         """The answer of a run with one worker."""
         return {**self.prepared.answer, **attempt.result(), "status": status}

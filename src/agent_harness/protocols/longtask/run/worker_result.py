@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from agent_harness.protocols.longtask.records import Task
+    from agent_harness.protocols.longtask.records import Contract
     from agent_harness.protocols.longtask.run.worker_process import Ran
 
     Record = dict[str, Any]
 
-__all__ = ["Attempt"]
+__all__ = ["WorkerResult"]
 
 
-class Attempt:
+class WorkerResult:
     """``prefix`` begins the reason in its event: ``fallback `` for a worker in another one's place, else nothing."""
 
     __slots__ = ("classification", "items", "path", "prefix", "ran", "text")
@@ -41,7 +41,7 @@ class Attempt:
         """Whether it failed by a rate limit."""
         return self.classification is not None and self.classification["class"] == "rate_limit"
 
-    def classify(self, task: Task, options: Mapping[str, object], prompt: str, base: str) -> Record:
+    def classify(self, task: Contract, options: Mapping[str, object], prompt: str, base: str) -> Record:
         """Names the failure, and finds the session behind a rate limit of Codex."""
         ran = self.ran
         self.text = worker_process.failure_text(ran, prompt)

@@ -13,14 +13,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
 
     Record = dict[str, Any]
 
 __all__ = ["classify_command"]
 
 
-def classify_command(layout: Layout, options: dict[str, object]) -> tuple[Record, int]:
+def classify_command(layout: LongTaskLayout, options: dict[str, object]) -> tuple[Record, int]:
     """The answer of ``lth classify``; with ``record`` the checkpoint and the log follow it."""
     from agent_harness.protocols.longtask import schema
     from agent_harness.protocols.longtask.run import outcome

@@ -15,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
-    from agent_harness.protocols.longtask.store import Change
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.store import CheckpointChange
 
     Options = dict[str, object]
     Record = dict[str, Any]
@@ -26,7 +26,7 @@ __all__ = ["gather"]
 _OURS = frozenset(("runs", ".lth.lock", "task.json", "checkpoint.json", "harness.md"))
 
 
-def gather(layout: Layout, options: Options) -> tuple[Record, int]:
+def gather(layout: LongTaskLayout, options: Options) -> tuple[Record, int]:
     """Records the evidence that the options describe, and answers with it.
 
     ``UsageError`` for a word, a time or a number that means nothing, ``OutsideTask`` for a manifest elsewhere; nothing
@@ -53,7 +53,7 @@ def _item(options: Options) -> Record:
     }
 
 
-def _gather(change: Change, given: Record, manifest: str | None) -> Record:
+def _gather(change: CheckpointChange, given: Record, manifest: str | None) -> Record:
     place = _place(change, str(given["type"]), manifest)
     item = evidence.in_order({**given, "observedAt": given["observedAt"] or change.at, "manifestPath": place})
     change.keep(place, jsontext.dumps(_manifest(change, item)))
@@ -63,7 +63,7 @@ def _gather(change: Change, given: Record, manifest: str | None) -> Record:
     return {**answer, "evidenceArchive": change.checkpoint.raw["evidenceArchive"]} if archived else answer
 
 
-def _place(change: Change, kind: str, manifest: str | None) -> str:
+def _place(change: CheckpointChange, kind: str, manifest: str | None) -> str:
     """A free name for the manifest, inside the task and on none of the harness's own places."""
     if manifest is None:
         return change.free_name(f"evidence/{kind}-manifest-{file_stamp(change.at)}.json")
@@ -73,7 +73,7 @@ def _place(change: Change, kind: str, manifest: str | None) -> str:
     return change.free_name(path)
 
 
-def _manifest(change: Change, item: Record) -> Record:
+def _manifest(change: CheckpointChange, item: Record) -> Record:
     manifest = {"schemaVersion": 1, "taskId": change.task.id, "recordedAt": change.at, "evidence": item}
     misfits = records.manifest_problems(manifest)
     if misfits:
@@ -81,7 +81,7 @@ def _manifest(change: Change, item: Record) -> Record:
     return manifest
 
 
-def _log(change: Change, item: Record) -> None:
+def _log(change: CheckpointChange, item: Record) -> None:
     status = change.checkpoint.status
     note = next(item[name] for name in ("summary", "note", "path", "manifestPath") if item.get(name))
     change.event("evidence_recorded", status=status, evidence=[item], note=note)

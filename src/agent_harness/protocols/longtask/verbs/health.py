@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
-    from agent_harness.protocols.longtask.records import Checkpoint, Task
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.records import Checkpoint, Contract
 
     Record = dict[str, Any]
 
@@ -30,13 +30,13 @@ _PROBE_SECONDS = 3.0
 _RANK = {"pass": 0, "warn": 1, "fail": 2}
 
 
-def health(layout: Layout, options: Mapping[str, object]) -> tuple[Record, int]:
+def health(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[Record, int]:
     """The report of ``lth health``; exit status 1 only with ``strict``, for a check that fails."""
     found = report(layout)
     return found, 1 if values.flag(options, "strict") and found["status"] == "fail" else 0
 
 
-def report(layout: Layout) -> Record:
+def report(layout: LongTaskLayout) -> Record:
     """What each check found, and the worst of it."""
     store = LongTaskStore(layout)
     errors = store.errors()
@@ -62,7 +62,7 @@ def report(layout: Layout) -> Record:
     }
 
 
-def scheduler_of(task: Task) -> str:
+def scheduler_of(task: Contract) -> str:
     """The scheduler's one name; unknown names stay as they are."""
     named = task.section("scheduler").get("type")
     if isinstance(named, str) and named.strip():
@@ -74,7 +74,7 @@ def _check(name: str, status: str, message: str, **members: object) -> Record:
     return {"name": name, "status": status, "message": message, **members}
 
 
-def _checks(layout: Layout, task: Task, checkpoint: Checkpoint, store: LongTaskStore) -> Iterator[Record]:
+def _checks(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, store: LongTaskStore) -> Iterator[Record]:
     yield _check("task-contract", "pass", f"{task.id} loads")
     found = claim.look(layout, checkpoint, store.now()).due
     yield _check(
@@ -105,7 +105,7 @@ def _checks(layout: Layout, task: Task, checkpoint: Checkpoint, store: LongTaskS
         yield _check("fallback-sandbox", "warn", text, worker=fallback)
 
 
-def _workers(task: Task) -> tuple[str | None, list[str], str | None]:
+def _workers(task: Contract) -> tuple[str | None, list[str], str | None]:
     policy = task.section("workerPolicy")
     listed, fallback = policy.get("allowed"), policy.get("fallbackOnRateLimit")
     allowed = (
@@ -116,7 +116,7 @@ def _workers(task: Task) -> tuple[str | None, list[str], str | None]:
     return preferred, allowed, adapters.normalised(named) if named else None
 
 
-def _scheduler(task: Task) -> Record:
+def _scheduler(task: Contract) -> Record:
     name = scheduler_of(task)
     every = task.section("scheduler").get("every")
     members = {"scheduler": name, "every": every if isinstance(every, str) else None}
@@ -147,7 +147,7 @@ def _program(name: str, program: str) -> Record:
     return _check(name, "pass", first or f"{program} is there")
 
 
-def _repository(layout: Layout, task: Task) -> Iterator[Record]:
+def _repository(layout: LongTaskLayout, task: Contract) -> Iterator[Record]:
     if task.repo_path is None:
         if task.text("domain") == "coding":
             yield _check("repo-context", "warn", "a coding task without context.repoPath")
@@ -168,7 +168,7 @@ def _repository(layout: Layout, task: Task) -> Iterator[Record]:
         yield _check("repo-context", "fail", f"{root} is no git worktree", path=root)
 
 
-def _plan(layout: Layout, task: Task, worker: str) -> Record:
+def _plan(layout: LongTaskLayout, task: Contract, worker: str) -> Record:
     name = f"worker-plan:{worker}"
     try:
         plan = adapters.plan(worker, task.raw, layout, {})

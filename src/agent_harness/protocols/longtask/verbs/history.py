@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
 
     Record = dict[str, Any]
 
 __all__ = ["summary", "tail"]
 
 
-def tail(layout: Layout, options: Mapping[str, object]) -> tuple[Record, int]:
+def tail(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[Record, int]:
     """The last events, the newest last; a type is looked for before the cut."""
     limit, kind = positive(options, "limit") or 20, text(options, "type")
     store = LongTaskStore(layout)
@@ -37,7 +37,7 @@ def tail(layout: Layout, options: Mapping[str, object]) -> tuple[Record, int]:
     return _with_skipped(answer, skipped), 0
 
 
-def summary(layout: Layout, options: Mapping[str, object]) -> tuple[Record, int]:
+def summary(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[Record, int]:
     """The checkpoint and the log in figures, and the last events."""
     limit = positive(options, "limit") or 5
     store = LongTaskStore(layout)

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
 
     Options = dict[str, object]
     Record = dict[str, Any]
@@ -39,7 +39,7 @@ class AlreadyThere(HarnessError):
     code = "already_there"
 
 
-def init(layout: Layout, options: Options) -> tuple[Record | str, int]:
+def init(layout: LongTaskLayout, options: Options) -> tuple[Record | str, int]:
     """Makes the task and answers with one line, or with its health. Every refusal comes before the first write."""
     template = text(options, "template") or "coding"
     if template in templates.EXAMPLES:
@@ -57,7 +57,7 @@ def init(layout: Layout, options: Options) -> tuple[Record | str, int]:
 # ---- what is asked for
 
 
-def _choices(layout: Layout, template: str, options: Options) -> templates.Choices:
+def _choices(layout: LongTaskLayout, template: str, options: Options) -> templates.Choices:
     words = templates.TEMPLATES[template]
     worker = _worker(options, "worker") or words["worker"]
     scheduler = _scheduler(options) or words["scheduler"]
@@ -139,7 +139,7 @@ def _example(template: str, options: Options) -> dict[str, bytes]:
     return found
 
 
-def _write(layout: Layout, content: dict[str, bytes], *, force: bool) -> None:
+def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) -> None:
     _refuse_existing(layout, force=force)
     _refuse_running(layout)
     for folder in (layout.root, layout.runs, layout.artifacts, layout.evidence):
@@ -159,13 +159,13 @@ def _write(layout: Layout, content: dict[str, bytes], *, force: bool) -> None:
             files.replace(path, each)
 
 
-def _refuse_existing(layout: Layout, *, force: bool) -> None:
+def _refuse_existing(layout: LongTaskLayout, *, force: bool) -> None:
     for path in (layout.task, layout.checkpoint):
         if os.path.lexists(path) and not force:
             raise AlreadyThere(f"{path} already exists", hint="--force replaces it and keeps a copy")
 
 
-def _refuse_running(layout: Layout) -> None:
+def _refuse_running(layout: LongTaskLayout) -> None:
     """A task whose run goes on is not replaced under it."""
     if not os.path.lexists(layout.lock):
         return
@@ -176,7 +176,7 @@ def _refuse_running(layout: Layout) -> None:
         raise Busy(f"a run holds the lease {layout.lock}", hint="wait until it has ended")
 
 
-def _checked(layout: Layout, strict: bool) -> tuple[Record, int]:
+def _checked(layout: LongTaskLayout, strict: bool) -> tuple[Record, int]:
     from agent_harness.protocols.longtask.store import LongTaskStore
     from agent_harness.protocols.longtask.verbs import health
 

@@ -6,7 +6,7 @@ import os
 
 from agent_harness.errors import HarnessError
 from agent_harness.protocols.longtask import claim, log
-from agent_harness.protocols.longtask.layout import Layout
+from agent_harness.protocols.longtask.layout import LongTaskLayout
 from agent_harness.protocols.longtask.store import LongTaskStore
 from agent_harness.protocols.longtask.values import flag, shown
 from agent_harness.protocols.longtask.verbs import status
@@ -26,7 +26,7 @@ _WIDEST_STEP = 60
 _TITLES = ("TASK", "STATUS", "DUE", "NEXT STEP")
 
 
-def ls(layout: Layout, options: Mapping[str, object]) -> tuple[Record | str, int]:
+def ls(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[Record | str, int]:
     """Every task below a folder, by path; a table, or one object with ``json``.
 
     A task that does not load is listed with what is wrong. Links and hidden folders are not entered, nor the folders of
@@ -52,7 +52,7 @@ def _places(root: str) -> Iterator[str]:
 
 
 def _row(root: str, path: str) -> Record:
-    layout = Layout(path)
+    layout = LongTaskLayout(path)
     store = LongTaskStore(layout)
     head = {"path": os.path.relpath(path, root), "taskId": store.task_id()}
     try:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
-    from agent_harness.protocols.longtask.records import Task
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.records import Contract
 
     Record = dict[str, Any]
     Options = Mapping[str, object]
@@ -34,7 +34,7 @@ _MARGIN_SECONDS = 30  # in which the harness writes the checkpoint after its wor
 _LEAST_SECONDS = 30
 
 
-def recipe(layout: Layout, options: Options) -> tuple[Record, int]:
+def recipe(layout: LongTaskLayout, options: Options) -> tuple[Record, int]:
     """The answer of ``lth openclaw-recipe``; nothing is written."""
     task, _ = LongTaskStore(layout).load()
     job = _job(task, options)
@@ -51,7 +51,7 @@ def recipe(layout: Layout, options: Options) -> tuple[Record, int]:
     }, 0
 
 
-def _job(task: Task, options: Options) -> Record:
+def _job(task: Contract, options: Options) -> Record:
     """Option, then ``task.scheduler``, then default."""
     config = task.section("scheduler")
     seconds = values.positive(options, "timeout-seconds")
@@ -71,12 +71,12 @@ def _job(task: Task, options: Options) -> Record:
     }
 
 
-def _worker(task: Task, options: Options) -> str | None:
+def _worker(task: Contract, options: Options) -> str | None:
     named = values.text(options, "worker") or task.preferred_worker
     return adapters.normalised(named) if named else None
 
 
-def _argv(layout: Layout, task: Task, options: Options, seconds: int) -> list[str]:
+def _argv(layout: LongTaskLayout, task: Contract, options: Options, seconds: int) -> list[str]:
     """What the job runs: a slice when `lth run` can start the worker, else one tick."""
     worker = _worker(task, options)
     if worker is None or not adapters.is_runnable(worker):
@@ -109,7 +109,7 @@ def _run_message(command: str) -> str:
     )
 
 
-def _tick_message(command: str, layout: Layout) -> str:
+def _tick_message(command: str, layout: LongTaskLayout) -> str:
     recorded = adapters.quoted(*_program(), "record", layout.root, "--status", "paused", "--note", "THE NEXT STEP")
     return "\n".join(
         (

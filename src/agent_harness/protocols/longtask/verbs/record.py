@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
-    from agent_harness.protocols.longtask.store import Change
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.store import CheckpointChange
 
     Options = dict[str, object]
     Record = dict[str, Any]
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["record"]
 
 
-def record(layout: Layout, options: Options) -> tuple[str, int]:
+def record(layout: LongTaskLayout, options: Options) -> tuple[str, int]:
     """Writes the progress that the options name. ``VerificationFailed``, and nothing written, for an untrue ``done``.
 
     ``UsageError`` for a word, a time or a number that means nothing, before anything is read.
@@ -49,7 +49,7 @@ def _check(options: Options) -> None:
         raise UsageError("--note is the next step: it must not be blank")
 
 
-def _verify(layout: Layout, options: Options) -> None:
+def _verify(layout: LongTaskLayout, options: Options) -> None:
     """``done`` is only written when every criterion holds; runs without the lock."""
     from agent_harness.protocols.longtask import criteria
 
@@ -58,7 +58,7 @@ def _verify(layout: Layout, options: Options) -> None:
         raise VerificationFailed("verification failed; nothing was recorded", report=report)
 
 
-def _record(change: Change, status: str, options: Options) -> str:
+def _record(change: CheckpointChange, status: str, options: Options) -> str:
     raw = change.checkpoint.raw
     note = text(options, "note")
     raw["status"] = status
@@ -88,7 +88,7 @@ def _reopens(now: datetime, options: Options) -> str | None:
     return None if at is None else clock.timestamp(at, fraction=True)
 
 
-def _blocker(change: Change, status: str, options: Options) -> Record | None:
+def _blocker(change: CheckpointChange, status: str, options: Options) -> Record | None:
     asked = flag(options, "requires-human")
     if status not in ("blocked", "needs-human") and not asked and not {"reason", "source"} & options.keys():
         return None

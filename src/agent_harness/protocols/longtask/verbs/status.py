@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.protocols.longtask.claim import Seen
-    from agent_harness.protocols.longtask.layout import Layout
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
 
     Record = dict[str, Any]
 
 __all__ = ["explain", "lease_of", "status"]
 
 
-def status(layout: Layout, options: Mapping[str, object]) -> tuple[str, int]:
+def status(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[str, int]:
     """A few lines: checkpoint, decision, blocker, evidence, last event, lease."""
     store = LongTaskStore(layout)
     task, held = store.load()
@@ -47,7 +47,7 @@ def status(layout: Layout, options: Mapping[str, object]) -> tuple[str, int]:
     return "\n".join(f"{name + ':':<12}{shown(text)}" for name, text in rows), 0
 
 
-def explain(layout: Layout) -> None:
+def explain(layout: LongTaskLayout) -> None:
     """One line on stderr: what the run before left behind, what is due and why."""
     store = LongTaskStore(layout)
     found = claim.look(layout, store.load()[1], store.now())

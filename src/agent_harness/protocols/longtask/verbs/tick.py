@@ -6,9 +6,9 @@ Source: ``longtask.md`` 8.
 from __future__ import annotations
 
 from agent_harness.protocols.longtask import claim
-from agent_harness.protocols.longtask.lifecycle import Decision, reopened
-from agent_harness.protocols.longtask.records import Checkpoint, Task
-from agent_harness.protocols.longtask.store import Change, LongTaskStore
+from agent_harness.protocols.longtask.lifecycle import SchedulingDecision, reopened
+from agent_harness.protocols.longtask.records import Checkpoint, Contract
+from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
 from agent_harness.protocols.longtask.values import flag
 
 TYPE_CHECKING = False
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
 
     Record = dict[str, Any]
 
 __all__ = ["log_decision", "reopen", "tick"]
 
 
-def tick(layout: Layout, options: Mapping[str, object]) -> tuple[Record, int]:
+def tick(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[Record, int]:
     """What is due; with ``dry-run`` as it would be, and nothing is written."""
     store = LongTaskStore(layout)
     if flag(options, "dry-run"):
@@ -35,7 +35,7 @@ def tick(layout: Layout, options: Mapping[str, object]) -> tuple[Record, int]:
     return store.change(_tick), 0
 
 
-def _tick(change: Change) -> Record:
+def _tick(change: CheckpointChange) -> Record:
     """A claim of `done` that is not proven is left for `run` to settle; the answer does not repeat it."""
     seen = claim.look(change.layout, change.checkpoint, change.now)
     log_decision(change, seen.due, seen.checkpoint)
@@ -46,7 +46,7 @@ def _tick(change: Change) -> Record:
     return _answer(change.layout, change.task, told, seen.due, dry_run=False)
 
 
-def log_decision(change: Change, found: Decision, checkpoint: Checkpoint) -> None:
+def log_decision(change: CheckpointChange, found: SchedulingDecision, checkpoint: Checkpoint) -> None:
     """The events of a decision about a checkpoint: that it was made, and why nothing runs."""
     change.event("tick_started", decision=found.decision, status=checkpoint.status)
     if found.decision == "wait":
@@ -56,7 +56,7 @@ def log_decision(change: Change, found: Decision, checkpoint: Checkpoint) -> Non
         change.event("needs_human", reason=found.reason, nextStep=checkpoint.next_step)
 
 
-def reopen(change: Change) -> None:
+def reopen(change: CheckpointChange) -> None:
     """Makes a task active again whose blocked window is over; a task that is not blocked stays as it is."""
     if change.checkpoint.status != "blocked":
         return
@@ -65,7 +65,9 @@ def reopen(change: Change) -> None:
     change.event("checkpoint_written", status="active", reason="blocked window reopened")
 
 
-def _answer(layout: Layout, task: Task, checkpoint: Checkpoint, found: Decision, *, dry_run: bool) -> Record:
+def _answer(
+    layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, found: SchedulingDecision, *, dry_run: bool
+) -> Record:
     return {
         "decision": found.decision,
         "reason": found.reason,
@@ -79,7 +81,7 @@ def _answer(layout: Layout, task: Task, checkpoint: Checkpoint, found: Decision,
     }
 
 
-def _prompt(layout: Layout, task: Task, checkpoint: Checkpoint) -> str:
+def _prompt(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> str:
     from agent_harness.protocols.longtask.run import prompt
 
     return prompt.prompt(layout, task, checkpoint)

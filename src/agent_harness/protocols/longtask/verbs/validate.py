@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
 
 __all__ = ["due", "validate"]
 
 
-def validate(layout: Layout, options: Mapping[str, object]) -> tuple[str, int]:
+def validate(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[str, int]:
     """One line that names the task and what comes next. ``InvalidTask`` otherwise."""
     store = LongTaskStore(layout)
     task, found = store.load()
@@ -24,7 +24,7 @@ def validate(layout: Layout, options: Mapping[str, object]) -> tuple[str, int]:
     return f"OK {shown(task.id)}: {checkpoint.status} -> {shown(checkpoint.next_step)}", 0
 
 
-def due(layout: Layout, options: Mapping[str, object]) -> tuple[dict[str, Any], int]:
+def due(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[dict[str, Any], int]:
     """What is due now, as it stands in the checkpoint; `done` only where it is proven."""
     store = LongTaskStore(layout)
     seen = claim.look(layout, store.load()[1], store.now())

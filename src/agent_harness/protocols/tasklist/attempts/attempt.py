@@ -34,8 +34,8 @@ __all__ = [
     "BASE_REFS",
     "RESCUE_REFS",
     "Attempt",
-    "Entry",
-    "Place",
+    "TreeFile",
+    "AttemptTree",
     "attempt_of",
     "differences",
     "entry_at",
@@ -52,19 +52,19 @@ BASE_REFS = "refs/harness/base"
 RESCUE_REFS = "refs/harness/rescue"
 
 
-class Entry(NamedTuple):
+class TreeFile(NamedTuple):
     """One file of a tree or an index."""
 
     mode: str
     oid: str
 
 
-ABSENT = Entry("000000", "")
+ABSENT = TreeFile("000000", "")
 """Stands for a file that is not there."""
 
 
 @dataclass(frozen=True)
-class Place:
+class AttemptTree:
     """A worker's work tree."""
 
     git: Git  # its root is the top of the work tree
@@ -85,7 +85,7 @@ class Place:
         return matcher(self.exclude)
 
 
-def place_of(worker: "Worker") -> Place | None:
+def place_of(worker: "Worker") -> AttemptTree | None:
     """The work tree that the worker stands in; ``None`` outside of git.
 
     The task list may lie in it, below its top, in another work tree of the same repository (then its place in this one
@@ -96,11 +96,11 @@ def place_of(worker: "Worker") -> Place | None:
     git = Git(worker.git.top())
     home = Git(worker.layout.root)
     if not home.is_repository or home.shared_dir() != git.shared_dir():
-        return Place(git, (), os.fspath(git.top()))
+        return AttemptTree(git, (), os.fspath(git.top()))
     below = os.fsdecode(home.prefix())
     folder = os.path.join(git.top(), below) if below else os.fspath(git.top())
     exclude = tuple(f"{below}/{name}" if below else name for name in HARNESS_FILES)
-    return Place(git, exclude, folder if os.path.isdir(folder) else os.fspath(git.top()))
+    return AttemptTree(git, exclude, folder if os.path.isdir(folder) else os.fspath(git.top()))
 
 
 # ---- the record --------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def claim_key(task: "Task") -> str:
 class Attempt:
     """An attempt whose way back is there."""
 
-    place: Place
+    place: AttemptTree
     snapshot: Snapshot
     tree: str | None  # the work tree of the claim, where the state tells it
 
@@ -148,13 +148,13 @@ class Attempt:
         return self.snapshot.head or ""
 
     @cached_property
-    def own(self) -> dict[bytes, Entry]:
+    def own(self) -> dict[bytes, TreeFile]:
         """The person's own files: what was not as in HEAD at the claim, byte for byte as it was; ``ABSENT`` if gone."""
         found = differences(self.place.git, self.base, self.snapshot.commit)
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
 
     @cached_property
-    def staged(self) -> dict[bytes, Entry]:
+    def staged(self) -> dict[bytes, TreeFile]:
         """What was staged at the claim."""
         found = differences(self.place.git, self.base, self.snapshot.index_tree)
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
@@ -168,7 +168,7 @@ class Attempt:
         """Those of the person's own files that are now as they were at the claim."""
         return {path for path, entry in self.own.items() if self._is_untouched(path, entry)}
 
-    def _is_untouched(self, path: bytes, entry: Entry) -> bool:
+    def _is_untouched(self, path: bytes, entry: TreeFile) -> bool:
         if entry_at(self.place.git, path, entry) == entry:
             return True
         return entry == ABSENT and kind_at(os.fsencode(self.place.top), path) == "folder"  # git knows files only
@@ -213,7 +213,7 @@ def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
 # ---- files -------------------------------------------------------------------------------------------------------
 
 
-def differences(git: Git, old: str, new: str, *words: str) -> dict[bytes, tuple[Entry, Entry]]:
+def differences(git: Git, old: str, new: str, *words: str) -> dict[bytes, tuple[TreeFile, TreeFile]]:
     """How two trees differ: path -> (entry of the old, entry of the new); ``words`` name another command of git."""
     command = words or ("diff-tree", "-r")
     ends = (old,) if words else (old, new)
@@ -221,17 +221,17 @@ def differences(git: Git, old: str, new: str, *words: str) -> dict[bytes, tuple[
     return {path: _both(head) for head, path in zip(fields[:-1:2], fields[1::2], strict=True)}
 
 
-def _both(head: bytes) -> tuple[Entry, Entry]:
+def _both(head: bytes) -> tuple[TreeFile, TreeFile]:
     """The two entries of one raw line: ``:100644 100644 OID OID M``."""
     old_mode, new_mode, old, new, _ = head.decode().removeprefix(":").split()
     return _entry(old_mode, old), _entry(new_mode, new)
 
 
-def _entry(mode: str, oid: str) -> Entry:
-    return ABSENT if mode == ABSENT.mode else Entry(mode, oid)
+def _entry(mode: str, oid: str) -> TreeFile:
+    return ABSENT if mode == ABSENT.mode else TreeFile(mode, oid)
 
 
-def entry_at(git: Git, path: bytes, like: Entry) -> Entry | None:
+def entry_at(git: Git, path: bytes, like: TreeFile) -> TreeFile | None:
     """What is at a path of the work tree, byte for byte; ``None`` for what could not be ``like`` the other entry.
 
     What is below a link is elsewhere.
@@ -242,11 +242,11 @@ def entry_at(git: Git, path: bytes, like: Entry) -> Entry | None:
     if kind == "nothing" or Links(top).above(path):
         return ABSENT
     if kind == "folder":
-        return Entry(GITLINK, Git(os.fsdecode(full)).head() or "") if like.mode == GITLINK else None
+        return TreeFile(GITLINK, Git(os.fsdecode(full)).head() or "") if like.mode == GITLINK else None
     return _entry_of(full, 2 * id_bytes(git.repository)) if kind == "file" else None
 
 
-def _entry_of(full: bytes, digits: int) -> Entry | None:
+def _entry_of(full: bytes, digits: int) -> TreeFile | None:
     """The entry that a file's bytes, or a link's target, would have; ``None`` when they cannot be read."""
     try:
         found = os.lstat(full)
@@ -254,14 +254,14 @@ def _entry_of(full: bytes, digits: int) -> Entry | None:
             target = os.readlink(full)
             digest = _digest(digits, len(target))
             digest.update(target)
-            return Entry("120000", digest.hexdigest())
+            return TreeFile("120000", digest.hexdigest())
         with open(full, "rb") as file:
             digest = _digest(digits, os.fstat(file.fileno()).st_size)
             while part := file.read(1 << 20):
                 digest.update(part)
     except OSError:
         return None
-    return Entry("100755" if found.st_mode & 0o100 else "100644", digest.hexdigest())
+    return TreeFile("100755" if found.st_mode & 0o100 else "100644", digest.hexdigest())
 
 
 def _digest(digits: int, size: int) -> "hashlib._Hash":

@@ -19,12 +19,12 @@ from agent_harness.protocols.tasklist import (
 )
 from agent_harness.protocols.tasklist.attempts import rollback, validation
 from agent_harness.protocols.tasklist.attempts.attempt import note, place_of
-from agent_harness.protocols.tasklist.claims.lease_keeper import Holding
+from agent_harness.protocols.tasklist.claims.lease_keeper import LeaseKeeper
 from agent_harness.protocols.tasklist.workers import worker_sessions
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.records import State, Task
-    from agent_harness.protocols.tasklist.store import Change
+    from agent_harness.protocols.tasklist.store import TaskListChange
     from agent_harness.protocols.tasklist.workers.worker import Worker
 
 __all__ = [
@@ -74,7 +74,7 @@ def short(commit: str | None) -> str:
 def completed(worker: "Worker", task: "Task", commit: str | None, *, recovery: tuple[str, str] | None = None) -> Record:
     """Writes down that the task is done; the numbers that are left."""
 
-    def act(change: "Change") -> Record:
+    def act(change: "TaskListChange") -> Record:
         own = worker.own(change.state, task.id, change.now)
         proven.prove(worker.layout, change.state, own.id)
         lifecycle.complete(own, change.now)
@@ -119,7 +119,7 @@ def failed(worker: "Worker", task: "Task", failure: Failure) -> Record:
     rescues = _rescues(worker, task)
     missing = bool(back.pop("base_missing", False))
 
-    def act(change: "Change") -> Record:
+    def act(change: "TaskListChange") -> Record:
         own = worker.own(change.state, task.id, change.now)
         if _must_halt(own, failure) or refused:
             halt_in(change, failure.category, refused.message if refused else failure.message, own.id)
@@ -166,7 +166,7 @@ def released(worker: "Worker", task: "Task", why: str) -> Record:
         raise
     rescues = _rescues(worker, task)
 
-    def act(change: "Change") -> Record:
+    def act(change: "TaskListChange") -> Record:
         own = worker.own(change.state, task.id, change.now)
         lifecycle.release(own)
         own.raw["rescues"] = [*own.rescues, *(ref for ref in rescues if ref not in own.rescues)]
@@ -179,7 +179,7 @@ def released(worker: "Worker", task: "Task", why: str) -> Record:
     return worker.store.change(act)
 
 
-def note_way_back(worker: "Worker", change: "Change", task_id: str, back: Record) -> None:
+def note_way_back(worker: "Worker", change: "TaskListChange", task_id: str, back: Record) -> None:
     """Writes down that the work tree of a task was brought back while it stays in progress."""
     own = worker.own(change.state, task_id, change.now)
     if back["rescue"]:
@@ -216,7 +216,7 @@ def _clean_up(worker: "Worker", task: "Task") -> Record | None:
             cwd=validation.folder_of(worker),
             env=process.scrubbed_environment(),
             timeout_seconds=CLEANUP_SECONDS,
-            stop=Holding(worker, task),
+            stop=LeaseKeeper(worker, task),
         )
     except (LeaseLost, NotOwner):
         raise
@@ -243,7 +243,7 @@ def _must_halt(task: "Task", failure: Failure) -> bool:
     return failure.category == "CONFIG" or (failure.category == "ENV_SETUP" and before)
 
 
-def halt_in(change: "Change", category: str, message: str, task_id: str | None) -> None:
+def halt_in(change: "TaskListChange", category: str, message: str, task_id: str | None) -> None:
     """Stops everything for a person."""
     at = clock.timestamp(change.now)
     change.state.raw["halt"] = {"category": category, "task_id": task_id, "message": message, "at": at}
@@ -252,7 +252,7 @@ def halt_in(change: "Change", category: str, message: str, task_id: str | None) 
 # ---- words -----------------------------------------------------------------------------------------------------------
 
 
-def _speaker(change: "Change", task_id: str) -> Callable[..., None]:
+def _speaker(change: "TaskListChange", task_id: str) -> Callable[..., None]:
     def say(kind: str, text: str, category: str | None = None) -> None:
         session = change.state.session_count
         change.log(progress.entry(kind, session, at=change.now, task=task_id, category=category, text=text))
@@ -264,7 +264,9 @@ def _recovery_text(action: str, reason: str) -> str:
     return f"action={progress.quoted(action)} reason={progress.quoted(reason)}"
 
 
-def _tell_failure(change: "Change", task: "Task", failure: Failure, back: Record, cleaned: Record | None) -> None:
+def _tell_failure(
+    change: "TaskListChange", task: "Task", failure: Failure, back: Record, cleaned: Record | None
+) -> None:
     say = _speaker(change, task.id)
     if failure.recovery:
         say("RECOVERY", _recovery_text(*failure.recovery))

@@ -18,7 +18,7 @@ from agent_harness.kernel.git.status import parents, shown
 from agent_harness.protocols.tasklist.attempts.attempt import (
     ABSENT,
     Attempt,
-    Entry,
+    TreeFile,
     attempt_of,
     differences,
     place_of,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.records import Task
     from agent_harness.protocols.tasklist.workers.worker import Worker
 
-__all__ = ["Work", "commit_work", "fingerprint", "paths_of", "work_of"]
+__all__ = ["AttemptWork", "commit_work", "fingerprint", "paths_of", "work_of"]
 
 CANDIDATE_REFS = "refs/harness/candidates"
 PUT = ("update-index", "-z", "--add", "--replace", "--index-info")
@@ -40,13 +40,13 @@ EMPTY_BLOBS = (
 
 
 @dataclass(frozen=True)
-class Work:
+class AttemptWork:
     """The attempt's work so far, apart from what is the person's own."""
 
     attempt: Attempt
     head: Head
     tree: str  # of HEAD, with the attempt's uncommitted changes
-    changes: Mapping[bytes, tuple[Entry, Entry]]  # from HEAD to this tree
+    changes: Mapping[bytes, tuple[TreeFile, TreeFile]]  # from HEAD to this tree
     kept: frozenset[bytes]  # the person's own files that are as they were
     committed: frozenset[bytes]  # what commits since the claim changed
 
@@ -99,7 +99,7 @@ def fingerprint(worker: "Worker", task: "Task") -> str | None:
 
 
 @contextmanager
-def work_of(attempt: Attempt, task: "Task") -> Iterator[Work]:
+def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
     """What the attempt did, as objects that are safe from garbage collection within the context."""
     git = attempt.place.git
     with _candidate(attempt, task) as full:
@@ -108,7 +108,7 @@ def work_of(attempt: Attempt, task: "Task") -> Iterator[Work]:
             raise UnsafeTree(f"{head.branch} has no commit any more", hint="git log --all --oneline")
         committed = frozenset(differences(git, attempt.base, head.commit))
         kept, tree = _apart(attempt, full, head)
-        yield Work(attempt, head, tree, differences(git, head.tree, tree), kept, committed)
+        yield AttemptWork(attempt, head, tree, differences(git, head.tree, tree), kept, committed)
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def _apart(attempt: Attempt, full: str, head: Head) -> tuple[frozenset[bytes], s
 # ---- the index and the branch --------------------------------------------------------------------------------------
 
 
-def _stage(work: Work, commit: str) -> None:
+def _stage(work: AttemptWork, commit: str) -> None:
     """Makes the index say what the commit says, and leaves staged what the person had staged before the claim."""
     git = work.attempt.place.git
     found = differences(git, commit, "", "diff-index", "--cached")
@@ -162,7 +162,7 @@ def _stage(work: Work, commit: str) -> None:
         git.run("update-index", "-q", "--refresh", check=False)
 
 
-def _wanted(work: Work, path: bytes, said: Entry, now: Entry) -> Entry:
+def _wanted(work: AttemptWork, path: bytes, said: TreeFile, now: TreeFile) -> TreeFile:
     """What the index must hold where it holds another thing than the commit."""
     if work.attempt.place.is_ours(path):
         return now
@@ -173,14 +173,14 @@ def _wanted(work: Work, path: bytes, said: Entry, now: Entry) -> Entry:
     return work.attempt.staged.get(path, said)
 
 
-def _lines(wanted: Mapping[bytes, Entry], commit: str) -> bytes:
+def _lines(wanted: Mapping[bytes, TreeFile], commit: str) -> bytes:
     """Entries as ``update-index`` reads them; removals first, so that a file can take the place of a folder."""
     ordered = sorted(wanted.items(), key=lambda pair: pair[1] != ABSENT)
     nothing = "0" * len(commit)
     return b"".join(f"{entry.mode} {entry.oid or nothing}\t".encode() + path + b"\0" for path, entry in ordered)
 
 
-def _advance(work: Work, commit: str) -> None:
+def _advance(work: AttemptWork, commit: str) -> None:
     """Moves the branch that is checked out, if nobody else has moved it."""
     head = work.head
     ref = "HEAD" if head.branch == DETACHED else head.branch
@@ -191,7 +191,7 @@ def _advance(work: Work, commit: str) -> None:
         raise UnsafeTree(f"{ref} could not be moved to the task's commit: {error.message}", hint=hint) from error
 
 
-def paths_of(work: Work) -> list[str]:
+def paths_of(work: AttemptWork) -> list[str]:
     """The files with uncommitted work in them, one line each."""
     lost = [path for path in work.attempt.own if path not in work.kept and path not in work.committed]
     return sorted({shown(path) for path in (*work.changes, *lost)})

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from agent_harness.protocols.tasklist.records import State, Task
-    from agent_harness.protocols.tasklist.store import Change
+    from agent_harness.protocols.tasklist.store import TaskListChange
     from agent_harness.protocols.tasklist.workers.worker import Worker
 
 __all__ = ["recover"]
@@ -87,7 +87,7 @@ def _take_over(worker: "Worker", task_id: str) -> "Worker":
     """Makes the worker the owner, under a new token; the worker with that token."""
     token = lease.new_token()
 
-    def act(change: "Change") -> None:
+    def act(change: "TaskListChange") -> None:
         state, now = change.state, change.now
         session_lease.keep(state, worker, now)
         task = worker.find(state, task_id)
@@ -158,12 +158,12 @@ def _recover(worker: "Worker", task_id: str, decide: str | None) -> Record:
     return answer | _STEPS[step](ours, close_attempt.mine(ours, task_id), row, decide) | {"reason": row.reason}
 
 
-def _resume(worker: "Worker", task: "Task", row: recovery.Row, decide: str | None) -> Record:
+def _resume(worker: "Worker", task: "Task", row: recovery.RecoveryRow, decide: str | None) -> Record:
     _log(worker, task, "resumed", f"the agent decided to go on: {row.reason}")
     return {"action": "resume", "decided": decide is not None, "token": task.claim_token}
 
 
-def _fail(worker: "Worker", task: "Task", row: recovery.Row, decide: str | None) -> Record:
+def _fail(worker: "Worker", task: "Task", row: recovery.RecoveryRow, decide: str | None) -> Record:
     reason = "the agent decided that the work is lost" if decide else row.reason
     failure = Failure(
         category="SESSION_TIMEOUT",
@@ -174,7 +174,7 @@ def _fail(worker: "Worker", task: "Task", row: recovery.Row, decide: str | None)
     return {"action": "failed", **close_attempt.failed(worker, task, failure)}
 
 
-def _validate(worker: "Worker", task: "Task", row: recovery.Row, decide: str | None) -> Record:
+def _validate(worker: "Worker", task: "Task", row: recovery.RecoveryRow, decide: str | None) -> Record:
     try:
         ran = verbs.validated(worker, task)
     except (PersonNeeded, ToolMissing) as error:
@@ -225,7 +225,7 @@ def _strangers(worker: "Worker", task: "Task", found: Record) -> UnsafeTree:
     message = f"{first['author']} committed {first['commit'][:12]} during the attempt at {task.id}"
     hint = f"a person decides: harness task recover {task.id} --decide resume, or fail it with --no-rollback"
 
-    def act(change: "Change") -> None:
+    def act(change: "TaskListChange") -> None:
         close_attempt.halt_in(change, "TASK_EXEC", message, task.id)
         change.touch()
 

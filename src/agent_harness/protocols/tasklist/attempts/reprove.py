@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from agent_harness.protocols.tasklist.store import Change
+    from agent_harness.protocols.tasklist.store import TaskListChange
     from agent_harness.protocols.tasklist.workers.worker import Worker
 
     Record = dict[str, Any]
@@ -37,7 +37,7 @@ def _confirm(worker: Worker, task_id: str) -> Record:
     action = "confirmed" if passes else "reopened"
     reason = "marked completed by hand; the validation passes" if passes else "marked completed by hand, and not proven"
 
-    def act(change: Change) -> None:
+    def act(change: TaskListChange) -> None:
         own = worker.find(change.state, task_id)
         if own.status != "completed":
             return

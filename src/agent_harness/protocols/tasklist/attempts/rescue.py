@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from agent_harness.errors import UnsafeTree, UsageError
 from agent_harness.kernel import clock
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.git.isolated import View
+from agent_harness.kernel.git.isolated import IsolatedView
 from agent_harness.kernel.git.status import Links, joined, shown
 from agent_harness.protocols.tasklist.attempts.attempt import (
     ABSENT,
@@ -137,7 +137,7 @@ def _write_all(git: Git, commit: str, folder: str) -> None:
     if os.path.lexists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise UnsafeTree(f"{folder} is not an empty folder", hint="name a new folder")
     os.makedirs(folder, exist_ok=True)
-    with git.room() as room, View(git.repository, head=commit, raw=True) as view:
+    with git.room() as room, IsolatedView(git.repository, head=commit, raw=True) as view:
         index = room.path("rescue")
         view.call("read-tree", commit, index=index)
         view.call("checkout-index", "--all", f"--prefix={os.path.realpath(folder)}/", index=index)
@@ -151,7 +151,7 @@ def _write_changes(git: Git, found: Record) -> list[str]:
         if not is_known or links.above(path):
             hint = f"harness rescue restore {found['ref']} --to A-NEW-FOLDER"
             raise UnsafeTree(f"{shown(path)} is not as it was before the attempt; nothing was restored", hint=hint)
-    with git.room() as room, View(git.repository, head=found["commit"], raw=True) as view:
+    with git.room() as room, IsolatedView(git.repository, head=found["commit"], raw=True) as view:
         index = room.path("rescue")
         view.call("read-tree", found["commit"], index=index)
         for path in [path for path, (_, after) in changes.items() if after == ABSENT]:

@@ -30,7 +30,7 @@ from agent_harness.protocols.tasklist.layout import written
 if TYPE_CHECKING:
     from agent_harness.kernel.git import Commit
     from agent_harness.kernel.snapshot import Rescue, Snapshot
-    from agent_harness.protocols.tasklist.attempts.attempt import Place
+    from agent_harness.protocols.tasklist.attempts.attempt import AttemptTree
     from agent_harness.protocols.tasklist.records import Task
     from agent_harness.protocols.tasklist.workers.worker import Worker
 
@@ -92,7 +92,7 @@ def drop_baseline(worker: "Worker", record: Record) -> None:
         place.git.update_ref(ref, None)
 
 
-def _refuse_dirty(place: "Place") -> None:
+def _refuse_dirty(place: "AttemptTree") -> None:
     found = [path for each in place.git.status() if not place.is_ours(path := os.fsencode(each.path))]
     if found:
         raise UnsafeTree(
@@ -100,7 +100,7 @@ def _refuse_dirty(place: "Place") -> None:
         )
 
 
-def _take(place: "Place", task_id: str, attempt: int) -> "Snapshot":
+def _take(place: "AttemptTree", task_id: str, attempt: int) -> "Snapshot":
     folder = ref_folder(BASE_REFS, task_id)
     names = chain([f"{folder}/{attempt}"], (f"{folder}/{attempt}-{number}" for number in count(2)))
     message = f"Before attempt {attempt} at {task_id}"

@@ -11,7 +11,7 @@ from agent_harness.kernel.redact import redact
 from agent_harness.protocols.tasklist import proven
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
 from agent_harness.protocols.tasklist.attempts.commits import fingerprint
-from agent_harness.protocols.tasklist.claims.lease_keeper import Holding
+from agent_harness.protocols.tasklist.claims.lease_keeper import LeaseKeeper
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.records import Task
@@ -56,7 +56,7 @@ def run(worker: "Worker", task: "Task") -> Record:
     proven.refuse_changed(worker.layout, task)
     _need_program(command, folder_of(worker), process.scrubbed_environment())
     before = fingerprint(worker, task)
-    ran = _execute(worker, task, command, stop=Holding(worker, task))
+    ran = _execute(worker, task, command, stop=LeaseKeeper(worker, task))
     if ran["result"] == "PASS":
         _record_pass(worker, task, command, before)
     return {**ran, "tree": before}

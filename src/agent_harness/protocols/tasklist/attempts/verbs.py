@@ -15,7 +15,7 @@ from agent_harness.protocols.tasklist.attempts.close_attempt import CATEGORIES, 
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.records import Task
-    from agent_harness.protocols.tasklist.store import Change
+    from agent_harness.protocols.tasklist.store import TaskListChange
     from agent_harness.protocols.tasklist.workers.worker import Worker
 
 __all__ = ["commit_of", "complete", "fail", "how", "release", "roll_back", "validate", "validated"]
@@ -141,7 +141,7 @@ def validated(worker: "Worker", task: "Task") -> Record:
 def _refuse(
     worker: "Worker", task: "Task", category: str, text: str, error: ConfigurationError | ToolMissing, *, halt: bool
 ) -> None:
-    def act(change: "Change") -> None:
+    def act(change: "TaskListChange") -> None:
         session = change.state.session_count
         change.log(progress.entry("ERROR", session, at=change.now, task=task.id, category=category, text=text))
         if halt:

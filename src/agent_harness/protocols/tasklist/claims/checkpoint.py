@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from agent_harness.protocols.tasklist.store import Change
+    from agent_harness.protocols.tasklist.store import TaskListChange
     from agent_harness.protocols.tasklist.workers.worker import Worker
 
     Record = dict[str, Any]
@@ -21,7 +21,7 @@ __all__ = ["checkpoint", "renew"]
 def renew(worker: Worker, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> Record:
     """Moves the end of the claim forward. ``LeaseLost``, ``NotOwner``, ``UsageError``."""
 
-    def act(change: Change) -> Record:
+    def act(change: TaskListChange) -> Record:
         task = worker.own(change.state, task_id, change.now)
         lifecycle.renew(task, change.now, lease_seconds)
         change.touch(task)
@@ -37,7 +37,7 @@ def checkpoint(worker: Worker, task_id: str, step: int, total: int, description:
 
     said = " ".join(description.split()).encode("utf-8", "replace").decode()
 
-    def act(change: Change) -> Record:
+    def act(change: TaskListChange) -> Record:
         task = worker.own(change.state, task_id, change.now)
         lifecycle.checkpoint(task, step, total, said, change.now)
         held = task.lease

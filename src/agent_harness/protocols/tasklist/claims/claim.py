@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.protocols.tasklist.records import State, Task
-    from agent_harness.protocols.tasklist.store import Change
+    from agent_harness.protocols.tasklist.store import TaskListChange
     from agent_harness.protocols.tasklist.workers.worker import Worker
 
     Record = dict[str, Any]
@@ -191,7 +191,7 @@ def _outcomes(worker: Worker, state: State) -> int:
     return worker_sessions.outcomes(state, worker)
 
 
-def _claim(change: Change, wish: _Wish) -> Record:
+def _claim(change: TaskListChange, wish: _Wish) -> Record:
     state, now, worker = change.state, change.now, wish.worker
     under_way = selection.in_progress(state)
     if under_way and not wish.recovered and before_claim.unfinished(worker, state, now):
@@ -252,7 +252,7 @@ def _refuse_others(worker: Worker, state: State, under_way: list[Task], now: dat
             raise refused
 
 
-def _settle(change: Change) -> None:
+def _settle(change: TaskListChange) -> None:
     for marked in selection.settle(change.state, change.now):
         session = change.state.session_count
         name = marked.task.id
@@ -299,7 +299,7 @@ def _why_nothing(state: State) -> str:
     return f"nothing can be claimed: {wrong[0].message}" if wrong else "nothing can be claimed now"
 
 
-def _give(change: Change, wish: _Wish, task: Task, prepared: Record | None) -> None:
+def _give(change: TaskListChange, wish: _Wish, task: Task, prepared: Record | None) -> None:
     worker = wish.worker
     lifecycle.start(
         task,

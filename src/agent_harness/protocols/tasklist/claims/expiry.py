@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from agent_harness.protocols.tasklist.records import State, Task
-    from agent_harness.protocols.tasklist.store import Change
+    from agent_harness.protocols.tasklist.store import TaskListChange
 
 __all__ = ["expired", "is_live", "reap"]
 
@@ -36,7 +36,7 @@ def expired(state: State, now: datetime) -> list[Task]:
     return [task for task in selection.in_progress(state) if not is_live(task, state, now)]
 
 
-def reap(change: Change) -> list[Task]:
+def reap(change: TaskListChange) -> list[Task]:
     """Fails the tasks whose claims have expired, and says so in the log; they are tried again like any failed task."""
     reaped = expired(change.state, change.now)
     for task in reaped:

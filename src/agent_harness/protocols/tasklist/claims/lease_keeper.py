@@ -12,10 +12,10 @@ from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.records import Task
-    from agent_harness.protocols.tasklist.store import Change
+    from agent_harness.protocols.tasklist.store import TaskListChange
     from agent_harness.protocols.tasklist.workers.worker import Worker
 
-__all__ = ["Holding", "run_step"]
+__all__ = ["LeaseKeeper", "run_step"]
 
 Record = dict[str, Any]
 
@@ -23,7 +23,7 @@ SOON_SECONDS = 1.0
 TAIL_LINES = 40
 
 
-class Holding:
+class LeaseKeeper:
     """To be asked often; renews the lease once a third of it is over. Always answers false.
 
     ``LeaseLost`` or ``NotOwner`` when the claim is no longer the worker's: what runs for it must end.
@@ -48,7 +48,7 @@ class Holding:
         else:
             self._next = time.monotonic() + self._seconds / 3
 
-    def _change(self, change: "Change") -> None:
+    def _change(self, change: "TaskListChange") -> None:
         lifecycle.renew(self._worker.own(change.state, self._task_id, change.now), change.now, self._seconds)
         change.touch()
 
@@ -64,7 +64,7 @@ def run_step(worker: "Worker", task_id: str, command: Sequence[str], *, timeout_
         cwd=worker.cwd,
         env=worker.environ,
         timeout_seconds=timeout_seconds,
-        stop=Holding(worker, task),
+        stop=LeaseKeeper(worker, task),
     )
     lines = redact(done.output.decode("utf-8", "replace")).splitlines()
     return {

@@ -16,7 +16,7 @@ from agent_harness.protocols.tasklist.claims import claim
 from agent_harness.protocols.tasklist.records import ADD
 from agent_harness.protocols.tasklist.workers import session_lease
 from agent_harness.protocols.tasklist.workers.worker import Worker
-from agent_harness.supervision.dispatch import Dispatcher, Patience
+from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy
 
 __all__ = ["drive"]
 
@@ -87,7 +87,7 @@ def _is_let_in(
     kind = registry.CLIENTS.get(os.path.basename(command[0]))
     if kind not in registry.KINDS:
         return True
-    dispatcher = Dispatcher([registry.from_spec(kind)], Patience(wait=True, countdown=countdown), say)
+    dispatcher = Dispatcher([registry.from_spec(kind)], RefusalPolicy(wait=True, countdown=countdown), say)
     try:
         dispatcher.choose()
     except LimitInForce as refusal:

@@ -18,14 +18,14 @@ from agent_harness.protocols.tasklist.attempts import reprove, verbs
 from agent_harness.protocols.tasklist.claims import claim
 from agent_harness.protocols.tasklist.records import ADD
 from agent_harness.protocols.tasklist.runner import run_attempt
-from agent_harness.protocols.tasklist.runner.run_attempt import Attempted, Terms
+from agent_harness.protocols.tasklist.runner.run_attempt import Attempted, AttemptTerms
 from agent_harness.protocols.tasklist.workers import session_lease, sessions
 from agent_harness.protocols.tasklist.workers.worker import Worker
 from agent_harness.supervision import interruption
-from agent_harness.supervision.dispatch import Dispatcher, Patience
+from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy
 
 if TYPE_CHECKING:
-    from agent_harness.protocols.tasklist.store import Change
+    from agent_harness.protocols.tasklist.store import TaskListChange
 
 __all__ = ["MAX_COST_USD", "MAX_MINUTES", "own_worker", "run"]
 
@@ -76,14 +76,14 @@ def run(
     refuses is no attempt: another agent takes over, or the run waits, or it ends, as the dispatcher has it. Ctrl-C
     gives the task at hand back with its work in a rescue, and ends the session. Raises what ``sessions.start`` raises.
     """
-    dispatcher = agents if isinstance(agents, Dispatcher) else Dispatcher([agents], Patience(), say)
+    dispatcher = agents if isinstance(agents, Dispatcher) else Dispatcher([agents], RefusalPolicy(), say)
     worker = own_worker(worker)
     with interruption.watched(worker.store.paused) as stop:
         begun = sessions.start(worker)
         say(f"Session {begun['session']} starting...")
         for found in begun["recovered"]:
             say(f"{found['task_id']}: {found['action']} ({found.get('reason') or 'it was interrupted'})")
-        terms = Terms(
+        terms = AttemptTerms(
             agent=dispatcher.agents[0], max_minutes=max_minutes, max_cost_usd=max_cost_usd, say=say, stop=stop
         )
         made: list[Attempted] = []
@@ -111,7 +111,7 @@ def run(
     return {**_summary(begun, made, used, ending), "stats": ended["stats"], "next": following}
 
 
-def _chosen(dispatcher: Dispatcher, worker: Worker, terms: Terms) -> tuple[Agent, _Ending | None]:
+def _chosen(dispatcher: Dispatcher, worker: Worker, terms: AttemptTerms) -> tuple[Agent, _Ending | None]:
     """The agent for the next task, after a wait where one is needed and allowed; the ending when there is none.
 
     Without a task there is nothing to wait for: whoever claims next is told why.
@@ -140,7 +140,7 @@ def _has_task(worker: Worker) -> bool:
 class _Present:
     """To be asked often while nothing runs: whether a stop was asked for. Keeps the session lease meanwhile."""
 
-    def __init__(self, worker: Worker, terms: Terms) -> None:
+    def __init__(self, worker: Worker, terms: AttemptTerms) -> None:
         self._worker = worker
         self._terms = terms
         self._next = time.monotonic() + session_lease.SECONDS / 6
@@ -152,12 +152,12 @@ class _Present:
                 self._worker.store.change(self._keep)
         return self._terms.stop.requested() is not None
 
-    def _keep(self, change: "Change") -> None:
+    def _keep(self, change: "TaskListChange") -> None:
         session_lease.keep(change.state, self._worker, change.now)
         change.touch()
 
 
-def _before_next(made: list[Attempted], used: Totals, max_tasks: int | None, terms: Terms) -> _Ending | None:
+def _before_next(made: list[Attempted], used: Totals, max_tasks: int | None, terms: AttemptTerms) -> _Ending | None:
     if made and made[-1].ends_run:
         paused = terms.stop.requested() and not terms.stop.signalled
         code = 130 if terms.stop.signalled else 0 if paused else 9
@@ -188,7 +188,7 @@ def _used_up(made: list[Attempted], max_tasks: int) -> _Ending:
     return _Ending(reason="max_tasks", exit_code=int(bool(undone)), message=message)
 
 
-def _one(terms: Terms, worker: Worker, session: int, used: Totals) -> tuple[Attempted | None, _Ending | None]:
+def _one(terms: AttemptTerms, worker: Worker, session: int, used: Totals) -> tuple[Attempted | None, _Ending | None]:
     """Claims and attempts one task; the ending when there is none to be had."""
     try:
         with terms.stop.held():

@@ -15,18 +15,18 @@ from agent_harness.errors import HarnessError, NotOwner, Refused, TimedOut, Veri
 from agent_harness.kernel.process import new_run_id
 from agent_harness.protocols.tasklist import progress
 from agent_harness.protocols.tasklist.attempts import commits, rollback, verbs
-from agent_harness.protocols.tasklist.claims.lease_keeper import Holding
+from agent_harness.protocols.tasklist.claims.lease_keeper import LeaseKeeper
 from agent_harness.protocols.tasklist.layout import safe_name
 from agent_harness.protocols.tasklist.records import Task
 from agent_harness.protocols.tasklist.runner import prompt as runner_prompt
 from agent_harness.protocols.tasklist.workers.worker import Worker
 from agent_harness.supervision.interruption import Stop
-from agent_harness.supervision.monitors import Budget, Limit, RepeatedError, WallClock, Watch
+from agent_harness.supervision.monitors import Budget, BudgetLimit, RepeatedError, WallClock, Watch
 from agent_harness.supervision.outcome import Outcome
 from agent_harness.supervision.recording import Recording
 from agent_harness.supervision.supervisor import supervise
 
-__all__ = ["Attempted", "Terms", "attempt"]
+__all__ = ["Attempted", "AttemptTerms", "attempt"]
 
 Record = dict[str, Any]
 
@@ -37,7 +37,7 @@ UNCOUNTED = {"user_pause": "a person stopped the run", "rate_limited": "the agen
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class AttemptTerms:
     """Under which an attempt is made."""
 
     agent: Agent
@@ -63,7 +63,7 @@ class Attempted:
 class _Under:
     """An attempt under way."""
 
-    terms: Terms
+    terms: AttemptTerms
     worker: Worker
     task: Task
     session: int
@@ -78,7 +78,7 @@ class _Under:
         return self.recordings.setdefault(name, made)
 
 
-def attempt(terms: Terms, worker: Worker, task: Task, *, session: int, spent_usd: float) -> Attempted:
+def attempt(terms: AttemptTerms, worker: Worker, task: Task, *, session: int, spent_usd: float) -> Attempted:
     """Lets the agent work on a task that the worker has claimed, proves the result, and closes the attempt.
 
     The agent has up to three turns: the first, and two more after a failed proof. Its processes are gone when this
@@ -89,7 +89,7 @@ def attempt(terms: Terms, worker: Worker, task: Task, *, session: int, spent_usd
         (
             WallClock(timeout_seconds=terms.max_minutes * 60, warning_seconds=terms.max_minutes * 60 * 0.8),
             RepeatedError(),
-            Budget(limits=(Limit(name="Run", limit_usd=terms.max_cost_usd, spent_usd=spent_usd),)),
+            Budget(limits=(BudgetLimit(name="Run", limit_usd=terms.max_cost_usd, spent_usd=spent_usd),)),
         )
     )
     under = _Under(
@@ -146,7 +146,7 @@ def _lines(found: object) -> list[object]:
 
 def _turn(under: _Under, prompt: str, number: int, conversation: str | None, used: Totals) -> Outcome:
     worker, task = under.worker, under.task
-    holding = Holding(worker, task)
+    holding = LeaseKeeper(worker, task)
 
     def stop_requested() -> str | None:
         holding()

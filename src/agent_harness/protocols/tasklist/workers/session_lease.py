@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.owner import Owner
     from agent_harness.protocols.tasklist.records import State
-    from agent_harness.protocols.tasklist.store import Change, TaskStore
+    from agent_harness.protocols.tasklist.store import TaskListChange, TaskStore
 
     Record = dict[str, Any]
 
@@ -75,7 +75,7 @@ def bring_back(worker: SessionOwner) -> bool:
     if not is_ahead(worker.store.read(), worker.store.now()):
         return False
 
-    def act(change: Change) -> None:
+    def act(change: TaskListChange) -> None:
         session = change.state.session
         if session is None or not is_ahead(change.state, change.now):
             return

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.protocols.tasklist.records import State
-    from agent_harness.protocols.tasklist.store import Change
+    from agent_harness.protocols.tasklist.store import TaskListChange
     from agent_harness.protocols.tasklist.workers.worker import Worker
 
     Record = dict[str, Any]
@@ -60,7 +60,7 @@ def start(worker: Worker, *, take_over: bool = False) -> Record:
     }
 
 
-def _begin(change: Change, worker: Worker, take_over: bool) -> Record:
+def _begin(change: TaskListChange, worker: Worker, take_over: bool) -> Record:
     state, now = change.state, change.now
     claim.refuse_rest(worker, state)
     if not take_over:
@@ -87,7 +87,7 @@ def _begin(change: Change, worker: Worker, take_over: bool) -> Record:
     }
 
 
-def _take(change: Change, worker: Worker, found: Record | None) -> None:
+def _take(change: TaskListChange, worker: Worker, found: Record | None) -> None:
     state, now = change.state, change.now
     number = state.session_count
     if state.concurrent:
@@ -140,7 +140,7 @@ def _run_script(worker: Worker) -> Record:
 def end(worker: Worker) -> Record:
     """Ends the session: STATS into the log, the lease given back, hooks made to rest when all is done."""
 
-    def act(change: Change) -> Record:
+    def act(change: TaskListChange) -> Record:
         state, now = change.state, change.now
         session_lease.refuse_other(state, worker, now)
         number = state.session_count
@@ -175,7 +175,7 @@ def log_stats(worker: Worker) -> Record:
 def halt(worker: Worker, category: str, message: str, task_id: str | None = None) -> None:
     """Stops everything for a person: hooks let go, and no claim succeeds before ``resume``."""
 
-    def act(change: Change) -> None:
+    def act(change: TaskListChange) -> None:
         change.state.raw["halt"] = {
             "category": category,
             "task_id": task_id,
@@ -205,7 +205,7 @@ def _session_count(worker: Worker) -> int:
 def resume(worker: Worker) -> Record:
     """Takes back a pause and a halt; what they were."""
 
-    def act(change: Change) -> Record | None:
+    def act(change: TaskListChange) -> Record | None:
         found = _halt_of(change.state)
         if found is not None:
             change.state.raw["halt"] = None

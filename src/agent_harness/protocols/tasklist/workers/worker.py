@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.git import Git
     from agent_harness.kernel.owner import Owner
-    from agent_harness.protocols.tasklist.layout import Layout
+    from agent_harness.protocols.tasklist.layout import TaskListLayout
     from agent_harness.protocols.tasklist.records import State
 
     Record = dict[str, Any]
@@ -43,7 +43,7 @@ class Worker:
 
     def __init__(
         self,
-        layout: Layout,
+        layout: TaskListLayout,
         store: TaskStore,
         *,
         worker_id: str | None,
@@ -66,7 +66,7 @@ class Worker:
     @classmethod
     def open(
         cls,
-        layout: Layout,
+        layout: TaskListLayout,
         *,
         worker_id: str | None = None,
         session_id: str | None = None,
