@@ -11,8 +11,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import IO, Self
 
-from agent_harness.kernel.git.scan import Entry
-from agent_harness.kernel.git.view import GitFailed, View
+from agent_harness.kernel.git.isolated import GitFailed, IsolatedView
+from agent_harness.kernel.git.status import IndexEntry
 
 __all__ = ["LINK", "Objects"]
 
@@ -24,10 +24,10 @@ _END_SECONDS = 10.0
 class Objects:
     """A context: asks what names mean, and reads objects. Not for several threads at a time."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: IsolatedView) -> None:
         self._view = view
         self._process: subprocess.Popen[bytes] | None = None
-        self._trees: dict[str, list[Entry]] = {}
+        self._trees: dict[str, list[IndexEntry]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -63,20 +63,20 @@ class Objects:
         self._take(1)
         return content
 
-    def folder(self, tree: str) -> list[Entry]:
+    def folder(self, tree: str) -> list[IndexEntry]:
         """The entries of one tree object, by their names in it."""
         if tree not in self._trees:
             self._trees[tree] = list(_entries(self._needed(tree), len(tree) // 2))
         return self._trees[tree]
 
-    def files(self, treeish: str) -> dict[bytes, Entry]:
+    def files(self, treeish: str) -> dict[bytes, IndexEntry]:
         """Every file, link and submodule of a commit or tree, by its path from the top."""
         root = self.id_of(f"{treeish}^{{tree}}")
         if root is None:
             raise GitFailed("cat-file", 128, f"fatal: {treeish} is no commit or tree here")
         return dict(self._below(root, b""))
 
-    def differences(self, old: str, new: str) -> dict[bytes, tuple[Entry | None, Entry | None]]:
+    def differences(self, old: str, new: str) -> dict[bytes, tuple[IndexEntry | None, IndexEntry | None]]:
         """What differs between two commits or trees; folders that are the same are not read."""
         ends = [self.id_of(f"{each}^{{tree}}") for each in (old, new)]
         if None in ends:
@@ -85,7 +85,7 @@ class Objects:
 
     def _between(
         self, old: str | None, new: str | None, prefix: bytes
-    ) -> Iterator[tuple[bytes, tuple[Entry | None, Entry | None]]]:
+    ) -> Iterator[tuple[bytes, tuple[IndexEntry | None, IndexEntry | None]]]:
         if old == new:
             return
         before = {each.path: each for each in self.folder(old)} if old else {}
@@ -101,7 +101,7 @@ class Objects:
             if any(folders):
                 yield from self._between(folders[0], folders[1], prefix + name + b"/")
 
-    def _below(self, tree: str, prefix: bytes) -> Iterator[tuple[bytes, Entry]]:
+    def _below(self, tree: str, prefix: bytes) -> Iterator[tuple[bytes, IndexEntry]]:
         for entry in self.folder(tree):
             path = prefix + entry.path
             if entry.mode == _FOLDER:
@@ -145,15 +145,15 @@ def _stream(pipe: IO[bytes] | None) -> IO[bytes]:
     return pipe
 
 
-def _at(path: bytes, entry: Entry) -> Entry:
-    return Entry(entry.mode, entry.oid, path)
+def _at(path: bytes, entry: IndexEntry) -> IndexEntry:
+    return IndexEntry(entry.mode, entry.oid, path)
 
 
-def _entries(content: bytes, id_bytes: int) -> Iterator[Entry]:
+def _entries(content: bytes, id_bytes: int) -> Iterator[IndexEntry]:
     """The entries of a tree object: mode, space, name, NUL, id."""
     at = 0
     while at < len(content):
         end = content.index(b"\0", at)
         mode, _, name = content[at:end].partition(b" ")
         at = end + 1 + id_bytes
-        yield Entry(mode.decode(), content[end + 1 : at].hex(), name)
+        yield IndexEntry(mode.decode(), content[end + 1 : at].hex(), name)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from agent_harness.kernel.git.scan import matcher
-from agent_harness.verification.changes import Change, Changes
+from agent_harness.kernel.git.status import matcher
+from agent_harness.verification.changes import CandidateChanges, FileChange
 from agent_harness.verification.command.additions import changed_package, changed_script, weakened_test
 from agent_harness.verification.command.make import weakened
 from agent_harness.verification.command.named_files import EVERYTHING, Named
@@ -25,10 +25,10 @@ _ALLOWED_BY = "a task that is meant to change it names it in validation.may_chan
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class _Comparison:
     """One candidate."""
 
-    changes: Changes
+    changes: CandidateChanges
     named: Named
 
     @property
@@ -36,10 +36,10 @@ class _Case:
         return any(is_test_file(path) for path in self.changes.before)
 
 
-def findings_on(changes: Changes, named: Named, *, may_change: Sequence[str] = ()) -> list[Finding]:
+def findings_on(changes: CandidateChanges, named: Named, *, may_change: Sequence[str] = ()) -> list[Finding]:
     """What speaks against a candidate before it is run; ``may_change`` are patterns of files that are free."""
     is_free = matcher(may_change)
-    case = _Case(changes, named)
+    case = _Comparison(changes, named)
     judged = (change for change in changes.files if not is_free(change.path.encode("utf-8", "surrogateescape")))
     return [finding for change in judged for finding in _judge(change, case)]
 
@@ -51,7 +51,7 @@ def is_test_side(path: str, named: Named) -> bool:
     )
 
 
-def _judge(change: Change, case: _Case) -> Iterator[Finding]:
+def _judge(change: FileChange, case: _Comparison) -> Iterator[Finding]:
     named, was_there = case.named, change.status != "A"
     if named.python and (why := shadows(change, case.changes, ("",))):
         yield _finding("shadowing_file", change, f"{change.path} is not accepted: {why}; another name avoids this")
@@ -77,7 +77,7 @@ def _text(content: bytes) -> str:
     return content.decode("utf-8", "surrogateescape")
 
 
-def _compared(change: Change, code: str, role: str, rule: _Rule) -> Iterator[Finding]:
+def _compared(change: FileChange, code: str, role: str, rule: _Rule) -> Iterator[Finding]:
     """A file that was there at the claim, by the rule for its kind."""
     why = _obviously(change)
     if why is None and change.before is not None and change.after is not None:
@@ -87,7 +87,7 @@ def _compared(change: Change, code: str, role: str, rule: _Rule) -> Iterator[Fin
         yield _finding(code, change, message, reason=why)
 
 
-def _obviously(change: Change) -> str | None:
+def _obviously(change: FileChange) -> str | None:
     if change.status == "D":
         return "it was deleted"
     if change.link:
@@ -100,14 +100,14 @@ def _unified(content: bytes) -> bytes:
     return content.replace(b"\r\n", b"\n")
 
 
-def _weighed(found: Iterator[Finding], change: Change, case: _Case) -> Iterator[Finding]:
+def _weighed(found: Iterator[Finding], change: FileChange, case: _Comparison) -> Iterator[Finding]:
     """Settings steer the tests of the claim; where there were none, they are only named."""
     for each in found:
         severity = CRITICAL if case.had_tests or change.status != "A" else IMPORTANT
         yield Finding(each.code, severity, f"{each.message.rstrip('.')}; {_ALLOWED_BY}", each.data)
 
 
-def _finding(code: str, change: Change, message: str, **facts: object) -> Finding:
+def _finding(code: str, change: FileChange, message: str, **facts: object) -> Finding:
     return Finding(code, CRITICAL, message, {"path": change.path, **facts})
 
 

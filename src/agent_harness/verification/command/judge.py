@@ -16,15 +16,15 @@ from agent_harness.kernel import process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.objects import Objects
 from agent_harness.kernel.redact import redact
-from agent_harness.verification.changes import Changes
+from agent_harness.verification.changes import CandidateChanges
 from agent_harness.verification.command.guard import findings_on, is_test_side
 from agent_harness.verification.command.lending import ignored_paths, import_folders, left_behind, lendable
 from agent_harness.verification.command.named_files import Named, named_by
 from agent_harness.verification.command.red_before import GREEN, NOT_RUN, RED, Remembered
 from agent_harness.verification.command.trees import changes_between, tree_at
-from agent_harness.verification.environment import IN_PLACE, WORKTREE
 from agent_harness.verification.guard import is_read
-from agent_harness.verification.running import NOT_FOUND, OUTPUT_BYTES, Stop
+from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
+from agent_harness.verification.runner.execution import NOT_FOUND, OUTPUT_BYTES, Stop
 from agent_harness.verification.verdict import CRITICAL, WARN, Finding
 from agent_harness.verification.workspace import Overlay, Workspace, workspace
 
@@ -86,7 +86,7 @@ def judge_command(
     ``GitFailed`` when a commit cannot be read.
     """
     with git.objects() as objects:
-        case = _Case(git, objects, check, base, candidate, remembered or Remembered(None), stop)
+        case = _Judgement(git, objects, check, base, candidate, remembered or Remembered(None), stop)
         return case.verdict()
 
 
@@ -97,7 +97,7 @@ def run_in_place(root: str | os.PathLike[str], check: CommandCheck, *, stop: Sto
 
 
 @dataclass(slots=True)
-class _Case:
+class _Judgement:
     """One judgement while it is made."""
 
     git: Git
@@ -108,7 +108,7 @@ class _Case:
     remembered: Remembered
     stop: Stop | None
     named: Named = field(default_factory=Named)
-    changes: Changes | None = None
+    changes: CandidateChanges | None = None
     ignored: list[str] | None = None
 
     def verdict(self) -> CommandVerdict:

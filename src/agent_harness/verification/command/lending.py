@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from agent_harness.kernel.git import Git
-from agent_harness.verification.editable import Mapped, mapped
+from agent_harness.verification.runner.editable import Mapped, mapped
 from agent_harness.verification.workspace import Workspace
 
 __all__ = ["ignored_paths", "import_folders", "lendable", "left_behind"]

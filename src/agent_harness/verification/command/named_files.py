@@ -121,7 +121,7 @@ class Named:
 
 
 @dataclass(slots=True)
-class _Found:
+class _Names:
     """What was found so far."""
 
     tree: Tree
@@ -139,7 +139,7 @@ class _Found:
 
 def named_by(command: str, tree: Tree) -> Named:
     """What ``command`` names or loads of this tree, through scripts, makefiles and package scripts as well."""
-    found = _Found(tree)
+    found = _Names(tree)
     _read(found, command, "")
     return Named(
         scripts=frozenset(found.scripts),
@@ -152,7 +152,7 @@ def named_by(command: str, tree: Tree) -> Named:
     )
 
 
-def _read(found: _Found, text: str, folder: str) -> None:
+def _read(found: _Names, text: str, folder: str) -> None:
     """Adds what a piece of shell text names, when it is run in this folder of the project."""
     if len(found.texts) >= _MOST_FILES:
         return
@@ -185,7 +185,7 @@ def _without_options(words: list[str]) -> list[str]:
     return words
 
 
-def _command(found: _Found, words: Sequence[str], folder: str, *, filtered: bool) -> None:
+def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
     name, rest = PurePosixPath(words[0]).name, words[1:]
     program = name.removesuffix(".exe")
     if program in _SHELLS:
@@ -207,7 +207,7 @@ def _command(found: _Found, words: Sequence[str], folder: str, *, filtered: bool
     _by_name(found, program, rest, folder)
 
 
-def _shell(found: _Found, program: str, rest: Sequence[str], folder: str) -> None:
+def _shell(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
     for at, word in enumerate(rest):
         if program not in (".", "source") and word.startswith("-") and "c" in word[1:] and not word.startswith("--"):
             _read(found, rest[at + 1] if at + 1 < len(rest) else "", folder)
@@ -217,7 +217,7 @@ def _shell(found: _Found, program: str, rest: Sequence[str], folder: str) -> Non
             return
 
 
-def _script(found: _Found, word: str, folder: str, *, filtered: bool, shell: bool | None = None) -> None:
+def _script(found: _Names, word: str, folder: str, *, filtered: bool, shell: bool | None = None) -> None:
     """A script that is run; its own text is read for further names when a shell runs it."""
     if word.startswith("/"):
         found.outside.add(word)
@@ -242,7 +242,7 @@ def _script(found: _Found, word: str, folder: str, *, filtered: bool, shell: boo
         found.tests.add(EVERYTHING)
 
 
-def _interpreted(found: _Found, program: str, rest: Sequence[str], folder: str, *, filtered: bool) -> None:
+def _interpreted(found: _Names, program: str, rest: Sequence[str], folder: str, *, filtered: bool) -> None:
     """``python X``, ``python -m X``, ``node X``."""
     is_python = bool(_PYTHON.match(program))
     found.python = found.python or is_python
@@ -267,7 +267,7 @@ def _interpreted(found: _Found, program: str, rest: Sequence[str], folder: str, 
         return
 
 
-def _module(found: _Found, module: str, rest: Sequence[str], folder: str, *, filtered: bool) -> None:
+def _module(found: _Names, module: str, rest: Sequence[str], folder: str, *, filtered: bool) -> None:
     if module in _RUNNERS:
         _runner(found, module, rest, folder)
         return
@@ -280,7 +280,7 @@ def _module(found: _Found, module: str, rest: Sequence[str], folder: str, *, fil
             _script(found, word, folder, filtered=filtered, shell=False)
 
 
-def _runner(found: _Found, program: str, rest: Sequence[str], folder: str) -> None:
+def _runner(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
     """A test runner: the tests that it is given, else all that it may find."""
     found.python = found.python or program in ("pytest", "py.test", "unittest", "nose2", "nosetests", "tox", "nox")
     given: set[str] = set()
@@ -295,7 +295,7 @@ def _runner(found: _Found, program: str, rest: Sequence[str], folder: str) -> No
     found.tests.update(given or {_joined(folder, ".") or EVERYTHING})
 
 
-def _test_paths(found: _Found, word: str, folder: str) -> Iterator[str]:
+def _test_paths(found: _Names, word: str, folder: str) -> Iterator[str]:
     """A file, folder, node id, or dotted name of a module, class or test."""
     file = word.partition("::")[0].rstrip("/")
     path = _resolved(found, file, folder)
@@ -313,7 +313,7 @@ def _test_paths(found: _Found, word: str, folder: str) -> Iterator[str]:
         yield from list(filter(None, (_resolved(found, f"{stem}.py", folder) for stem in stems)))[:1]
 
 
-def _make(found: _Found, rest: Sequence[str], folder: str) -> None:
+def _make(found: _Names, rest: Sequence[str], folder: str) -> None:
     goals: list[str] = []
     files: list[str] = []
     before = ""
@@ -339,7 +339,7 @@ def _make(found: _Found, rest: Sequence[str], folder: str) -> None:
         _read(found, text, folder)
 
 
-def _package(found: _Found, rest: Sequence[str], folder: str) -> None:
+def _package(found: _Names, rest: Sequence[str], folder: str) -> None:
     """``npm test``, ``yarn run check``: the scripts of package.json that it leads to."""
     before = ""
     for word in rest:
@@ -369,7 +369,7 @@ def package_scripts(content: bytes | None) -> dict[str, str]:
     return {k: v for k, v in scripts.items() if isinstance(v, str)} if isinstance(scripts, dict) else {}
 
 
-def _by_name(found: _Found, program: str, rest: Sequence[str], folder: str) -> None:
+def _by_name(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
     """Files that a program reads without being told to; those with a section for others count as settings."""
     given = [rest[at + 1] for at, word in enumerate(rest[:-1]) if word in _SETTINGS_FROM]
     names = [*_RUN_BY_NAME.get(program, ()), *(given if program in _RUN_BY_NAME else ())]
@@ -381,7 +381,7 @@ def _by_name(found: _Found, program: str, rest: Sequence[str], folder: str) -> N
         found.tests.add(EVERYTHING)
 
 
-def _paths(found: _Found, words: Sequence[str], folder: str) -> list[str]:
+def _paths(found: _Names, words: Sequence[str], folder: str) -> list[str]:
     return [path for word in words if (path := _resolved(found, word, folder))]
 
 
@@ -389,7 +389,7 @@ def _is_expected(path: str) -> bool:
     return bool(_EXPECTED.search(path))
 
 
-def _resolved(found: _Found, word: str, folder: str) -> str | None:
+def _resolved(found: _Names, word: str, folder: str) -> str | None:
     """The file of the tree that a word names in a folder; where it is a link, the file that it leads to."""
     path = _joined(folder, word)
     seen: set[str] = set()
@@ -399,7 +399,7 @@ def _resolved(found: _Found, word: str, folder: str) -> str | None:
     return path if path in found.tree.paths else None
 
 
-def _link_of(found: _Found, word: str, folder: str) -> list[str]:
+def _link_of(found: _Names, word: str, folder: str) -> list[str]:
     """The link itself, where a word names one."""
     path = _joined(folder, word)
     return [path] if path in found.tree.links else []

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.objects import LINK, Objects
-from agent_harness.kernel.git.scan import GITLINK, Entry
-from agent_harness.verification.changes import LIMIT_BYTES, Change, Changes
+from agent_harness.kernel.git.status import GITLINK, IndexEntry
+from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange
 from agent_harness.verification.command.named_files import Tree
 
 __all__ = ["changes_between", "tree_at"]
@@ -30,21 +30,21 @@ def tree_at(git: Git, objects: Objects, treeish: str) -> Tree:
 
 def changes_between(
     git: Git, objects: Objects, base: str, candidate: str, before: Tree, *, wanted: Callable[[str], bool]
-) -> Changes:
+) -> CandidateChanges:
     """What differs; contents are read where ``wanted`` says so."""
     inside = _namer(git)
     budget = [_ALL_BYTES]
 
-    def content(entry: Entry | None, path: str) -> bytes | None:
+    def content(entry: IndexEntry | None, path: str) -> bytes | None:
         found = _content(objects, entry, min(LIMIT_BYTES, budget[0])) if entry and wanted(path) else None
         budget[0] -= len(found or b"")
         return found
 
-    changed: list[Change] = []
+    changed: list[FileChange] = []
     for raw, (old, new) in objects.differences(base, candidate).items():
         path = inside(raw)
         changed.append(
-            Change(
+            FileChange(
                 path=path,
                 status="D" if new is None else "A" if old is None else "M",
                 before=content(old, path),
@@ -53,7 +53,7 @@ def changes_between(
             )
         )
     after = objects.files(candidate)
-    return Changes(
+    return CandidateChanges(
         files=tuple(changed),
         before=frozenset(before.paths),
         after=frozenset(map(inside, after)),
@@ -74,13 +74,13 @@ def _namer(git: Git) -> Callable[[bytes], str]:
     return name
 
 
-def _content(objects: Objects, entry: Entry, limit: int) -> bytes | None:
+def _content(objects: Objects, entry: IndexEntry, limit: int) -> bytes | None:
     if entry.mode == GITLINK or (objects.size_of(entry.oid) or 0) > limit:
         return None
     return objects.read(entry.oid)
 
 
-def _target(objects: Objects, path: str, entry: Entry) -> str:
+def _target(objects: Objects, path: str, entry: IndexEntry) -> str:
     """Where a link leads, as a path of the project."""
     target = os.fsdecode(_content(objects, entry, 4096) or b"")
     return posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
