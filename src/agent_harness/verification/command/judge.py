@@ -14,12 +14,13 @@ from pathlib import Path
 from agent_harness.errors import Refused
 from agent_harness.kernel import process
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.git.objects import Objects
+from agent_harness.kernel.git.isolated import IsolatedView
 from agent_harness.kernel.redact import redact
 from agent_harness.verification.changes import CandidateChanges
 from agent_harness.verification.command.guard import findings_on, is_test_side
 from agent_harness.verification.command.lending import ignored_paths, import_folders, left_behind, lendable
 from agent_harness.verification.command.named_files import Named, named_by
+from agent_harness.verification.command.object_reader import ObjectReader
 from agent_harness.verification.command.red_before import GREEN, NOT_RUN, RED, Remembered
 from agent_harness.verification.command.trees import changes_between, tree_at
 from agent_harness.verification.guard import is_read
@@ -85,7 +86,7 @@ def judge_command(
     is asked ten times a second while a command runs. Raises ``Refused`` when there is no place for a checkout, and
     ``GitFailed`` when a commit cannot be read.
     """
-    with git.objects() as objects:
+    with IsolatedView(git.repository) as view, ObjectReader(view) as objects:
         case = _Judgement(git, objects, check, base, candidate, remembered or Remembered(None), stop)
         return case.verdict()
 
@@ -101,7 +102,7 @@ class _Judgement:
     """One judgement while it is made."""
 
     git: Git
-    objects: Objects
+    objects: ObjectReader
     check: CommandCheck
     base: str
     candidate: str
