@@ -1,7 +1,7 @@
 """Writes the generated pages of ``docs/``: the tables that live in the code, printed for people.
 
 `make docs` writes them, `make check` runs this with ``--check``, which writes nothing and fails when a page is
-stale or a requirement is unproven.
+stale, a requirement is unproven, or a pointer into a contract leads nowhere.
 """
 
 import json
@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pointers
 import proven
 
 from agent_harness import errors
@@ -172,6 +173,11 @@ def unproven() -> list[str]:
     return lines + proven.strange(tables.values(), tests)
 
 
+def astray() -> list[str]:
+    """Every pointer into a contract that leads nowhere, one line each."""
+    return pointers.problems(ROOT, [each for name in REQUIREMENTS for each in proven.load(ROOT / name).ids])
+
+
 def drawn(kind: type[errors.HarnessError]) -> Iterator[type[errors.HarnessError]]:
     """An error class and all below it, in the order in which the module defines them."""
     yield kind
@@ -214,7 +220,7 @@ def main(words: list[str]) -> int:
     if "--check" in words:
         for path in stale:
             print(f"{path.relative_to(ROOT)} is stale: run `make docs` and commit the page", file=sys.stderr)
-        for line in (found := unproven()):
+        for line in (found := [*unproven(), *astray()]):
             print(line, file=sys.stderr)
         return 1 if stale or found else 0
     for path in stale:
