@@ -50,7 +50,7 @@ from agent_harness.verification.workspace import clear_leftovers
 
 Record = dict[str, Any]
 
-IMPATIENT = RefusalPolicy()
+UNATTENDED_POLICY = RefusalPolicy()
 
 
 def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
@@ -80,7 +80,7 @@ class Runs:
         self._cleanup_only = False
         self._spare = False  # another agent can take over from the one at work
 
-    def clean_up(self, *, agents: Sequence[str] = (), patience: RefusalPolicy = IMPATIENT) -> Record:
+    def clean_up(self, *, agents: Sequence[str] = (), patience: RefusalPolicy = UNATTENDED_POLICY) -> Record:
         """One cleanup session now, also when all features are complete (UAH-055)."""
         self._cleanup_only = True
         self._project.say("Triggering cleanup session...")
@@ -90,7 +90,7 @@ class Runs:
         self,
         *,
         agents: Sequence[str] = (),
-        patience: RefusalPolicy = IMPATIENT,
+        patience: RefusalPolicy = UNATTENDED_POLICY,
         max_sessions: int | None = 1,
         until_done: bool = False,
         feature_id: int | None = None,
@@ -199,10 +199,12 @@ class Runs:
         )
         named = "" if start.feature["id"] is None else f" #{start.feature['id']}"
         project.say(f"Agent working on {f'Feature{named}: ' if named else ''}{records.description(start.feature)}")
-        walker = cleanup.CleanupRoad if start.feature["id"] is None else feature.SessionRoad
-        road = walker(project, agent, judge, under_way, orientation=start.orientation, stop=stop, spare=self._spare)
+        walker = cleanup.CleanupWalk if start.feature["id"] is None else feature.FeatureWalk
+        session_walk = walker(
+            project, agent, judge, under_way, orientation=start.orientation, stop=stop, spare=self._spare
+        )
         try:
-            return road.walk()
+            return session_walk.walk()
         except KeyboardInterrupt:
             project.say("Interrupted; handing off.")
             return self._hand_off("user_pause")

@@ -150,11 +150,11 @@ def watch_for(project: Project, costs_before: Record, feature_id: int | None, mo
 
 def changed_files(project: Project, under_way: OpenSession) -> ProjectFacts:
     """Every path that differs from the checkpoint, with a stamp that moves when its content may have (C43)."""
-    way_back = checkpoints.way_back(under_way.checkpoint)
+    rollback_point = checkpoints.rollback_point(under_way.checkpoint)
     head = project.git.head()
     paths = set(worktree.dirty_paths(project.git))
-    if head and head != way_back.head:
-        paths |= {path for _, path in project.git.changed_paths(way_back.head, head)}
+    if head and head != rollback_point.head:
+        paths |= {path for _, path in project.git.changed_paths(rollback_point.head, head)}
     return ProjectFacts({path: _stamp(project.root / path) for path in sorted(paths)})
 
 

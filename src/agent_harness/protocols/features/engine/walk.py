@@ -1,6 +1,6 @@
 """The road that every session goes: turns of the agent until one decides, then one settlement.
 
-What a session works on, and how it may end, is its own: ``session.py`` for a feature, ``cleanup.py`` for a cleanup.
+What a session works on, and how it may end, is its own: ``work.feature``, ``work.cleanup``.
 Source: house plan, section 4; features.md sections M, N, O, C03, C14.
 """
 
@@ -85,9 +85,9 @@ class SessionWalk(ABC):
             began=time.monotonic(),
             used=usage.Totals(),
         )
-        self._patience = provider_retry.ProviderRetry(project, stop, under_way.session, self._sum.began, spare)
-        way_back = checkpoints.way_back(under_way.checkpoint)
-        self._recording = turn.recording_of(project, under_way.session, way_back)
+        self._retry = provider_retry.ProviderRetry(project, stop, under_way.session, self._sum.began, spare)
+        rollback_point = checkpoints.rollback_point(under_way.checkpoint)
+        self._recording = turn.recording_of(project, under_way.session, rollback_point)
         self._tips = push_guard.tips(project)
 
     def walk(self) -> Result:
@@ -96,7 +96,7 @@ class SessionWalk(ABC):
         while True:
             reason = self._turn(prompt)
             if checkpoints.is_gone(self._project, self._under_way.checkpoint):
-                return self._without_way_back()
+                return self._without_rollback_point()
             if reason:
                 return self._hand_off(reason)
             step = self._after_turn()
@@ -131,7 +131,7 @@ class SessionWalk(ABC):
     def _turn(self, prompt: str) -> str | None:
         """Runs the agent once; the reason to stop the session, or ``None`` when the turn ended by itself."""
         self._project.store.hold()
-        outcome, trouble = self._patience.served(
+        outcome, trouble = self._retry.served(
             lambda again: self._listen(self._cut_off() + prompt if again else prompt),
             lambda: bool(self._changes().claims),
         )
@@ -218,7 +218,7 @@ class SessionWalk(ABC):
         broken = {"regressions": ruling.regressions, "broken_features": ruling.broken_features}
         return replace(result, rejected_as=code, **broken)
 
-    def _without_way_back(self) -> Result:
+    def _without_rollback_point(self) -> Result:
         """Nobody can go back: the work stays as it is, unmarked, and a person decides (UAH-390)."""
         project = self._project
         state_guard.report(project, self._under_way)
@@ -226,7 +226,7 @@ class SessionWalk(ABC):
         failure = f"The checkpoint of Session {self._under_way.session} is gone; its work is left as it is."
         project.say(failure)
         asked = questions.question("no_way_back", failure, feature_id=self._under_way.feature_id)
-        settlement = accept.without_way_back(project, self._under_way, failure, self._sum.used, asked)
+        settlement = accept.without_rollback_point(project, self._under_way, failure, self._sum.used, asked)
         settled = self._settle(settlement)
         return self._result("failed", "error", failure, settlement, settled, exit_code=3)
 

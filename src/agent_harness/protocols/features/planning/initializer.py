@@ -241,13 +241,13 @@ class Planner:
         self._watch = turn.watch_for(project, project.store.costs(), None, project.config.models.initializer)
         self.run_id = process.new_run_id()
         self._rounds = 0
-        self._patience = provider_retry.ProviderRetry(project, stop, 0, time.monotonic())
+        self._retry = provider_retry.ProviderRetry(project, stop, 0, time.monotonic())
         self._recording = turn.recording_of(project, 0, None)
         self.used = usage.Totals()
 
     def turn(self, prompt: str) -> None:
         """One turn to its end; ``HarnessError`` when the agent did not end it well."""
-        outcome, trouble = self._patience.served(lambda _again: self._listen(prompt), lambda: False)
+        outcome, trouble = self._retry.served(lambda _again: self._listen(prompt), lambda: False)
         self._rounds += 1
         if outcome.reason == "finished" and outcome.ok:
             return

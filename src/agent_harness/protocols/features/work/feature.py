@@ -2,8 +2,8 @@
 
     preflight → select → checkpoint → brief → supervise → judge → settle
 
-A claim is judged as a commit; a failed proof is fed back a few times; everything ends as one settlement (endings.py).
-Source: house plan, section 4; features.md sections M, N, O, C03, C14, C20.
+A claim is judged as a commit; a failed proof is fed back a few times; everything ends as one settlement
+(``engine.accept``). Source: house plan, section 4; features.md sections M, N, O, C03, C14, C20.
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ from agent_harness.protocols.features.prompts import verification_types
 from agent_harness.protocols.features.verdict.ruling import Ruling
 
 
-class SessionRoad(SessionWalk):
+class FeatureWalk(SessionWalk):
     """Walks one session on a feature: its claim is accepted, given back to mend, rejected or handed off."""
 
     _accepted_tree: tuple[str, Ruling] | None = None
