@@ -24,7 +24,7 @@ def _by_hand(project: Project, asked: Record, _budget: float | None) -> Record:
 
 
 def _fix_by_hand(project: Project, asked: Record, _budget: float | None) -> Record:
-    """A person mends what a session broke (E3)."""
+    """A person fixes what a session broke (E3)."""
     _say_rescue(project, asked)
     return handoff.handoff(project, feature_id=next(iter(questions.features(asked)), None))
 

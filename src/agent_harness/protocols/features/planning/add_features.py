@@ -1,7 +1,7 @@
 """`harness add-features --spec FILE`: an agent plans more features; the plan is kept whole or taken back whole.
 
 A plan adds features behind the others and a new test file for each, and changes nothing else. It is checked once,
-mended in one more turn, and then accepted as a commit or taken back into a rescue ref; also by the next command, where
+fixed in one more turn, and then accepted as a commit or taken back into a rescue ref; also by the next command, where
 the harness was killed (``work.plan``). Source: features.md UAH-074,
 UAH-101..105, UAH-257, UAH-266, C48.
 """

@@ -1,6 +1,6 @@
 """Session 0: an agent turns a specification into features, stubs, scripts and one commit.
 
-The harness writes the settings and .gitignore first, checks what the agent wrote, gives it one turn to mend it, and
+The harness writes the settings and .gitignore first, checks what the agent wrote, gives it one turn to fix it, and
 makes the commit. Nothing counts as initialised before all of that stands. Source: features.md section L, C33, C48.
 """
 
@@ -226,7 +226,7 @@ def _plan(project: Project, agent: Agent, specification: str, stop: interruption
 
 
 def repair_prompt(project: Project, found: list[str]) -> str:
-    """What is wrong with a plan, for the one turn that may mend it."""
+    """What is wrong with a plan, for the one turn that may fix it."""
     listed = "\n".join(f"- {line}" for line in found[:50])
     return prompts.render("repair", {"problems": listed, "features_file": project.features_name})
 

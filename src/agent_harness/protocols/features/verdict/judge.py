@@ -23,7 +23,7 @@ from agent_harness.verification.verdict import Finding, TestRun, Verdict, passed
 Record = dict[str, Any]
 
 FIXABLE = frozenset({"proof_failed", "proof_not_red", "proof_missing"})
-"""Findings that the agent may mend in the same session; any other CRITICAL one is rolled back at once (C03)."""
+"""Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03)."""
 
 
 @dataclass(frozen=True, kw_only=True)

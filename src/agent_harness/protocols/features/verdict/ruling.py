@@ -21,7 +21,7 @@ class Ruling:
     """Accepted with its proof; or not, with the reason and what the harness saw."""
 
     accepted: bool
-    final: bool = False  # rolled back at once; otherwise the agent may mend it (C03)
+    final: bool = False  # rolled back at once; otherwise the agent may fix it (C03)
     code: str = ""
     failure: str = ""
     output: str = ""
@@ -32,7 +32,7 @@ class Ruling:
 
     @classmethod
     def unproven(cls, failure: str, *, code: str, output: str = "") -> "Ruling":
-        """A claim that the agent may mend."""
+        """A claim that the agent may fix."""
         return cls(accepted=False, code=code, failure=failure, output=output)
 
     def of(self, commit: str) -> "Ruling":

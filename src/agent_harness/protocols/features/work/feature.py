@@ -26,7 +26,7 @@ from agent_harness.protocols.features.verdict.ruling import Ruling
 
 
 class FeatureWalk(SessionWalk):
-    """Walks one session on a feature: its claim is accepted, given back to mend, rejected or handed off."""
+    """Walks one session on a feature: its claim is accepted, given back to fix, rejected or handed off."""
 
     _accepted_tree: tuple[str, Ruling] | None = None
 

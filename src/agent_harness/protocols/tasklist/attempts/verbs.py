@@ -153,7 +153,7 @@ def _refuse(
 
 def _unproven(task: "Task", ran: Record) -> VerificationFailed | TimedOut:
     category = "TIMEOUT" if ran["result"] == "TIMEOUT" else "TEST_FAIL"
-    hint = f"mend it and run the same command again, or give up: harness task fail {task.id} --category {category} '…'"
+    hint = f"fix it and run the same command again, or give up: harness task fail {task.id} --category {category} '…'"
     kind = TimedOut if ran["result"] == "TIMEOUT" else VerificationFailed
     return kind(f"the validation of {task.id} says no: {how(ran)}", hint=hint, task_id=task.id, **ran)
 
