@@ -21,7 +21,7 @@ def test_a_disk_without_room_is_noticed(tmp_path: Path) -> None:
     assert command.disk(str(tmp_path)).state in ("ok", "warning")
     full = command.disk("/proc")
     assert (full.state, full.message) == ("wrong", "the disk is full: 0.0 MiB are free")
-    assert (full.mend or "").startswith("df -h /proc")
+    assert (full.fix or "").startswith("df -h /proc")
     assert command.disk(str(tmp_path / "gone")).message.endswith("No such file or directory")
 
 

@@ -61,7 +61,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "activate": ("Integration", "agent_harness.cli.tasklist:activate", "Make hooks act on this task list."),
     "deactivate": ("Integration", "agent_harness.cli.tasklist:deactivate", "Make hooks rest on this task list."),
-    "doctor": ("Integration", "agent_harness.cli.doctor.command:doctor", "Say what is wrong here, and what mends it."),
+    "doctor": ("Integration", "agent_harness.cli.doctor.command:doctor", "Say what is wrong here, and how to fix it."),
 }
 
 ANSWERS_JSON = ("task", "session", "rescue")

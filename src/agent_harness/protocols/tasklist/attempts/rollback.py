@@ -125,7 +125,7 @@ def roll_back(worker: "Worker", task: "Task", *, policy: str = "restore", allow_
     """
     if policy == "none":
         return _stayed("the policy of this task list is to leave the work tree as it is")
-    attempt = _way_back(worker, task)
+    attempt = _rollback_point(worker, task)
     if attempt is None:
         return _stayed("there is no baseline: the task was claimed outside of git or before the first commit")
     _check(worker, task, attempt, allow_pushed=allow_pushed)
@@ -143,7 +143,7 @@ def roll_back(worker: "Worker", task: "Task", *, policy: str = "restore", allow_
 
 def plan(worker: "Worker", task: "Task", *, policy: str = "restore", allow_pushed: bool = False) -> Record:
     """What ``roll_back`` would do: ``possible``, ``reason``, the base, and the ``commits`` and ``files`` taken back."""
-    attempt = _way_back(worker, task) if policy != "none" else None
+    attempt = _rollback_point(worker, task) if policy != "none" else None
     if attempt is None:
         return {**roll_back(worker, task, policy="none"), "possible": False}
     found: Record = {"possible": True, "reason": None, "policy": policy, "base": attempt.base}
@@ -156,7 +156,7 @@ def plan(worker: "Worker", task: "Task", *, policy: str = "restore", allow_pushe
     return {**found, "commits": seen["commits"], "files": seen["uncommitted"]}
 
 
-def _way_back(worker: "Worker", task: "Task") -> Attempt | None:
+def _rollback_point(worker: "Worker", task: "Task") -> Attempt | None:
     attempt = attempt_of(worker, task)
     if attempt is not None or not task.base_ref:
         return attempt
