@@ -9,8 +9,9 @@ import pytest
 
 from agent_harness.errors import Busy, LeaseLost, LockBusy, NotOwner, UnsafeTree, UsageError
 from agent_harness.kernel import files
-from agent_harness.protocols.tasklist import claims, outcomes, recover
-from agent_harness.protocols.tasklist.worker import Worker
+from agent_harness.protocols.tasklist.attempts import recover, verbs
+from agent_harness.protocols.tasklist.claims import claim
+from agent_harness.protocols.tasklist.workers.worker import Worker
 
 from .yard import TASK, Yard
 
@@ -59,9 +60,9 @@ def test_the_agent_decides_to_resume(tmp_path: Path) -> None:
     found = one(yard, decide="resume")
     assert (found["action"], found["decided"]) == ("resume", True)
     with pytest.raises(LeaseLost):
-        outcomes.complete(old, TASK)
+        verbs.complete(old, TASK)
     yard.repo.write("new", "x")
-    assert outcomes.complete(yard.worker("next", token=found["token"]), TASK)["status"] == "completed"
+    assert verbs.complete(yard.worker("next", token=found["token"]), TASK)["status"] == "completed"
     assert 'RECOVERY [task-001] action="resumed"' in yard.log()[0]
 
 
@@ -161,11 +162,11 @@ def test_nothing_is_claimed_before_the_agent_has_judged_what_was_interrupted(tmp
     """The answer names the command by which it decides (tasklist.md 7.2, 12)."""
     yard, _ = interrupted(tmp_path, checkpoints=STEP)
     with pytest.raises(Busy) as raised:
-        claims.claim(yard.worker("next"))
+        claim.claim(yard.worker("next"))
     assert (raised.value.code, raised.value.exit_code) == ("interrupted", 5)
     assert f"harness task recover {TASK} --decide resume" in (raised.value.hint or "")
     one(yard, decide="fail")
-    assert claims.claim(yard.worker("next"))["attempt"] == 2
+    assert claim.claim(yard.worker("next"))["attempt"] == 2
 
 
 def test_a_task_of_another_work_tree_is_left(tmp_path: Path) -> None:
