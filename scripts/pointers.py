@@ -15,6 +15,8 @@ CODE = ("src", "tests", "scripts", "bench")
 HEADING = re.compile(r"^#{2,6} (?:[Ss]ection )?`?([\w.-]+?)`?[.:]?(?= |$)", re.MULTILINE)
 REFERENCE = r"(?:[A-Z]{2}-[\d.]+-\d+|[A-Z]{1,3}-?\d{2,3}|\d+(?:\.\d+)*|[A-Z]{1,2}\b)"
 BETWEEN = r"(?:, and |, | and | to | ?- ?|\.\.|; (?:rows |sections? )?)"
+FORMER = re.compile(r"\bhouse plan\b|\bdesign/[\w-]+\.md|(?<![\w/-])dependencies\.md")
+"""What was never a page of this project."""
 PAGE = re.compile(r"(?<![\w/.])docs/[\w/-]+\.md\b")
 
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -52,6 +54,8 @@ def texts(root: Path) -> Iterator[tuple[Path, int, str]]:
 def unresolved(text: str, known: Mapping[str, set[str]]) -> Iterator[str]:
     """What is wrong with the pointers in a text; ``known`` has what may be pointed to, by contract."""
     plain = " ".join(text.split())
+    for former in FORMER.findall(plain):
+        yield f"{former} is no page of this project"
     for name, where in known.items():
         for reference in references(plain, name):
             if reference not in where:

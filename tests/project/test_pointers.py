@@ -70,8 +70,8 @@ def test_what_leads_nowhere_is_named(tmp_path: Path, docstring: str, named: list
 
 
 def test_a_page_that_is_named_is_there(tmp_path: Path) -> None:
-    found = problems(tmp_path, "See docs/page.md, docs/gone.md and other/docs/away.md.")
-    assert found == ["src/one.py:1: docs/gone.md is not there"]
+    found = problems(tmp_path, "See docs/page.md, docs/gone.md, other/docs/away.md; house\nplan, section 4.")
+    assert found == ["src/one.py:1: house plan is no page of this project", "src/one.py:1: docs/gone.md is not there"]
 
 
 def test_pages_are_looked_at_too(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The road that every session goes: turns of the agent until one decides, then one settlement.
 
 What a session works on, and how it may end, is its own: ``session.py`` for a feature, ``cleanup.py`` for a cleanup.
-Source: house plan, section 4; features.md sections M, N, O, C03, C14.
+Source: features.md sections M, N, O, C03, C14.
 """
 
 import os

@@ -3,7 +3,7 @@
     preflight → select → checkpoint → brief → supervise → judge → settle
 
 A claim is judged as a commit; a failed proof is fed back a few times; everything ends as one settlement (endings.py).
-Source: house plan, section 4; features.md sections M, N, O, C03, C14, C20.
+Source: features.md sections M, N, O, C03, C14, C20.
 """
 
 from dataclasses import replace
