@@ -152,6 +152,16 @@ def test_a_session_without_progress_is_let_go_and_hears_why(root: Path) -> None:
     assert answer(call("stop", root, {"stop_hook_active": False}))["decision"] == "block"
 
 
+@pytest.mark.parametrize(("name", "limit"), [("subagentstop", 7), ("teammateidle", 8)])
+def test_a_helper_without_progress_is_let_go(root: Path, name: str, limit: int) -> None:
+    """So often each is kept, and no more before something moves (tasklist.md 5.1, 5.2, 6.3)."""
+    helper = {"teammate_name": "w", "agent_id": "w"}
+    kept = [bool(call(name, root, helper).stdout) for _ in range(limit + 2)]
+    assert kept == [True] * limit + [False] * 2
+    make(root, task(1, "completed"), task(2), task(3, "in_progress", checkpoints=[{"step": 1}]))
+    assert call(name, root, helper).stdout
+
+
 def test_a_hook_that_is_registered_twice_counts_once(root: Path) -> None:
     calls = [threading.Thread(target=call, args=("stop", root, {"last_assistant_message": "x"})) for _ in range(2)]
     for each in calls:

@@ -117,7 +117,7 @@ def cli() -> None:
 
 
 def main(words: list[str]) -> int:
-    """Runs one command line; every ending is an exit code of the house plan's table."""
+    """Runs one command line; every ending is an exit code of ``docs/exit-codes.md``."""
     as_json = "--json" in words or (words[0:1] != [] and words[0] in ANSWERS_JSON and "--text" not in words)
     verb = _verb(words)
     try:

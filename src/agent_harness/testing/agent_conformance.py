@@ -6,7 +6,7 @@
         check_agent(make)       # make("answer"), make("fail"), ... return agents that behave so
 
 It starts real turns in temporary folders and raises ``AssertionError`` with the clause that does not hold. Source:
-house plan, section 4; ``agents/base.py``.
+``agents/base.py``.
 """
 
 import os

@@ -1,7 +1,7 @@
 """The front door of feature projects: one method a verb, answering with plain values for ``--json``.
 
 Progress is said through ``say``. Only ``init``, ``run``, ``cleanup`` and ``add_features`` start an agent; what a person
-decides is a small commit or a change of state under the lock. Source: features.md section D; house plan, section 4.
+decides is a small commit or a change of state under the lock. Source: features.md section D.
 """
 
 from collections.abc import Callable, Sequence

@@ -121,7 +121,7 @@ def roll_back(worker: "Worker", task: "Task", *, policy: str = "restore", allow_
 
     ``policy``: ``restore``; ``none`` leaves everything; ``hard`` also takes away what the person had not committed at
     the claim, after rescuing it. Safe to repeat after a crash. ``BaseMissing`` when the way back is gone,
-    ``UnsafeTree`` when one of the conditions of 11.3 does not hold; the work tree is untouched then.
+    ``UnsafeTree`` when a condition of ``tasklist.md`` 11.3 does not hold; the work tree is untouched then.
     """
     if policy == "none":
         return _stayed("the policy of this task list is to leave the work tree as it is")
@@ -196,7 +196,7 @@ def _stayed(reason: str) -> Record:
 
 
 def _check(worker: "Worker", task: "Task", attempt: Attempt, *, allow_pushed: bool) -> None:
-    """``UnsafeTree`` unless going back takes nothing from anybody else; source: 11.3."""
+    """``UnsafeTree`` unless going back takes nothing from anybody else (``tasklist.md`` 11.3)."""
     git, base = attempt.place.git, attempt.snapshot
     attempt.refuse_elsewhere()
     waiting = git.operation_under_way()
