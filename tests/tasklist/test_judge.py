@@ -120,9 +120,7 @@ def test_a_folder_without_git_has_the_guard_too(tmp_path: Path) -> None:
 
 def test_tests_may_be_added_in_a_folder_without_git(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "list", task("a", validation={"command": "python3 -m unittest -q test_a test_b"}))
-    test = (
-        "import unittest\n\n\nclass TestA(unittest.TestCase):\n    def test_a(self):\n        self.assertTrue(True)\n"
-    )
+    test = "import unittest\n\n\nclass A(unittest.TestCase):\n    def test_a(self):\n        self.assertTrue(True)\n"
     (desk.root / "test_a.py").write_text(test)
     worker = desk.claim()
     (desk.root / "test_b.py").write_text(test)

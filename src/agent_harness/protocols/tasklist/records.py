@@ -267,7 +267,7 @@ class Task:
 
 
 class ListMistake:
-    """A mistake in the file that a person must mend: category CONFIG."""
+    """A mistake in the file that a person must fix: category CONFIG."""
 
     __slots__ = ("field", "message", "task_id")
 
@@ -332,6 +332,12 @@ class State:
         return whole(self._config("max_sessions"), DEFAULT_MAX_SESSIONS)
 
     @property
+    def fix_rounds(self) -> int | None:
+        """Further turns of ``harness run``'s agent after a failed proof; ``None`` where the list does not say."""
+        found = self._config("fix_rounds")
+        return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+
+    @property
     def reflect_iterations(self) -> int:
         return whole(self._config("reflect_iterations"), 0)
 
@@ -376,7 +382,7 @@ class State:
         return found if isinstance(found, dict) else None
 
     def findings(self) -> list[ListMistake]:
-        """What a person must mend: ids that are missing or double, malformed or unknown dependencies, odd statuses."""
+        """What a person must fix: ids that are missing or double, malformed or unknown dependencies, odd statuses."""
         if self._findings is None:
             self._findings = [*self._id_findings(), *self._other_findings()]
         return self._findings

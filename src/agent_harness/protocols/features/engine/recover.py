@@ -27,7 +27,8 @@ from agent_harness.protocols.features.engine.result import Result
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import push_retry
 from agent_harness.protocols.features.verdict.judge import Judge
-from agent_harness.protocols.features.work import cleanup, plan
+from agent_harness.protocols.features.work import plan_record
+from agent_harness.protocols.features.work.cleanup import ended_early as cleanup_ended_early
 
 Record = dict[str, Any]
 
@@ -53,8 +54,8 @@ def recover(project: Project) -> Record | None:
     number = found.get("session")
     action = recovery.action_for(str(found.get("phase")))
     ended = process.end_orphans(found.get("agent") or {"run_id": found.get("run_id")})
-    if action.phase in (plan.PLANNING, plan.PLANNED):
-        return plan.recover(project, found, lambda: _restore_state(project, found))
+    if action.phase in (plan_record.PLANNING, plan_record.PLANNED):
+        return plan_record.recover(project, found, lambda: _restore_state(project, found))
     if action.step == "forget":
         engine_settlement.forget(project)
         return {"session": number, "step": action.step}
@@ -115,7 +116,7 @@ def _session_in(project: Project, found: Mapping[str, Any]) -> OpenSession | Non
     state = project.store.state()
     try:
         under_way = OpenSession.from_record(found)
-        way_back = checkpoints.way_back(under_way.checkpoint)
+        rollback_point = checkpoints.rollback_point(under_way.checkpoint)
         feature_id = int(under_way.feature["id"])
     except (StateDamaged, TypeError, ValueError, KeyError, AttributeError, StopIteration):
         return None
@@ -123,10 +124,10 @@ def _session_in(project: Project, found: Mapping[str, Any]) -> OpenSession | Non
     fits = (
         under_way.session == project.store.next_session()
         and records.feature_by_id(project.store.features(), feature_id) is not None
-        and way_back.branch == project.git.branch()
-        and project.git.commit_of(way_back.commit) is not None
-        and None not in (head, way_back.head)
-        and project.git.ancestor(str(way_back.head), str(head))
+        and rollback_point.branch == project.git.branch()
+        and project.git.commit_of(rollback_point.commit) is not None
+        and None not in (head, rollback_point.head)
+        and project.git.ancestor(str(rollback_point.head), str(head))
     )
     if not fits:
         return None
@@ -144,7 +145,7 @@ def _session_in(project: Project, found: Mapping[str, Any]) -> OpenSession | Non
 def _is_of_this_repository(project: Project, found: Mapping[str, Any]) -> bool:
     """Whether the way back is in this repository, and not in one that was at the same place before."""
     try:
-        commit = checkpoints.way_back(found["checkpoint"]).commit
+        commit = checkpoints.rollback_point(found["checkpoint"]).commit
     except (StateDamaged, TypeError, KeyError):
         return False
     return project.git.commit_of(commit) is not None
@@ -185,7 +186,7 @@ def _hand_off(project: Project, under_way: OpenSession, reason: str, message: st
     used = totals_of(project, under_way.session)
     found = [path for path in worktree.dirty_paths(project.git) if path != project.progress_name]
     if under_way.feature_id is None:
-        settlement = cleanup.ended_early(project, under_way, reason, used)
+        settlement = cleanup_ended_early(project, under_way, reason, used)
     else:
         settlement = wip.handed_off(project, under_way, reason, used, red_tests=None, message=message)
     actions.log_from_git(project, under_way, settlement.commit)

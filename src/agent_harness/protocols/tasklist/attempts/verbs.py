@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.store import TaskListChange
     from agent_harness.protocols.tasklist.workers.worker import Worker
 
-__all__ = ["Proof", "complete", "fail", "how", "proof_of", "release", "roll_back", "validate", "validated"]
+__all__ = ["JudgedAttempt", "complete", "fail", "how", "proof_of", "release", "roll_back", "validate", "validated"]
 
 Record = dict[str, Any]
 
@@ -58,7 +58,7 @@ def complete(worker: "Worker", task_id: str, *, commit: bool = True, message: st
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proof:
+class JudgedAttempt:
     """What the judge said of an attempt's work, and the commit that holds exactly this work."""
 
     ran: Record | None  # None: proven before, and nothing has changed since
@@ -66,7 +66,7 @@ class Proof:
     commit: str | None = None  # None: not proven, or nothing could be committed
 
 
-def proof_of(worker: "Worker", task: "Task", *, commit: bool = True, message: str | None = None) -> Proof:
+def proof_of(worker: "Worker", task: "Task", *, commit: bool = True, message: str | None = None) -> JudgedAttempt:
     """Opens the attempt's work once, judges it unless it is proven already, and commits what was judged.
 
     Where the validation runs in the folder, what the run itself wrote there goes in as well, after the guard has seen
@@ -77,17 +77,17 @@ def proof_of(worker: "Worker", task: "Task", *, commit: bool = True, message: st
         ran = None if known else validated(worker, task, work)
         summary = {name: (ran or known).get(name) for name in ("where", "red_before")}
         if ran and ran["result"] != "PASS":
-            return Proof(ran=ran, summary=summary)
+            return JudgedAttempt(ran=ran, summary=summary)
         own = close_attempt.mine(worker, task.id)
         if not commit:
-            return Proof(ran=ran, summary=summary, commit=_head(worker))
+            return JudgedAttempt(ran=ran, summary=summary, commit=_head(worker))
         in_folder = ran is not None and summary["where"] == IN_PLACE
         if work is None or not in_folder:
-            return Proof(ran=ran, summary=summary, commit=commits.commit(worker, work, _text(task, message)))
+            return JudgedAttempt(ran=ran, summary=summary, commit=commits.commit(worker, work, _text(task, message)))
     with commits.opened(worker, own) as work:
         if ran and work and work.full_tree != ran["tree"] and (found := validation.examined(worker, own, work)):
-            return Proof(ran=validation.rejected(ran, found), summary=summary)
-        return Proof(ran=ran, summary=summary, commit=commits.commit(worker, work, _text(task, message)))
+            return JudgedAttempt(ran=validation.rejected(ran, found), summary=summary)
+        return JudgedAttempt(ran=ran, summary=summary, commit=commits.commit(worker, work, _text(task, message)))
 
 
 def _text(task: "Task", message: str | None) -> str:
@@ -134,7 +134,7 @@ def roll_back(worker: "Worker", task_id: str, *, dry_run: bool = False, allow_pu
         plan = rollback.plan(worker, task, policy=policy, allow_pushed=allow_pushed)
         return {"task_id": task.id, "dry_run": True, **plan}
     back = rollback.roll_back(worker, task, policy=policy, allow_pushed=allow_pushed)
-    worker.store.change(lambda change: close_attempt.note_way_back(worker, change, task.id, back))
+    worker.store.change(lambda change: close_attempt.note_rollback_point(worker, change, task.id, back))
     return {"task_id": task.id, "dry_run": False, **back}
 
 
@@ -196,7 +196,7 @@ def _refuse(
 
 def _unproven(task: "Task", ran: Record) -> VerificationFailed | TimedOut:
     category = "TIMEOUT" if ran["result"] == "TIMEOUT" else "TEST_FAIL"
-    hint = f"mend it and run the same command again, or give up: harness task fail {task.id} --category {category} '…'"
+    hint = f"fix it and run the same command again, or give up: harness task fail {task.id} --category {category} '…'"
     kind = TimedOut if ran["result"] == "TIMEOUT" else VerificationFailed
     return kind(f"the validation of {task.id} says no: {how(ran)}", hint=hint, task_id=task.id, **ran)
 
