@@ -266,9 +266,17 @@ def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay]) ->
     _make_repository(git, commit, top / ".git")
     own = Git(top)
     own.run("read-tree", "-u", "--reset", _tree(git, own, commit, overlays), timeout_seconds=_CHECKOUT_SECONDS)
+    if not _may_hold(top / ".git/index", b".pyc"):
+        return
     for path in own.run("ls-files", "-z", "--", "*.pyc").split(b"\0"):
         if path:
             (top / os.fsdecode(path)).unlink(missing_ok=True)
+
+
+def _may_hold(index: Path, text: bytes) -> bool:
+    """False only where no name in an index holds this text; version 4 shortens names, and may hold it unseen."""
+    content = index.read_bytes()
+    return content[4:8] not in (b"\0\0\0\2", b"\0\0\0\3") or text in content
 
 
 def _make_repository(git: Git, commit: str, folder: Path) -> None:
@@ -283,11 +291,19 @@ def _make_repository(git: Git, commit: str, folder: Path) -> None:
         f"[core]\n\trepositoryFormatVersion = {int(sha256)}\n\tbare = false\n"
         + ("[extensions]\n\tobjectFormat = sha256\n" if sha256 else "")
     )
-    tags = git.run("for-each-ref", "--format=%(objectname) %(refname)", "refs/tags")
-    (folder / "packed-refs").write_bytes(tags)
+    if _may_have_tags(git.shared_dir()):
+        tags = git.run("for-each-ref", "--format=%(objectname) %(refname)", "refs/tags")
+        (folder / "packed-refs").write_bytes(tags)
     for name in ("shallow", "lfs"):  # where a shallow history ends, and the large files of the user's own filter
         if (git.shared_dir() / name).exists():
             (folder / name).symlink_to(git.shared_dir() / name)
+
+
+def _may_have_tags(shared: Path) -> bool:
+    """False only where the files of a repository name no tag; another format of refs may."""
+    loose, packed = shared / "refs/tags", shared / "packed-refs"
+    known = (loose.is_dir() and any(loose.iterdir())) or (packed.is_file() and b" refs/tags/" in packed.read_bytes())
+    return known or (shared / "reftable").exists()
 
 
 def _tree(git: Git, own: Git, commit: str, overlays: Sequence[Overlay]) -> str:
