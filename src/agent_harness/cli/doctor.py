@@ -11,6 +11,7 @@ import click
 
 from agent_harness.cli import looks as parts
 from agent_harness.cli.agents import settings_here
+from agent_harness.cli.click_options import json_option
 from agent_harness.cli.looks import Found
 from agent_harness.errors import HarnessError, LockBusy
 from agent_harness.kernel import root
@@ -28,7 +29,7 @@ SIGNS = {"ok": "ok", "warning": "!!", "wrong": "XX"}
 
 
 @click.command(short_help="Say what is wrong here, and what mends it.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+@json_option
 def doctor(as_json: bool) -> int:
     """Look at Python, git, the agents, rate limits, and the project, list or long task here. Changes nothing.
 

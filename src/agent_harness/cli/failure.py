@@ -9,10 +9,10 @@ from agent_harness.errors import HarnessError, Refused
 def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
     """Prints the error and gives its exit code; ``verb`` is named in the answer to an agent."""
     if as_json:
-        import json
+        from agent_harness.kernel import jsontext
 
         named = {"verb": verb} if verb else {}
-        print(json.dumps({"ok": False, **named, "error": error.as_json()}, ensure_ascii=False, default=str))
+        print(jsontext.spaced({"ok": False, **named, "error": error.as_json()}))
         return error.exit_code
     print(f"harness: {_one_line(error.message)}", file=sys.stderr)
     if error.hint:

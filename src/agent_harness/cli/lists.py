@@ -2,21 +2,16 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from agent_harness.cli.tasks import Positive, open_list, show
+from agent_harness.cli.click_options import Positive, json_option, root_option
+from agent_harness.cli.tasks import open_list, show
 from agent_harness.errors import UsageError
 from agent_harness.protocols.tasklist.records import ADD
 
-if TYPE_CHECKING:
-    pass
-
 Record = dict[str, Any]
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-root_option = click.option("--root", metavar="DIR", help="Where the task list is; else looked for upwards from here.")
 
 
 def answer(verb: str, found: Record, *, as_json: bool, said: str) -> int:

@@ -35,32 +35,31 @@ def _run(words: list[str]) -> int:
         from agent_harness import __version__
 
         return _show(f"lth {__version__}")
-    from agent_harness.cli import lthoptions
-
-    command = lthoptions.ALIASES.get(words[0], words[0])
-    if command not in lthoptions.COMMANDS:
-        return _complain(f"Unknown command: {words[0]}{lthoptions.nearest_command(words[0])}")
-    return _call(command, words[1:])
+    return _call(words)
 
 
 def _help(words: list[str]) -> int:
-    from agent_harness.cli import lthoptions
+    from agent_harness.cli.verbs.lth import LTH
+    from agent_harness.cli.verbs.usage import usage
 
-    command = lthoptions.ALIASES.get(words[0], words[0]) if words else ""
-    return _show(lthoptions.usage_of(command) if command in lthoptions.COMMANDS else lthoptions.usage())
+    command = LTH.aliases.get(words[0], words[0]) if words else ""
+    return _show(usage(LTH, command if command in LTH.verbs else ""))
 
 
-def _call(command: str, words: list[str]) -> int:
-    from agent_harness.cli import lthoptions
+def _call(words: list[str]) -> int:
+    from agent_harness.cli.verbs.lth import LTH
+    from agent_harness.cli.verbs.options import HelpAsked
     from agent_harness.errors import HarnessError
 
     try:
-        folder, options = lthoptions.parse(command, words)
+        command = LTH.verb(words[0])
+        options = LTH.parse(command, words[1:])
         from agent_harness.protocols.longtask.api import LongTask
 
-        answer, code = getattr(LongTask(folder), command.replace("-", "_"))(options)
-    except lthoptions.HelpAsked:
-        return _show(lthoptions.usage_of(command))
+        task = LongTask(str(options.pop("folder")))
+        answer, code = getattr(task, command.replace("-", "_"))(options)
+    except HelpAsked as asked:
+        return _help([asked.verb])
     except HarnessError as error:
         return _failed(error)
     except Exception as error:  # a fault of ours is one line too

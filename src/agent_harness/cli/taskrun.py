@@ -4,28 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_harness.cli.lists import answer, json_option, root_option
+from agent_harness.cli.click_options import json_option, root_option, say_to
+from agent_harness.cli.lists import answer
 from agent_harness.cli.tasks import open_list, show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from agent_harness.protocols.tasklist.api import TaskList
 
 Record = dict[str, Any]
-
-
-def _say(as_json: bool) -> "Callable[[str], None]":
-    """Lines for a person; whoever reads them may go away, and the run does not end for that."""
-    from contextlib import suppress
-
-    from agent_harness.protocols.tasklist.status import printable
-
-    def say(line: str) -> None:
-        with suppress(OSError, ValueError, AttributeError):
-            click.echo(printable(line), err=as_json)
-
-    return say
 
 
 def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool, as_json: bool, **limits: Any) -> int:
@@ -40,9 +26,10 @@ def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool,
     from agent_harness.agents import registry
     from agent_harness.cli.countdown import patience
     from agent_harness.protocols.tasklist import driver
+    from agent_harness.protocols.tasklist.status import printable
     from agent_harness.supervision.dispatch import Dispatcher, startable
 
-    say = _say(as_json)
+    say = say_to(as_json=as_json, shown=printable)
     found = registry.resolve_all(agents, configured=None, environ=os.environ)
     allowed = startable(found, say, "harness run --agent SPEC")
     dispatcher = Dispatcher(allowed, patience(wait, now, as_json=as_json, unattended=True), say)
@@ -81,11 +68,13 @@ def drive(command: tuple[str, ...], times: int, root: str | None, as_json: bool)
     client's account is known to be rate limited it waits; `harness limits` shows until when.
     """
     from agent_harness.protocols.tasklist import driving
+    from agent_harness.protocols.tasklist.status import printable
 
     task_list = open_list(root=root)
     from agent_harness.cli.countdown import shown
 
-    done = driving.drive(task_list.worker, command, times=times, say=_say(as_json), countdown=shown(as_json=as_json))
+    say = say_to(as_json=as_json, shown=printable)
+    done = driving.drive(task_list.worker, command, times=times, say=say, countdown=shown(as_json=as_json))
     if as_json:
         show("drive", done, as_text=False)
     return int(done["exit_code"])

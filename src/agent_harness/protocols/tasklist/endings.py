@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.worker import Worker
 
 __all__ = [
-    "CATEGORIES",
     "Failure",
     "completed",
     "completed_answer",
@@ -44,7 +43,6 @@ __all__ = [
 
 Record = dict[str, Any]
 
-CATEGORIES = ("ENV_SETUP", "CONFIG", "TASK_EXEC", "TEST_FAIL", "TIMEOUT", "DEPENDENCY", "SESSION_TIMEOUT")
 CLEANUP_SECONDS = 120.0
 
 

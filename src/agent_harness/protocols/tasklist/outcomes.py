@@ -10,7 +10,8 @@ from agent_harness.errors import ConfigurationError, TimedOut, ToolMissing, Usag
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.tasklist import endings, progress, proofs, validation, wayback
 from agent_harness.protocols.tasklist.attempt import note, noted, place_of
-from agent_harness.protocols.tasklist.endings import CATEGORIES, Failure
+from agent_harness.protocols.tasklist.endings import Failure
+from agent_harness.protocols.tasklist.records import CATEGORIES
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.records import Task

@@ -20,8 +20,8 @@ from agent_harness.protocols.tasklist import (
     wayback,
 )
 from agent_harness.protocols.tasklist.attempt import BASE_REFS, noted, place_of, ref_folder
-from agent_harness.protocols.tasklist.endings import CATEGORIES, Failure
-from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS
+from agent_harness.protocols.tasklist.endings import Failure
+from agent_harness.protocols.tasklist.records import CATEGORIES, DEFAULT_LEASE_SECONDS
 
 if TYPE_CHECKING:
     from datetime import datetime
