@@ -104,8 +104,8 @@ class LazyGroup(click.Group):
 def _handed_on(name: str, main: Callable[[list[str]], int]) -> click.Command:
     """A command that reads its words itself."""
     words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
-    settings = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
-    return click.Command(name, settings, lambda words: main([name, *words]), [words])
+    settings = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+    return click.Command(name, settings, lambda words: main([name, *words]), [words], add_help_option=False)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -12,6 +12,7 @@ from agent_harness.errors import UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
 
 __all__ = [
     "HELP",
@@ -151,7 +152,7 @@ class Verb:
         purpose: str = "",
         example: str = "",
         forwards: bool = False,
-        act: Callable[..., object] | None = None,
+        act: Callable[..., Any] | None = None,
     ) -> None:
         self.short = short
         self.arguments = tuple(each for each in takes if isinstance(each, Argument))
@@ -278,7 +279,8 @@ class Program:
     def _place(self, name: str, verb: Verb, places: list[str], given: dict[str, object]) -> None:
         """Gives the words without an option to the arguments, and sees that nothing is missing or left."""
         for argument in verb.arguments:
-            mine, places = (places, []) if argument.many else (places[:1], places[1:])
+            end = len(places) if argument.many else 1
+            mine, places = places[:end], places[end:]
             if argument.required and not mine:
                 raise self._no("missing", name, word=argument.shown)
             read = [self._read(name, argument.shown, argument.kind, each) for each in mine]

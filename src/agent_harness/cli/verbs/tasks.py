@@ -145,8 +145,8 @@ _TASK = {
         _ID,
         Option("--no-commit", None, "Leave the work uncommitted.", name="commit", sets=False),
         Option("-m", "TEXT", "The commit's message after [ID]; else the title.", name="message"),
-        purpose="Run the validation (unless it passed on just this tree), commit the work, close the task.\n\nExit 1: the "
-        "proof failed, the task is still yours. 124: it timed out. 8: no longer yours.",
+        purpose="Run the validation (unless it passed on just this tree), commit the work, close the task.\n\nExit 1: "
+        "the proof failed, the task is still yours. 124: it timed out. 8: no longer yours.",
         example="harness task complete task-001",
     ),
     "fail": _verb(

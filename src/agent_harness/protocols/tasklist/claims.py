@@ -13,10 +13,8 @@ from agent_harness.protocols.tasklist import (
     lifecycle,
     preparing,
     progress,
-    proofs,
     selection,
     sessionlease,
-    workersessions,
 )
 from agent_harness.protocols.tasklist.records import ADD, DEFAULT_LEASE_SECONDS
 
@@ -190,6 +188,8 @@ def _outcomes(worker: Worker, state: State) -> int:
         return 0
     if not state.concurrent:
         return progress.outcomes(worker.layout, state.session_count)
+    from agent_harness.protocols.tasklist import workersessions
+
     return workersessions.outcomes(state, worker)
 
 
@@ -302,6 +302,8 @@ def _why_nothing(state: State) -> str:
 
 
 def _give(change: Change, wish: _Wish, task: Task, prepared: Record | None) -> None:
+    from agent_harness.protocols.tasklist import proofs
+
     worker = wish.worker
     lifecycle.start(
         task,
