@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_harness.cli import app, main
-from agent_harness.cli.verbs.options import Argument, Choice, HelpAsked, Number, Option, Program, Style, Verb, any_text
+from agent_harness.cli.verbs.options import Argument, HelpAsked, Number, OneOf, Option, Program, Style, Subcommand
 from agent_harness.cli.verbs.tasks import LIST_NAMES, PROGRAMS
 from agent_harness.cli.verbs.usage import usage
 from agent_harness.errors import HarnessError, UsageError
@@ -22,7 +22,7 @@ from agent_harness.protocols.tasklist.api import CATEGORIES, TaskList
 VERBS = [(group, name) for group, program in PROGRAMS.items() for name in program.verbs]
 
 
-def takes(verb: Verb) -> list[str]:
+def takes(verb: Subcommand) -> list[str]:
     """The names under which a verb hands its values on."""
     return [each.name.replace("-", "_") for each in (*verb.arguments, *verb.options.values())]
 
@@ -214,11 +214,11 @@ def test_a_value_of_a_kind_is_read_by_it() -> None:
     bare = dict.fromkeys(
         ("verb", "option", "missing", "extra", "value", "flag", "bad", "required", "meant", "hint"), "{word}"
     )
-    style = Style(leads=False, flag_values={"yes": True, "no": False}, text=any_text, **bare)
-    verb = Verb(
+    style = Style(leads=False, flag_values={"yes": True, "no": False}, text=str, **bare)
+    verb = Subcommand(
         "try",
         Argument("number", "N", Number(1)),
-        Option("--kind", "WORD", "which", Choice("a", "b"), required=True),
+        Option("--kind", "WORD", "which", OneOf("a", "b"), required=True),
         Option("--off", None, "not", name="on", sets=False),
     )
     program = Program("x", "x", {"try": verb}, style)

@@ -9,7 +9,7 @@ from agent_harness.errors import HarnessError, Refused
 def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
     """Prints the error and gives its exit code; ``verb`` is named in the answer to an agent."""
     if as_json:
-        from agent_harness.kernel import jsontext
+        from agent_harness.kernel.json import jsontext
 
         named = {"verb": verb} if verb else {}
         print(jsontext.spaced({"ok": False, **named, "error": error.as_json()}))

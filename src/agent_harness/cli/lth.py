@@ -75,7 +75,7 @@ def _show(answer: object) -> int:
     if isinstance(answer, str):
         text = answer if answer.endswith("\n") else f"{answer}\n"
     else:
-        from agent_harness.kernel import jsontext
+        from agent_harness.kernel.json import jsontext
 
         text = jsontext.dumps(answer)
     sys.stdout.flush()
@@ -91,7 +91,7 @@ def _failed(error: "HarnessError") -> int:
     _complain(_one_line(f"{error.message}; {error.hint}" if error.hint else error.message))
     report = error.data.get("report")
     if report:
-        from agent_harness.kernel import jsontext
+        from agent_harness.kernel.json import jsontext
 
         _complain(jsontext.dumps(report).rstrip("\n"))
     return 1 if error.exit_code < 128 else error.exit_code

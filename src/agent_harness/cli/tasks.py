@@ -84,7 +84,7 @@ def open_list(*, now: str | None = None, **named: Any) -> TaskList:
 def show(name: str, answer: Record, *, as_text: bool) -> None:
     """Prints an answer: one JSON object, or lines for a person."""
     if not as_text:
-        from agent_harness.kernel import jsontext
+        from agent_harness.kernel.json import jsontext
 
         print(jsontext.spaced({"ok": True, "verb": name, **answer}))
         return

@@ -7,7 +7,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
 from agent_harness import __version__
-from agent_harness.mcp_server.tools import Failed, Tools
+from agent_harness.mcp_server.tools import CallFailed, ClientTools
 from agent_harness.protocols.tasklist.api import CATEGORIES
 
 INSTRUCTIONS = """\
@@ -23,10 +23,10 @@ else:
 
 def serve(folder: str | None) -> None:
     """Serves one client until it closes its input."""
-    made(Tools(folder)).run("stdio")
+    made(ClientTools(folder)).run("stdio")
 
 
-def made(tools: Tools) -> MCPServer:
+def made(tools: ClientTools) -> MCPServer:
     """The server with its tools; their schemas come from these signatures, their descriptions from these texts."""
     server = MCPServer("harness", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR")
 
@@ -81,5 +81,5 @@ def made(tools: Tools) -> MCPServer:
 def _call(act: Callable[[], str]) -> str:
     try:
         return act()
-    except Failed as error:
+    except CallFailed as error:
         raise ToolError(str(error)) from None

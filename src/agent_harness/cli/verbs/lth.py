@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_harness.cli.verbs.options import Argument, Option, Program, Style, Verb, any_text, utf8_text
+from agent_harness.cli.verbs.options import Argument, Option, Program, Style, Subcommand, utf8_text
 
 __all__ = ["LTH"]
 
@@ -22,7 +22,7 @@ _STYLE = Style(
     hint="",
 )
 
-_TASK = Argument("folder", "TASK_DIR", any_text)
+_TASK = Argument("folder", "TASK_DIR", str)
 _WORKER = (
     Option("--worker", "NAME", "codex-cli, kimi-cli, local-command, claude-code or another agent of the harness"),
     Option("--fallback-worker", "NAME", "who takes over while the worker is rate-limited"),
@@ -44,8 +44,8 @@ _RUN = (
     Option("--dry-run", None, "say what would run, and write nothing"),
 )
 
-_VERBS: dict[str, Verb] = {
-    "init": Verb(
+_VERBS: dict[str, Subcommand] = {
+    "init": Subcommand(
         "make a new task",
         _TASK,
         Option(
@@ -69,22 +69,22 @@ _VERBS: dict[str, Verb] = {
         Option("--strict", None, "with --check: fail when its health does"),
         Option("--force", None, "replace the task that is there; copies are kept"),
     ),
-    "validate": Verb(
+    "validate": Subcommand(
         "check the files of a task",
         _TASK,
     ),
-    "next": Verb(
+    "next": Subcommand(
         "say what is due: run, wait, done or needs-human",
         _TASK,
     ),
-    "tick": Verb(
+    "tick": Subcommand(
         "decide, reopen a window that is over, and hand out the prompt",
         _TASK,
         Option("--dry-run", None, "write nothing"),
     ),
-    "run": Verb("run one bounded slice with one worker", _TASK, *_RUN),
-    "resume": Verb("run, and say why", _TASK, *_RUN),
-    "record": Verb(
+    "run": Subcommand("run one bounded slice with one worker", _TASK, *_RUN),
+    "resume": Subcommand("run, and say why", _TASK, *_RUN),
+    "record": Subcommand(
         "write progress into the checkpoint",
         _TASK,
         Option("--status", "NAME", "active, paused, blocked, done or needs-human; required"),
@@ -99,7 +99,7 @@ _VERBS: dict[str, Verb] = {
         Option("--requires-human", None, "only a person can clear this"),
         Option("--verify-timeout-seconds", "N", "for --status done: how long each command may take (300)"),
     ),
-    "evidence": Verb(
+    "evidence": Subcommand(
         "record a piece of evidence",
         _TASK,
         Option("--type", "NAME", "test, screenshot, video-clip, transcript, benchmark, review-note, …; required"),
@@ -117,12 +117,12 @@ _VERBS: dict[str, Verb] = {
         Option("--observed-at", "TIME", "when it was observed (now)"),
         Option("--manifest-path", "FILE", "where its manifest goes, inside the task"),
     ),
-    "verify": Verb(
+    "verify": Subcommand(
         "check every success criterion",
         _TASK,
         Option("--verify-timeout-seconds", "N", "of each command (300)"),
     ),
-    "classify": Verb(
+    "classify": Subcommand(
         "name the failure that a text shows",
         _TASK,
         Option("--text", "TEXT", "the text"),
@@ -132,32 +132,32 @@ _VERBS: dict[str, Verb] = {
         Option("--codex-session-path", "FILE", "the session file of codex"),
         Option("--record", None, "write it into the checkpoint"),
     ),
-    "health": Verb(
+    "health": Subcommand(
         "check the task and what it needs",
         _TASK,
         Option("--strict", None, "fail when a check fails"),
     ),
-    "status": Verb(
+    "status": Subcommand(
         "show a person how it stands",
         _TASK,
     ),
-    "ls": Verb(
+    "ls": Subcommand(
         "list the long tasks below a folder (.)",
-        Argument("folder", "[FOLDER]", any_text, required=False),
+        Argument("folder", "[FOLDER]", str, required=False),
         Option("--json", None, "answer as JSON"),
     ),
-    "summary": Verb(
+    "summary": Subcommand(
         "sum up the checkpoint and the log",
         _TASK,
         Option("--limit", "N", "how many events (5)"),
     ),
-    "tail": Verb(
+    "tail": Subcommand(
         "show the last events",
         _TASK,
         Option("--limit", "N", "how many (20)"),
         Option("--type", "NAME", "only events of this type"),
     ),
-    "openclaw-recipe": Verb(
+    "openclaw-recipe": Subcommand(
         "print the OpenClaw job that wakes this task",
         _TASK,
         Option("--every", "TEXT", "how often (30m)"),

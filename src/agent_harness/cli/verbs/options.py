@@ -14,20 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-__all__ = [
-    "HELP",
-    "Argument",
-    "Choice",
-    "HelpAsked",
-    "Number",
-    "Option",
-    "Program",
-    "Style",
-    "Verb",
-    "any_text",
-    "nearest",
-    "utf8_text",
-]
+__all__ = ["Argument", "HelpAsked", "Number", "OneOf", "Option", "Program", "Style", "Subcommand", "utf8_text"]
 
 HELP = ("-h", "--help")
 
@@ -43,11 +30,6 @@ class HelpAsked(Exception):
 # ---- what a value may be: called with the word, ``ValueError`` says what is wrong with it
 
 
-def any_text(word: str) -> str:
-    """The word as it is."""
-    return word
-
-
 def utf8_text(word: str) -> str:
     """The word, which must be text."""
     try:
@@ -57,7 +39,7 @@ def utf8_text(word: str) -> str:
     return word
 
 
-class Choice:
+class OneOf:
     """One of these words."""
 
     def __init__(self, *words: str) -> None:
@@ -129,7 +111,7 @@ class Option:
         hidden: bool = False,
     ) -> None:
         self.word = word
-        self.value = f"[{'|'.join(kind.words)}]" if isinstance(kind, Choice) else value
+        self.value = f"[{'|'.join(kind.words)}]" if isinstance(kind, OneOf) else value
         self.meaning = meaning
         self.kind = kind
         self.name = name or word.lstrip("-")
@@ -138,7 +120,7 @@ class Option:
         self.hidden = hidden
 
 
-class Verb:
+class Subcommand:
     """One verb: a line for the list, a text for its own help, and what may follow it.
 
     ``forwards`` hands options on that it does not know: they belong to a command that it runs. ``act`` is what a
@@ -191,7 +173,7 @@ class Program:
         self,
         name: str,
         purpose: str,
-        verbs: Mapping[str, Verb],
+        verbs: Mapping[str, Subcommand],
         style: Style,
         *,
         aliases: Mapping[str, str] | None = None,
@@ -205,8 +187,6 @@ class Program:
         self.aliases = aliases or {}
         self.options = list(options)
         self.examples = list(examples)
-
-    # -- reading -----------------------------------------------------------------------------------------------------
 
     def verb(self, word: str) -> str:
         """The verb that a word names. ``UsageError`` with the nearest one for another word, ``HelpAsked``."""
@@ -235,17 +215,18 @@ class Program:
             if word == "--" and not style.leads:
                 places += rest[::-1]
                 break
-            option, equals, value = _split(word, verb)
+            named, equals, value = word.partition("=") if word[:2] == "--" else (word[:2], word[2:], word[2:])
+            option = verb.options.get(named)
             if option:
                 given[option.name] = self._value(name, verb, option, value if equals else None, rest)
             elif word.startswith("--" if style.leads else "-") and word != "-" and not verb.forwards:
-                raise self._no("option", name, word=_option_word(word), known=verb.options)
+                raise self._no("option", name, word=named, known=verb.options)
             else:
                 places.append(word)
         self._place(name, verb, places, given)
         return given
 
-    def _leading(self, name: str, verb: Verb, rest: list[str]) -> str:
+    def _leading(self, name: str, verb: Subcommand, rest: list[str]) -> str:
         """The word right after the verb; a place that need not be named is the current folder."""
         if rest and rest[-1] in HELP:
             raise HelpAsked(name)
@@ -257,7 +238,7 @@ class Program:
             raise self._no("missing", name, word=verb.arguments[0].shown)
         return "."
 
-    def _value(self, name: str, verb: Verb, option: Option, value: str | None, rest: list[str]) -> object:
+    def _value(self, name: str, verb: Subcommand, option: Option, value: str | None, rest: list[str]) -> object:
         if option.value is None:
             if value is None:
                 return option.sets
@@ -276,7 +257,7 @@ class Program:
         except ValueError as error:
             raise self._no("bad", name, word=word, why=str(error)) from None
 
-    def _place(self, name: str, verb: Verb, places: list[str], given: dict[str, object]) -> None:
+    def _place(self, name: str, verb: Subcommand, places: list[str], given: dict[str, object]) -> None:
         """Gives the words without an option to the arguments, and sees that nothing is missing or left."""
         for argument in verb.arguments:
             end = len(places) if argument.many else 1
@@ -291,7 +272,7 @@ class Program:
             raise self._no("extra", name, word=places[0], words=" ".join(places), many=many)
         for option in verb.options.values():
             if option.required and option.name not in given:
-                of = f" Choose from: {', '.join(option.kind.words)}" if isinstance(option.kind, Choice) else ""
+                of = f" Choose from: {', '.join(option.kind.words)}" if isinstance(option.kind, OneOf) else ""
                 raise self._no("required", name, word=option.word, of=of)
 
     def _no(self, wording: str, verb: str, *, word: str, known: Iterable[str] = (), **parts: str) -> UsageError:
@@ -311,15 +292,3 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
     found = get_close_matches(word.replace("-", ""), squeezed, 1, 0.6)
     return squeezed[found[0]] if found else ""
-
-
-def _split(word: str, verb: Verb) -> tuple[Option | None, str, str]:
-    """The option that a word names, and the value in the same word: `--lease=60`, `-mtext`."""
-    if word.startswith("--"):
-        name, equals, value = word.partition("=")
-        return verb.options.get(name), equals, value
-    return verb.options.get(word[:2]), word[2:3], word[2:]
-
-
-def _option_word(word: str) -> str:
-    return word.partition("=")[0] if word.startswith("--") else word[:2]

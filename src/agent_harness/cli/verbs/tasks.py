@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_harness.cli.verbs.options import Argument, Choice, Number, Option, Program, Style, Verb, any_text
+from agent_harness.cli.verbs.options import Argument, Number, OneOf, Option, Program, Style, Subcommand
 from agent_harness.errors import TimedOut, VerificationFailed
 from agent_harness.protocols.tasklist.api import CATEGORIES
 
@@ -36,7 +36,7 @@ def _assignment(word: str) -> tuple[str, str]:
 _STYLE = Style(
     leads=False,
     flag_values={},
-    text=any_text,
+    text=str,
     verb="No such command '{word}'.{meant}",
     option="No such option '{word}'.{meant}",
     missing="Missing argument '{word}'.",
@@ -67,9 +67,9 @@ _LEASE = Option("--lease", "S", "Seconds, 1800.", Number(), name="lease_seconds"
 _PUSHED = Option("--allow-pushed", None, "Also go back over commits that were pushed.")
 
 
-def _verb(short: str, *takes: Argument | Option, **more: Any) -> Verb:
+def _verb(short: str, *takes: Argument | Option, **more: Any) -> Subcommand:
     """A verb that opens a list: it takes the options of ``_LIST`` too."""
-    return Verb(short, *takes, *_LIST, **more)
+    return Subcommand(short, *takes, *_LIST, **more)
 
 
 # ---- what a verb does, where a method of TaskList is not all of it ---------------------------------------------------
@@ -103,7 +103,7 @@ _TASK = {
         "Take the next task.",
         Option("--task", "ID", "This one and no other.", name="task_id"),
         _LEASE,
-        Option("--dirty", "WORD", "A dirty work tree.", Choice("remember", "refuse")),
+        Option("--dirty", "WORD", "A dirty work tree.", OneOf("remember", "refuse")),
         purpose="Take the next task, or say which one you hold already.\n\nExit 7: nothing can be claimed. 5: another "
         "session, paused. 3: halted, a person must act. 9: a limit is reached.",
         example="harness task claim --lease 3600",
@@ -153,7 +153,7 @@ _TASK = {
         "Give up an attempt.",
         _ID,
         Argument("message", "TEXT"),
-        Option("--category", "WORD", "What kind of failure it is.", Choice(*CATEGORIES), required=True),
+        Option("--category", "WORD", "What kind of failure it is.", OneOf(*CATEGORIES), required=True),
         Option("--no-rollback", None, "Leave the work tree as it is.", name="rollback", sets=False),
         _PUSHED,
         purpose="Close the attempt without a proof: the work goes into a rescue, the tree back to what it was at the "
@@ -169,7 +169,7 @@ _TASK = {
     "recover": _verb(
         "Mend what was interrupted.",
         Argument("task_id", "[ID]", required=False),
-        Option("--decide", "WORD", "Your judgement, where only you can judge.", Choice("resume", "fail")),
+        Option("--decide", "WORD", "Your judgement, where only you can judge.", OneOf("resume", "fail")),
         purpose="Mend a damaged state from its backup, and the tasks that an interrupted session left.",
         example="harness task recover task-001 --decide resume",
     ),

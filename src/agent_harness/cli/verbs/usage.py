@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textwrap import fill, wrap
 
-from agent_harness.cli.verbs.options import Choice, Number
+from agent_harness.cli.verbs.options import Number, OneOf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _of_verb(program: Program, name: str) -> str:
 
 def _row(option: Option) -> tuple[str, str]:
     kind = option.kind
-    value = f"[{'|'.join(kind.words)}]" if isinstance(kind, Choice) else option.value
+    value = f"[{'|'.join(kind.words)}]" if isinstance(kind, OneOf) else option.value
     notes = [kind.range] if isinstance(kind, Number) else []
     notes += ["required"] if option.required else []
     note = f"  [{'; '.join(notes)}]" if notes else ""

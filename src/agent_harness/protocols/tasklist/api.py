@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from agent_harness.errors import NotAProject
 from agent_harness.kernel import root
-from agent_harness.protocols.tasklist.layout import Layout
+from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import ADD, CATEGORIES, DEFAULT_LEASE_SECONDS
-from agent_harness.protocols.tasklist.worker import Worker
+from agent_harness.protocols.tasklist.workers.worker import Worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class TaskList:
         if found is None:
             raise NotAProject("No task list here or above: no harness-tasks.json", hint="harness init .")
         opened = Worker.open(
-            Layout(found.path),
+            TaskListLayout(found.path),
             worker_id=worker,
             session_id=session,
             token=token,
@@ -102,7 +102,7 @@ class TaskList:
 
     def stats(self) -> Record:
         """The numbers, also into the log."""
-        from agent_harness.protocols.tasklist import sessions
+        from agent_harness.protocols.tasklist.workers import sessions
 
         return _with_next(sessions.log_stats(self.worker), "harness status")
 
@@ -110,7 +110,7 @@ class TaskList:
 
     def session_start(self, *, take_over: bool = False) -> Record:
         """Begins a session, or finds the one that this worker has under way."""
-        from agent_harness.protocols.tasklist import sessions
+        from agent_harness.protocols.tasklist.workers import sessions
 
         answer = sessions.start(self.worker, take_over=take_over)
         return _with_next(answer, self._after_recovery(answer["recovered"]) if answer["recovered"] else CLAIM)
@@ -125,20 +125,20 @@ class TaskList:
 
     def session_end(self) -> Record:
         """Ends the session with its numbers."""
-        from agent_harness.protocols.tasklist import sessions
+        from agent_harness.protocols.tasklist.workers import sessions
 
         answer = sessions.end(self.worker)
         return _with_next(answer, "harness session start" if answer["work_left"] else "harness status")
 
     def pause(self, why: str = "") -> Record:
         """Makes everything rest until ``resume``."""
-        from agent_harness.protocols.tasklist import sessions
+        from agent_harness.protocols.tasklist.workers import sessions
 
         return _with_next(sessions.pause(self.worker, why), "harness resume")
 
     def resume(self) -> Record:
         """Takes back a pause and a halt."""
-        from agent_harness.protocols.tasklist import sessions
+        from agent_harness.protocols.tasklist.workers import sessions
 
         return _with_next(sessions.resume(self.worker), "harness run")
 
@@ -155,9 +155,9 @@ class TaskList:
 
     def next(self) -> Record:
         """What ``claim`` would give; changes nothing."""
-        from agent_harness.protocols.tasklist import claims
+        from agent_harness.protocols.tasklist.claims import claim
 
-        task = claims.preview(self.worker, self.store.read(), self.store.now())
+        task = claim.preview(self.worker, self.store.read(), self.store.now())
         return _with_next({"task": dict(task.raw), "task_id": task.id, "title": task.title}, CLAIM)
 
     def claim(
@@ -168,62 +168,62 @@ class TaskList:
         dirty: str = "remember",
     ) -> Record:
         """The next task, given to this worker."""
-        from agent_harness.protocols.tasklist import claims
+        from agent_harness.protocols.tasklist.claims import claim
 
-        answer = claims.claim(self.worker, task_id, lease_seconds=lease_seconds, dirty=dirty)
+        answer = claim.claim(self.worker, task_id, lease_seconds=lease_seconds, dirty=dirty)
         return _with_next(answer, f'harness task checkpoint {answer["task_id"]} 1/3 "what was done"')
 
     def checkpoint(self, task_id: str, step: int, total: int, text: str) -> Record:
         """Records a finished step, and renews the claim."""
-        from agent_harness.protocols.tasklist import steps
+        from agent_harness.protocols.tasklist.claims import checkpoint
 
-        answer = steps.checkpoint(self.worker, task_id, step, total, text)
+        answer = checkpoint.checkpoint(self.worker, task_id, step, total, text)
         further = f'harness task checkpoint {task_id} {step + 1}/{total} "what was done"'
         return _with_next(answer, f"harness task complete {task_id}" if step >= total else further)
 
     def renew(self, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> Record:
         """Moves the end of the claim forward."""
-        from agent_harness.protocols.tasklist import steps
+        from agent_harness.protocols.tasklist.claims import checkpoint
 
-        answer = steps.renew(self.worker, task_id, lease_seconds=lease_seconds)
+        answer = checkpoint.renew(self.worker, task_id, lease_seconds=lease_seconds)
         return _with_next(answer, f"harness task complete {task_id}")
 
     def run_step(self, task_id: str, command: Sequence[str], *, timeout_seconds: float = 3600.0) -> Record:
         """Runs something long for a task, and holds on to the claim meanwhile."""
-        from agent_harness.protocols.tasklist import holding
+        from agent_harness.protocols.tasklist.claims import lease_keeper
 
-        answer = holding.run_step(self.worker, task_id, command, timeout_seconds=timeout_seconds)
+        answer = lease_keeper.run_step(self.worker, task_id, command, timeout_seconds=timeout_seconds)
         return _with_next(answer, f'harness task checkpoint {task_id} M/N "what was done"')
 
     def validate(self, task_id: str) -> Record:
         """Runs what proves the task; records nothing but the proof."""
-        from agent_harness.protocols.tasklist import outcomes
+        from agent_harness.protocols.tasklist.attempts import verbs
 
-        answer = outcomes.validate(self.worker, task_id)
+        answer = verbs.validate(self.worker, task_id)
         passed = answer["result"] == "PASS"
         return _with_next(answer, f"harness task complete {task_id}" if passed else f"harness task validate {task_id}")
 
     def complete(self, task_id: str, *, commit: bool = True, message: str | None = None) -> Record:
         """Proves the task, commits the work and closes it."""
-        from agent_harness.protocols.tasklist import outcomes
+        from agent_harness.protocols.tasklist.attempts import verbs
 
-        answer = outcomes.complete(self.worker, task_id, commit=commit, message=message)
+        answer = verbs.complete(self.worker, task_id, commit=commit, message=message)
         return _with_next(answer, self._go_on())
 
     def fail(
         self, task_id: str, *, category: str, message: str, rollback: bool = True, allow_pushed: bool = False
     ) -> Record:
         """Closes the attempt without a proof, and goes back to what was there before it."""
-        from agent_harness.protocols.tasklist import outcomes
+        from agent_harness.protocols.tasklist.attempts import verbs
 
-        answer = outcomes.fail(self.worker, task_id, category, message, rollback=rollback, allow_pushed=allow_pushed)
+        answer = verbs.fail(self.worker, task_id, category, message, rollback=rollback, allow_pushed=allow_pushed)
         return _with_next(answer, self._go_on())
 
     def release(self, task_id: str, why: str) -> Record:
         """Gives the task back untried, and goes back to what was there before it."""
-        from agent_harness.protocols.tasklist import outcomes
+        from agent_harness.protocols.tasklist.attempts import verbs
 
-        return _with_next(outcomes.release(self.worker, task_id, why), self._go_on())
+        return _with_next(verbs.release(self.worker, task_id, why), self._go_on())
 
     def _go_on(self) -> str:
         from agent_harness.protocols.tasklist import selection
@@ -237,7 +237,8 @@ class TaskList:
 
     def recover(self, task_id: str | None = None, *, decide: str | None = None) -> Record:
         """Mends a damaged state, and the tasks that an interrupted session left."""
-        from agent_harness.protocols.tasklist import damage, recover
+        from agent_harness.protocols.tasklist import damage
+        from agent_harness.protocols.tasklist.attempts import recover
 
         restored = damage.restore_if_needed(self.worker)
         found = recover.recover(self.worker, task_id, decide=decide)
@@ -248,9 +249,9 @@ class TaskList:
 
         ``allow_pushed`` goes back over commits that a remote has.
         """
-        from agent_harness.protocols.tasklist import outcomes
+        from agent_harness.protocols.tasklist.attempts import verbs
 
-        answer = outcomes.roll_back(self.worker, task_id, dry_run=dry_run, allow_pushed=allow_pushed)
+        answer = verbs.roll_back(self.worker, task_id, dry_run=dry_run, allow_pushed=allow_pushed)
         further = (
             f"harness task rollback {task_id}" if dry_run else f'harness task fail {task_id} --category TASK_EXEC "why"'
         )
@@ -258,25 +259,25 @@ class TaskList:
 
     def rescue_list(self) -> Record:
         """What rollbacks took away."""
-        from agent_harness.protocols.tasklist import rescue
+        from agent_harness.protocols.tasklist.attempts import rescue
 
         found = rescue.entries(self.worker)
         return _with_next({"rescues": found}, f"harness rescue show {found[0]['ref']}" if found else "harness status")
 
     def rescue_show(self, ref: str) -> Record:
         """What one of them holds."""
-        from agent_harness.protocols.tasklist import rescue
+        from agent_harness.protocols.tasklist.attempts import rescue
 
         return _with_next(rescue.show(self.worker, ref), f"harness rescue restore {ref} --to DIR")
 
     def rescue_restore(self, ref: str, *, to: str | None = None) -> Record:
         """Writes what a rescue holds into a folder."""
-        from agent_harness.protocols.tasklist import rescue
+        from agent_harness.protocols.tasklist.attempts import rescue
 
         return _with_next(rescue.restore(self.worker, ref, to=to), "harness status")
 
     def rescue_prune(self, *, older_than_days: float) -> Record:
         """Forgets old rescues; a person's decision."""
-        from agent_harness.protocols.tasklist import rescue
+        from agent_harness.protocols.tasklist.attempts import rescue
 
         return _with_next(rescue.prune(self.worker, older_than_days=older_than_days), "harness rescue list")
