@@ -4,6 +4,7 @@ import os
 import sys
 
 from agent_harness.errors import HarnessError, Refused
+from agent_harness.kernel.terminal import one_line
 
 
 def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
@@ -14,9 +15,9 @@ def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
         named = {"verb": verb} if verb else {}
         print(jsontext.spaced({"ok": False, **named, "error": error.as_json()}))
         return error.exit_code
-    print(f"harness: {_one_line(error.message)}", file=sys.stderr)
+    print(f"harness: {one_line(error.message)}", file=sys.stderr)
     if error.hint:
-        print(f"next: {_one_line(error.hint)}", file=sys.stderr)
+        print(f"next: {one_line(error.hint)}", file=sys.stderr)
     return error.exit_code
 
 
@@ -40,8 +41,3 @@ def _trace(error: BaseException | None) -> None:
         import traceback
 
         traceback.print_exception(error, file=sys.stderr)
-
-
-def _one_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if line.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)

@@ -85,10 +85,12 @@ def _show(answer: object) -> int:
 
 def _failed(error: "HarnessError") -> int:
     """An error of the work: each problem of a task is a line, a report follows the line that it explains."""
+    from agent_harness.kernel.terminal import one_line
+
     problems: Any = getattr(error, "errors", None)
     if problems:
-        return _complain(*(f"- {_one_line(each)}" for each in problems))
-    _complain(_one_line(f"{error.message}; {error.hint}" if error.hint else error.message))
+        return _complain(*(f"- {one_line(each)}" for each in problems))
+    _complain(one_line(f"{error.message}; {error.hint}" if error.hint else error.message))
     report = error.data.get("report")
     if report:
         from agent_harness.kernel.json import jsontext
@@ -100,14 +102,16 @@ def _failed(error: "HarnessError") -> int:
 def _fault(error: Exception) -> int:
     import os
 
+    from agent_harness.kernel.terminal import one_line
+
     if os.environ.get("HARNESS_DEBUG"):
         import traceback
 
         traceback.print_exception(error, file=sys.stderr)
     named = getattr(error, "filename", None)
     if isinstance(error, OSError) and named:
-        return _complain(_one_line(f"{os.fsdecode(named)}: {error.strerror}"))
-    return _complain(_one_line(f"Unexpected: {type(error).__name__}: {error}; HARNESS_DEBUG=1 shows where"))
+        return _complain(one_line(f"{os.fsdecode(named)}: {error.strerror}"))
+    return _complain(one_line(f"Unexpected: {type(error).__name__}: {error}; HARNESS_DEBUG=1 shows where"))
 
 
 def _complain(*lines: str) -> int:
@@ -117,12 +121,6 @@ def _complain(*lines: str) -> int:
         sys.stderr.buffer.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
         sys.stderr.flush()
     return 1
-
-
-def _one_line(text: str) -> str:
-    """Without what a terminal would obey: names and texts in errors come from files that agents write."""
-    text = " ".join(text.split())
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 if __name__ == "__main__":

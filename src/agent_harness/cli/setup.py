@@ -199,8 +199,7 @@ class _Walk:
         return following
 
     def _first_task(self, folder: str) -> str:
-        from agent_harness.protocols.tasklist import store
-        from agent_harness.protocols.tasklist.layout import TaskListLayout
+        from agent_harness.protocols.tasklist import api
 
-        empty = not store.read(TaskListLayout(folder)).tasks
+        empty = not api.check(folder)["tasks"]
         return 'harness add "What is to be done" --validate "pytest -q"' if empty else "harness run --dry-run"

@@ -90,7 +90,7 @@ def show(name: str, answer: Record, *, as_text: bool) -> None:
         return
     import json
 
-    from agent_harness.protocols.tasklist.status import printable
+    from agent_harness.kernel.terminal import printable
 
     for key, value in answer.items():
         if key == "next" or value in (None, {}) or (value == [] and key not in _SAID):

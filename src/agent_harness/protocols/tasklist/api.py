@@ -7,21 +7,23 @@ Source: ``tasklist.md`` 13.3.
 
 from __future__ import annotations
 
-from agent_harness.errors import NotAProject
+from agent_harness.errors import NotAProject, NothingEligible, StateDamaged
 from agent_harness.kernel import root
 from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import ADD, CATEGORIES, DEFAULT_LEASE_SECONDS
-from agent_harness.protocols.tasklist.workers.worker import Worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
     from typing import Any
 
+    from agent_harness.protocols.tasklist.workers.worker import Worker
+    from agent_harness.supervision.dispatch import RefusalPolicy
+
     Record = dict[str, Any]
 
-__all__ = ["CATEGORIES", "TaskList"]
+__all__ = ["ADD", "CATEGORIES", "TaskList", "check", "lines", "read_lines", "status"]
 
 CLAIM = "harness task claim"
 END = "harness session end"
@@ -56,6 +58,8 @@ class TaskList:
 
         ``NotAProject`` when there is none.
         """
+        from agent_harness.protocols.tasklist.workers.worker import Worker
+
         found = root.find(start, kind="tasklist", pin=start is None)
         if found is None:
             raise NotAProject("No task list here or above: no harness-tasks.json", hint="harness init .")
@@ -96,9 +100,7 @@ class TaskList:
 
     def status(self, *, tail: int = 5) -> Record:
         """Where the list stands; takes no lock."""
-        from agent_harness.protocols.tasklist import status
-
-        return status.read(self.layout, tail=tail)
+        return status(self.layout.root, tail=tail)
 
     def stats(self) -> Record:
         """The numbers, also into the log."""
@@ -147,9 +149,49 @@ class TaskList:
         self.store.activate()
         return _with_next({"active": True}, "harness status")
 
+    @property
+    def active(self) -> bool:
+        """Whether hooks act here."""
+        return self.store.active()
+
     def deactivate(self) -> Record:
         """Makes hooks rest here."""
         return _with_next({"active": False, "was_active": self.store.deactivate()}, "harness activate")
+
+    # -- running agents ----------------------------------------------------------------------------------------------
+
+    def run(self, *, agents: Sequence[str], policy: RefusalPolicy, say: Callable[[str], None], **limits: Any) -> Record:
+        """Works the list down with the agents of these specifications; ``exit_code`` is in the answer.
+
+        ``limits``: ``max_tasks``, ``max_minutes`` of each attempt, ``max_cost_usd`` of them all. ``NothingEligible``
+        for an empty list, before an agent is looked for; what is damaged is the session's to restore.
+        """
+        import os
+
+        from agent_harness.agents import registry
+        from agent_harness.protocols.tasklist.runner import run
+        from agent_harness.supervision.dispatch import Dispatcher, startable
+
+        self._refuse_empty()
+        found = registry.resolve_all(tuple(agents), configured=None, environ=os.environ)
+        allowed = startable(found, say, "harness run --agent SPEC")
+        return run.run(self.worker, Dispatcher(allowed, policy, say), say=say, **limits)
+
+    def _refuse_empty(self) -> None:
+        try:
+            state = self.store.read()
+        except StateDamaged:
+            return
+        if not state.tasks:
+            raise NothingEligible("there are no tasks yet", hint=ADD)
+
+    def drive(
+        self, command: Sequence[str], *, times: int, say: Callable[[str], None], countdown: Callable[[str], None]
+    ) -> Record:
+        """Starts an interactive client again and again until no work is left; ``exit_code`` is in the answer."""
+        from agent_harness.protocols.tasklist.runner import drive
+
+        return drive.drive(self.worker, command, times=times, say=say, countdown=countdown)
 
     # -- the work ----------------------------------------------------------------------------------------------------
 
@@ -281,3 +323,47 @@ class TaskList:
         from agent_harness.protocols.tasklist.attempts import rescue
 
         return _with_next(rescue.prune(self.worker, older_than_days=older_than_days), "harness rescue list")
+
+
+# ---- for those who only look: no worker, no lock ---------------------------------------------------------------------
+
+
+def status(folder: str, *, tail: int = 5) -> Record:
+    """Where the list in a folder stands, with so many lines of its log. ``StateDamaged`` when it does not parse."""
+    from agent_harness.protocols.tasklist import status
+
+    return status.read(TaskListLayout(folder), tail=tail)
+
+
+def lines(found: Record) -> list[str]:
+    """The answer of ``status`` for a person."""
+    from agent_harness.protocols.tasklist import status
+
+    return status.lines(found)
+
+
+def check(folder: str) -> Record:
+    """What ``harness doctor`` shows of the list in a folder. ``StateDamaged`` when it does not parse."""
+    from agent_harness.protocols.tasklist import selection, store
+
+    layout = TaskListLayout(folder)
+    state = store.read(layout)
+    return {
+        "root": layout.root,
+        "tasks": len(state.tasks),
+        "revision": state.revision,
+        "findings": [each.as_json() for each in state.findings()],
+        "without_validation": [
+            task.id for task in state.tasks if task.status != "completed" and not task.validation_command
+        ],
+        "halt": state.halt,
+        "work_left": selection.work_left(state),
+        "active": store.TaskStore(layout).active(),
+    }
+
+
+def read_lines(text: str) -> list[Record]:
+    """The tasks of a text with one JSON object for each line; ``UsageError`` names the line that is none."""
+    from agent_harness.protocols.tasklist import planning
+
+    return planning.read_lines(text)
