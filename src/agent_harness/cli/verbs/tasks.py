@@ -167,10 +167,10 @@ _TASK = {
         purpose="Give the task back: no attempt is counted, the work goes into a rescue.",
     ),
     "recover": _verb(
-        "Mend what was interrupted.",
+        "Fix what was interrupted.",
         Argument("task_id", "[ID]", required=False),
         Option("--decide", "WORD", "Your judgement, where only you can judge.", OneOf("resume", "fail")),
-        purpose="Mend a damaged state from its backup, and the tasks that an interrupted session left.",
+        purpose="Fix a damaged state from its backup, and the tasks that an interrupted session left.",
         example="harness task recover task-001 --decide resume",
     ),
     "rollback": _verb(
@@ -199,7 +199,7 @@ _SESSION = {
     "start": _verb(
         "Begin a session.",
         Option("--take-over", None, "The other session is known to be dead (a person's decision)."),
-        purpose="Take the session lease, mend what was interrupted, run harness-init.sh, count the session.\n\nExit 5: "
+        purpose="Take the session lease, fix what was interrupted, run harness-init.sh, count the session.\n\nExit 5: "
         "another session is active. 9: max_sessions is reached. 3: halted. 4: the environment cannot be set up.",
         example="harness session start",
     ),

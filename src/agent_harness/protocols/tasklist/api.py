@@ -278,7 +278,7 @@ class TaskList:
     # -- the way back ------------------------------------------------------------------------------------------------
 
     def recover(self, task_id: str | None = None, *, decide: str | None = None) -> Record:
-        """Mends a damaged state, and the tasks that an interrupted session left."""
+        """Fixes a damaged state, and the tasks that an interrupted session left."""
         from agent_harness.protocols.tasklist import damage
         from agent_harness.protocols.tasklist.attempts import recover
 
