@@ -41,13 +41,14 @@ test-clients: setup ## run the tests that drive real agent clients, pinned; fetc
 	@$(BIN)/python scripts/clients.py
 	@sh scripts/marked.sh client $(PYTEST) $(ARGS)
 
-check: setup ## lint, format, types, import direction, generated docs, and what must not be in the tree
+check: setup ## lint, format, types, import direction, generated docs, the shape of the tree, and what must not be in it
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyrefly check
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python scripts/docs.py --check
 	$(BIN)/python scripts/tidy.py
+	$(BIN)/python scripts/structure.py
 
 bench: setup ## measure the bars, as ratios within one run (ARGS="--only NAME")
 	$(BIN)/python bench/run.py $(ARGS)

@@ -15,9 +15,10 @@ from typing import Any
 import proven
 
 from agent_harness import errors
-from agent_harness.protocols.features import config, handoff, recovery
+from agent_harness.protocols.features import config, recovery
+from agent_harness.protocols.features.engine import wip
 from agent_harness.protocols.longtask import recovery as slice_recovery
-from agent_harness.protocols.longtask import schemafiles
+from agent_harness.protocols.longtask import schema_files
 from agent_harness.protocols.tasklist import recovery as task_recovery
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -82,7 +83,7 @@ def configuration_schema() -> str:
 
 def long_task_schema(name: str) -> str:
     """src/agent_harness/schemas/NAME: the JSON Schema of one file of a long task."""
-    return json.dumps(schemafiles.documents()[name], indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(schema_files.documents()[name], indent=2, ensure_ascii=False) + "\n"
 
 
 def recovery_tables() -> str:
@@ -90,7 +91,7 @@ def recovery_tables() -> str:
     phases = [(row.phase, row.left_behind, row.step.replace("_", " "), row.promise) for row in recovery.RECOVERY]
     endings = [
         (name, f"`{(each.subject or 'as the settings say').strip()}`", each.told or "nothing", f"`{each.event}`")
-        for name, each in handoff.WORDINGS.items()
+        for name, each in wip.WORDINGS.items()
     ]
     return page(
         "src/agent_harness/protocols/features/recovery.py and handoff.py",
@@ -205,7 +206,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/exit-codes.md": exit_codes,
     "docs/recovery.md": recovery_tables,
     "docs/requirements.md": requirements,
-    **{f"src/agent_harness/schemas/{name}": partial(long_task_schema, name) for name in schemafiles.FILES},
+    **{f"src/agent_harness/schemas/{name}": partial(long_task_schema, name) for name in schema_files.FILES},
 }
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agent_harness.agents import registry
-from agent_harness.kernel.limitclock import LimitClock
+from agent_harness.kernel.rate_limits import LimitClock
 
 from .script import Step, append, honest, turn, usage
 from .world import World

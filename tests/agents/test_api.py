@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agent_harness.agents import choices
+from agent_harness.agents import options
 from agent_harness.agents.api import ApiAgent
 from agent_harness.agents.base import Agent, Brief, McpServer, ToolRules, Turn
-from agent_harness.agents.bridge import BridgeTurn
+from agent_harness.agents.bridge.host import BridgeTurn
 from agent_harness.agents.claude_code import ClaudeCodeAgent
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, ToolResult, Usage
 from agent_harness.errors import ToolMissing
@@ -420,8 +420,8 @@ def test_a_provider_without_a_model_is_asked_for_nothing(brief: Make, monkeypatc
 def test_an_account_is_a_provider_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    assert agent().account == choices.account("anthropic", key=KEY)
+    assert agent().account == options.account("anthropic", key=KEY)
     assert agent().account == ClaudeCodeAgent().account, "one key, one limit"
-    assert ApiAgent.from_words("gpt-5.5").account == choices.account("openai", key=KEY)
-    assert ApiAgent.from_words("openai-chat/gpt-5.5").account == choices.account("openai", key=KEY)
+    assert ApiAgent.from_words("gpt-5.5").account == options.account("openai", key=KEY)
+    assert ApiAgent.from_words("openai-chat/gpt-5.5").account == options.account("openai", key=KEY)
     assert KEY not in agent().account

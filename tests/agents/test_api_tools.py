@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_harness.agents.api_loop.tools import Answer, own_tools
+from agent_harness.agents.api.program.tools import ToolAnswer, own_tools
 from agent_harness.agents.base import Brief, ToolRules
 
 
@@ -14,7 +14,7 @@ def tools(root: Path, rules: ToolRules) -> Mapping[str, Any]:
     return {tool.name: tool for tool in own_tools(brief, lambda: False)}
 
 
-def call(root: Path, name: str, rules: ToolRules | None = None, **given: Any) -> Answer:
+def call(root: Path, name: str, rules: ToolRules | None = None, **given: Any) -> ToolAnswer:
     return asyncio.run(tools(root, rules or ToolRules())[name].run(given))
 
 

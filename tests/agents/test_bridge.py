@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_harness.agents import bridge
 from agent_harness.agents.base import Agent, Brief, Capabilities, McpServer, ToolRules, Turn
-from agent_harness.agents.bridge import BridgeTurn
-from agent_harness.agents.bridged import brief_from
+from agent_harness.agents.bridge import host
+from agent_harness.agents.bridge.host import BridgeTurn
+from agent_harness.agents.bridge.worker import brief_from
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, Usage
 from agent_harness.kernel import owner
 from agent_harness.testing.agent_conformance import check_agent, events_of
@@ -19,7 +19,7 @@ Make = Callable[..., Brief]
 
 FAR_END = """
 import asyncio, os, subprocess, sys
-from agent_harness.agents.bridged import Harness, brief_from
+from agent_harness.agents.bridge.worker import Harness, brief_from
 from agent_harness.agents.events import *
 
 async def answer(harness, brief, order):
@@ -91,7 +91,7 @@ class Bridged(Agent):
         self.kept = kept
 
     def start(self, brief: Brief) -> BridgeTurn:
-        return bridge.start("far_end", brief, settings={"do": self.what}, kept=self.kept)
+        return host.start("far_end", brief, settings={"do": self.what}, kept=self.kept)
 
 
 @pytest.fixture(autouse=True)
@@ -203,7 +203,7 @@ def test_a_brief_arrives_as_it_was_given(brief: Make, tmp_path: Path) -> None:
         mcp_servers={"db": McpServer(command=("serve", "--db"), config={"read_only": True})},
     )
     given = brief(feature_id=3, round=2, model="m", tools=rules, budget_usd=1.5, prompt="Grüße\n\x00\ud800")
-    assert brief_from(bridge.brief_record(given)) == given
+    assert brief_from(host.brief_record(given)) == given
 
 
 def test_the_far_end_needs_no_third_party_package() -> None:
@@ -211,7 +211,7 @@ def test_the_far_end_needs_no_third_party_package() -> None:
     import subprocess
 
     text = (
-        "import sys, agent_harness.agents.bridged; "
+        "import sys, agent_harness.agents.bridge.worker; "
         "print(sorted({n.split('.')[0] for n in sys.modules} & {'pydantic', 'click', 'rich', 'psutil', 'ruamel'}))"
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)

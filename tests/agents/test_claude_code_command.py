@@ -9,7 +9,7 @@ import pytest
 
 from agent_harness.agents.base import Agent, Brief, McpServer, ToolRules
 from agent_harness.agents.claude_code import ClaudeCodeAgent, command
-from agent_harness.agents.claude_code.settings import Settings
+from agent_harness.agents.claude_code.settings import ClaudeCodeSettings
 from agent_harness.agents.registry import resolve
 from agent_harness.errors import ConfigurationError, ToolMissing
 
@@ -17,7 +17,7 @@ MakeBrief = Callable[..., Brief]
 
 
 def words(brief: Brief, **settings: Any) -> list[str]:
-    return command.words(Settings(**settings), brief, session="s1", resumes=False, mcp_file=None)
+    return command.words(ClaudeCodeSettings(**settings), brief, session="s1", resumes=False, mcp_file=None)
 
 
 def after(line: list[str], option: str) -> str | None:
@@ -35,7 +35,7 @@ def test_the_model_is_the_one_that_somebody_chose(brief: MakeBrief) -> None:
 
 
 def test_a_conversation_is_gone_on_with(brief: MakeBrief) -> None:
-    line = command.words(Settings(), brief(), session="s1", resumes=True, mcp_file=Path("/x.json"))
+    line = command.words(ClaudeCodeSettings(), brief(), session="s1", resumes=True, mcp_file=Path("/x.json"))
     assert (after(line, "--resume"), after(line, "--session-id")) == ("s1", None)
     assert after(line, "--mcp-config") == "/x.json"
     assert after(words(brief()), "--session-id") == "s1"
@@ -94,7 +94,7 @@ def test_settings_are_read() -> None:
     given = {"model": "m", "permission_mode": "dontAsk", "denied_tools": ["WebSearch"], "program": "/x/claude"}
     agent = settled(given)
     assert isinstance(agent, ClaudeCodeAgent)
-    assert agent.settings == Settings(
+    assert agent.settings == ClaudeCodeSettings(
         model="m", permission_mode="dontAsk", denied_tools=("WebSearch",), program="/x/claude"
     )
 
@@ -115,7 +115,7 @@ def test_a_wrong_setting_is_one_clear_line(given: dict[str, Any], text: str) -> 
 
 
 def test_a_client_that_is_not_there_is_refused_before_anything_starts(brief: MakeBrief) -> None:
-    agent = ClaudeCodeAgent(Settings(program="/nowhere/claude"))
+    agent = ClaudeCodeAgent(ClaudeCodeSettings(program="/nowhere/claude"))
     assert "not installed" in (agent.problem() or "")
     with pytest.raises(ToolMissing) as caught:
         agent.start(brief())

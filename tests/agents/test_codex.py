@@ -12,7 +12,7 @@ import pytest
 
 from agent_harness.agents.base import Agent, Brief, McpServer, ToolRules
 from agent_harness.agents.codex import CodexAgent, command, record
-from agent_harness.agents.codex.settings import Settings
+from agent_harness.agents.codex.settings import CodexSettings
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, ToolResult, Usage
 from agent_harness.agents.registry import resolve
 from agent_harness.errors import ConfigurationError, ToolMissing
@@ -62,7 +62,7 @@ class Played:
         words = shlex.join([sys.executable, str(PEER), str(self.folder / "play.json")])
         program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
         program.chmod(0o755)
-        return CodexAgent(Settings(program=str(program), **settings))
+        return CodexAgent(CodexSettings(program=str(program), **settings))
 
     def events(self, *steps: Record, settings: Record | None = None, **brief: Any) -> list[Event]:
         self.play["steps"] = [*steps, DONE]
@@ -371,7 +371,7 @@ def test_tools_that_are_off_are_not_left_to_a_client_that_asks_nobody(client: Pl
 
 def test_git_may_be_written_in_the_workspace(brief: MakeBrief, tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
-    policy = command.sandbox_policy(Settings(), brief(cwd=tmp_path))
+    policy = command.sandbox_policy(CodexSettings(), brief(cwd=tmp_path))
     assert policy == {"type": "workspaceWrite", "writableRoots": [str(tmp_path / ".git")], "networkAccess": False}
     tree = tmp_path / "tree"
     own = tmp_path / ".git" / "worktrees" / "tree"
@@ -403,7 +403,7 @@ def settled(given: Record) -> Agent:
 def test_settings_are_read() -> None:
     agent = settled({"model": "m", "sandbox": "read-only", "network": True, "program": "/x/codex"})
     assert isinstance(agent, CodexAgent)
-    assert agent.settings == Settings(model="m", sandbox="read-only", network=True, program="/x/codex")
+    assert agent.settings == CodexSettings(model="m", sandbox="read-only", network=True, program="/x/codex")
     words = resolve("codex:gpt-5.5", configured=None, environ={})
     assert isinstance(words, CodexAgent)
     assert (words.settings.model, words.settings.model_wins) == ("gpt-5.5", True)

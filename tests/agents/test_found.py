@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_harness.agents import found
+from agent_harness.agents import discovery
 from agent_harness.cli import app
 
 
@@ -22,13 +22,13 @@ def bin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: A001
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin")
-    for name in found.KEYS:
+    for name in discovery.KEYS:
         monkeypatch.delenv(name, raising=False)
     return folder
 
 
-def one(spec: str) -> found.Found:
-    return next(each for each in found.agents(os.environ) if each.spec == spec)
+def one(spec: str) -> discovery.FoundAgent:
+    return next(each for each in discovery.agents(os.environ) if each.spec == spec)
 
 
 def test_a_client_is_found_with_its_version_and_what_it_can_do(bin: Path) -> None:  # noqa: A002
@@ -56,13 +56,13 @@ def test_a_login_shows_by_a_variable_or_a_file_and_never_by_its_content(
     monkeypatch.setenv("GEMINI_API_KEY", "sk-hidden")
     assert one("acp:gemini").login == "key in GEMINI_API_KEY"
     assert one("acp:gemini").version is None
-    assert "hidden" not in json.dumps([each.as_json() for each in found.agents(os.environ)])
+    assert "hidden" not in json.dumps([each.as_json() for each in discovery.agents(os.environ)])
 
 
 def test_a_program_that_hangs_is_ended_with_what_it_started(bin: Path, tmp_path: Path) -> None:  # noqa: A002
     pid = tmp_path / "pid"
     path = program(bin, "claude", f"sleep 1000 & echo $! > {pid}; wait")
-    assert found.version_of(str(path), timeout_seconds=3.0) is None
+    assert discovery.version_of(str(path), timeout_seconds=3.0) is None
     if pid.exists():  # else it was ended before it came so far
         assert not Path(f"/proc/{pid.read_text().strip()}").exists()
 
@@ -78,20 +78,20 @@ ODD = [
 
 @pytest.mark.parametrize(("text", "version"), ODD)
 def test_odd_answers_are_no_trouble(bin: Path, text: str, version: str | None) -> None:  # noqa: A002
-    assert found.version_of(str(program(bin, "claude", text))) == version
+    assert discovery.version_of(str(program(bin, "claude", text))) == version
 
 
 def test_who_is_chosen_and_by_whose_word(bin: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: A002
-    none = found.chosen(os.environ, None, None)
+    none = discovery.chosen(os.environ, None, None)
     assert none["kind"] is None and none["problem"] and none["hint"]
     program(bin, "codex", "true")
-    assert found.chosen(os.environ, None, None)["kind"] == "codex"
+    assert discovery.chosen(os.environ, None, None)["kind"] == "codex"
     settings = {"kind": "command", "command": ["no-such-program-here"]}
-    by_file = found.chosen(os.environ, settings, None)
+    by_file = discovery.chosen(os.environ, settings, None)
     assert (by_file["kind"], by_file["source"]) == ("command", "agent: in .harness.yaml")
     assert "no-such-program-here" in by_file["problem"]
     monkeypatch.setenv("HARNESS_AGENT", "command:true")
-    assert found.chosen(os.environ, settings, None)["source"] == "HARNESS_AGENT"
+    assert discovery.chosen(os.environ, settings, None)["source"] == "HARNESS_AGENT"
 
 
 def test_the_command_shows_it_to_people_and_programs(

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from agent_harness.agents.events import Event, RateLimited
 from agent_harness.agents.markers import Actions
-from agent_harness.supervision import Context, Evidence, RepeatedError, Stall, Watch
+from agent_harness.supervision import ContextWindow, Evidence, RepeatedError, Stall, Watch
 
 SCENARIOS: dict[str, Any] = YAML(typ="safe", pure=True).load((Path(__file__).parent / "scenarios.yaml").read_text())
 
@@ -165,7 +165,7 @@ def test_s11_c(calc: Any) -> None:
 
 
 def test_s12(calc: Any, scene: Play) -> None:
-    window = Context(window_tokens=10_000)
+    window = ContextWindow(window_tokens=10_000)
     played = scene("S12")
     assert asked(played.events, window) == ["steer context_limit", "wrap_up context_limit", "stop context_limit"]
     assert evidence(scene("S12", prompt_type="continuation", session=2).events).passed

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_harness.agents.base import ToolRules
-from agent_harness.agents.toolcheck import hook_command, refusal
+from agent_harness.agents.guardrails.toolcheck import hook_command, refusal
 
 RULES = ToolRules()
 REFUSED: list[tuple[str, dict[str, Any]]] = [

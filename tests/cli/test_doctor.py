@@ -9,19 +9,20 @@ from typing import Any
 
 import pytest
 
-from agent_harness.cli import app, doctor, looks
-from agent_harness.kernel.limitclock import LimitClock
+from agent_harness.cli import app
+from agent_harness.cli.doctor import checks, command
+from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.testing.repo import Repo
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is a disk without room")
 def test_a_disk_without_room_is_noticed(tmp_path: Path) -> None:
     """Before a verb meets it (tasklist.md 13.3)."""
-    assert doctor.disk(str(tmp_path)).state in ("ok", "warning")
-    full = doctor.disk("/proc")
+    assert command.disk(str(tmp_path)).state in ("ok", "warning")
+    full = command.disk("/proc")
     assert (full.state, full.message) == ("wrong", "the disk is full: 0.0 MiB are free")
     assert (full.mend or "").startswith("df -h /proc")
-    assert doctor.disk(str(tmp_path / "gone")).message.endswith("No such file or directory")
+    assert command.disk(str(tmp_path / "gone")).message.endswith("No such file or directory")
 
 
 @pytest.mark.skipif(os.getuid() != 0 or sys.platform != "linux", reason="mounts a small disk")
@@ -76,8 +77,8 @@ def test_a_missing_extra_is_named_with_its_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem = "the api agent needs an extra: pip install 'agent-harness[api]'"
-    assert looks._install(problem) == "pip install 'agent-harness[api]'"
-    assert looks._install("something else") is None
+    assert checks._install(problem) == "pip install 'agent-harness[api]'"
+    assert checks._install("something else") is None
 
 
 def feature_project(folder: Path) -> Repo:

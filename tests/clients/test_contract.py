@@ -56,9 +56,9 @@ def agent(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ma
         program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
         program.chmod(0o755)
         if isinstance(client, ClaudeCode):
-            chosen = claude_code.Settings(program=str(program), model="claude-sonnet-4-6", **settings)
+            chosen = claude_code.ClaudeCodeSettings(program=str(program), model="claude-sonnet-4-6", **settings)
             return claude_code.ClaudeCodeAgent(chosen)
-        return codex.CodexAgent(codex.Settings(program=str(program), **settings))
+        return codex.CodexAgent(codex.CodexSettings(program=str(program), **settings))
 
     return make
 

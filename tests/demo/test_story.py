@@ -10,7 +10,7 @@ from rich.console import Console
 
 from agent_harness.demo import report
 from agent_harness.demo.follow import Follow, printable, spoken
-from agent_harness.demo.layout import Place
+from agent_harness.demo.layout import DemoLayout
 from agent_harness.demo.promises import Promise
 from agent_harness.demo.story import Story, told
 from agent_harness.demo.views import Picture, Plain
@@ -122,11 +122,11 @@ def test_the_transcript_is_shown_without_what_repeats(line: str, shown: str | No
     assert spoken(line) == shown
 
 
-def ending(tmp_path: Path) -> report.Ending:
+def ending(tmp_path: Path) -> report.DemoEnding:
     kept = Promise(name="every feature is proven", kept=True, seen="7 of 7 pass")
     broken = Promise(name="clean tree, and pushed", kept=False, seen="the work tree is not clean: ?? x")
-    return report.Ending(
-        place=Place(tmp_path), story=told(JOURNAL), promises=[kept, broken], seconds=31.4, cost_usd=0.25
+    return report.DemoEnding(
+        place=DemoLayout(tmp_path), story=told(JOURNAL), promises=[kept, broken], seconds=31.4, cost_usd=0.25
     )
 
 

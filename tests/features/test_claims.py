@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_harness.protocols.features import claims
+from agent_harness.protocols.features.verdict import claims
 
 BEFORE: dict[str, Any] = {
     "project": "calc",
@@ -28,7 +28,7 @@ def after() -> dict[str, Any]:
 
 def test_an_untouched_file_claims_nothing() -> None:
     """UAH-303."""
-    assert claims.compare(BEFORE, after()) == claims.Changes()
+    assert claims.compare(BEFORE, after()) == claims.ClaimedChanges()
 
 
 def test_one_flip_is_one_claim() -> None:
@@ -36,7 +36,7 @@ def test_one_flip_is_one_claim() -> None:
     now = after()
     now["features"][1]["passes"] = True
     now["last_updated"] = "2026-02-02T00:00:00Z"
-    assert claims.compare(BEFORE, now) == claims.Changes(claims=(2,))
+    assert claims.compare(BEFORE, now) == claims.ClaimedChanges(claims=(2,))
 
 
 def test_several_flips_are_several_claims() -> None:

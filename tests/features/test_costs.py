@@ -9,7 +9,7 @@ import pytest
 
 from agent_harness.protocols.features import status
 from agent_harness.protocols.features.costs import Budgets, Spent, add_session, available, of_feature, totals
-from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features.layout import FeatureLayout
 
 BUDGETS = Budgets(per_session=10, per_feature=25, total=200)
 
@@ -81,7 +81,7 @@ def status_of(tmp_path: Path, costs: object, passing: int) -> tuple[dict[str, An
     (tmp_path / ".harness").mkdir()
     (tmp_path / ".harness/costs.yaml").write_text(json.dumps(costs))
     (tmp_path / "features.json").write_text(json.dumps({"project": "calc", "features": listed}))
-    found = status.read(Layout(str(tmp_path)))
+    found = status.read(FeatureLayout(str(tmp_path)))
     return found["costs"], "\n".join(row for row in status.lines(found) if "ost" in row)
 
 

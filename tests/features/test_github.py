@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from agent_harness.protocols.features import github, mirror
 from agent_harness.protocols.features.config import load
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.publish import github, mirror
 from agent_harness.testing.github_server import GitHubServer, Refusal, serve
 
 SETTINGS = "project:\n  name: calc\ngithub:\n  repo: someone/calc\n"
@@ -399,7 +399,7 @@ def test_without_the_library_a_line_says_how_to_get_it(desk: Desk, monkeypatch: 
 def test_the_library_is_loaded_only_when_there_is_something_to_mirror() -> None:
     """UAH-413: neither the command line nor the front door knows PyGithub before a mirror is asked for."""
     program = (
-        "import sys, agent_harness.protocols.features.api, agent_harness.protocols.features.github as ours\n"
+        "import sys, agent_harness.protocols.features.api, agent_harness.protocols.features.publish.github as ours\n"
         "print(sorted({'github', 'requests', 'stamina', 'urllib3'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from agent_harness.agents.usage import Totals
-from agent_harness.protocols.features import checkpoints, handoff
 from agent_harness.protocols.features.config import load
+from agent_harness.protocols.features.engine import checkpoints, wip
+from agent_harness.protocols.features.engine.open_session import OpenSession
+from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.settle import Settlement
-from agent_harness.protocols.features.underway import UnderWay
 
 Record = dict[str, Any]
 FEATURES = {"features": [{"id": 1, "description": "add", "test_file": "t.py", "passes": False}]}
@@ -41,7 +41,7 @@ class Session:
         self.project = Project.open(root, load(root))
         checkpoint = checkpoints.create(self.project, 1, 1)
         empty: Record = {}
-        self.under_way = UnderWay(
+        self.under_way = OpenSession(
             session=1,
             feature_id=1,
             prompt_type="coding",
@@ -64,7 +64,7 @@ class Session:
             git(self.root, "commit", "-qm", name)
 
     def handed_off(self, reason: str) -> Settlement:
-        return handoff.handed_off(self.project, self.under_way, reason, Totals())
+        return wip.handed_off(self.project, self.under_way, reason, Totals())
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_without_auto_commit_the_work_stays_in_the_tree(tmp_path: Path, reason: 
     made = session.handed_off(reason)
     assert (made.kind, made.commit, made.state["next_prompt"]) == ("nothing", None, "coding")
     assert (tmp_path / "wip.txt").read_text() == "half\n"
-    told = handoff.what_became_of_it(session.project, made, reason)
+    told = wip.what_became_of_it(session.project, made, reason)
     assert told == "its work is left uncommitted, as the settings say"
 
     session.work("own.txt", commit=True)
@@ -116,4 +116,4 @@ def test_nothing_done_is_no_commit(tmp_path: Path) -> None:
     session = Session(tmp_path)
     made = session.handed_off("complete")
     assert (made.kind, made.commit, made.state["next_prompt"]) == ("nothing", None, "coding")
-    assert handoff.what_became_of_it(session.project, made, "complete") == "nothing was changed"
+    assert wip.what_became_of_it(session.project, made, "complete") == "nothing was changed"

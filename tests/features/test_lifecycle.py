@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from agent_harness.protocols.features import lifecycle, records, recovery
-from agent_harness.protocols.features.lifecycle import Ending, after_session
+from agent_harness.protocols.features.lifecycle import SessionEnding, after_session
 
 AT = "2026-01-01T00:00:00Z"
 
 
-def ending(**fields: Any) -> Ending:
+def ending(**fields: Any) -> SessionEnding:
     values: dict[str, Any] = {"session": 4, "feature_id": 2, "status": "partial", "at": AT, **fields}
-    return Ending(**values)
+    return SessionEnding(**values)
 
 
 def test_an_accepted_session_resets_the_stuck_count_and_asks_for_coding() -> None:

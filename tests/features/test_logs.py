@@ -12,9 +12,9 @@ import pytest
 
 from agent_harness.agents.events import Text, ToolCall, ToolResult, Usage
 from agent_harness.kernel import clock
-from agent_harness.protocols.features import retention
-from agent_harness.protocols.features.actions import ActionLog
 from agent_harness.protocols.features.config import load
+from agent_harness.protocols.features.engine.actions import ActionLog
+from agent_harness.protocols.features.logs import retention
 from agent_harness.protocols.features.project import Project
 
 

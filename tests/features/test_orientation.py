@@ -6,7 +6,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_harness.protocols.features.orientation import TOKEN_LIMIT, Facts, summary, tokens
+from agent_harness.protocols.features.prompts.orientation import (
+    TOKEN_LIMIT,
+    OrientationFacts,
+    summary,
+    tokens,
+)
 
 FEATURE: dict[str, Any] = {
     "id": 13,
@@ -15,7 +20,7 @@ FEATURE: dict[str, Any] = {
     "depends_on": [1, 12],
     "verification_steps": ["Open the page", "Upload"],
 }
-FACTS = Facts(
+FACTS = OrientationFacts(
     session=8,
     project="my-api",
     passing=12,
@@ -50,7 +55,9 @@ def test_it_says_all_that_the_agent_needs() -> None:
 
 def test_the_first_session_and_an_empty_project_need_no_special_luck() -> None:
     """UAH-251, C49."""
-    facts = Facts(session=1, project="p", passing=0, total=0, health="", feature=None, waiting=("Feature #2 waits",))
+    facts = OrientationFacts(
+        session=1, project="p", passing=0, total=0, health="", feature=None, waiting=("Feature #2 waits",)
+    )
     text = summary(facts)
     assert "0/0 features passing (0%)" in text
     assert "none yet" in text

@@ -7,30 +7,30 @@ import pytest
 from agent_harness.errors import LimitReached, PreflightFailed
 from agent_harness.protocols.features import preflight
 from agent_harness.protocols.features.costs import Budgets
-from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features.layout import FeatureLayout
 
 FILES = (".harness.yaml", "features.json", "claude-progress.txt", "init.sh", "reset.sh")
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> Layout:
+def layout(tmp_path: Path) -> FeatureLayout:
     for name in FILES:
         (tmp_path / name).write_text("")
         (tmp_path / name).chmod(0o755)
-    return Layout(tmp_path)
+    return FeatureLayout(tmp_path)
 
 
-def test_the_folder_is_the_project_and_can_be_written(layout: Layout, tmp_path: Path) -> None:
+def test_the_folder_is_the_project_and_can_be_written(layout: FeatureLayout, tmp_path: Path) -> None:
     """UAH-221, UAH-267, UAH-278."""
     assert preflight.working_directory(layout).name == "working_directory"
     with pytest.raises(PreflightFailed) as caught:
-        preflight.working_directory(Layout(tmp_path / "gone"))
+        preflight.working_directory(FeatureLayout(tmp_path / "gone"))
     assert caught.value.data["check"] == "working_directory"
     assert caught.value.exit_code == 4
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_file_of_the_harness_is_there(layout: Layout, tmp_path: Path, name: str) -> None:
+def test_every_file_of_the_harness_is_there(layout: FeatureLayout, tmp_path: Path, name: str) -> None:
     """UAH-222, UAH-268, UAH-278: the first thing that is missing is named."""
     scripts = ["./init.sh", "./reset.sh"]
     assert preflight.harness_files(layout, scripts).name == "harness_files"
@@ -41,7 +41,7 @@ def test_every_file_of_the_harness_is_there(layout: Layout, tmp_path: Path, name
 
 
 @pytest.mark.parametrize("name", ["init.sh", "reset.sh"])
-def test_both_scripts_can_be_run(layout: Layout, tmp_path: Path, name: str) -> None:
+def test_both_scripts_can_be_run(layout: FeatureLayout, tmp_path: Path, name: str) -> None:
     """UAH-081, UAH-082, UAH-268."""
     (tmp_path / name).chmod(0o644)
     with pytest.raises(PreflightFailed, match=f"{name} is not executable"):

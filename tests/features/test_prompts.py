@@ -5,10 +5,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from agent_harness.protocols.features import awaiting, prompts, records, turns
+from agent_harness.protocols.features import prompts, records
 from agent_harness.protocols.features.config import load
+from agent_harness.protocols.features.engine import turn
+from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.underway import UnderWay
+from agent_harness.protocols.features.prompts import verification_types
 
 FEATURE: dict[str, Any] = {
     "id": 7,
@@ -30,7 +32,7 @@ def opening(tmp_path: Path, kind: str, settings: str = "", **feature: Any) -> st
     document = {"features": [{**FEATURE, **feature}, {**FEATURE, "id": 8, "description": "Something else"}]}
     (tmp_path / "features.json").write_text(json.dumps(document))
     empty: dict[str, Any] = {}
-    under_way = UnderWay(
+    under_way = OpenSession(
         session=4,
         feature_id=7,
         prompt_type=kind,
@@ -45,7 +47,7 @@ def opening(tmp_path: Path, kind: str, settings: str = "", **feature: Any) -> st
         run_id="x",
         git_config=empty,
     )
-    return " ".join(turns.opening_prompt(Project.open(tmp_path, load(tmp_path)), under_way, "THE ORIENTATION").split())
+    return " ".join(turn.opening_prompt(Project.open(tmp_path, load(tmp_path)), under_way, "THE ORIENTATION").split())
 
 
 def initializer(max_steps: int = 7) -> str:
@@ -203,7 +205,9 @@ def test_a_feature_to_be_looked_at_says_how(tmp_path: Path) -> None:
 def test_what_the_agent_checks_and_what_a_person_checks() -> None:
     """UAH-108, UAH-109, UAH-450, UAH-451."""
     checks = {"automated_checks": ["The form posts"], "manual_checks": ["It looks right"]}
-    hybrid = awaiting.note_for_agent({**FEATURE, "verification_type": "hybrid", **checks})
+    hybrid = verification_types.note_for_agent({**FEATURE, "verification_type": "hybrid", **checks})
     in_order(hybrid, "You check:", "- The form posts", "The person will check:", "- It looks right")
-    assert "No test has to prove it" in awaiting.note_for_agent({**FEATURE, "verification_type": "manual", **checks})
-    assert awaiting.note_for_agent({**FEATURE, "verification_type": "automated", **checks}) == ""
+    assert "No test has to prove it" in verification_types.note_for_agent(
+        {**FEATURE, "verification_type": "manual", **checks}
+    )
+    assert verification_types.note_for_agent({**FEATURE, "verification_type": "automated", **checks}) == ""

@@ -8,8 +8,9 @@ import pytest
 
 from agent_harness.agents.events import RateLimited
 from agent_harness.agents.usage import Totals
-from agent_harness.protocols.features import handoff, lifecycle, provider
-from agent_harness.protocols.features.provider import Trouble, trouble_of, wait_before
+from agent_harness.protocols.features import lifecycle
+from agent_harness.protocols.features.engine import provider_retry, wip
+from agent_harness.protocols.features.engine.provider_retry import Trouble, trouble_of, wait_before
 from agent_harness.supervision.outcome import Outcome
 
 HOUR = 3600.0
@@ -123,11 +124,11 @@ def test_the_moment_of_a_reset_is_a_wait() -> None:
 
 def test_every_row_ends_in_a_hand_off_that_counts_against_nobody() -> None:
     """C28 C35: the words are there, and the records keep a reason that is not counted."""
-    for row in provider.TABLE.values():
-        assert row.ends in handoff.WORDINGS
-        assert handoff.recorded(row.ends) in lifecycle.UNCOUNTED_REASONS
+    for row in provider_retry.TABLE.values():
+        assert row.ends in wip.WORDINGS
+        assert wip.recorded(row.ends) in lifecycle.UNCOUNTED_REASONS
 
 
 def test_the_table_of_the_docstring_is_the_table() -> None:
-    text = Path(str(provider.__file__)).read_text().split('"""')[1]
-    assert re.findall(r"^    (\w+)  ", text, re.MULTILINE)[1:] == list(provider.TABLE)
+    text = Path(str(provider_retry.__file__)).read_text().split('"""')[1]
+    assert re.findall(r"^    (\w+)  ", text, re.MULTILINE)[1:] == list(provider_retry.TABLE)

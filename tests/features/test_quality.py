@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from agent_harness.kernel.git import Git
-from agent_harness.protocols.features import quality, status, tree
-from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features import status, worktree
+from agent_harness.protocols.features.layout import FeatureLayout
+from agent_harness.protocols.features.verdict import quality
 
 
 def test_findings_are_counted_by_code_and_warnings_apart() -> None:
@@ -63,7 +64,7 @@ def test_large_and_growing_files_are_told() -> None:
 
 def test_the_lines_of_source_files_are_tracked_by_session(tmp_path: Path) -> None:
     """UAH-087, UAH-132, UAH-507, UAH-546: tests are no source."""
-    tree.make_repository(tmp_path)
+    worktree.make_repository(tmp_path)
     (tmp_path / "tests").mkdir()
     for name, lines in (("a.py", 3), ("b.py", 2), ("tests/test_a.py", 9), ("notes.txt", 4), ("proof.py", 5)):
         (tmp_path / name).write_text("x\n" * lines)
@@ -88,4 +89,4 @@ def test_status_and_health_count_the_same_tests(tmp_path: Path, red: list[str] |
     (tmp_path / "features.json").write_text(json.dumps({"features": features}))
     (state / "session_state.json").write_text(json.dumps({"last_session": 1, "wip_red_tests": red}))
     (state / "test_baseline.json").write_text(json.dumps(baseline))
-    assert status.read(Layout(tmp_path))["health"]["word"] == word
+    assert status.read(FeatureLayout(tmp_path))["health"]["word"] == word

@@ -3,8 +3,9 @@
 import pytest
 
 from agent_harness.errors import Escalated, UsageError
-from agent_harness.protocols.features import escalations, questions
+from agent_harness.protocols.features import questions
 from agent_harness.protocols.features.config.file import with_value
+from agent_harness.protocols.features.people import answers
 
 
 @pytest.mark.parametrize("kind", questions.OPTIONS)
@@ -13,7 +14,7 @@ def test_no_letter_means_two_things_in_one_question(kind: str) -> None:
     asked = questions.question(kind, "What now?")
     letters = [questions.letter(option) for option in questions.options(asked)]
     assert len(set(letters)) == len(letters)
-    assert set(questions.OPTIONS[kind]) <= set(escalations.ANSWERS)
+    assert set(questions.OPTIONS[kind]) <= set(answers.ANSWERS)
     for number, option in enumerate(asked["options"], 1):
         for chosen in (option, option.upper(), questions.letter(option), questions.letter(option).upper(), str(number)):
             assert questions.word(asked, chosen) == option

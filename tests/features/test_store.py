@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent_harness.errors import StateDamaged
-from agent_harness.kernel import statehome
-from agent_harness.protocols.features.layout import Layout
+from agent_harness.kernel import trusted_state
+from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import FeatureStore, own_place
 
 
@@ -16,7 +16,7 @@ from agent_harness.protocols.features.store import FeatureStore, own_place
 def store(tmp_path: Path) -> FeatureStore:
     root = tmp_path / "project"
     (root / ".git").mkdir(parents=True)
-    return FeatureStore(Layout(root))
+    return FeatureStore(FeatureLayout(root))
 
 
 # -- places ------------------------------------------------------------------------------------------------------------
@@ -118,15 +118,15 @@ def test_a_damaged_file_never_replaces_the_good_version_before(store: FeatureSto
 
 
 def test_two_work_trees_and_two_projects_never_share_a_place(tmp_path: Path) -> None:
-    names = {statehome.name_of(str(tmp_path / name)) for name in ("a/.git", "a%.git", "a%2F.git", "b/.git")}
+    names = {trusted_state.name_of(str(tmp_path / name)) for name in ("a/.git", "a%.git", "a%2F.git", "b/.git")}
     assert len(names) == 4
     assert all("/" not in name for name in names)
 
 
 def test_a_long_path_has_a_short_name(tmp_path: Path) -> None:
     deep = str(tmp_path / "/".join(["x" * 50] * 10))
-    assert len(statehome.name_of(deep)) <= 200
-    assert statehome.name_of(deep) != statehome.name_of(f"{deep}x")
+    assert len(trusted_state.name_of(deep)) <= 200
+    assert trusted_state.name_of(deep) != trusted_state.name_of(f"{deep}x")
 
 
 def test_a_place_of_somebody_else_is_none(store: FeatureStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -134,10 +134,10 @@ def test_a_place_of_somebody_else_is_none(store: FeatureStore, monkeypatch: pyte
     monkeypatch.setenv("TMPDIR", str(tmp_path / "nothing"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "elsewhere").mkdir()
-    name = statehome.name_of(store.layout.git_dir)
+    name = trusted_state.name_of(store.layout.git_dir)
     (tmp_path / "state/agent-harness/projects").mkdir(parents=True)
     (tmp_path / "state/agent-harness/projects" / name).symlink_to(tmp_path / "elsewhere")
-    folder, note = statehome.make(store.layout.git_dir, store.layout.root)
+    folder, note = trusted_state.make(store.layout.git_dir, store.layout.root)
     assert folder == str(tmp_path / "nothing" / f"agent-harness-{os.getuid()}" / "projects" / name)
     assert note is not None
     assert list((tmp_path / "elsewhere").iterdir()) == []

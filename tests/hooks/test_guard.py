@@ -9,9 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_harness.hooks import guard
-from agent_harness.hooks.guard import Call, Stops, counted, limit_from
-from agent_harness.protocols.tasklist.layout import Layout
+from agent_harness.hooks import stop_limit
+from agent_harness.hooks.stop_limit import (
+    Call,
+    Stops,
+    counted,
+    limit_from,
+)
+from agent_harness.protocols.tasklist.layout import TaskListLayout
 
 
 def call(signature: str = "a", *, at: float = 100.0, new_turn: bool = False, message: str = "m") -> Call:
@@ -43,7 +48,7 @@ def test_a_new_turn_starts_over_and_an_absent_flag_does_not() -> None:
 
 def test_the_hard_limit_ends_any_session() -> None:
     kept = blocks({}, *(call(str(n), at=n * 60) for n in range(1200)))
-    assert kept == [True] * guard.HARD_LIMIT + [False] * (1200 - guard.HARD_LIMIT)
+    assert kept == [True] * stop_limit.HARD_LIMIT + [False] * (1200 - stop_limit.HARD_LIMIT)
 
 
 SAME = [
@@ -99,7 +104,7 @@ def test_blocks_are_bounded_by_progress(progress: list[int], limit: int) -> None
 
 @pytest.fixture
 def stops(tmp_path: Path) -> Stops:
-    return Stops(Layout(tmp_path))
+    return Stops(TaskListLayout(tmp_path))
 
 
 def test_counts_are_kept_by_session(stops: Stops, tmp_path: Path) -> None:
@@ -111,11 +116,11 @@ def test_counts_are_kept_by_session(stops: Stops, tmp_path: Path) -> None:
 
 
 def test_old_sessions_make_room(stops: Stops, tmp_path: Path) -> None:
-    for number in range(guard.KEPT_SESSIONS + 20):
+    for number in range(stop_limit.KEPT_SESSIONS + 20):
         stops.write(f"s{number}", {"blocks": 1})
     kept = json.loads((tmp_path / ".harness" / "stops.json").read_text())["sessions"]
-    assert len(kept) == guard.KEPT_SESSIONS
-    assert f"s{guard.KEPT_SESSIONS + 19}" in kept
+    assert len(kept) == stop_limit.KEPT_SESSIONS
+    assert f"s{stop_limit.KEPT_SESSIONS + 19}" in kept
 
 
 @pytest.mark.parametrize("key", ["", "x" * 9000, "é\ud800\n"])

@@ -18,7 +18,7 @@ from agent_harness.hooks import install as installing
 from agent_harness.hooks import jsonedit
 from agent_harness.hooks.clients import CLIENTS
 from agent_harness.hooks.clients.client import MARK, is_ours
-from agent_harness.kernel import jsontext
+from agent_harness.kernel.json import jsontext
 from hooks.lists import make, task
 
 PERSONS = """\
@@ -201,7 +201,7 @@ def test_the_package_is_written_down_for_copies_of_the_plugin_until_nothing_is_i
     recorded = Path(os.environ["HOME"]) / ".config" / "agent-harness" / "hooks-path"
     interpreter, folder, _ = recorded.read_text().split("\n")
     assert os.access(interpreter, os.X_OK)
-    assert (Path(folder) / "agent_harness" / "hooks" / "road.py").is_file()
+    assert (Path(folder) / "agent_harness" / "hooks" / "dispatch.py").is_file()
     uninstall("codex")
     assert recorded.exists()
     uninstall("claude-code")

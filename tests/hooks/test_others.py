@@ -8,7 +8,7 @@ from agent_harness.errors import StateDamaged
 from agent_harness.hooks import session_start, subagent_stop, teammate_idle
 from agent_harness.hooks.decision import Decision
 from agent_harness.hooks.event import Event
-from agent_harness.hooks.guard import Count
+from agent_harness.hooks.stop_limit import Count
 from agent_harness.protocols.tasklist.records import State
 from hooks.lists import event, state, task
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent_harness.hooks import road
+from agent_harness.hooks import dispatch
 from hooks.lists import SCRIPTS, answer, call, make, task
 
 HOOKS = ("stop", "sessionstart", "subagentstop", "teammateidle")
@@ -257,10 +257,27 @@ _OS = {"os", "stat", "_stat", "posixpath", "genericpath", "os.path", "_collectio
 _CLOCK = {"datetime", "_datetime", "time", "math", "operator", "_operator"}
 _ALLOWED = _OS | _CLOCK | {"__future__", "errno", "fcntl", "binascii", "gc", "_json", "_blake2"}
 _HASHING = {"hashlib", "warnings", "_sha256", "_sha2", "_sha512", "_sha3", "_sha1", "_md5"}
-_ROOMS = {"", "errors", "hooks", "hooks.decision", "hooks.event", "hooks.road", "kernel", "kernel.jsontext"}
+_ROOMS = {
+    "",
+    "errors",
+    "hooks",
+    "hooks.decision",
+    "hooks.event",
+    "hooks.dispatch",
+    "kernel",
+    "kernel.json",
+    "kernel.json.jsontext",
+}
 _ROOMS |= {"kernel.root", "protocols", "protocols.tasklist", "protocols.tasklist.layout"}
-_STATE = {"hooks.wording", "kernel.clock", "kernel.files", "kernel.graph", "kernel.journal", "kernel.lease"}
-_STATE |= {"kernel.digest", "kernel.lock", "kernel.lockdir", "kernel.lockfile", "kernel.owner"}
+_STATE = {"hooks.messages", "kernel.clock", "kernel.files", "kernel.graph", "kernel.journal", "kernel.lease"}
+_STATE |= {
+    "kernel.digest",
+    "kernel.lock",
+    "kernel.lock.directory",
+    "kernel.lock.file",
+    "kernel.lock.project_lock",
+    "kernel.owner",
+}
 _STATE |= {f"protocols.tasklist.{name}" for name in ("lifecycle", "progress", "records", "selection", "store")}
 
 _LOADED = """
@@ -293,7 +310,7 @@ def rooms(*names: str) -> set[str]:
 @pytest.mark.parametrize("name", HOOKS)
 def test_a_hook_loads_exactly_what_it_needs(root: Path, name: str) -> None:
     rule = {"sessionstart": "session_start", "subagentstop": "subagent_stop", "teammateidle": "teammate_idle"}
-    guard = () if name == "sessionstart" else ("hooks.guard",)
+    guard = () if name == "sessionstart" else ("hooks.stop_limit",)
     allowed = rooms(*_STATE, *guard, f"hooks.{rule.get(name, name)}")
     found = loaded(name, root)
     assert {each for each in found if each.startswith(_OWN)} <= allowed
@@ -350,9 +367,9 @@ def test_an_older_interpreter_does_nothing(root: Path) -> None:
 
 @pytest.mark.parametrize("text", ["Stop", "stop", "STOP"])
 def test_events_go_by_the_names_that_clients_use(text: str) -> None:
-    assert road.named(text) == "stop"
-    assert road.named("SessionStart") == road.named("session_start") == "session-start"
-    assert road.named("nothing") is None
+    assert dispatch.named(text) == "stop"
+    assert dispatch.named("SessionStart") == dispatch.named("session_start") == "session-start"
+    assert dispatch.named("nothing") is None
 
 
 def test_the_module_answers_like_the_script(root: Path) -> None:

@@ -8,7 +8,7 @@ from agent_harness.errors import StateDamaged
 from agent_harness.hooks import stop
 from agent_harness.hooks.decision import Decision
 from agent_harness.hooks.event import Event
-from agent_harness.hooks.guard import Count
+from agent_harness.hooks.stop_limit import Count
 from agent_harness.protocols.tasklist.records import State
 from hooks.lists import NOW, event, lease, state, task
 
@@ -17,7 +17,7 @@ COUNTED = Count(1, 7, reached=False)
 
 
 def decide(called: Event, found: State, *, outcomes: int = 0, count: Count = COUNTED) -> Decision:
-    return stop.decide(called, found, stop.Facts(NOW, outcomes=lambda: outcomes, count=lambda: count))
+    return stop.decide(called, found, stop.StopFacts(NOW, outcomes=lambda: outcomes, count=lambda: count))
 
 
 def never() -> Any:
@@ -55,7 +55,7 @@ BLOCKED = [
 
 @pytest.mark.parametrize(("row", "called", "found", "outcomes", "why"), ALLOWED, ids=[row[0] for row in ALLOWED])
 def test_rows_that_let_go(row: str, called: Event, found: State, outcomes: int, why: str) -> None:
-    facts = stop.Facts(NOW, outcomes=lambda: outcomes, count=never)
+    facts = stop.StopFacts(NOW, outcomes=lambda: outcomes, count=never)
     made = stop.decide(called, found, facts)
     assert (made.kind, made.why) == ("allow", why)
 

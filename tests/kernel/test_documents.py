@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from agent_harness.errors import NotOwner, Refused
-from agent_harness.kernel import documents, files
+from agent_harness.kernel import files
+from agent_harness.kernel.json import list_file
 
 
 @pytest.fixture
@@ -29,9 +30,9 @@ def backup_of(state: Path) -> Path:
 
 def turn(state: Path, number: int, before: Callable[[], object] = lambda: None) -> None:
     """One change, as the store of a task list makes it."""
-    document = documents.read(state, "tasks")
+    document = list_file.read(state, "tasks")
     document.value["turn"] = number
-    documents.write(state, document, before=before)
+    list_file.write(state, document, before=before)
 
 
 def value(path: Path) -> Any:
@@ -138,9 +139,9 @@ def test_sweeping_parts_a_file_that_has_both_names(state: Path) -> None:
 _DIES = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
-from agent_harness.kernel import documents
+from agent_harness.kernel.json import list_file
 steps = [int(sys.argv[3])]
-document = documents.read(sys.argv[2], "tasks")
+document = list_file.read(sys.argv[2], "tasks")
 document.value["turn"] = 3
 def watch(event, arguments):
     if event in ("open", "os.link", "os.rename", "os.chmod", "os.remove"):
@@ -148,7 +149,7 @@ def watch(event, arguments):
         if steps[0] == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 sys.addaudithook(watch)
-documents.write(sys.argv[2], document, before=lambda: None)
+list_file.write(sys.argv[2], document, before=lambda: None)
 """
 """A writer that is killed right before its N-th step on the disk."""
 
@@ -156,7 +157,7 @@ documents.write(sys.argv[2], document, before=lambda: None)
 @pytest.mark.kill
 def test_a_writer_killed_before_any_of_its_steps_leaves_both_files_whole(state: Path) -> None:
     """At every step the file is the old or the new one, and the backup one before it; the next writer goes on."""
-    source = Path(documents.__file__).parents[2]
+    source = Path(list_file.__file__).parents[3]
     died = 0
     while True:
         for number in (1, 2):

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_harness.kernel import jsontext
+from agent_harness.kernel.json import jsontext
 
 _scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 _texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -148,13 +148,13 @@ def test_members_keep_their_order_and_any_plain_name() -> None:
 
 def test_damage_is_told_also_where_nothing_else_has_loaded_json() -> None:
     program = (
-        "from agent_harness.kernel import jsontext\n"
+        "from agent_harness.kernel.json import jsontext\n"
         "import sys\n"
         "for text in ('{', '[1,', '{\"a\" 1}', '\"x'):\n"
         "    try: jsontext.loads(text)\n"
         "    except ValueError as error: print(error)\n"
     )
-    source = str(Path(jsontext.__file__).parents[2])
+    source = str(Path(jsontext.__file__).parents[3])
     command = [sys.executable, "-S", "-E", "-c", f"import sys; sys.path.insert(0, {source!r})\n{program}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert len(done.stdout.splitlines()) == 4

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_harness.kernel import lifeline, owner
-from agent_harness.kernel.order import write_order
-from agent_harness.kernel.process import new_run_id, run, start
+from agent_harness.kernel import owner
+from agent_harness.kernel.process import new_run_id, run, start, supervisor
+from agent_harness.kernel.process.launch_spec import write_order
 
-SCRIPT = lifeline.__file__
+SCRIPT = supervisor.__file__
 
 
 class Spoken:
@@ -161,16 +161,16 @@ def test_it_starts_with_few_modules(tmp_path: Path) -> None:
 
 def test_children_are_the_same_by_either_way() -> None:
     with subprocess.Popen(["sleep", "1000"]) as one, subprocess.Popen(["sleep", "1000"]) as other:
-        assert {one.pid, other.pid} <= set(lifeline.children())
-        assert sorted(lifeline.children()) == sorted(lifeline.children_by_scan(os.getpid()))
+        assert {one.pid, other.pid} <= set(supervisor.children())
+        assert sorted(supervisor.children()) == sorted(supervisor.children_by_scan(os.getpid()))
         one.kill()
         other.kill()
-    assert not {one.pid, other.pid} & set(lifeline.children())
+    assert not {one.pid, other.pid} & set(supervisor.children())
 
 
 def test_the_parent_of_a_process() -> None:
-    assert lifeline.parent_of(os.getpid()) == os.getppid()
-    assert lifeline.parent_of(2**22 + 1) is None
+    assert supervisor.parent_of(os.getpid()) == os.getppid()
+    assert supervisor.parent_of(2**22 + 1) is None
 
 
 def test_it_holds_nothing_of_the_command(tmp_path: Path) -> None:

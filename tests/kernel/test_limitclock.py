@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_harness.kernel import clock, limitclock
-from agent_harness.kernel.limitclock import LimitClock, reopening
+from agent_harness.kernel import clock, rate_limits
+from agent_harness.kernel.rate_limits import LimitClock, reopening
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY = 86_400.0
@@ -237,7 +237,7 @@ def test_the_time_scale_shortens_what_is_noted(monkeypatch: pytest.MonkeyPatch, 
 
 WRITER = """
 import sys
-from agent_harness.kernel.limitclock import LimitClock
+from agent_harness.kernel.rate_limits import LimitClock
 
 limits = LimitClock(sys.argv[1])
 print("ready", flush=True)
@@ -282,5 +282,5 @@ def test_what_a_killed_writer_left_is_swept(tmp_path: Path, limits: LimitClock) 
 
 
 def test_the_moments_are_those_of_the_clock() -> None:
-    assert limitclock.LONGEST_GUESS_SECONDS == 300
+    assert rate_limits.LONGEST_GUESS_SECONDS == 300
     assert clock.parse("2026-03-01T12:00:00Z") == NOON

@@ -14,8 +14,8 @@ import pytest
 
 from agent_harness.errors import Refused, ToolMissing
 from agent_harness.kernel import owner
-from agent_harness.kernel.lifeline import children
 from agent_harness.kernel.process import Completed, run
+from agent_harness.kernel.process.supervisor import children
 
 Run = Callable[..., Completed]
 LIMIT_SECONDS = 120.0

@@ -7,14 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_harness.kernel.output import CUT_MARK, LINE_LIMIT_BYTES, CappedLog, Lines, Tail
+from agent_harness.kernel.process.output import (
+    CUT_MARK,
+    LINE_LIMIT_BYTES,
+    CappedLog,
+    Lines,
+    OutputTail,
+)
 
 CHUNKS = st.lists(st.binary(max_size=40).map(lambda part: part.replace(b"\0", b"\n")), max_size=30)
 
 
 @given(CHUNKS, st.integers(0, 50))
 def test_the_tail_is_the_end_of_everything(chunks: list[bytes], keep: int) -> None:
-    tail = Tail(keep)
+    tail = OutputTail(keep)
     for chunk in chunks:
         tail.add(chunk)
     whole = b"".join(chunks)

@@ -14,8 +14,8 @@ import pytest
 
 from agent_harness.errors import Refused, ToolMissing
 from agent_harness.kernel import owner
-from agent_harness.kernel.output import CUT_MARK
 from agent_harness.kernel.process import Running, start
+from agent_harness.kernel.process.output import CUT_MARK
 
 Start = Callable[..., Running]
 WAIT_SECONDS = 120.0

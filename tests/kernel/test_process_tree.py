@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_harness.kernel import orphans, owner
-from agent_harness.kernel.process import end_orphans, new_run_id, run, start
+from agent_harness.kernel import owner
+from agent_harness.kernel.process import end_orphans, new_run_id, orphans, run, start
 
 TAG = "TEST_TAG"
 PYTHON = f"{sys.executable} -S -E -c"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from agent_harness.protocols.longtask.layout import Layout
+from agent_harness.protocols.longtask.layout import LongTaskLayout
 from agent_harness.protocols.longtask.store import LongTaskStore
 
 __all__ = ["NOON", "Desk", "Ran", "after", "checkpoint", "task"]
@@ -88,7 +88,7 @@ class Desk:
 
     @property
     def store(self) -> LongTaskStore:
-        return LongTaskStore(Layout(self.path))
+        return LongTaskStore(LongTaskLayout(self.path))
 
     def write(self, name: str, content: Any) -> Path:
         """Writes a file of the task: bytes and text as they are, anything else as JSON."""

@@ -13,9 +13,9 @@ from agent_harness.agents import registry
 from agent_harness.agents.base import Agent, Brief, Turn
 from agent_harness.agents.events import Event, Finished, Text
 from agent_harness.errors import HarnessError, ToolMissing
-from agent_harness.protocols.longtask import adapters
 from agent_harness.protocols.longtask.api import LongTask
-from agent_harness.protocols.longtask.layout import Layout
+from agent_harness.protocols.longtask.layout import LongTaskLayout
+from agent_harness.protocols.longtask.run import adapters
 
 from .ground import NEXT, Ground, program, task
 
@@ -23,7 +23,7 @@ from .ground import NEXT, Ground, program, task
 def plan(root: Path, worker: str, contract: dict[str, Any], **options: object) -> adapters.Plan:
     """The plan with options named as in Python."""
     given_options = {name.replace("_", "-"): value for name, value in options.items()}
-    return adapters.plan(adapters.normalised(worker), contract, Layout(root), given_options)
+    return adapters.plan(adapters.normalised(worker), contract, LongTaskLayout(root), given_options)
 
 
 @pytest.mark.parametrize(

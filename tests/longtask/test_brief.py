@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from agent_harness.protocols.longtask import brief
-from agent_harness.protocols.longtask.layout import Layout
-from agent_harness.protocols.longtask.records import Checkpoint, Task
+from agent_harness.protocols.longtask.layout import LongTaskLayout
+from agent_harness.protocols.longtask.records import Checkpoint, Contract
+from agent_harness.protocols.longtask.run import prompt as run_prompt
 
 from .ground import Ground, checkpoint, task
 
@@ -83,7 +83,7 @@ Recent evidence:
 
 
 def prompt(root: Path, contract: dict[str, object], state: dict[str, object], **more: bool) -> str:
-    return brief.prompt(Layout(root), Task(contract), Checkpoint(state), **more)
+    return run_prompt.prompt(LongTaskLayout(root), Contract(contract), Checkpoint(state), **more)
 
 
 def test_every_section_in_its_order(tmp_path: Path) -> None:

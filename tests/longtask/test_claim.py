@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from agent_harness.protocols.longtask import claim
+from agent_harness.protocols.longtask import claim, records
 
 from .ground import NEXT, Ground, argv, checkpoint, task
 
@@ -175,7 +175,7 @@ DONE: Record = {"type": "checkpoint_written", "status": "done"}
         ([{"type": "worker_started"}, {**DONE, "status": "paused", "reason": "worker output recorded"}], False),
         ([{**DONE, "reason": "worker output recorded"}, {"type": "worker_started"}], False),
         (
-            [{**DONE, "reason": "worker output recorded"}, {"type": "checkpoint_written", "reason": claim.WITHDRAWN}],
+            [{**DONE, "reason": "worker output recorded"}, {"type": "checkpoint_written", "reason": records.WITHDRAWN}],
             False,
         ),
         ([{"type": "worker_started"}, {"type": "progress_recorded", "status": "done"}], True),

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_harness.kernel import retry
-from agent_harness.protocols.longtask import classifier
-from agent_harness.protocols.longtask.layout import Layout
+from agent_harness.protocols.longtask.layout import LongTaskLayout
+from agent_harness.protocols.longtask.run import classifier
+from agent_harness.protocols.longtask.verbs.classify import classify_command
 
 from .ground import Ground
 
@@ -247,7 +248,7 @@ def test_classify_reads_a_file(tmp_path: Path) -> None:
 def test_classify_reads_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ground = Ground(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"permission denied")))
-    found, code = classifier.classify_command(Layout(ground.root), {"file": "-"})
+    found, code = classify_command(LongTaskLayout(ground.root), {"file": "-"})
     assert (found["class"], code) == ("auth_error", 0)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_harness.protocols.longtask import evidence, log
-from agent_harness.protocols.longtask.layout import Layout
+from agent_harness.protocols.longtask.layout import LongTaskLayout
 
 from .desk import Desk, checkpoint, task
 
@@ -127,7 +127,7 @@ def test_a_crash_between_archive_and_checkpoint_leaves_no_item_twice(tmp_path: P
     desk = Desk.made(tmp_path / "demo", state=checkpoint(evidence=items(2, 3)))
     archived = [{"schemaVersion": 1, "taskId": "demo", "archivedAt": "x", "evidence": item} for item in items(1, 2, 1)]
     desk.write("evidence/checkpoint-evidence-archive.jsonl", "".join(f"{json.dumps(line)}\n" for line in archived))
-    found, skipped = evidence.everything(Layout(desk.path), desk.checkpoint)
+    found, skipped = evidence.everything(LongTaskLayout(desk.path), desk.checkpoint)
     assert ([item["summary"] for item in found], skipped) == (["1", "2", "3"], 0)
 
 

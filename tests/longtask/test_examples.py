@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_harness.protocols.longtask import schema, templates
+from agent_harness.protocols.longtask import schema
+from agent_harness.protocols.longtask.verbs import templates
 
 from .desk import Desk
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_harness.protocols.longtask import forbidden
+from agent_harness.protocols.longtask.run import forbidden
 
 from .ground import Ground, task
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_harness.protocols.longtask import templates
+from agent_harness.protocols.longtask.verbs import templates
 
 from .desk import Desk
 

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_harness import __version__
-from agent_harness.cli import lthoptions
+from agent_harness.cli import lth_options
 from agent_harness.errors import UsageError
 from agent_harness.protocols.longtask.api import LongTask
 
 from .desk import Desk, Ran
 
-RUN: dict[str, Any] = lthoptions.COMMANDS["run"][1]
+RUN: dict[str, Any] = lth_options.COMMANDS["run"][1]
 
 
 def lth(*words: str) -> Ran:
@@ -26,10 +26,10 @@ def lth(*words: str) -> Ran:
 def test_help_and_version_touch_nothing(tmp_path: Any) -> None:
     for words in ("", "help", "--help", "-h"):
         done = lth(*words.split())
-        assert done.code == 0 and all(f"\n  {name} " in done.out for name in lthoptions.COMMANDS)
+        assert done.code == 0 and all(f"\n  {name} " in done.out for name in lth_options.COMMANDS)
     for word in ("--version", "-v"):
         assert lth(word).out == f"lth {__version__}\n"
-    for command, (_, table) in lthoptions.COMMANDS.items():
+    for command, (_, table) in lth_options.COMMANDS.items():
         done = lth(command, str(tmp_path / "new"), "--help")
         assert done.code == 0 and all(f"--{name}" in done.out for name in table)
         assert lth("help", command).out == done.out == lth(command, "-h").out
@@ -44,7 +44,7 @@ def test_row_09_init_help_makes_no_folder(tmp_path: Any) -> None:
 
 
 def test_every_command_has_a_method() -> None:
-    for command in lthoptions.COMMANDS:
+    for command in lth_options.COMMANDS:
         assert callable(getattr(LongTask, command.replace("-", "_")))
 
 
@@ -92,7 +92,7 @@ def test_row_10_a_mistyped_dry_run_does_not_run(desk: Desk) -> None:
     ],
 )
 def test_values_flags_and_repetition(words: list[str], expected: dict[str, object]) -> None:
-    assert lthoptions.parse("run", words) == (words[0], expected)
+    assert lth_options.parse("run", words) == (words[0], expected)
 
 
 WORDS = st.lists(
@@ -103,8 +103,8 @@ WORDS = st.lists(
 @given(WORDS)
 def test_any_words_are_parsed_or_refused(words: list[str]) -> None:
     try:
-        folder, options = lthoptions.parse("run", words)
-    except (UsageError, lthoptions.HelpAsked):
+        folder, options = lth_options.parse("run", words)
+    except (UsageError, lth_options.HelpAsked):
         return
     assert folder == words[0] and options.keys() <= RUN.keys()
     assert all(isinstance(value, bool) == (RUN[name][0] is None) for name, value in options.items())

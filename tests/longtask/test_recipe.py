@@ -63,15 +63,15 @@ def test_row_17_the_command_runs_from_anywhere(tmp_path: Path) -> None:
 
 
 def test_a_job_without_an_installed_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from agent_harness.protocols.longtask import recipe
-    from agent_harness.protocols.longtask.layout import Layout
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.verbs import recipe
 
     ground = Ground(tmp_path / "task")
     monkeypatch.setenv("PATH", str(tmp_path))
     python = tmp_path / "python3"
     python.symlink_to(sys.executable)
     monkeypatch.setattr(sys, "executable", str(python))
-    answer, _ = recipe.recipe(Layout(ground.root), {})
+    answer, _ = recipe.recipe(LongTaskLayout(ground.root), {})
     assert shlex.split(answer["schedule"]["schedulerCommand"])[:4] == [
         *(str(python), "-m", "agent_harness.cli.lth", "run")
     ]

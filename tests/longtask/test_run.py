@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from agent_harness.kernel import clock, owner
-from agent_harness.kernel.limitclock import LimitClock
-from agent_harness.protocols.longtask import classifier
-from agent_harness.protocols.longtask.accounts import account_of
+from agent_harness.kernel.rate_limits import LimitClock
+from agent_harness.protocols.longtask.run import classifier
+from agent_harness.protocols.longtask.run.limits import account_of
 
 from .ground import NEXT, Ground, argv, at, checkpoint, program, task
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from agent_harness.protocols.longtask.layout import Layout
-from agent_harness.protocols.longtask.runlock import UNREADABLE_SECONDS, RunLock
+from agent_harness.protocols.longtask.layout import LongTaskLayout
+from agent_harness.protocols.longtask.run.lease_file import UNREADABLE_SECONDS, RunLease
 
 from .ground import Ground, argv, at, task
 
@@ -34,8 +34,8 @@ class Clock:
         self.now += timedelta(seconds=seconds)
 
 
-def lease(root: Path, clock: Clock, ttl: int = 60, owner: str | None = None) -> RunLock:
-    return RunLock(Layout(root), owner=owner, ttl_seconds=ttl, run_id="r" * 32, now=clock)
+def lease(root: Path, clock: Clock, ttl: int = 60, owner: str | None = None) -> RunLease:
+    return RunLease(LongTaskLayout(root), owner=owner, ttl_seconds=ttl, run_id="r" * 32, now=clock)
 
 
 def place(ground: Ground, form: str, content: str, age: float = 0.0) -> None:
@@ -273,9 +273,9 @@ def test_one_of_many_takes_a_lease_that_is_over(tmp_path: Path) -> None:
     clock.now = datetime.now(UTC)
     leases = [lease(ground.root, clock) for _ in range(8)]
     together = threading.Barrier(8)
-    won: list[RunLock] = []
+    won: list[RunLease] = []
 
-    def race(mine: RunLock) -> None:
+    def race(mine: RunLease) -> None:
         together.wait()
         if mine.acquire() is None:
             won.append(mine)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_harness.protocols.longtask import schema, schemafiles
+from agent_harness.protocols.longtask import schema, schema_files
 
 from .desk import Desk, checkpoint, task
 
@@ -17,10 +17,10 @@ def shipped(kind: str) -> Any:
     return json.loads(text)
 
 
-@pytest.mark.parametrize("name", schemafiles.FILES)
+@pytest.mark.parametrize("name", schema_files.FILES)
 def test_the_files_are_the_tables(name: str) -> None:
     text = (resources.files("agent_harness") / "schemas" / name).read_text(encoding="utf-8")
-    assert json.loads(text) == schemafiles.documents()[name]
+    assert json.loads(text) == schema_files.documents()[name]
 
 
 def test_what_the_commands_write_fits(tmp_path: Path) -> None:
@@ -65,4 +65,4 @@ def test_the_tables_use_only_words_that_the_check_knows() -> None:
             found |= words(table[name])
         return found
 
-    assert set().union(*(words(row[2]) for row in schemafiles.FILES.values())) <= known
+    assert set().union(*(words(row[2]) for row in schema_files.FILES.values())) <= known

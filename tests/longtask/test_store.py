@@ -8,15 +8,15 @@ import pytest
 
 from agent_harness.errors import LockBusy, Refused
 from agent_harness.protocols.longtask import layout
-from agent_harness.protocols.longtask.disk import Unreadable
-from agent_harness.protocols.longtask.layout import Layout, OutsideTask
-from agent_harness.protocols.longtask.store import Change, InvalidTask, LongTaskStore
+from agent_harness.protocols.longtask.disk import UnreadableFile
+from agent_harness.protocols.longtask.layout import LongTaskLayout, OutsideTask
+from agent_harness.protocols.longtask.store import CheckpointChange, InvalidTask, LongTaskStore
 
 from .desk import Desk, checkpoint, task
 
 
 def test_every_path_has_one_place(tmp_path: Path) -> None:
-    places = Layout(tmp_path / "demo")
+    places = LongTaskLayout(tmp_path / "demo")
     named = [
         places.task,
         places.checkpoint,
@@ -38,12 +38,12 @@ def test_every_path_has_one_place(tmp_path: Path) -> None:
 def test_what_leaves_the_task_is_refused(desk: Desk, tmp_path: Path, path: str) -> None:
     (desk.path / "out").symlink_to(tmp_path)
     with pytest.raises(OutsideTask, match="must stay inside the task directory: "):
-        Layout(desk.path).inside(path)
+        LongTaskLayout(desk.path).inside(path)
 
 
 def test_a_task_that_is_reached_by_a_link_has_an_inside(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(desk.path)
-    assert Layout(tmp_path / "link").inside("evidence/x") == str(tmp_path / "link/evidence/x")
+    assert LongTaskLayout(tmp_path / "link").inside("evidence/x") == str(tmp_path / "link/evidence/x")
     assert Desk(tmp_path / "link").lth("evidence", "--type", "test").code == 0
 
 
@@ -59,7 +59,7 @@ def test_unknown_members_and_the_spelling_of_numbers_survive(desk: Desk) -> None
 def test_a_change_that_would_not_load_again_is_not_written(desk: Desk) -> None:
     before = desk.tree()
 
-    def act(change: Change) -> None:
+    def act(change: CheckpointChange) -> None:
         change.keep("evidence/x.txt", "x")
         change.checkpoint.raw["status"] = "asleep"
         change.event("tick_started")
@@ -74,7 +74,7 @@ def test_a_change_that_would_not_load_again_is_not_written(desk: Desk) -> None:
 def test_what_the_change_raises_drops_everything(desk: Desk) -> None:
     before = desk.tree()
 
-    def act(change: Change) -> None:
+    def act(change: CheckpointChange) -> None:
         change.keep("evidence/x.txt", "x")
         change.touch()
         raise ValueError("no")
@@ -87,7 +87,7 @@ def test_what_the_change_raises_drops_everything(desk: Desk) -> None:
 def test_an_edit_without_the_lock_is_seen_and_kept(desk: Desk) -> None:
     rounds: list[str] = []
 
-    def act(change: Change) -> None:
+    def act(change: CheckpointChange) -> None:
         rounds.append(change.checkpoint.next_step)
         change.keep("evidence/x.txt", "x")
         if len(rounds) == 1:
@@ -105,11 +105,11 @@ def test_a_damaged_checkpoint_is_kept_and_the_fallback_takes_its_place(desk: Des
     before = desk.checkpoint
     desk.write("checkpoint.json", '{"torn')
 
-    def act(change: Change) -> str | None:
+    def act(change: CheckpointChange) -> str | None:
         change.checkpoint.raw["status"] = "needs-human"
         return change.damaged
 
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableFile):
         desk.store.change(act)
     kept = desk.store.change(act, fallback=before)
     assert kept and kept.startswith("evidence/invalid-checkpoint-")
@@ -126,7 +126,7 @@ def test_names_that_are_taken_get_a_number(desk: Desk) -> None:
     ]
     assert (desk.path / "evidence/a-3.txt").read_text() == "2"
 
-    def act(change: Change) -> list[str]:
+    def act(change: CheckpointChange) -> list[str]:
         return [change.keep("evidence/a.txt", "x"), change.keep("evidence/a.txt", "y")]
 
     assert desk.store.change(act) == ["evidence/a-4.txt", "evidence/a-5.txt"]
@@ -139,7 +139,7 @@ def test_no_temporary_file_remains(desk: Desk) -> None:
 
 
 def test_the_lock_is_on_the_directory_and_has_an_end(desk: Desk) -> None:
-    waiting = LongTaskStore(Layout(desk.path), lock_timeout_seconds=0.05)
+    waiting = LongTaskStore(LongTaskLayout(desk.path), lock_timeout_seconds=0.05)
     with desk.store.exclusive(), pytest.raises(LockBusy):
         waiting.change(lambda change: None)
     waiting.change(lambda change: None)
@@ -149,7 +149,7 @@ def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     done = Desk(tmp_path / "nowhere").lth("record", "--status", "active")
     assert done.code == 1 and len(done.err.splitlines()) == 1 and "Traceback" not in done.err
     with pytest.raises(Refused):
-        LongTaskStore(Layout(tmp_path / "nowhere")).change(lambda change: None)
+        LongTaskStore(LongTaskLayout(tmp_path / "nowhere")).change(lambda change: None)
 
 
 def test_events_are_checked_and_a_misfit_is_only_a_warning(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
@@ -186,7 +186,7 @@ def test_a_checkpoint_that_would_be_too_large_or_too_deep_is_not_written(desk: D
         deep = [deep]
     for value in (deep, "x" * (65 << 20), float("inf"), "\ud800"):
 
-        def act(change: Change, value: object = value) -> None:
+        def act(change: CheckpointChange, value: object = value) -> None:
             change.checkpoint.raw["mine"] = value
             change.touch()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent_harness.protocols.longtask import usage
+from agent_harness.protocols.longtask.run import usage
 
 from .ground import Ground, program, task
 

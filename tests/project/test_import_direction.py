@@ -18,7 +18,10 @@ FORBIDDEN = {
         "agent_harness.kernel.clock -> agent_harness.agents.events",
     ),
     "the kernel knows no agent, not even through a new module": (
-        {"kernel/lock.py": "from agent_harness.kernel import root", "kernel/root.py": "import agent_harness.cli"},
+        {
+            "kernel/lock/project_lock.py": "from agent_harness.kernel import root",
+            "kernel/root.py": "import agent_harness.cli",
+        },
         "agent_harness.kernel.root -> agent_harness.cli",
     ),
     "rules never import effects": (

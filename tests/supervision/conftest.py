@@ -14,7 +14,7 @@ from agent_harness.agents.base import Agent, Brief, Capabilities, Turn
 from agent_harness.agents.events import Event, Finished, event_from_line
 from agent_harness.agents.scripted import ScriptedAgent
 from agent_harness.kernel import process
-from agent_harness.supervision import Facts, Outcome, supervise
+from agent_harness.supervision import Outcome, ProjectFacts, supervise
 
 STEERABLE = """
 import json, sys
@@ -119,7 +119,7 @@ class Bench:
             "transcript": self.transcript,
             "on_started": self.started.append,
             "on_event": self.events.append,
-            "facts": Facts,
+            "facts": ProjectFacts,
             "grace_seconds": 0.5,
         }
         brief = options.pop("brief", None) or self.brief()

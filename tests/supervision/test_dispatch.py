@@ -8,15 +8,15 @@ from agent_harness.agents import registry
 from agent_harness.agents.base import Agent
 from agent_harness.errors import ConfigurationError, LimitInForce, ToolMissing, UsageError
 from agent_harness.kernel import clock
-from agent_harness.kernel.limitclock import LimitClock
-from agent_harness.supervision.dispatch import Dispatcher, Patience, spoken, startable
+from agent_harness.kernel.rate_limits import LimitClock
+from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, spoken, startable
 
 ONE, TWO = registry.from_spec("command:true one"), registry.from_spec("command:true two")
 
 
 def dispatcher(*agents: Agent, **patience: object) -> tuple[Dispatcher, list[str]]:
     said: list[str] = []
-    return Dispatcher(agents, Patience(**patience), said.append), said  # type: ignore[arg-type]
+    return Dispatcher(agents, RefusalPolicy(**patience), said.append), said  # type: ignore[arg-type]
 
 
 def test_the_first_agent_that_is_not_refused_is_chosen() -> None:

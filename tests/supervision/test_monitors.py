@@ -9,11 +9,11 @@ from agent_harness.agents.events import Event, Finished, Text, ToolCall, ToolRes
 from agent_harness.supervision.monitors import (
     NO_FACTS,
     Budget,
-    Context,
-    Facts,
+    BudgetLimit,
+    ContextWindow,
     Intervention,
-    Limit,
     Monitor,
+    ProjectFacts,
     RepeatedError,
     Stall,
     WallClock,
@@ -21,15 +21,15 @@ from agent_harness.supervision.monitors import (
 from agent_harness.supervision.monitors.repeated_error import error_of
 from agent_harness.supervision.monitors.stall import is_test_command
 
-Step = Event | float | Facts | None
+Step = Event | float | ProjectFacts | None
 
 
-def fed(monitor: Monitor[Any], steps: Iterable[Step], facts: Facts = NO_FACTS) -> list[Intervention]:
+def fed(monitor: Monitor[Any], steps: Iterable[Step], facts: ProjectFacts = NO_FACTS) -> list[Intervention]:
     """What the monitor asks for; a number moves the clock, facts replace what is known."""
     state, at = monitor.begin(), 0.0
     asked: list[Intervention] = []
     for step in steps:
-        if isinstance(step, Facts):
+        if isinstance(step, ProjectFacts):
             facts = step
             continue
         at, event = (step, None) if isinstance(step, float) else (at, step)
@@ -83,7 +83,7 @@ def used(tokens: int) -> Usage:
     return Usage(input_tokens=tokens)
 
 
-WINDOW = Context(window_tokens=10_000)
+WINDOW = ContextWindow(window_tokens=10_000)
 CONTEXT: list[tuple[list[Step], list[str]]] = [
     ([used(7_499)], []),
     ([used(7_500)], ["steer/context_limit"]),
@@ -116,7 +116,7 @@ def test_the_words_of_the_window() -> None:
     assert wrap_up.message.count("\n") == 7
     assert "Do NOT try to rush to completion." in wrap_up.message
     assert stop.message == "Context limit reached mid-implementation"
-    early = Context(window_tokens=100, warn_threshold=0.5, force_threshold=0.6)
+    early = ContextWindow(window_tokens=100, warn_threshold=0.5, force_threshold=0.6)
     assert "You've used 50% of" in fed(early, [used(50)])[0].message
 
 
@@ -128,7 +128,7 @@ SPENT = Usage(input_tokens=1_700, output_tokens=300, context_tokens=10)
 LS = ToolCall(name="shell", input={"command": "ls"})
 PYTEST = ToolCall(name="shell", input={"command": "poetry run pytest tests/ -v"})
 WARN, WRAP = "steer/stuck", "wrap_up/stuck!"
-CHANGED, CHANGED_AGAIN = Facts({"a.py": 1}), Facts({"a.py": 2})
+CHANGED, CHANGED_AGAIN = ProjectFacts({"a.py": 1}), ProjectFacts({"a.py": 2})
 STALL: list[tuple[Stall, Sequence[Step], list[str]]] = [
     (FIFTH, [SPENT], [WARN]),
     (FIFTH, [SPENT, SPENT], [WARN, WRAP]),
@@ -297,7 +297,7 @@ def test_it_does_not_speak_for_ever() -> None:
 
 # -- budget ------------------------------------------------------------------------------------------------------------
 
-TEN = Budget(limits=(Limit(name="Session", limit_usd=10.0),), model="claude-sonnet-4")
+TEN = Budget(limits=(BudgetLimit(name="Session", limit_usd=10.0),), model="claude-sonnet-4")
 DOLLARS = Usage(output_tokens=1_000_000)  # 15 of them
 
 
@@ -314,9 +314,9 @@ def test_the_sample_of_the_scenario() -> None:
 
 def test_the_first_limit_exceeded_is_named() -> None:
     limits = (
-        Limit(name="Session", limit_usd=10.0),
-        Limit(name="Feature", limit_usd=25.0, spent_usd=24.0),
-        Limit(name="Project", limit_usd=200.0, spent_usd=100.0),
+        BudgetLimit(name="Session", limit_usd=10.0),
+        BudgetLimit(name="Feature", limit_usd=25.0, spent_usd=24.0),
+        BudgetLimit(name="Project", limit_usd=200.0, spent_usd=100.0),
     )
     asked = told(Budget(limits=limits), [Usage(cost_usd=2.0)])
     assert asked == [("stop", "Feature cost $26.00 exceeds budget $25.00.")]
@@ -335,4 +335,4 @@ def test_ten_cents_a_hundred_times_are_ten_dollars() -> None:
 
 @pytest.mark.parametrize("event", [Text("x"), LS, failed(), Finished(), None])
 def test_other_events_cost_nothing(event: Event | None) -> None:
-    assert told(Budget(limits=(Limit(name="Session", limit_usd=0.0),)), [event]) == []
+    assert told(Budget(limits=(BudgetLimit(name="Session", limit_usd=0.0),)), [event]) == []

@@ -19,10 +19,10 @@ from agent_harness.errors import Refused, ToolMissing
 from agent_harness.kernel import clock, owner
 from agent_harness.supervision import (
     Budget,
-    Context,
-    Facts,
-    Limit,
+    BudgetLimit,
+    ContextWindow,
     Monitor,
+    ProjectFacts,
     RepeatedError,
     Stall,
     WallClock,
@@ -31,7 +31,7 @@ from agent_harness.supervision import (
 )
 
 USAGE = {"type": "usage", "input_tokens": 2000}
-WINDOW = Context(window_tokens=10_000)
+WINDOW = ContextWindow(window_tokens=10_000)
 FOREVER = {"sleep": 600}
 
 
@@ -84,7 +84,7 @@ def test_an_agent_that_ignores_sigterm_ends_too(bench: Any) -> None:
 
 
 def test_the_budget_ends_it_and_every_cost_counts(bench: Any) -> None:
-    budget = Budget(limits=(Limit(name="Session", limit_usd=10.0),))
+    budget = Budget(limits=(BudgetLimit(name="Session", limit_usd=10.0),))
     costs = [{"usage": {"cost_usd": cost}} for cost in (4, 11)]
     outcome = bench.play(*costs, FOREVER, monitors=[budget])
     assert outcome.reason == "budget_exceeded"
@@ -307,9 +307,9 @@ def test_evidence_is_gathered_as_the_stream_passes(bench: Any) -> None:
 def test_facts_are_gathered_only_when_a_monitor_asks(bench: Any) -> None:
     asked: list[int] = []
 
-    def facts() -> Facts:
+    def facts() -> ProjectFacts:
         asked.append(1)
-        return Facts({"a.py": len(asked)})
+        return ProjectFacts({"a.py": len(asked)})
 
     stall = Stall(check_interval_tokens=2000)
     outcome = bench.play(*[{"say": "x"}] * 20, *[{"usage": [1000, 0]}] * 4, monitors=[stall], facts=facts)
@@ -318,7 +318,7 @@ def test_facts_are_gathered_only_when_a_monitor_asks(bench: Any) -> None:
 
 
 def test_facts_that_cannot_be_gathered_are_a_problem_and_no_progress(bench: Any) -> None:
-    def facts() -> Facts:
+    def facts() -> ProjectFacts:
         raise Refused("git is not there")
 
     outcome = bench.play({"usage": [2000, 0]}, monitors=[Stall(check_interval_tokens=2000)], facts=facts)
@@ -328,7 +328,7 @@ def test_facts_that_cannot_be_gathered_are_a_problem_and_no_progress(bench: Any)
 
 
 def test_one_watch_for_all_turns_of_a_session(bench: Any) -> None:
-    watch = Watch([Budget(limits=(Limit(name="Session", limit_usd=10.0),)), WINDOW])
+    watch = Watch([Budget(limits=(BudgetLimit(name="Session", limit_usd=10.0),)), WINDOW])
     spent = {"cost_usd": 6, "context_tokens": 7600}
     first = bench.run(bench.script({"usage": spent}), monitors=watch)
     second = bench.run(bench.script({"usage": spent}, FOREVER), monitors=watch)
@@ -409,7 +409,7 @@ class Broken(Monitor[None]):
     def begin(self) -> None:
         return None
 
-    def step(self, state: None, event: Event | None, facts: Facts, at: float) -> Any:
+    def step(self, state: None, event: Event | None, facts: ProjectFacts, at: float) -> Any:
         raise ZeroDivisionError
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, ToolResult, Usage
-from agent_harness.supervision.transcript import KeyMask, Tail, Transcript, rendered
+from agent_harness.supervision.transcript import KeyMask, TextTail, Transcript, rendered
 
 KEY = [
     "-----BEGIN OPENSSH PRIVATE KEY-----",
@@ -166,7 +166,7 @@ def test_an_event_for_people(event: Event, text: str) -> None:
 
 @given(st.lists(st.text("ab \n", max_size=30), max_size=30), st.integers(1, 60))
 def test_the_tail_is_the_end_of_what_came_and_never_longer(texts: list[str], limit: int) -> None:
-    tail = Tail(limit)
+    tail = TextTail(limit)
     for text in texts:
         tail.add(text)
     whole = "\n".join(texts)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from agent_harness.agents.events import Event, Text, ToolCall, ToolResult, Usage
 from agent_harness.supervision.monitors import (
     Budget,
-    Context,
-    Facts,
+    BudgetLimit,
+    ContextWindow,
     Intervention,
-    Limit,
     Monitor,
+    ProjectFacts,
     RepeatedError,
     Stall,
     WallClock,
@@ -40,10 +40,10 @@ STEPS = st.lists(st.tuples(EVENTS, st.floats(0, 9), st.integers(0, 3)), max_size
 def monitors() -> list[Monitor[Any]]:
     return [
         WallClock(timeout_seconds=SECONDS, warning_seconds=80),
-        Context(window_tokens=10_000),
+        ContextWindow(window_tokens=10_000),
         Stall(check_interval_tokens=2_000, window_tokens=10_000),
         RepeatedError(),
-        Budget(limits=(Limit(name="Session", limit_usd=10.0),)),
+        Budget(limits=(BudgetLimit(name="Session", limit_usd=10.0),)),
     ]
 
 
@@ -52,7 +52,7 @@ def watched(steps: list[tuple[Event | None, float, int]]) -> list[list[Intervent
     asked: list[list[Intervention]] = []
     for event, seconds, files in steps:
         at += seconds
-        asked.append(list(watch.step(event, at, Facts({"a": files}))))
+        asked.append(list(watch.step(event, at, ProjectFacts({"a": files}))))
     return asked
 
 
@@ -90,10 +90,10 @@ def test_the_state_is_a_value(steps: list[tuple[Event | None, float, int]]) -> N
 def test_a_monitor_that_is_not_told_of_facts_it_did_not_want_answers_the_same(
     steps: list[tuple[Event | None, float, int]],
 ) -> None:
-    full, lazy, known, at = Watch(monitors()), Watch(monitors()), Facts(), 0.0
+    full, lazy, known, at = Watch(monitors()), Watch(monitors()), ProjectFacts(), 0.0
     for event, seconds, files in steps:
         at += seconds
-        facts = Facts({"a": files})
+        facts = ProjectFacts({"a": files})
         if lazy.wants_facts(event):
             known = facts
         assert full.step(event, at, facts) == lazy.step(event, at, known)

@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 
 from agent_harness.cli import app
 from agent_harness.kernel import files
-from agent_harness.protocols.tasklist import claims, progress, records
-from agent_harness.protocols.tasklist.layout import Layout
+from agent_harness.protocols.tasklist import progress, records
+from agent_harness.protocols.tasklist.claims import claim
+from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import State, Task
-from agent_harness.protocols.tasklist.store import Change, TaskStore
-from agent_harness.protocols.tasklist.worker import Worker
+from agent_harness.protocols.tasklist.store import TaskListChange, TaskStore
+from agent_harness.protocols.tasklist.workers.worker import Worker
 from agent_harness.testing.repo import Repo
 
 __all__ = ["NOON", "SEED", "Desk", "Ran", "Shop", "after", "state_of", "task"]
@@ -51,7 +52,7 @@ class Desk:
     def __init__(self, root: Path, *tasks: Any, mode: str = "exclusive", **members: Any) -> None:
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
-        self.layout = Layout(root)
+        self.layout = TaskListLayout(root)
         state = records.new_state(NOON, mode=mode) | {"session_count": 1, "tasks": [*tasks], **members}
         files.write_json(self.layout.tasks, state)
         self.now: datetime | None = NOON
@@ -64,7 +65,7 @@ class Desk:
     def claim(self, name: str | None = "me", **words: Any) -> Worker:
         """A worker that has claimed a task, and holds its token."""
         worker = self.worker(name)
-        worker.token = claims.claim(worker, **words)["token"]
+        worker.token = claim.claim(worker, **words)["token"]
         return worker
 
     @property
@@ -72,10 +73,10 @@ class Desk:
         """The store, at the desk's time."""
         return TaskStore(self.layout, now=self.now, lock_timeout_seconds=0.5)
 
-    def change(self, act: Callable[[Change], T]) -> T:
+    def change(self, act: Callable[[TaskListChange], T]) -> T:
         """A change that is written."""
 
-        def touched(change: Change) -> T:
+        def touched(change: TaskListChange) -> T:
             change.touch()
             return act(change)
 

@@ -21,8 +21,9 @@ from agent_harness.errors import (
     UsageError,
 )
 from agent_harness.kernel import owner
-from agent_harness.protocols.tasklist import claims, outcomes, steps
-from agent_harness.protocols.tasklist.store import Change
+from agent_harness.protocols.tasklist.attempts import verbs
+from agent_harness.protocols.tasklist.claims import checkpoint, claim
+from agent_harness.protocols.tasklist.store import TaskListChange
 
 from .desk import NOON, Desk, Shop, after, task
 from .test_session_lease import LIVE, dead_process
@@ -54,7 +55,7 @@ def refused(desk: Desk, error: type[HarnessError], *, name: str | None = "me", *
     """What a claim raises; and nothing is changed by it."""
     before = desk.files()
     with pytest.raises(error) as raised:
-        claims.claim(desk.worker(name), **words)
+        claim.claim(desk.worker(name), **words)
     assert type(raised.value) is error
     assert desk.files() == before
     return raised.value
@@ -64,7 +65,7 @@ def refused(desk: Desk, error: type[HarnessError], *, name: str | None = "me", *
 
 
 def test_a_claim_is_one_write_and_one_line(desk: Desk) -> None:
-    answer = claims.claim(desk.worker(), lease_seconds=60)
+    answer = claim.claim(desk.worker(), lease_seconds=60)
     found = desk.task("a")
     assert desk.raw["revision"] == 1
     assert found.raw == task("a") | {
@@ -87,25 +88,25 @@ def test_a_claim_is_one_write_and_one_line(desk: Desk) -> None:
 
 
 def test_the_same_worker_gets_the_same_task_again_with_a_longer_lease(desk: Desk) -> None:
-    first = claims.claim(desk.worker())
+    first = claim.claim(desk.worker())
     desk.now = after(600)
-    again = claims.claim(desk.worker())
+    again = claim.claim(desk.worker())
     assert (again["task_id"], again["token"], again["resumed"]) == ("a", first["token"], True)
     assert again["lease_expires_at"] == "2026-03-01T12:40:00Z"
     assert len(desk.log()) == 1
 
 
 def test_the_same_worker_gets_the_same_task_again_when_its_lease_is_unreadable(desk: Desk) -> None:
-    first = claims.claim(desk.worker())
+    first = claim.claim(desk.worker())
     desk.edit("a", lease_expires_at="soon")
-    again = claims.claim(desk.worker())
+    again = claim.claim(desk.worker())
     assert (again["task_id"], again["token"], again["resumed"]) == ("a", first["token"], True)
 
 
 def test_a_worker_that_holds_a_task_gets_no_second_one(desk: Desk) -> None:
     desk.claim()
     assert "you hold a" in refused(desk, Busy, task_id="b").message
-    assert claims.claim(desk.worker(), "a")["resumed"]
+    assert claim.claim(desk.worker(), "a")["resumed"]
 
 
 def test_a_named_task_is_given_or_the_reason_why_not(desk: Desk) -> None:
@@ -118,17 +119,17 @@ def test_a_named_task_is_given_or_the_reason_why_not(desk: Desk) -> None:
     for name, said in (("c", "waits for b"), ("d", "completed"), ("e", "which no task is called"), ("f", "for good")):
         assert said in refused(desk, NothingEligible, task_id=name).message
     assert "no task z" in refused(desk, UsageError, task_id="z").message
-    assert claims.claim(desk.worker(), "b")["task_id"] == "b"
+    assert claim.claim(desk.worker(), "b")["task_id"] == "b"
 
 
 def test_in_concurrent_mode_each_worker_gets_its_own(shared: Desk, tmp_path: Path) -> None:
     trees = [tmp_path / name for name in ("t1", "t2", "t3")]
     for each in trees:
         each.mkdir()
-    found = [claims.claim(shared.worker(each.name, cwd=str(each)))["task_id"] for each in trees[:2]]
+    found = [claim.claim(shared.worker(each.name, cwd=str(each)))["task_id"] for each in trees[:2]]
     assert found == ["a", "b"]
     with pytest.raises(NothingEligible) as raised:
-        claims.claim(shared.worker("w3", cwd=str(trees[2])))
+        claim.claim(shared.worker("w3", cwd=str(trees[2])))
     assert "2 in progress by others" in raised.value.message
     assert raised.value.data["work_left"]
 
@@ -156,12 +157,12 @@ def test_a_lost_race_gives_the_next_task_and_leaves_no_ref_behind(tmp_path: Path
     def refs() -> list[str]:
         return shop.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/base").split()
 
-    def give_away(change: Change) -> None:
+    def give_away(change: TaskListChange) -> None:
         change.state.by_id["a"].raw.update(claimed("faster", worktree="/x", lease_expires_at="2099-01-01T00:00:00Z"))
         change.touch()
 
     won: list[dict[str, Any]] = []
-    slow = threading.Thread(target=lambda: won.append(claims.claim(shop.worker(lock_timeout_seconds=60))))
+    slow = threading.Thread(target=lambda: won.append(claim.claim(shop.worker(lock_timeout_seconds=60))))
     with shop.store.lock() as lock:
         slow.start()
         while not refs():  # it has prepared its way back, and waits for the lock
@@ -195,7 +196,7 @@ def test_a_refusal_changes_nothing(desk: Desk, members: dict[str, Any], error: t
     name = None if error is UsageError else "me"
     assert said in refused(desk, error, name=name).message
     with pytest.raises(error):
-        claims.preview(desk.worker(name), desk.store.read(), NOON)
+        claim.preview(desk.worker(name), desk.store.read(), NOON)
 
 
 def test_a_pause_is_a_refusal(desk: Desk) -> None:
@@ -204,27 +205,27 @@ def test_a_pause_is_a_refusal(desk: Desk) -> None:
 
 
 def test_one_work_tree_has_one_worker(shared: Desk) -> None:
-    claims.claim(shared.worker("w1"))
+    claim.claim(shared.worker("w1"))
     found = refused(shared, Refused, name="w2")
     assert found.code == "worktree_shared"
 
 
 def test_a_session_has_so_many_outcomes(desk: Desk) -> None:
     desk.edit(session_config={"max_tasks_per_session": 1})
-    outcomes.fail(desk.claim(), "a", "TEST_FAIL", "no")
+    verbs.fail(desk.claim(), "a", "TEST_FAIL", "no")
     assert "max_tasks_per_session" in refused(desk, LimitReached).message
     desk.edit(session_count=2)
-    assert claims.claim(desk.worker())["task_id"] == "b"
+    assert claim.claim(desk.worker())["task_id"] == "b"
 
 
 def test_in_concurrent_mode_the_outcomes_of_a_worker_count(shared: Desk) -> None:
     shared.edit(session_config={"max_tasks_per_session": 1, "concurrency_mode": "concurrent"})
     worker = shared.claim("w1")
-    outcomes.release(worker, "a", "later")
+    verbs.release(worker, "a", "later")
     worker = shared.claim("w1")  # what was given back is no outcome
-    outcomes.complete(worker, "a")
+    verbs.complete(worker, "a")
     refused(shared, LimitReached, name="w1")
-    assert claims.claim(shared.worker("w2"))["task_id"] == "b"
+    assert claim.claim(shared.worker("w2"))["task_id"] == "b"
 
 
 def test_a_preview_says_what_a_claim_gives_and_writes_nothing(desk: Desk) -> None:
@@ -233,9 +234,9 @@ def test_a_preview_says_what_a_claim_gives_and_writes_nothing(desk: Desk) -> Non
     before = desk.files()
     state = desk.store.read()
     raw = copy.deepcopy(state.raw)
-    assert claims.preview(desk.worker(), state, after(3600)).id == "b"
+    assert claim.preview(desk.worker(), state, after(3600)).id == "b"
     assert (state.raw, desk.files()) == (raw, before)
-    assert claims.claim(desk.worker())["task_id"] == "b"
+    assert claim.claim(desk.worker())["task_id"] == "b"
 
 
 # ---- taking back ---------------------------------------------------------------------------------------------------
@@ -262,7 +263,7 @@ def test_a_claim_without_a_sign_of_life_is_taken_back(
     if not reaped:
         refused(shared, NothingEligible)
         return
-    answer = claims.claim(shared.worker())
+    answer = claim.claim(shared.worker())
     assert (answer["task_id"], answer["attempt"]) == ("a", 2)
     assert shared.raw["revision"] == 1
     assert shared.task("a").error_log == ["[SESSION_TIMEOUT] Lease expired (claimed_by=w9)"]
@@ -272,7 +273,7 @@ def test_a_claim_without_a_sign_of_life_is_taken_back(
 def test_a_claim_on_its_last_attempt_stays_failed_and_blocks(shared: Desk) -> None:
     shared.edit(tasks=[task("a", attempts=2, **claimed("w9", worktree="/x")), task("b", depends_on=["a"]), task("c")])
     shared.now = after(3600)
-    assert claims.claim(shared.worker())["task_id"] == "c"
+    assert claim.claim(shared.worker())["task_id"] == "c"
     assert shared.statuses() == ["failed", "failed", "in_progress"]
     assert shared.log()[1] == "[SESSION-1] ERROR [b] [DEPENDENCY] Blocked by failed a"
 
@@ -280,7 +281,7 @@ def test_a_claim_on_its_last_attempt_stays_failed_and_blocks(shared: Desk) -> No
 def test_nothing_eligible_still_writes_down_what_was_found_hopeless(desk: Desk) -> None:
     desk.edit(tasks=[task("a", depends_on=["a"])])
     with pytest.raises(NothingEligible):
-        claims.claim(desk.worker())
+        claim.claim(desk.worker())
     assert desk.task("a").error_log == ["[DEPENDENCY] Circular dependency detected: a -> a"]
     assert desk.log() == ["[SESSION-1] ERROR [a] [DEPENDENCY] Circular dependency detected: a -> a"]
 
@@ -289,7 +290,7 @@ def test_in_exclusive_mode_a_dead_owner_is_taken_from_at_once(desk: Desk) -> Non
     desk.edit("a", **claimed("w9", claimed_process=owner.current().as_record()))
     refused(desk, Busy)
     desk.edit("a", claimed_process=dead_process())
-    answer = claims.claim(desk.worker(), "a")
+    answer = claim.claim(desk.worker(), "a")
     assert (answer["task_id"], answer["attempt"]) == ("a", 2)
 
 
@@ -297,16 +298,16 @@ def test_an_owner_that_slept_past_its_lease_can_change_nothing(shared: Desk, tmp
     (tmp_path / "other").mkdir()
     sleeper = shared.claim("w1", task_id="a")
     shared.now = after(2000)
-    new = claims.claim(shared.worker("w2", cwd=str(tmp_path / "other")), "a")
+    new = claim.claim(shared.worker("w2", cwd=str(tmp_path / "other")), "a")
     awake = shared.worker("w1", token=sleeper.token)
     before = shared.files()
     for act in (
-        lambda: outcomes.complete(awake, "a"),
-        lambda: outcomes.fail(awake, "a", "TEST_FAIL", "x"),
-        lambda: outcomes.release(awake, "a", "x"),
-        lambda: outcomes.validate(awake, "a"),
-        lambda: steps.renew(awake, "a"),
-        lambda: steps.checkpoint(awake, "a", 1, 2, "x"),
+        lambda: verbs.complete(awake, "a"),
+        lambda: verbs.fail(awake, "a", "TEST_FAIL", "x"),
+        lambda: verbs.release(awake, "a", "x"),
+        lambda: verbs.validate(awake, "a"),
+        lambda: checkpoint.renew(awake, "a"),
+        lambda: checkpoint.checkpoint(awake, "a", 1, 2, "x"),
     ):
         with pytest.raises(LeaseLost):
             act()
@@ -321,7 +322,7 @@ def test_a_checkpoint_is_recorded_logged_and_renews(desk: Desk) -> None:
     worker = desk.claim(lease_seconds=600)
     desk.now = after(300)
     held = desk.worker(token=worker.token)
-    answer = steps.checkpoint(held, "a", 2, 4, 'auth "routes"\n created')
+    answer = checkpoint.checkpoint(held, "a", 2, 4, 'auth "routes"\n created')
     assert answer["lease_expires_at"] == "2026-03-01T12:15:00Z"
     assert desk.log()[-1] == '[SESSION-1] CHECKPOINT [a] step=2/4 "auth \\"routes\\" created"'
     assert desk.task("a").checkpoints == [
@@ -333,7 +334,7 @@ def test_a_checkpoint_is_recorded_logged_and_renews(desk: Desk) -> None:
             "attempt": 1,
         }
     ]
-    assert steps.checkpoint(held, "a", 2, 4, "again")["checkpoints"] == 1
+    assert checkpoint.checkpoint(held, "a", 2, 4, "again")["checkpoints"] == 1
 
 
 @pytest.mark.parametrize(("step", "total"), [(0, 2), (3, 2), (-1, 2), (1, 0)])
@@ -341,13 +342,13 @@ def test_a_step_that_is_none_is_refused(desk: Desk, step: int, total: int) -> No
     worker = desk.claim()
     before = desk.files()
     with pytest.raises(UsageError):
-        steps.checkpoint(worker, "a", step, total, "x")
+        checkpoint.checkpoint(worker, "a", step, total, "x")
     assert desk.files() == before
 
 
 def test_a_renewal_never_shortens(desk: Desk) -> None:
     worker = desk.claim(lease_seconds=1800)
-    assert steps.renew(worker, "a", lease_seconds=10)["lease_expires_at"] == "2026-03-01T12:30:00Z"
-    assert steps.renew(worker, "a", lease_seconds=3600)["lease_expires_at"] == "2026-03-01T13:00:00Z"
+    assert checkpoint.renew(worker, "a", lease_seconds=10)["lease_expires_at"] == "2026-03-01T12:30:00Z"
+    assert checkpoint.renew(worker, "a", lease_seconds=3600)["lease_expires_at"] == "2026-03-01T13:00:00Z"
     with pytest.raises(NotOwner):
-        steps.renew(worker, "b")
+        checkpoint.renew(worker, "b")

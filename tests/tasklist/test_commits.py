@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from agent_harness.protocols.tasklist import wayback
+from agent_harness.protocols.tasklist.attempts import rollback
 from agent_harness.testing.repo import Repo
 
 from .yard import Yard
@@ -78,7 +78,7 @@ def test_random_repositories(tmp_path: Path, seed: int) -> None:
             repo.git("commit", "-q", "-m", "by the agent", check=False)
     head, now = tree(repo, "HEAD"), files_of(repo)
     before = repo.head
-    made = wayback.commit_work(worker, yard.task(), "[task-001] x")
+    made = rollback.commit_work(worker, yard.task(), "[task-001] x")
     made_one = made != before
     assert files_of(repo) == now
     commit, index = tree(repo, str(made)), tree(repo, "index")
@@ -92,8 +92,8 @@ def test_random_repositories(tmp_path: Path, seed: int) -> None:
             assert index.get(path) == staged.get(path), path
         else:
             assert index.get(path) == commit.get(path), path
-    assert wayback.commit_work(worker, yard.task(), "again") == made == repo.head
-    assert wayback.evidence(worker, yard.task())["known"]
+    assert rollback.commit_work(worker, yard.task(), "again") == made == repo.head
+    assert rollback.evidence(worker, yard.task())["known"]
 
 
 def in_the_way(path: str, others: set[str]) -> bool:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from agent_harness.errors import StateDamaged
-from agent_harness.protocols.tasklist import damage, outcomes, sessions
-from agent_harness.protocols.tasklist.store import Change
+from agent_harness.protocols.tasklist import damage
+from agent_harness.protocols.tasklist.attempts import verbs
+from agent_harness.protocols.tasklist.store import TaskListChange
+from agent_harness.protocols.tasklist.workers import sessions
 
 from .desk import Desk, after, task
 from .test_claims import claimed
@@ -66,7 +68,7 @@ def test_a_task_that_was_just_given_away_is_in_progress_again(desk: Desk) -> Non
 def test_a_task_that_was_just_completed_is_proven_again(desk: Desk) -> None:
     desk.edit("a", validation={"command": "test -e proof"})
     (desk.root / "proof").touch()
-    outcomes.complete(desk.claim(), "a")
+    verbs.complete(desk.claim(), "a")
     broken(desk)
     assert desk.task("a").status == "in_progress"
     (desk.root / "proof").unlink()
@@ -125,7 +127,7 @@ def test_two_that_restore_at_once_restore_once(desk: Desk) -> None:
     def restore() -> None:
         found.append(damage.restore_if_needed(desk.worker("w", lock_timeout_seconds=30)))
 
-    def edit(change: Change) -> None:
+    def edit(change: TaskListChange) -> None:
         change.state.raw["new"] = 1
 
     with desk.store.lock():

@@ -16,8 +16,8 @@ import pexpect
 import psutil
 import pytest
 
-from agent_harness.protocols.tasklist import prompting
 from agent_harness.protocols.tasklist.records import Task
+from agent_harness.protocols.tasklist.runner import prompt
 
 from .desk import Desk, Shop, task
 
@@ -451,21 +451,21 @@ def test_a_claim_that_is_taken_away_ends_the_attempt_without_touching_the_task(t
 
 def test_the_prompt_tells_what_the_protocol_does_not_know() -> None:
     found = Task(job("a", hints={"file": "x.py"}, claim_token="secret", error_log=["[A] 1"] * 9))
-    text = prompting.first(found, log=["Starting [a] x"], rescues=["r1", "r2", "r3", "r4"])
+    text = prompt.first(found, log=["Starting [a] x"], rescues=["r1", "r2", "r3", "r4"])
     assert '"file": "x.py"' in text
     assert "secret" not in text
     assert text.count("[A] 1") == 5
     assert "r1" not in text and "git show r4" in text
     assert "harness task fail a --category" in text
-    assert "{id}" not in text + prompting.fix(found, "FAIL (exit 1)", [])
+    assert "{id}" not in text + prompt.fix(found, "FAIL (exit 1)", [])
 
 
 def test_a_further_prompt_ends_with_the_end_of_the_output() -> None:
-    text = prompting.fix(Task(job("a")), "FAIL (exit 1)", ["x" * 9000, "the last line"])
+    text = prompt.fix(Task(job("a")), "FAIL (exit 1)", ["x" * 9000, "the last line"])
     assert "the last line" in text
     assert len(text) < 8000
 
 
 def test_braces_in_an_id_do_no_harm(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "list", job("{0}{id}"))
-    assert "harness task fail {0}{id} " in prompting.first(desk.task("{0}{id}"), log=[], rescues=[])
+    assert "harness task fail {0}{id} " in prompt.first(desk.task("{0}{id}"), log=[], rescues=[])

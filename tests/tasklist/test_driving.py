@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from agent_harness.agents import registry
-from agent_harness.kernel.limitclock import LimitClock
+from agent_harness.kernel.rate_limits import LimitClock
 
 from .desk import Shop, task
 

@@ -11,7 +11,7 @@ import pytest
 from agent_harness.errors import (
     LockBusy,
 )
-from agent_harness.protocols.tasklist import outcomes, recover
+from agent_harness.protocols.tasklist.attempts import recover, verbs
 
 from .yard import TASK, Yard
 
@@ -23,12 +23,12 @@ def yard(tmp_path: Path) -> Yard:
 
 RUN = """
 import sys
-from agent_harness.protocols.tasklist import outcomes
+from agent_harness.protocols.tasklist.attempts import verbs
 from agent_harness.protocols.tasklist.layout import Layout
-from agent_harness.protocols.tasklist.worker import Worker
+from agent_harness.protocols.tasklist.workers.worker import Worker
 root, tree, token, verb, *rest = sys.argv[1:]
 worker = Worker.open(Layout(root), worker_id="me", token=token, cwd=tree, environ={}, lock_timeout_seconds=60.0)
-getattr(outcomes, verb)(worker, *rest)
+getattr(verbs, verb)(worker, *rest)
 """
 
 
@@ -75,9 +75,9 @@ def test_complete_repeated_after_the_state_could_not_be_written(yard: Yard) -> N
     yard.repo.write("new", "x")
     worker.store.lock_timeout_seconds = 0.3
     with yard.worker().store.lock(), pytest.raises(LockBusy):
-        outcomes.complete(worker, TASK)
+        verbs.complete(worker, TASK)
     made = yard.repo.head
-    done = outcomes.complete(worker, TASK)
+    done = verbs.complete(worker, TASK)
     assert (done["commit"], done["attempts"], yard.repo.git("log", "--format=%s", "-1")) == (
         made,
         1,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_harness.kernel.git.scan import matcher
-from agent_harness.protocols.tasklist.layout import HARNESS_FILES, Layout, safe_name
+from agent_harness.kernel.git.status import matcher
+from agent_harness.protocols.tasklist.layout import HARNESS_FILES, TaskListLayout, safe_name
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,9 @@ def test_two_ids_never_share_a_safe_name(ids: list[str]) -> None:
 def test_every_file_of_ours_is_below_the_resolved_root_and_matched_by_the_patterns(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    layout = Layout(tmp_path / "link")
+    layout = TaskListLayout(tmp_path / "link")
     assert layout.root == str(tmp_path / "real")
-    names = [name for name in dir(Layout) if isinstance(getattr(Layout, name), property)]
+    names = [name for name in dir(TaskListLayout) if isinstance(getattr(TaskListLayout, name), property)]
     paths = [getattr(layout, name) for name in names]
     paths += [layout.claim("../x"), layout.validation_log("../x", 3), layout.rescue_files("../x", 1)]
     is_ours = matcher(HARNESS_FILES)

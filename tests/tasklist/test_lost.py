@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_harness.hooks import road
+from agent_harness.hooks import dispatch
 from agent_harness.hooks.event import Event
 
 from .desk import Shop, task
@@ -53,7 +53,7 @@ def test_a_session_restores_it_by_itself(lost: Shop) -> None:
 
 def test_the_stop_hook_names_the_way_out(lost: Shop) -> None:
     """The hooks find the list too, and send the agent to ``recover`` once (tasklist.md 6.1, row 3b)."""
-    told = road.run("stop", Event({"cwd": str(lost.root), "session_id": "s"}, {}))
+    told = dispatch.run("stop", Event({"cwd": str(lost.root), "session_id": "s"}, {}))
     assert b'"block"' in told.out
     assert b"harness-tasks.json is missing" in told.out
     assert b"harness task recover" in told.out

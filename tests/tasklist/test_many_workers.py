@@ -14,8 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent_harness.protocols.tasklist import claims, outcomes, progress, sessions
-from agent_harness.protocols.tasklist.store import Change, TaskStore
+from agent_harness.protocols.tasklist import progress
+from agent_harness.protocols.tasklist.attempts import verbs
+from agent_harness.protocols.tasklist.claims import claim
+from agent_harness.protocols.tasklist.store import TaskListChange, TaskStore
+from agent_harness.protocols.tasklist.workers import sessions
 
 from .desk import Desk, task
 
@@ -87,7 +90,7 @@ CONFIG = {"concurrency_mode": "concurrent", "max_tasks_per_session": 0}
 def expire(desk: Desk, name: str) -> None:
     """As if the lease of a worker had ended long ago."""
 
-    def act(change: Change) -> None:
+    def act(change: TaskListChange) -> None:
         for each in change.state.tasks:
             if each.claimed_by == name:
                 each.raw["lease_expires_at"] = LONG_AGO
@@ -197,7 +200,7 @@ def test_a_worker_that_wakes_after_its_lease_completes_nothing(tmp_path: Path, w
         suspend(sleeper)
         expire(desk, "sleeper")
         other = desk.worker("other", cwd=str(tmp_path / "other"))
-        other.token = claims.claim(other)["token"]
+        other.token = claim.claim(other)["token"]
         for folder in (tmp_path / "mine", tmp_path / "other", desk.root):
             (folder / "go").touch()
         sleeper.send_signal(signal.SIGCONT)
@@ -205,4 +208,4 @@ def test_a_worker_that_wakes_after_its_lease_completes_nothing(tmp_path: Path, w
     assert out == "LeaseLost\n"
     found = desk.task("a")
     assert (found.status, found.claimed_by, found.claim_token) == ("in_progress", "other", other.token)
-    assert outcomes.complete(other, "a")["attempts"] == 2
+    assert verbs.complete(other, "a")["attempts"] == 2

@@ -16,7 +16,7 @@ from agent_harness.errors import (
     VerificationFailed,
 )
 from agent_harness.kernel import lease
-from agent_harness.protocols.tasklist import outcomes
+from agent_harness.protocols.tasklist.attempts import verbs
 
 from .yard import TASK, Yard
 
@@ -32,7 +32,7 @@ def test_a_commit_holds_the_attempts_work_and_nothing_else(yard: Yard) -> None:
     staged = yard.repo.git("diff", "--cached")
     worker = yard.claim()
     yard.repo.write("new/file.py", "new\n").write("app.py", "done\n").write("x.o", "still ignored\n")
-    done = outcomes.complete(worker, TASK)
+    done = verbs.complete(worker, TASK)
     assert (done["status"], done["commit"], done["attempts"], done["remaining"]) == ("completed", yard.repo.head, 1, 0)
     assert yard.repo.git("show", "--name-only", "--format=%s|%an", "HEAD").split("\n\n") == [
         "[task-001] Title of task-001|Test Person",
@@ -48,7 +48,7 @@ def test_a_file_of_a_persons_that_the_attempt_changed_goes_in(yard: Yard) -> Non
     yard.leave_own_work()
     worker = yard.claim()
     yard.repo.append("lib/b.py", "and the agent's\n").write("gone.py", "here again\n").append("notes.txt", "x\n")
-    outcomes.complete(worker, TASK)
+    verbs.complete(worker, TASK)
     names = yard.repo.git("show", "--name-only", "--format=", "HEAD").split()
     assert names == ["gone.py", "lib/b.py", "notes.txt"]
     assert yard.repo.read("lib/b.py") == b"my edit\nand the agent's\n"
@@ -59,7 +59,7 @@ def test_what_the_agent_staged_of_a_persons_is_not_committed(yard: Yard) -> None
     before = yard.status()
     worker = yard.claim()
     yard.repo.write("new", "x").git("add", "--all", "--", ".", ":!harness*", ":!.harness*")
-    outcomes.complete(worker, TASK)
+    verbs.complete(worker, TASK)
     assert yard.repo.git("show", "--name-only", "--format=", "HEAD") == "new"
     assert [line for line in yard.status() if "intended" not in line] == [
         line for line in before if "intended" not in line
@@ -71,7 +71,7 @@ def test_commits_of_the_agent_are_kept(yard: Yard) -> None:
     worker = yard.claim()
     yard.repo.write("new", "x").stage("new").git("commit", "-q", "-m", "agent", "--", "new")
     head = yard.repo.head
-    assert outcomes.complete(worker, TASK)["commit"] == head == yard.repo.head
+    assert verbs.complete(worker, TASK)["commit"] == head == yard.repo.head
 
 
 def test_harness_files_that_the_agent_committed_are_left_alone(yard: Yard) -> None:
@@ -79,7 +79,7 @@ def test_harness_files_that_the_agent_committed_are_left_alone(yard: Yard) -> No
     yard.repo.write("new", "x").git("add", "--all")
     yard.repo.git("commit", "-q", "-m", "everything")
     yard.repo.write("newer", "x")
-    outcomes.complete(worker, TASK)
+    verbs.complete(worker, TASK)
     assert yard.repo.git("show", "--name-only", "--format=", "HEAD") == "newer"
     assert yard.task().status == "completed"
 
@@ -87,7 +87,7 @@ def test_harness_files_that_the_agent_committed_are_left_alone(yard: Yard) -> No
 def test_a_removal_and_a_rename_are_committed(yard: Yard) -> None:
     worker = yard.claim()
     yard.repo.remove("app.py").move("lib/b.py", "lib/c.py")
-    outcomes.complete(worker, TASK)
+    verbs.complete(worker, TASK)
     assert yard.repo.git("show", "--name-status", "--no-renames", "--format=", "HEAD").split() == [
         *("D", "app.py", "D", "lib/b.py", "A", "lib/c.py")
     ]
@@ -97,14 +97,14 @@ def test_a_removal_and_a_rename_are_committed(yard: Yard) -> None:
 def test_complete_again_says_so(yard: Yard) -> None:
     worker = yard.claim()
     yard.repo.write("new", "x")
-    first = outcomes.complete(worker, TASK)
-    again = outcomes.complete(worker, TASK)
+    first = verbs.complete(worker, TASK)
+    again = verbs.complete(worker, TASK)
     assert (first["already"], again["already"], again["commit"]) == (False, True, first["commit"])
     assert yard.task().attempts == 1
     with pytest.raises(NotOwner, match="is completed"):
-        outcomes.complete(yard.worker(token=lease.new_token()), TASK)
+        verbs.complete(yard.worker(token=lease.new_token()), TASK)
     with pytest.raises(NotOwner, match="is completed"):
-        outcomes.fail(worker, TASK, "TEST_FAIL", "after all")
+        verbs.fail(worker, TASK, "TEST_FAIL", "after all")
 
 
 def test_a_failing_validation_changes_nothing(yard: Yard) -> None:
@@ -113,12 +113,12 @@ def test_a_failing_validation_changes_nothing(yard: Yard) -> None:
     yard.repo.write("new", "x")
     before = yard.seen()
     with pytest.raises(VerificationFailed, match=r"says no: FAIL \(exit 3\)") as raised:
-        outcomes.complete(worker, TASK)
+        verbs.complete(worker, TASK)
     assert raised.value.data["tail"] == ["no"]
     assert (yard.seen(), yard.task().status, yard.task().attempts) == (before, "in_progress", 0)
     yard.edit(validation={"command": "sleep 100", "timeout_seconds": 0.2})
     with pytest.raises(TimedOut):
-        outcomes.complete(worker, TASK)
+        verbs.complete(worker, TASK)
     assert yard.task().status == "in_progress"
 
 
@@ -126,8 +126,8 @@ def test_a_recorded_pass_is_enough(yard: Yard, tmp_path: Path) -> None:
     yard.edit(validation={"command": f"echo x >> {tmp_path}/runs"})
     worker = yard.claim()
     yard.repo.write("new", "x")
-    assert outcomes.validate(worker, TASK)["result"] == "PASS"
-    assert outcomes.complete(worker, TASK)["validation"] is None
+    assert verbs.validate(worker, TASK)["result"] == "PASS"
+    assert verbs.complete(worker, TASK)["validation"] is None
     assert (tmp_path / "runs").read_text() == "x\n"
 
 
@@ -135,14 +135,14 @@ def test_no_commit_on_request(yard: Yard) -> None:
     worker = yard.claim()
     head = yard.repo.head
     yard.repo.write("new", "x")
-    assert outcomes.complete(worker, TASK, commit=False)["commit"] == head == yard.repo.head
+    assert verbs.complete(worker, TASK, commit=False)["commit"] == head == yard.repo.head
 
 
 def test_missing_command_halts(yard: Yard) -> None:
     yard.edit(validation={"command": None})
     worker = yard.claim()
     with pytest.raises(ConfigurationError):
-        outcomes.complete(worker, TASK)
+        verbs.complete(worker, TASK)
     assert yard.log()[-1] == "[SESSION-1] ERROR [task-001] [CONFIG] Missing validation.command"
     assert (yard.state.halt or {})["category"] == "CONFIG"
     assert (yard.task().status, yard.task().attempts) == ("in_progress", 0)
@@ -153,7 +153,7 @@ def test_a_missing_program_halts_the_second_time(yard: Yard) -> None:
     worker = yard.claim()
     for halted in (False, True):
         with pytest.raises(ToolMissing):
-            outcomes.validate(worker, TASK)
+            verbs.validate(worker, TASK)
         assert (yard.state.halt is not None) is halted
     assert "ERROR [task-001] [ENV_SETUP] the validation needs no-such-program" in yard.log()[-1]
 
@@ -162,7 +162,7 @@ def test_no_hook_of_git_runs(yard: Yard) -> None:
     yard.repo.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 1\n", executable=True)
     worker = yard.claim()
     yard.repo.write("new", "x")
-    assert outcomes.complete(worker, TASK)["commit"] == yard.repo.head
+    assert verbs.complete(worker, TASK)["commit"] == yard.repo.head
     assert yard.repo.git("show", "--name-only", "--format=", "HEAD") == "new"
 
 
@@ -170,7 +170,7 @@ def test_a_merge_under_way_is_no_commit(yard: Yard) -> None:
     worker = yard.claim()
     (yard.path / ".git" / "MERGE_HEAD").write_text(yard.repo.head)
     with pytest.raises(UnsafeTree, match="in the middle of a merge"):
-        outcomes.complete(worker, TASK)
+        verbs.complete(worker, TASK)
     assert yard.task().status == "in_progress"
 
 
@@ -180,11 +180,11 @@ def test_a_worker_that_lost_its_claim_can_do_nothing(yard: Yard) -> None:
     yard.edit(claim_token=lease.new_token(), claimed_by="other")
     before = yard.seen()
     for verb in (
-        lambda: outcomes.complete(worker, TASK),
-        lambda: outcomes.validate(worker, TASK),
-        lambda: outcomes.fail(worker, TASK, "TEST_FAIL", "x"),
-        lambda: outcomes.release(worker, TASK, "x"),
-        lambda: outcomes.roll_back(worker, TASK),
+        lambda: verbs.complete(worker, TASK),
+        lambda: verbs.validate(worker, TASK),
+        lambda: verbs.fail(worker, TASK, "TEST_FAIL", "x"),
+        lambda: verbs.release(worker, TASK, "x"),
+        lambda: verbs.roll_back(worker, TASK),
     ):
         with pytest.raises(LeaseLost):
             verb()
@@ -204,7 +204,7 @@ open(path, "w").write(text[:at] + "0" * 32 + text[at + 32 :])
     yard.repo.write("new", "x")
     head = yard.repo.head
     with pytest.raises(LeaseLost):
-        outcomes.complete(worker, TASK)
+        verbs.complete(worker, TASK)
     assert yard.repo.head == head
 
 
@@ -216,11 +216,11 @@ def test_odd_ids_titles_and_file_names(tmp_path: Path) -> None:
     before = yard.seen()
     worker = yard.claim(odd)
     yard.repo.write("odd zzname", "changed").write(f"d/{name}", "new")
-    outcomes.fail(worker, odd, "TEST_FAIL", os.fsdecode(b"no \xff"))
+    verbs.fail(worker, odd, "TEST_FAIL", os.fsdecode(b"no \xff"))
     assert yard.seen() == before
     worker = yard.claim(odd)
     yard.repo.write("odd zzname", "changed").write(f"d/{name}", "new")
-    outcomes.complete(worker, odd, message=os.fsdecode(b"why \xff"))
+    verbs.complete(worker, odd, message=os.fsdecode(b"why \xff"))
     assert yard.repo.git("show", "-z", "--name-only", "--format=", "HEAD").split("\0")[:-1] == [
         f"d/{name}",
         "odd zzname",
@@ -234,7 +234,7 @@ def test_line_endings_are_committed_as_git_would(yard: Yard) -> None:
     repo.write("a.txt", "one\r\n").write("b.txt", "one\r\n").write("c.txt", "mine\r\n")
     worker = yard.claim()
     repo.write("b.txt", "one\r\ntwo\r\n")
-    outcomes.complete(worker, TASK)
+    verbs.complete(worker, TASK)
     assert repo.git("show", "--name-only", "--format=", "HEAD") == "b.txt"
     assert repo.git_bytes("show", "HEAD:b.txt") == b"one\ntwo\n"
     assert (repo.read("b.txt"), repo.read("a.txt")) == (b"one\r\ntwo\r\n", b"one\r\n")
@@ -246,10 +246,10 @@ def test_a_folder_in_the_place_of_a_persons_file(yard: Yard) -> None:
     before = yard.seen()
     worker = yard.claim()
     yard.repo.remove("spot").write("spot/new", "x")
-    outcomes.roll_back(worker, TASK)
+    verbs.roll_back(worker, TASK)
     assert yard.seen() == before
     yard.repo.remove("spot").write("spot/new", "x")
-    outcomes.complete(worker, TASK)
+    verbs.complete(worker, TASK)
     assert yard.repo.git("show", "--name-only", "--format=", "HEAD") == "spot/new"
     assert yard.status() == []
 
@@ -262,6 +262,6 @@ def test_a_persons_link_in_the_place_of_a_folder(yard: Yard, tmp_path: Path) -> 
     before = yard.status()
     worker = yard.claim()
     yard.repo.write("new", "x")
-    outcomes.complete(worker, TASK)
+    verbs.complete(worker, TASK)
     assert yard.repo.git("show", "--name-only", "--format=", "HEAD") == "new"
     assert yard.status() == before

@@ -8,7 +8,7 @@ import pytest
 
 from agent_harness.errors import ConfigurationError, HarnessError, Refused, StateDamaged, UsageError
 from agent_harness.protocols.tasklist import planning, selection
-from agent_harness.protocols.tasklist.layout import Layout
+from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.testing.repo import Repo
 
 from .desk import Desk, task
@@ -52,7 +52,7 @@ def test_the_files_are_ignored_where_it_is_wished(tmp_path: Path, where: str, fi
         return
     expected = folder / file if where == "gitignore" else repo.path / file
     assert made["ignored_in"] == str(expected)
-    Path(Layout(folder).state_dir).mkdir(exist_ok=True)
+    Path(TaskListLayout(folder).state_dir).mkdir(exist_ok=True)
     (folder / ".harness/now").touch()
     seen = {line[3:] for line in repo.status()} - {".gitignore", "sub/.gitignore"}
     assert seen == set()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent_harness.kernel import clock
 from agent_harness.protocols.tasklist import progress
-from agent_harness.protocols.tasklist.layout import Layout
+from agent_harness.protocols.tasklist.layout import TaskListLayout
 
 from .desk import NOON, SEED, Desk, after
 
@@ -151,7 +151,7 @@ def test_an_attempt_that_ended_counts_once(tmp_path: Path, lines: list[str], cou
 
 
 def test_a_log_that_is_missing_has_nothing(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = TaskListLayout(tmp_path)
     assert progress.outcomes(layout, 1) == 0
     assert progress.tail(layout, 5) == progress.condensed(layout) == []
     assert progress.last_stats(layout) is None

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent_harness.errors import PersonNeeded, Refused
-from agent_harness.protocols.tasklist import confirming, outcomes, planning, proofs
+from agent_harness.protocols.tasklist import planning, proven
+from agent_harness.protocols.tasklist.attempts import reprove, verbs
 
 from .desk import Desk, Shop, task
 
@@ -24,27 +25,27 @@ END
 
 def test_a_list_that_is_seen_first_is_believed(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "list", task("task-001", status="completed"))
-    assert confirming.confirm(desk.worker()) == []
-    assert proofs.unproven(desk.layout, desk.store.read()) == []
+    assert reprove.confirm(desk.worker()) == []
+    assert proven.unproven(desk.layout, desk.store.read()) == []
 
 
 def test_a_completion_by_hand_is_proven_or_taken_back(tmp_path: Path) -> None:
     desk = Desk(
         tmp_path / "list", task("task-001"), task("task-002", validation={"command": "false"}), task("task-003")
     )
-    confirming.confirm(desk.worker())
+    reprove.confirm(desk.worker())
     worker = desk.claim(task_id="task-003")
-    outcomes.complete(worker, "task-003")
+    verbs.complete(worker, "task-003")
     for name in ("task-001", "task-002"):
         desk.edit(name, status="completed")
-    assert [each.id for each in proofs.unproven(desk.layout, desk.store.read())] == ["task-001", "task-002"]
-    found = confirming.confirm(desk.worker())
+    assert [each.id for each in proven.unproven(desk.layout, desk.store.read())] == ["task-001", "task-002"]
+    found = reprove.confirm(desk.worker())
     assert [(each["task_id"], each["action"]) for each in found] == [
         ("task-001", "confirmed"),
         ("task-002", "reopened"),
     ]
     assert desk.statuses() == ["completed", "pending", "completed"]
-    assert confirming.confirm(desk.worker()) == []
+    assert reprove.confirm(desk.worker()) == []
     assert any('RECOVERY [task-002] action="reopened"' in line for line in desk.log())
 
 
@@ -53,7 +54,7 @@ def test_the_proof_cannot_change_while_the_task_is_worked_on(tmp_path: Path) -> 
     worker = desk.claim()
     desk.edit("task-001", validation={"command": "true"})
     with pytest.raises(PersonNeeded, match=r"validation\.command of task-001 was changed"):
-        outcomes.complete(worker, "task-001")
+        verbs.complete(worker, "task-001")
     assert desk.statuses() == ["in_progress"]
     assert desk.store.read().halt
     with pytest.raises(Refused):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_harness.errors import StateDamaged
-from agent_harness.kernel import jsontext
+from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.tasklist import selection
 from agent_harness.protocols.tasklist.records import State, Task, natural_key, new_task
 

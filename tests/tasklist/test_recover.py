@@ -9,8 +9,8 @@ import pytest
 
 from agent_harness.errors import LeaseLost, LockBusy, NotOwner, UnsafeTree, UsageError
 from agent_harness.kernel import files
-from agent_harness.protocols.tasklist import outcomes, recover
-from agent_harness.protocols.tasklist.worker import Worker
+from agent_harness.protocols.tasklist.attempts import recover, verbs
+from agent_harness.protocols.tasklist.workers.worker import Worker
 
 from .yard import TASK, Yard
 
@@ -59,9 +59,9 @@ def test_the_agent_decides_to_resume(tmp_path: Path) -> None:
     found = one(yard, decide="resume")
     assert (found["action"], found["decided"]) == ("resume", True)
     with pytest.raises(LeaseLost):
-        outcomes.complete(old, TASK)
+        verbs.complete(old, TASK)
     yard.repo.write("new", "x")
-    assert outcomes.complete(yard.worker("next", token=found["token"]), TASK)["status"] == "completed"
+    assert verbs.complete(yard.worker("next", token=found["token"]), TASK)["status"] == "completed"
     assert 'RECOVERY [task-001] action="resumed"' in yard.log()[0]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent_harness.errors import UnsafeTree, UsageError
-from agent_harness.protocols.tasklist import outcomes, rescue
+from agent_harness.protocols.tasklist.attempts import rescue, verbs
 
 from .yard import TASK, Yard
 
@@ -20,7 +20,7 @@ def yard(tmp_path: Path) -> Yard:
     worker = yard.claim()
     yard.repo.write("app.py", "changed\n").write("d/new", b"\xff\r\n").link("link", "d/new").remove("notes")
     yard.repo.stage("d/new").git("commit", "-q", "-m", "agent", "--", "d/new")
-    outcomes.fail(worker, TASK, "TEST_FAIL", "red")
+    verbs.fail(worker, TASK, "TEST_FAIL", "red")
     return yard
 
 
@@ -98,14 +98,14 @@ def test_pruning_lets_go_of_what_is_old_and_not_in_use(yard: Yard) -> None:
     done = rescue.prune(yard.worker(), 0.0)
     assert done == {"pruned": [REF, "refs/harness/base/task-001/1"], "kept": 1}
     assert rescue.entries(yard.worker()) == []
-    assert outcomes.roll_back(worker, TASK)["rolled_back"]
+    assert verbs.roll_back(worker, TASK)["rolled_back"]
 
 
 def test_moved_files_go_with_their_rescue(tmp_path: Path) -> None:
     yard = Yard(tmp_path).add()
     worker = yard.claim()
     yard.repo.remove("app.py").write("app.py/x.o", "ignored, where a file was")
-    done = outcomes.fail(worker, TASK, "TEST_FAIL", "red")
+    done = verbs.fail(worker, TASK, "TEST_FAIL", "red")
     folder = Path(yard.layout.rescue_files(TASK, 1))
     assert done["moved"] == ["app.py/x.o"]
     assert (folder / "app.py/x.o").exists()

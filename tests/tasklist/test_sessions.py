@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from agent_harness.errors import Busy, LimitReached, PersonNeeded, PreflightFailed, StateDamaged
-from agent_harness.protocols.tasklist import claims, sessions
+from agent_harness.protocols.tasklist.claims import claim
 from agent_harness.protocols.tasklist.store import TaskStore
-from agent_harness.protocols.tasklist.worker import Worker
+from agent_harness.protocols.tasklist.workers import sessions
+from agent_harness.protocols.tasklist.workers.worker import Worker
 
 from .desk import NOON, Desk, after, task
 
@@ -62,7 +63,7 @@ def test_another_session_is_kept_out_until_it_ends_or_is_taken_over(desk: Desk) 
     for act in (
         lambda: sessions.start(desk.worker(session="s2")),
         lambda: sessions.end(desk.worker(session="s2")),
-        lambda: claims.claim(desk.worker(session="s2")),
+        lambda: claim.claim(desk.worker(session="s2")),
     ):
         with pytest.raises(Busy, match="owner=s1"):
             act()
@@ -74,7 +75,7 @@ def test_another_session_is_kept_out_until_it_ends_or_is_taken_over(desk: Desk) 
         sessions.end(desk.worker(session="s1"))
 
 
-@pytest.mark.parametrize("verb", [sessions.start, claims.claim])
+@pytest.mark.parametrize("verb", [sessions.start, claim.claim])
 def test_a_session_renewed_in_the_future_is_no_endless_lock(desk: Desk, verb: Callable[[Worker], object]) -> None:
     """A clock that was ahead: a warning, and it ends in an hour at most (tasklist.md 10.2)."""
     sessions.start(desk.worker(session="s1"))
@@ -97,7 +98,7 @@ def test_the_owner_of_a_session_renewed_in_the_future_goes_on(desk: Desk) -> Non
     desk.edit(
         session=desk.raw["session"] | {"renewed_at": "2036-03-01T12:00:00Z", "expires_at": "2036-03-01T13:00:00Z"}
     )
-    claims.claim(desk.worker(session="s1"))
+    claim.claim(desk.worker(session="s1"))
     assert desk.raw["session"]["expires_at"] == "2026-03-01T13:00:00Z"
 
 
@@ -150,7 +151,7 @@ def test_an_environment_that_fails_twice_halts_everything(desk: Desk) -> None:
         sessions.start(desk.worker())
     assert "ghp_0123456789" not in desk.text + "".join(desk.log()) + str(raised.value.data)
     assert desk.raw["halt"]["category"] == "ENV_SETUP"
-    for act in (lambda: sessions.start(desk.worker()), lambda: claims.claim(desk.worker())):
+    for act in (lambda: sessions.start(desk.worker()), lambda: claim.claim(desk.worker())):
         with pytest.raises(PersonNeeded, match="halted by ENV_SETUP"):
             act()
     init_script(desk, "true")
@@ -160,7 +161,7 @@ def test_an_environment_that_fails_twice_halts_everything(desk: Desk) -> None:
 
 def test_a_pause_stops_starts_and_claims_until_it_is_taken_back(desk: Desk) -> None:
     sessions.pause(desk.worker(), "I look\nat it")
-    for act in (lambda: sessions.start(desk.worker()), lambda: claims.claim(desk.worker())):
+    for act in (lambda: sessions.start(desk.worker()), lambda: claim.claim(desk.worker())):
         with pytest.raises(Busy, match="paused"):
             act()
     assert sessions.resume(desk.worker()) == {"was_paused": True, "halt": None}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agent_harness.errors import Busy, ConfigurationError, HarnessError, LockBusy, Refused, StateDamaged
 from agent_harness.kernel import clock
 from agent_harness.protocols.tasklist import store
-from agent_harness.protocols.tasklist.store import Change, TaskStore
+from agent_harness.protocols.tasklist.store import TaskListChange, TaskStore
 
 from .desk import NOON, SEED, Desk, task
 
@@ -25,7 +25,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path / "list", task("a"), task("b"))
 
 
-def title(change: Change, text: str) -> None:
+def title(change: TaskListChange, text: str) -> None:
     change.state.by_id["a"].raw["title"] = text
 
 
@@ -100,7 +100,7 @@ def test_a_link_keeps_and_its_target_is_written(desk: Desk, tmp_path: Path) -> N
 def test_a_write_counts_keeps_the_state_before_and_then_logs(desk: Desk) -> None:
     before = desk.text
 
-    def act(change: Change) -> str:
+    def act(change: TaskListChange) -> str:
         title(change, "new")
         change.log("a line")
         return "answer"
@@ -121,7 +121,7 @@ def test_what_touches_nothing_writes_nothing(desk: Desk) -> None:
 def test_an_error_drops_everything(desk: Desk) -> None:
     before = desk.files()
 
-    def act(change: Change) -> None:
+    def act(change: TaskListChange) -> None:
         title(change, "lost")
         change.log("lost")
         raise ZeroDivisionError
@@ -144,7 +144,7 @@ def test_a_later_version_is_read_and_not_written(desk: Desk, version: float) -> 
 def test_an_edit_by_hand_between_reading_and_writing_is_not_lost(desk: Desk) -> None:
     seen: list[str] = []
 
-    def act(change: Change) -> None:
+    def act(change: TaskListChange) -> None:
         seen.append(change.state.by_id["b"].title)
         if len(seen) == 1:
             desk.edit("b", title="by hand")
@@ -158,7 +158,7 @@ def test_an_edit_by_hand_between_reading_and_writing_is_not_lost(desk: Desk) -> 
 
 
 def test_edits_without_end_are_no_endless_loop(desk: Desk) -> None:
-    def act(change: Change) -> None:
+    def act(change: TaskListChange) -> None:
         desk.edit("b", n=change.state.by_id["b"].raw.get("n", 0) + 1)
 
     with pytest.raises(Busy, match="without the lock"):
@@ -171,7 +171,7 @@ def test_a_holder_whose_lock_was_taken_away_starts_over(desk: Desk) -> None:
 
     calls: list[int] = []
 
-    def act(change: Change) -> None:
+    def act(change: TaskListChange) -> None:
         calls.append(1)
         title(change, str(len(calls)))
         if len(calls) == 1:
@@ -251,7 +251,7 @@ def test_what_is_damaged_between_two_changes_of_a_person_never_gets_into_the_bac
     desk.change(lambda change: title(change, "one"))
     good = Path(desk.layout.backup).read_bytes()
 
-    def act(change: Change) -> None:
+    def act(change: TaskListChange) -> None:
         Path(desk.layout.tasks).write_text("{ by hand")
 
     with pytest.raises(StateDamaged):
@@ -264,7 +264,7 @@ def test_a_folder_where_a_file_should_be_is_one_clear_error(desk: Desk, name: st
     (desk.root / name).unlink(missing_ok=True)
     (desk.root / name).mkdir()
 
-    def act(change: Change) -> None:
+    def act(change: TaskListChange) -> None:
         change.log("x")
 
     with pytest.raises(HarnessError):

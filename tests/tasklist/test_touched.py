@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 import pytest
 
 from agent_harness.errors import HarnessError
-from agent_harness.kernel import jsontext
-from agent_harness.protocols.tasklist import claims, steps
-from agent_harness.protocols.tasklist.store import Change, TaskStore
-from agent_harness.protocols.tasklist.worker import Worker
+from agent_harness.kernel.json import jsontext
+from agent_harness.protocols.tasklist.claims import checkpoint, claim
+from agent_harness.protocols.tasklist.store import TaskListChange, TaskStore
+from agent_harness.protocols.tasklist.workers.worker import Worker
 
 from .desk import Desk, after, task
 
@@ -24,8 +24,8 @@ class Watching(TaskStore):
 
     raw: dict[str, Any] | None = None
 
-    def change(self, act: Callable[[Change], T]) -> T:
-        def watched(change: Change) -> T:
+    def change(self, act: Callable[[TaskListChange], T]) -> T:
+        def watched(change: TaskListChange) -> T:
             self.raw = change.state.raw
             return act(change)
 
@@ -62,16 +62,16 @@ def test_the_file_holds_all_that_a_claim_changed(tmp_path: Path, seed: int) -> N
         worker.store = Watching(desk.layout, now=desk.now)
         before = desk.text
         try:
-            won = claims.claim(worker)
+            won = claim.claim(worker)
         except HarnessError:
             assert desk.text == before or is_all_written(desk, worker)
             continue
         assert is_all_written(desk, worker)
         assert jsontext.dumps(jsontext.loads(desk.text)) == desk.text
         worker.token = won["token"]
-        steps.renew(worker, won["task_id"], lease_seconds=3000 + seconds)
+        checkpoint.renew(worker, won["task_id"], lease_seconds=3000 + seconds)
         assert is_all_written(desk, worker)
-        steps.checkpoint(worker, won["task_id"], 1, 2, "half of it")
+        checkpoint.checkpoint(worker, won["task_id"], 1, 2, "half of it")
         assert is_all_written(desk, worker)
 
 
@@ -92,7 +92,7 @@ def test_what_somebody_writes_after_a_look_is_seen_by_the_change(tmp_path: Path)
     assert store.look().by_id["a"].title == "Title of a"
     desk.edit("a", title="by hand")
 
-    def act(change: Change) -> str:
+    def act(change: TaskListChange) -> str:
         change.touch(change.state.by_id["a"])
         return change.state.by_id["a"].title
 
@@ -104,7 +104,7 @@ def test_what_somebody_writes_after_a_look_is_seen_by_the_change(tmp_path: Path)
 def test_a_change_of_a_task_that_was_not_named_counts_where_none_was(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "list", task("a"), task("b"))
 
-    def act(change: Change) -> None:
+    def act(change: TaskListChange) -> None:
         change.touch(change.state.by_id["a"])
         change.state.by_id["b"].raw["checkpoints"].append({"step": 1})
         change.touch()

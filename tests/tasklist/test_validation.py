@@ -6,8 +6,8 @@ import pytest
 
 from agent_harness.errors import LeaseLost
 from agent_harness.kernel import lease
-from agent_harness.protocols.tasklist import validation
-from agent_harness.protocols.tasklist.worker import Worker
+from agent_harness.protocols.tasklist.attempts import validation
+from agent_harness.protocols.tasklist.workers.worker import Worker
 
 from .yard import TASK, Yard
 

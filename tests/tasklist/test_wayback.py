@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_harness.errors import UnsafeTree
-from agent_harness.protocols.tasklist import wayback
+from agent_harness.protocols.tasklist.attempts import rollback
 
 from .yard import TASK, Yard
 
@@ -52,7 +52,7 @@ def test_going_back_restores_everything_and_rescues_the_attempt(yard: Yard) -> N
     log = yard.layout.progress
     Path(log).write_text("a line written during the attempt\n")
     work(yard)
-    done = wayback.roll_back(worker, yard.task())
+    done = rollback.roll_back(worker, yard.task())
     assert yard.seen() == before
     assert (done["rolled_back"], done["rescue"]) == (True, "refs/harness/rescue/task-001/1")
     assert [each["subject"] for each in done["commits"]] == ["agent: wip"]
@@ -65,10 +65,10 @@ def test_going_back_restores_everything_and_rescues_the_attempt(yard: Yard) -> N
 def test_going_back_twice_makes_no_second_rescue(yard: Yard) -> None:
     worker = yard.claim()
     yard.repo.write("new", "x")
-    assert wayback.roll_back(worker, yard.task())["rescue"]
-    assert wayback.roll_back(worker, yard.task())["rescue"] is None
+    assert rollback.roll_back(worker, yard.task())["rescue"]
+    assert rollback.roll_back(worker, yard.task())["rescue"] is None
     yard.repo.write("new", "y")
-    assert wayback.roll_back(worker, yard.task())["rescue"] == "refs/harness/rescue/task-001/2"
+    assert rollback.roll_back(worker, yard.task())["rescue"] == "refs/harness/rescue/task-001/2"
 
 
 def test_the_way_back_needs_no_record(yard: Yard) -> None:
@@ -77,8 +77,8 @@ def test_the_way_back_needs_no_record(yard: Yard) -> None:
     worker = yard.claim()
     work(yard)
     os.unlink(yard.layout.claim(TASK))
-    assert wayback.evidence(worker, yard.task())["commits"][0]["subject"] == "agent: wip"
-    assert wayback.roll_back(worker, yard.task())["rolled_back"]
+    assert rollback.evidence(worker, yard.task())["commits"][0]["subject"] == "agent: wip"
+    assert rollback.roll_back(worker, yard.task())["rolled_back"]
     assert yard.seen() == before
 
 
@@ -87,7 +87,7 @@ def test_a_forged_record_is_not_believed(yard: Yard, record: str) -> None:
     worker = yard.claim()
     yard.repo.write("new", "x")
     Path(yard.layout.claim(TASK)).write_text(record)
-    assert wayback.roll_back(worker, yard.task())["rolled_back"]
+    assert rollback.roll_back(worker, yard.task())["rolled_back"]
     assert not (yard.path / "new").exists()
 
 
@@ -95,21 +95,21 @@ def test_a_missing_baseline_is_said(yard: Yard) -> None:
     worker = yard.claim()
     os.unlink(yard.layout.claim(TASK))
     yard.repo.git("update-ref", "-d", str(yard.task().base_ref))
-    with pytest.raises(wayback.BaseMissing, match="is gone"):
-        wayback.roll_back(worker, yard.task())
+    with pytest.raises(rollback.BaseMissing, match="is gone"):
+        rollback.roll_back(worker, yard.task())
 
 
 def test_a_left_ref_gets_no_second_snapshot(yard: Yard) -> None:
     worker = yard.worker()
-    assert wayback.take_baseline(worker, TASK, 1)["ref"] == "refs/harness/base/task-001/1"  # type: ignore[index]
-    assert wayback.take_baseline(worker, TASK, 1)["ref"] == "refs/harness/base/task-001/1-2"  # type: ignore[index]
+    assert rollback.take_baseline(worker, TASK, 1)["ref"] == "refs/harness/base/task-001/1"  # type: ignore[index]
+    assert rollback.take_baseline(worker, TASK, 1)["ref"] == "refs/harness/base/task-001/1-2"  # type: ignore[index]
 
 
 def test_a_dirty_tree_is_refused_on_request(yard: Yard) -> None:
-    assert wayback.take_baseline(yard.worker(), TASK, 1, dirty="refuse")
+    assert rollback.take_baseline(yard.worker(), TASK, 1, dirty="refuse")
     yard.repo.write("app.py", "dirty")
     with pytest.raises(UnsafeTree, match="1 files are not committed, such as app"):
-        wayback.take_baseline(yard.worker(), TASK, 2, dirty="refuse")
+        rollback.take_baseline(yard.worker(), TASK, 2, dirty="refuse")
 
 
 # ---- conditions ----------------------------------------------------------------------------------------------------
@@ -118,9 +118,9 @@ def test_a_dirty_tree_is_refused_on_request(yard: Yard) -> None:
 def refused(yard: Yard, match: str) -> None:
     before = yard.seen()
     with pytest.raises(UnsafeTree, match=match):
-        wayback.roll_back(yard.worker(), yard.task())
+        rollback.roll_back(yard.worker(), yard.task())
     assert yard.seen() == before
-    assert not wayback.plan(yard.worker(), yard.task())["possible"]
+    assert not rollback.plan(yard.worker(), yard.task())["possible"]
 
 
 def test_another_branch_is_refused(yard: Yard) -> None:
@@ -147,7 +147,7 @@ def test_pushed_commits_are_refused_unless_allowed(yard: Yard, tmp_path: Path) -
     base = yard.repo.head
     yard.repo.write("new", "x").stage("new").commit("Pushed", stage=False).remote(tmp_path / "server.git")
     refused(yard, "1 commits of the attempt were pushed")
-    assert wayback.roll_back(worker, yard.task(), allow_pushed=True)["rolled_back"]
+    assert rollback.roll_back(worker, yard.task(), allow_pushed=True)["rolled_back"]
     assert yard.repo.head == base
 
 
@@ -157,17 +157,17 @@ def test_a_living_neighbour_is_respected(yard: Yard) -> None:
     yard.claim("task-002", name="other")
     refused(yard, "task-002 is being worked on in this work tree")
     yard.edit("task-002", lease_expires_at="2020-01-01T00:00:00Z")
-    assert wayback.roll_back(yard.worker(), yard.task())["rolled_back"]
+    assert rollback.roll_back(yard.worker(), yard.task())["rolled_back"]
 
 
 def test_another_work_tree_is_refused(yard: Yard, tmp_path: Path) -> None:
     yard.claim()
     yard.repo.git("worktree", "add", "-q", str(tmp_path / "second"), "-b", "second")
-    for do in (wayback.roll_back, wayback.evidence):
+    for do in (rollback.roll_back, rollback.evidence):
         with pytest.raises(UnsafeTree, match="claimed in the work tree"):
             do(yard.worker(cwd=tmp_path / "second"), yard.task())
     with pytest.raises(UnsafeTree, match="claimed in the work tree"):
-        wayback.commit_work(yard.worker(cwd=tmp_path / "second"), yard.task(), "m")
+        rollback.commit_work(yard.worker(cwd=tmp_path / "second"), yard.task(), "m")
 
 
 # ---- places --------------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_a_task_list_outside_of_the_work_tree(tmp_path: Path) -> None:
     worker = yard.claim()
     work(yard)
     yard.repo.write("harness-init.sh", "belongs to the project here")
-    done = wayback.roll_back(worker, yard.task())
+    done = rollback.roll_back(worker, yard.task())
     assert yard.seen() == before
     assert yard.repo.git("show", f"{done['rescue']}:harness-init.sh")
 
@@ -191,7 +191,7 @@ def test_a_task_list_below_the_top(tmp_path: Path) -> None:
     worker = yard.claim(cwd=yard.root)
     state = Path(yard.layout.tasks).read_bytes()
     yard.repo.write("new", "x").write("lib/b.py", "changed").write("lib/new", "y")
-    done = wayback.roll_back(worker, yard.task())
+    done = rollback.roll_back(worker, yard.task())
     assert yard.seen() == before
     assert Path(yard.layout.tasks).read_bytes() == state
     assert sorted(yard.repo.git("ls-tree", "-r", "--name-only", done["rescue"]).split()) == [
@@ -211,11 +211,11 @@ def test_a_linked_work_tree(yard: Yard, tmp_path: Path) -> None:
     (second / "new").write_text("x")
     (second / "harness-tasks.json").write_text("a stale copy, not to be touched")
     head = yard.repo.git("rev-parse", "second")
-    done = wayback.roll_back(worker, yard.task())
+    done = rollback.roll_back(worker, yard.task())
     assert done["rescue"] and not (second / "new").exists()
     assert (second / "harness-tasks.json").read_text() == "a stale copy, not to be touched"
     (second / "new").write_text("again")
-    made = wayback.commit_work(worker, yard.task(), "[task-001] Title")
+    made = rollback.commit_work(worker, yard.task(), "[task-001] Title")
     assert yard.repo.git("rev-parse", "second", f"{made}~1").split() == [made, head]
     assert yard.repo.git("show", "--name-only", "--format=", str(made)) == "new"
 
@@ -224,9 +224,9 @@ def test_no_way_back_outside_of_git_and_before_the_first_commit(tmp_path: Path) 
     plain = Yard(tmp_path / "plain", git=False).add()
     worker = plain.claim()
     assert plain.task().base_ref is None
-    assert not wayback.roll_back(worker, plain.task())["rolled_back"]
-    assert wayback.commit_work(worker, plain.task(), "m") is None
-    assert not wayback.evidence(worker, plain.task())["known"]
+    assert not rollback.roll_back(worker, plain.task())["rolled_back"]
+    assert rollback.commit_work(worker, plain.task(), "m") is None
+    assert not rollback.evidence(worker, plain.task())["known"]
 
 
 def test_a_branch_without_a_commit(tmp_path: Path) -> None:
@@ -236,10 +236,10 @@ def test_a_branch_without_a_commit(tmp_path: Path) -> None:
     yard.repo = Repo(yard.path).write("mine", "x")
     worker = yard.claim()
     assert yard.task().base_ref is None
-    assert wayback.commit_work(worker, yard.task(), "m") is None
-    assert "no baseline" in wayback.roll_back(worker, yard.task())["reason"]
+    assert rollback.commit_work(worker, yard.task(), "m") is None
+    assert "no baseline" in rollback.roll_back(worker, yard.task())["reason"]
     yard.repo.git("commit", "-q", "--allow-empty", "-m", "The agent's first")
-    assert wayback.commit_work(worker, yard.task(), "m") == yard.repo.head
+    assert rollback.commit_work(worker, yard.task(), "m") == yard.repo.head
     assert yard.repo.read("mine") == b"x"
 
 
@@ -248,10 +248,10 @@ def test_a_detached_head(yard: Yard) -> None:
     before = yard.seen()
     worker = yard.claim()
     yard.repo.write("new", "x").stage("new").commit("On no branch", stage=False)
-    assert wayback.roll_back(worker, yard.task())["rolled_back"]
+    assert rollback.roll_back(worker, yard.task())["rolled_back"]
     assert yard.seen() == before
     yard.repo.write("new", "x")
-    made = wayback.commit_work(worker, yard.task(), "m")
+    made = rollback.commit_work(worker, yard.task(), "m")
     assert yard.repo.head == made
     assert yard.repo.git("rev-parse", "--abbrev-ref", "HEAD") == "HEAD"
 
@@ -263,7 +263,7 @@ def test_the_policy_none_leaves_everything(yard: Yard) -> None:
     worker = yard.claim()
     yard.repo.write("new", "x")
     before = yard.seen()
-    assert not wayback.roll_back(worker, yard.task(), policy="none")["rolled_back"]
+    assert not rollback.roll_back(worker, yard.task(), policy="none")["rolled_back"]
     assert yard.seen() == before
 
 
@@ -271,7 +271,7 @@ def test_the_policy_hard_clears_own_work_too_and_rescues_it(yard: Yard) -> None:
     leave_own_work(yard)
     worker = yard.claim()
     work(yard)
-    done = wayback.roll_back(worker, yard.task(), policy="hard")
+    done = rollback.roll_back(worker, yard.task(), policy="hard")
     ours, status, *_ = yard.seen()
     assert status == []
     assert ours["app.py"] == b"one\n"
@@ -288,7 +288,7 @@ def test_the_policy_hard_clears_own_work_too_and_rescues_it(yard: Yard) -> None:
 def test_a_persons_earlier_edits_are_no_evidence(yard: Yard) -> None:
     leave_own_work(yard)
     worker = yard.claim()
-    found = wayback.evidence(worker, yard.task())
+    found = rollback.evidence(worker, yard.task())
     assert (found["known"], found["uncommitted"], found["commits"], found["foreign"]) == (True, [], [], [])
 
 
@@ -297,7 +297,7 @@ def test_evidence_names_files_commits_and_strangers(yard: Yard) -> None:
     worker = yard.claim()
     work(yard)
     yard.repo.git("-c", "user.name=X", "commit", "-q", "--allow-empty", "-m", "[task-001] y", "--author=X <x@y>")
-    found = wayback.evidence(worker, yard.task())
+    found = rollback.evidence(worker, yard.task())
     assert found["uncommitted"] == ["app.py", "gone.py", "new/file.py", "notes.txt"]
     assert [each["subject"] for each in found["commits"]] == ["[task-001] y", "agent: wip"]
     assert [each["author"] for each in found["foreign"]] == ["X <x@y>"]
@@ -307,6 +307,6 @@ def test_a_plan_says_what_would_be_taken_back(yard: Yard) -> None:
     worker = yard.claim()
     yard.repo.write("new", "x")
     before = yard.seen()
-    plan = wayback.plan(worker, yard.task())
+    plan = rollback.plan(worker, yard.task())
     assert (plan["possible"], plan["files"], plan["commits"]) == (True, ["new"], [])
     assert yard.seen() == before

@@ -9,7 +9,7 @@ import pytest
 
 from agent_harness.errors import LeaseLost, NotOwner, UsageError
 from agent_harness.kernel import owner
-from agent_harness.protocols.tasklist.worker import Worker
+from agent_harness.protocols.tasklist.workers.worker import Worker
 from agent_harness.testing.repo import Repo
 
 from .desk import Desk, after, task
@@ -79,7 +79,7 @@ def test_an_owner_is_the_worker_else_the_session_else_the_program(desk: Desk) ->
 
 def test_two_commands_of_one_program_are_one_session_whatever_shells_are_between(desk: Desk) -> None:
     code = (
-        "from agent_harness.protocols.tasklist.worker import Worker\n"
+        "from agent_harness.protocols.tasklist.workers.worker import Worker\n"
         "from agent_harness.protocols.tasklist.layout import Layout\n"
         "print(Worker.open(Layout('.'), environ={}).session_owner)"
     )

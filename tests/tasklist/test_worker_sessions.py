@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from agent_harness.errors import LimitReached
-from agent_harness.protocols.tasklist import claims, outcomes, sessions, workersessions
+from agent_harness.protocols.tasklist.attempts import verbs
+from agent_harness.protocols.tasklist.claims import claim
+from agent_harness.protocols.tasklist.workers import sessions, worker_sessions
 
 from .desk import NOON, Desk, after, state_of, task
 
@@ -18,17 +20,17 @@ def shared(path: Path, limit: int = 2, **members: Any) -> Desk:
 
 def finish(desk: Desk, name: str, session: str, *, fails: bool = False) -> None:
     worker = desk.worker(name, session=session)
-    won = claims.claim(worker)
+    won = claim.claim(worker)
     worker.token = won["token"]
     if fails:
-        outcomes.fail(worker, won["task_id"], "TEST_FAIL", "no")
+        verbs.fail(worker, won["task_id"], "TEST_FAIL", "no")
     else:
-        outcomes.complete(worker, won["task_id"])
+        verbs.complete(worker, won["task_id"])
 
 
 def refused(desk: Desk, name: str, session: str) -> bool:
     try:
-        claims.preview(desk.worker(name, session=session), desk.store.read(), NOON)
+        claim.preview(desk.worker(name, session=session), desk.store.read(), NOON)
     except LimitReached as error:
         return "max_tasks_per_session" in error.message
     return False
@@ -76,11 +78,11 @@ def test_records_are_read_whatever_they_hold_and_old_ones_are_forgotten(tmp_path
     worker = shared(tmp_path).worker("w1", session="s1")
     for odd in (5, [1], {"w1": 3}, {"w1": {"owner": "s1", "outcomes": "x"}}, {"w1": {"owner": 7}}):
         state = state_of(worker_sessions=odd, session_config={"concurrency_mode": "concurrent"})
-        assert workersessions.outcomes(state, worker) == 0
-        workersessions.count(state, worker, NOON)
-        assert workersessions.outcomes(state, worker) == 1
+        assert worker_sessions.outcomes(state, worker) == 0
+        worker_sessions.count(state, worker, NOON)
+        assert worker_sessions.outcomes(state, worker) == 1
     state = state_of(session_config={"concurrency_mode": "concurrent"})
-    workersessions.count(state, worker, NOON)
+    worker_sessions.count(state, worker, NOON)
     other = shared(tmp_path / "other").worker("w2", session="s2")
-    workersessions.begin(state, other, after(8 * 86_400))
+    worker_sessions.begin(state, other, after(8 * 86_400))
     assert [*state.raw["worker_sessions"]] == ["w2"]

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from agent_harness.kernel import files, lease
-from agent_harness.protocols.tasklist import lifecycle, progress, records, wayback
-from agent_harness.protocols.tasklist.layout import Layout
+from agent_harness.protocols.tasklist import lifecycle, progress, records
+from agent_harness.protocols.tasklist.attempts import rollback
+from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import State, Task
-from agent_harness.protocols.tasklist.worker import Worker
+from agent_harness.protocols.tasklist.workers.worker import Worker
 from agent_harness.testing.repo import Repo
 
 __all__ = ["Yard"]
@@ -26,7 +27,7 @@ class Yard:
             self.repo.ignore("*.o", "build/").commit("First")
         self.root = root or self.path
         self.root.mkdir(parents=True, exist_ok=True)
-        self.layout = Layout(self.root)
+        self.layout = TaskListLayout(self.root)
         self.mode = mode
         self.tasks: list[dict[str, Any]] = []
 
@@ -53,7 +54,7 @@ class Yard:
         """A worker that holds the task, as the verb leaves it."""
         worker = self.worker(name, cwd=cwd, token=lease.new_token())
         attempt = worker.store.read().by_id[task_id].attempts + 1
-        base = wayback.take_baseline(worker, task_id, attempt)
+        base = rollback.take_baseline(worker, task_id, attempt)
 
         def start(change: Any) -> None:
             lifecycle.start(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_harness.errors import UsageError
-from agent_harness.testing.model_server.conversation import Turn
+from agent_harness.testing.model_server.conversation import Message
 from agent_harness.testing.model_server.reading import read_scripts
 from agent_harness.testing.model_server.script import choose
 
@@ -23,10 +23,10 @@ SCRIPTS = read_scripts(
 )
 
 
-def turns(*said: str) -> list[Turn]:
+def turns(*said: str) -> list[Message]:
     """``m:`` is the model, ``t:`` the result of a tool, and all else a message to the model."""
-    made = {"m": lambda text: Turn(True, text), "t": lambda text: Turn(False, output=text)}
-    return [made[line[0]](line[2:]) if line[:2] in ("m:", "t:") else Turn(False, line) for line in said]
+    made = {"m": lambda text: Message(True, text), "t": lambda text: Message(False, output=text)}
+    return [made[line[0]](line[2:]) if line[:2] in ("m:", "t:") else Message(False, line) for line in said]
 
 
 @pytest.mark.parametrize(

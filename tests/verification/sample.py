@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_harness.kernel.git import Git
-from agent_harness.verification.engine import Environment, Verdict, judge, resolve
+from agent_harness.verification.engine import RunEnvironment, Verdict, judge, resolve
 
 PYTEST = f"{sys.executable} -m pytest -p no:xdist -p no:hypothesispytest -p no:timeout"
 SUITE = f"{PYTEST} tests/ -v"
@@ -39,7 +39,7 @@ class Repo:
     """A project with feature add verified, and sub assigned."""
 
     root: Path
-    environment: Environment = field(init=False)
+    environment: RunEnvironment = field(init=False)
     base: str = ""
 
     def sh(self, *words: str, check: bool = True) -> str:
@@ -72,7 +72,7 @@ class Repo:
         self.git("commit", "-q", "--allow-empty", "-m", "work")
         return self.git("rev-parse", "HEAD")
 
-    def resolve(self, *commands: str, **settings: Any) -> Environment:
+    def resolve(self, *commands: str, **settings: Any) -> RunEnvironment:
         self.environment = resolve(self.root, commands or [SUITE], **settings)
         return self.environment
 

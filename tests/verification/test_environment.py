@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from agent_harness.verification import fingerprint
 from agent_harness.verification.check import parse
-from agent_harness.verification.editable import Mapped, mapped
 from agent_harness.verification.engine import TestRun, passed, resolve, run_tests
-from agent_harness.verification.interpreter import Interpreter
+from agent_harness.verification.runner import fingerprint
+from agent_harness.verification.runner.editable import Mapped, mapped
+from agent_harness.verification.runner.interpreter import Interpreter
 
 from .sample import HONEST, INI, SUB_CODE, SUB_TEST, Repo, codes
 

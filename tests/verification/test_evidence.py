@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from agent_harness.verification.evidence import evidence, result
-from agent_harness.verification.testreport import Report
+from agent_harness.verification.runner.testreport import Report
 from agent_harness.verification.verdict import TestRun
 
 RUN = TestRun(

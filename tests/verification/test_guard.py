@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from agent_harness.verification.changes import Change, Changes
+from agent_harness.verification.changes import CandidateChanges, FileChange
 from agent_harness.verification.guard import Duty, Survey, survey
 
 Files = Mapping[str, str | None]
@@ -24,7 +24,7 @@ BASE: Files = {
 }
 
 
-def changes(files: Files, *, base: Files = BASE, links: Collection[str] = ()) -> Changes:
+def changes(files: Files, *, base: Files = BASE, links: Collection[str] = ()) -> CandidateChanges:
     """The changes that writing these files over the base makes; ``None`` removes one."""
     after = {path: text for path, text in {**base, **files}.items() if text is not None}
     differing = sorted(path for path in {*base, *after} if base.get(path) != after.get(path))
@@ -33,8 +33,8 @@ def changes(files: Files, *, base: Files = BASE, links: Collection[str] = ()) ->
         old, new = base.get(path), after.get(path)
         status = "A" if old is None else "D" if new is None else "M"
         before, content = (None if text is None else text.encode() for text in (old, new))
-        rows.append(Change(path=path, status=status, before=before, after=content, link=path in links))
-    return Changes(files=tuple(rows), before=frozenset(base), after=frozenset(after))
+        rows.append(FileChange(path=path, status=status, before=before, after=content, link=path in links))
+    return CandidateChanges(files=tuple(rows), before=frozenset(base), after=frozenset(after))
 
 
 def surveyed(

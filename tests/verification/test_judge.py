@@ -10,7 +10,7 @@ import pytest
 
 from agent_harness.errors import Interrupted
 from agent_harness.kernel import process
-from agent_harness.verification.engine import Options
+from agent_harness.verification.engine import Strictness
 from agent_harness.verification.verdict import Verdict
 
 from .sample import (
@@ -124,7 +124,7 @@ def test_a_trivial_test_that_was_red_is_accepted_with_a_warning(repo: Repo) -> N
 def test_pure_refactoring_needs_no_red(repo: Repo) -> None:
     files = {"src/calc.py": ADD_CODE + "\n\nplus = add\n", SUB: ADD_TEST}
     assert codes(repo.judge(files, suite=None)) == ["proof_not_red"]
-    assert repo.judge(files, suite=None, options=Options(requires_red=False)).accepted
+    assert repo.judge(files, suite=None, options=Strictness(requires_red=False)).accepted
 
 
 def test_one_new_test_among_old_ones_is_enough(repo: Repo) -> None:
@@ -315,15 +315,15 @@ def test_work_that_was_begun_before_the_base_is_red_against_its_beginning(repo: 
 @pytest.mark.parametrize(
     ("lint", "options", "accepted", "found"),
     [
-        ("sh -c 'exit 0'", Options(), True, []),
-        ("sh -c 'exit 1'", Options(), True, ["lint"]),
-        ("sh -c 'exit 1'", Options(lint_rejects=True), False, ["lint"]),
-        ("no-such-linter src", Options(lint_rejects=True), True, ["lint_unavailable"]),
-        (f"{sys.executable} -m no_such_linter", Options(lint_rejects=True), True, ["lint_unavailable"]),
-        ("no-such-linter && true", Options(lint_rejects=True), True, ["lint_unavailable"]),
+        ("sh -c 'exit 0'", Strictness(), True, []),
+        ("sh -c 'exit 1'", Strictness(), True, ["lint"]),
+        ("sh -c 'exit 1'", Strictness(lint_rejects=True), False, ["lint"]),
+        ("no-such-linter src", Strictness(lint_rejects=True), True, ["lint_unavailable"]),
+        (f"{sys.executable} -m no_such_linter", Strictness(lint_rejects=True), True, ["lint_unavailable"]),
+        ("no-such-linter && true", Strictness(lint_rejects=True), True, ["lint_unavailable"]),
     ],
 )
-def test_lint(repo: Repo, lint: str, options: Options, accepted: bool, found: list[str]) -> None:
+def test_lint(repo: Repo, lint: str, options: Strictness, accepted: bool, found: list[str]) -> None:
     """UAH-295, UAH-307, UAH-361, C55."""
     verdict = repo.judge(HONEST, proof=None, suite=None, lint=lint, options=options)
     assert (verdict.accepted, all_codes(verdict)) == (accepted, found)

@@ -142,7 +142,7 @@ def test_every_kind_of_test_has_its_id(make_repo: Make, extra: str) -> None:
 
 
 def run_selected(repo: Repo, command: str, ids: list[str]) -> TestRun:
-    from agent_harness.verification.running import execute, place_for
+    from agent_harness.verification.runner.execution import execute, place_for
 
     with place_for(repo.client, repo.base, environment=repo.environment) as space:
         return execute(space, command, environment=repo.environment, timeout_seconds=60, keep_going=True, select=ids)

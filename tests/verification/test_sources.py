@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from agent_harness.verification import reach, sources
+from agent_harness.verification import side_effects, sources
 
 
 def tree(text: str) -> ast.Module:
@@ -133,7 +133,7 @@ def test_only_the_own_node_is_asked() -> None:
     ],
 )
 def test_code_that_reaches_out(text: str) -> None:
-    assert reach.reaches_out(tree(text))
+    assert side_effects.reaches_out(tree(text))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_code_that_reaches_out(text: str) -> None:
     ],
 )
 def test_code_that_stays_at_home(text: str) -> None:
-    assert reach.reaches_out(tree(text)) == []
+    assert side_effects.reaches_out(tree(text)) == []
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_code_that_stays_at_home(text: str) -> None:
     ],
 )
 def test_a_harmless_conftest(text: str) -> None:
-    assert reach.harm_in_conftest(tree(text).body) == []
+    assert side_effects.harm_in_conftest(tree(text).body) == []
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_harmless_conftest(text: str) -> None:
     ],
 )
 def test_a_conftest_that_could_bend_results(text: str) -> None:
-    assert reach.harm_in_conftest(tree(text).body)
+    assert side_effects.harm_in_conftest(tree(text).body)
 
 
 @pytest.mark.parametrize(
@@ -212,4 +212,4 @@ def test_a_conftest_that_could_bend_results(text: str) -> None:
     ],
 )
 def test_test_code_that_acts_when_it_is_imported(text: str, acts: bool) -> None:
-    assert reach.acts_at_import(tree(text)) is acts
+    assert side_effects.acts_at_import(tree(text)) is acts

@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_harness.verification.testreport import ReportProblem, read_junit, report_of, worst
+from agent_harness.verification.runner.testreport import (
+    ReportProblem,
+    read_junit,
+    report_of,
+    worst,
+)
 
 CASE = '<testcase file="tests/test_a.py" classname="tests.test_a" name="test_x" time="0.1"/>'
 WHOLE = f'<testsuites><testsuite failures="0" errors="0" time="1.5">{CASE}</testsuite></testsuites>'

@@ -15,15 +15,15 @@ def agents(as_json: bool) -> int:
 
     Also which extras are installed, and which agent a run without --agent takes. Reads no key, asks no provider.
     """
-    from agent_harness.agents import found
+    from agent_harness.agents import discovery
 
-    there, extras = found.agents(os.environ), found.extras()
-    choice = found.chosen(os.environ, *settings_here())
+    there, extras = discovery.agents(os.environ), discovery.extras()
+    choice = discovery.chosen(os.environ, *settings_here())
     if as_json:
         answer = {
             "ok": True,
             "agents": [each.as_json() for each in there],
-            "keys": found.keys(os.environ),
+            "keys": discovery.keys(os.environ),
             "extras": extras,
             "chosen": choice,
         }

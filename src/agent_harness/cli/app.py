@@ -17,17 +17,17 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "setup": ("Everyday", "agent_harness.cli.setup:setup", "Set up an agent, a project and hooks, step by step."),
     "init": (
         "Everyday",
-        "agent_harness.cli.everyday:init",
+        "agent_harness.cli.shared:init",
         "Start a task list, or plan a project from a specification.",
     ),
-    "add": ("Everyday", "agent_harness.cli.lists:add", "Add a task to the list."),
-    "run": ("Everyday", "agent_harness.cli.everyday:run", "Let agents work: sessions on a project, tasks on a list."),
-    "status": ("Everyday", "agent_harness.cli.everyday:status", "Say where it stands."),
+    "add": ("Everyday", "agent_harness.cli.tasklist:add", "Add a task to the list."),
+    "run": ("Everyday", "agent_harness.cli.shared:run", "Let agents work: sessions on a project, tasks on a list."),
+    "status": ("Everyday", "agent_harness.cli.shared:status", "Say where it stands."),
     "verify": ("Everyday", "agent_harness.cli.features:verify", "Run a feature's tests, or all, on a clean checkout."),
     "pause": ("People", "agent_harness.cli.projects:pause", "Make a project or a task list rest."),
     "resume": (
         "People",
-        "agent_harness.cli.everyday:resume",
+        "agent_harness.cli.shared:resume",
         "Go on: answer a stored question, end a pause or a halt.",
     ),
     "skip": ("People", "agent_harness.cli.projects:skip", "Leave a feature out, or take it in again."),
@@ -54,10 +54,14 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "hook": ("Integration", "agent_harness.cli.hooks:hook", "Answer one event of an agent client."),
     "mcp": ("Integration", "agent_harness.mcp_server.command:mcp", "Serve the verbs to a client over MCP."),
     "agents": ("Integration", "agent_harness.cli.agents:agents", "Show the agents that are found here."),
-    "drive": ("Integration", "agent_harness.cli.taskrun:drive", "Keep an interactive client going on a task list."),
-    "activate": ("Integration", "agent_harness.cli.lists:activate", "Make hooks act on this task list."),
-    "deactivate": ("Integration", "agent_harness.cli.lists:deactivate", "Make hooks rest on this task list."),
-    "doctor": ("Integration", "agent_harness.cli.doctor:doctor", "Say what is wrong here, and what mends it."),
+    "drive": (
+        "Integration",
+        "agent_harness.cli.tasklist_run:drive",
+        "Keep an interactive client going on a task list.",
+    ),
+    "activate": ("Integration", "agent_harness.cli.tasklist:activate", "Make hooks act on this task list."),
+    "deactivate": ("Integration", "agent_harness.cli.tasklist:deactivate", "Make hooks rest on this task list."),
+    "doctor": ("Integration", "agent_harness.cli.doctor.command:doctor", "Say what is wrong here, and what mends it."),
 }
 
 ANSWERS_JSON = ("task", "session", "rescue")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_harness.cli.countdown import patience
+from agent_harness.cli.terminal.countdown import patience
 from agent_harness.errors import UsageError
 
 if TYPE_CHECKING:

@@ -87,12 +87,12 @@ def hook(event: str) -> int:
 
     This is what the hook scripts run. Exit 0, or 2 to keep a teammate at work.
     """
-    from agent_harness.hooks import road
+    from agent_harness.hooks import dispatch
 
-    name = road.named(event)
+    name = dispatch.named(event)
     if name is None:
-        return _unknown(f"No event {event!r}: {', '.join(road.EVENTS)}")
-    return road.call(name)
+        return _unknown(f"No event {event!r}: {', '.join(dispatch.EVENTS)}")
+    return dispatch.call(name)
 
 
 def _unknown(message: str) -> int:

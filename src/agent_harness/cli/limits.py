@@ -22,7 +22,7 @@ def limits(ctx: click.Context, as_json: bool) -> int:
     if ctx.invoked_subcommand:
         return 0
     from agent_harness.kernel import clock
-    from agent_harness.kernel.limitclock import LimitClock
+    from agent_harness.kernel.rate_limits import LimitClock
     from agent_harness.supervision.dispatch import spoken
 
     found, now = LimitClock().all(), clock.now()
@@ -42,7 +42,7 @@ def limits(ctx: click.Context, as_json: bool) -> int:
 @as_json_option
 def clear(account: str, as_json: bool) -> int:
     """Forget what is known of an account: the next run tries at once, and a run that waits goes on."""
-    from agent_harness.kernel.limitclock import LimitClock
+    from agent_harness.kernel.rate_limits import LimitClock
 
     there = LimitClock().forget(account)
     if as_json:

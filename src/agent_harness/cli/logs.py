@@ -9,7 +9,7 @@ from agent_harness.cli.features import as_json_option
 from agent_harness.errors import NotAProject
 
 if TYPE_CHECKING:
-    from agent_harness.protocols.features.layout import Layout
+    from agent_harness.protocols.features.layout import FeatureLayout
 
 LEVELS = ("critical", "important", "routine", "debug")
 SOURCES = ("events", "decisions", "actions", "usage")
@@ -60,20 +60,20 @@ def query(
 ) -> int:
     """Show the newest rows of the logs in which every word of TEXT occurs, oldest first."""
     from agent_harness.kernel import clock
-    from agent_harness.protocols.features import logquery
+    from agent_harness.protocols.features.logs import query as logs_query
 
     at = clock.now()
-    wanted = logquery.Filter(
+    wanted = logs_query.Filter(
         words=tuple(text.split()),
         session=session,
         feature=feature,
         level=level,
         types=types,
-        since=logquery.moment(since, at) if since else None,
-        until=logquery.moment(until, at) if until else None,
+        since=logs_query.moment(since, at) if since else None,
+        until=logs_query.moment(until, at) if until else None,
     )
-    found = logquery.query(_layout(), wanted, sources=sources, limit=limit)
-    _show(found, [logquery.line(row) for row in found["rows"]] or ["Nothing in the logs fits."], as_json=as_json)
+    found = logs_query.query(_layout(), wanted, sources=sources, limit=limit)
+    _show(found, [logs_query.line(row) for row in found["rows"]] or ["Nothing in the logs fits."], as_json=as_json)
     if found["more"] and not as_json:
         click.echo(f"There are older rows; see them with --limit {limit * 4}.", err=True)
     return 0
@@ -91,15 +91,15 @@ Examples:
 @as_json_option
 def sessions(last: int, session: int | None, as_json: bool) -> int:
     """Sum up sessions: how each ended, what it cost, what was written, decided, and went wrong."""
-    from agent_harness.protocols.features import logquery
+    from agent_harness.protocols.features.logs import query as logs_query
 
-    found = logquery.summaries(_layout(), last=last, session=session)
-    lines = [text for each in found for text in logquery.summary_lines(each)]
+    found = logs_query.summaries(_layout(), last=last, session=session)
+    lines = [text for each in found for text in logs_query.summary_lines(each)]
     _show({"sessions": found}, lines or ["No session has ended yet."], as_json=as_json)
     return 0
 
 
-def _layout() -> "Layout":
+def _layout() -> "FeatureLayout":
     """The feature project at or above the working directory."""
     from agent_harness.cli.status import find_layout
     from agent_harness.kernel import root

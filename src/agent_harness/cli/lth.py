@@ -35,32 +35,32 @@ def _run(words: list[str]) -> int:
         from agent_harness import __version__
 
         return _show(f"lth {__version__}")
-    from agent_harness.cli import lthoptions
+    from agent_harness.cli import lth_options
 
-    command = lthoptions.ALIASES.get(words[0], words[0])
-    if command not in lthoptions.COMMANDS:
-        return _complain(f"Unknown command: {words[0]}{lthoptions.nearest_command(words[0])}")
+    command = lth_options.ALIASES.get(words[0], words[0])
+    if command not in lth_options.COMMANDS:
+        return _complain(f"Unknown command: {words[0]}{lth_options.nearest_command(words[0])}")
     return _call(command, words[1:])
 
 
 def _help(words: list[str]) -> int:
-    from agent_harness.cli import lthoptions
+    from agent_harness.cli import lth_options
 
-    command = lthoptions.ALIASES.get(words[0], words[0]) if words else ""
-    return _show(lthoptions.usage_of(command) if command in lthoptions.COMMANDS else lthoptions.usage())
+    command = lth_options.ALIASES.get(words[0], words[0]) if words else ""
+    return _show(lth_options.usage_of(command) if command in lth_options.COMMANDS else lth_options.usage())
 
 
 def _call(command: str, words: list[str]) -> int:
-    from agent_harness.cli import lthoptions
+    from agent_harness.cli import lth_options
     from agent_harness.errors import HarnessError
 
     try:
-        folder, options = lthoptions.parse(command, words)
+        folder, options = lth_options.parse(command, words)
         from agent_harness.protocols.longtask.api import LongTask
 
         answer, code = getattr(LongTask(folder), command.replace("-", "_"))(options)
-    except lthoptions.HelpAsked:
-        return _show(lthoptions.usage_of(command))
+    except lth_options.HelpAsked:
+        return _show(lth_options.usage_of(command))
     except HarnessError as error:
         return _failed(error)
     except Exception as error:  # a fault of ours is one line too
@@ -76,7 +76,7 @@ def _show(answer: object) -> int:
     if isinstance(answer, str):
         text = answer if answer.endswith("\n") else f"{answer}\n"
     else:
-        from agent_harness.kernel import jsontext
+        from agent_harness.kernel.json import jsontext
 
         text = jsontext.dumps(answer)
     sys.stdout.flush()
@@ -92,7 +92,7 @@ def _failed(error: "HarnessError") -> int:
     _complain(_one_line(f"{error.message}; {error.hint}" if error.hint else error.message))
     report = error.data.get("report")
     if report:
-        from agent_harness.kernel import jsontext
+        from agent_harness.kernel.json import jsontext
 
         _complain(jsontext.dumps(report).rstrip("\n"))
     return 1 if error.exit_code < 128 else error.exit_code

@@ -8,9 +8,14 @@ from typing import Any
 import click
 
 from agent_harness.cli import features
-from agent_harness.cli.confirm import ask
-from agent_harness.cli.countdown import agent_option, now_option, patience, wait_option
 from agent_harness.cli.features import as_json_option
+from agent_harness.cli.terminal.confirm import ask
+from agent_harness.cli.terminal.countdown import (
+    agent_option,
+    now_option,
+    patience,
+    wait_option,
+)
 
 yes_option = click.option("--yes", is_flag=True, help="Answer every question with yes.")
 feature_option = click.option("--feature", "feature_id", required=True, type=int, metavar="N", help="The feature's id.")
@@ -39,10 +44,10 @@ def pause(why: str, root: str | None, as_json: bool) -> int:
 
     A session that runs ends after its current operation; its work is kept for the next one.
     """
-    from agent_harness.cli import everyday, lists
+    from agent_harness.cli import shared, tasklist
 
-    if root is not None or everyday.kind_here()[0] == "tasklist":
-        return lists.answer("pause", lists.open_list(root=root).pause(why), as_json=as_json, said="Paused.")
+    if root is not None or shared.kind_here()[0] == "tasklist":
+        return tasklist.answer("pause", tasklist.open_list(root=root).pause(why), as_json=as_json, said="Paused.")
     return answered(as_json, features.opened(as_json).pause(why or None))
 
 
@@ -118,7 +123,7 @@ def abort(yes: bool, as_json: bool) -> int:
 
     `harness resume` begins anew from features.json.
     """
-    from agent_harness.protocols.features.aborting import WARNING
+    from agent_harness.protocols.features.people.abort import WARNING
 
     project = features.opened(as_json)
     click.echo(WARNING, err=as_json)

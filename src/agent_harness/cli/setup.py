@@ -77,14 +77,14 @@ class _Walk:
 
     def agent(self, spec: str | None) -> None:
         """Says which agent works here, and what the one that does not needs."""
-        from agent_harness.agents import found, registry
+        from agent_harness.agents import discovery, registry
         from agent_harness.cli.agents import settings_here
 
         if spec is not None:
             problem = registry.from_spec(spec).problem()
             self.note("agent", "left" if problem else "there", problem or f"{spec} can be started")
             return
-        choice = found.chosen(os.environ, *settings_here())
+        choice = discovery.chosen(os.environ, *settings_here())
         if choice["problem"]:
             self.note("agent", "left", f"{choice['problem']}; see: harness agents")
         else:
@@ -199,7 +199,7 @@ class _Walk:
 
     def _first_task(self, folder: str) -> str:
         from agent_harness.protocols.tasklist import store
-        from agent_harness.protocols.tasklist.layout import Layout
+        from agent_harness.protocols.tasklist.layout import TaskListLayout
 
-        empty = not store.read(Layout(folder)).tasks
+        empty = not store.read(TaskListLayout(folder)).tasks
         return 'harness add "What is to be done" --validate "pytest -q"' if empty else "harness run --dry-run"

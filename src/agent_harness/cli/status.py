@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from agent_harness.protocols.features.layout import Layout
+    from agent_harness.protocols.features.layout import FeatureLayout
 
 
 NO_PROJECT = "No project here or above: no features.json with .harness.yaml"
@@ -39,9 +39,9 @@ def _answer(as_json: bool) -> int:
 
 def _task_list(folder: str, as_json: bool) -> int:
     from agent_harness.protocols.tasklist import status
-    from agent_harness.protocols.tasklist.layout import Layout
+    from agent_harness.protocols.tasklist.layout import TaskListLayout
 
-    found = status.read(Layout(folder))
+    found = status.read(TaskListLayout(folder))
     if as_json:
         import json
 
@@ -74,18 +74,18 @@ def _read_yaml(path: str) -> "dict[str, Any]":
     return read_object(path)
 
 
-def find_layout(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> "Layout":
+def find_layout(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> "FeatureLayout":
     """The feature project at or above the working directory; the words are those for a person where there is none."""
     from agent_harness.kernel import root
-    from agent_harness.protocols.features.layout import Layout
+    from agent_harness.protocols.features.layout import FeatureLayout
 
     found = root.find()
     if found is None or found.kind != "features":
         raise NotAProject(missing, hint=hint)
-    return _with_paths(Layout(found.path))
+    return _with_paths(FeatureLayout(found.path))
 
 
-def _with_paths(layout: "Layout") -> "Layout":
+def _with_paths(layout: "FeatureLayout") -> "FeatureLayout":
     """The layout under ``paths:`` of the settings, which almost no project has."""
     try:
         with open(layout.settings, "rb") as file:
@@ -95,7 +95,7 @@ def _with_paths(layout: "Layout") -> "Layout":
     if not moved:
         return layout
     from agent_harness.protocols.features.config import load
-    from agent_harness.protocols.features.layout import Layout
+    from agent_harness.protocols.features.layout import FeatureLayout
 
     paths = load(layout.root).paths
-    return Layout(layout.root, features=paths.features, progress=paths.progress, state_dir=paths.state_dir)
+    return FeatureLayout(layout.root, features=paths.features, progress=paths.progress, state_dir=paths.state_dir)

@@ -11,7 +11,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from agent_harness.demo.follow import printable
-from agent_harness.demo.layout import Place
+from agent_harness.demo.layout import DemoLayout
 from agent_harness.errors import HarnessError, ToolMissing
 
 _GRACE_SECONDS = 10.0
@@ -30,7 +30,7 @@ def require_tools() -> None:
         )
 
 
-def environment(place: Place | None = None) -> dict[str, str]:
+def environment(place: DemoLayout | None = None) -> dict[str, str]:
     """The variables of every child: ours without settings of the harness, our interpreter first on PATH."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HARNESS_", "GIT_", "PYTEST_"))}
     kept["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])

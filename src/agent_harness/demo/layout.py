@@ -13,13 +13,13 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features.layout import FeatureLayout
 
 NAME = "shorty"
 
 
 @dataclass(frozen=True)
-class Place:
+class DemoLayout:
     """The paths of one demo."""
 
     root: Path
@@ -45,9 +45,9 @@ class Place:
         return self.root / "demo.log"
 
     @property
-    def state(self) -> Layout:
+    def state(self) -> FeatureLayout:
         """The files that the harness keeps in the project."""
-        return Layout(self.project)
+        return FeatureLayout(self.project)
 
 
 def sample() -> Traversable:

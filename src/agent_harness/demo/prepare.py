@@ -4,15 +4,15 @@ import tempfile
 from pathlib import Path
 
 from agent_harness.demo.children import git
-from agent_harness.demo.layout import Place, bundled_script, sample
+from agent_harness.demo.layout import DemoLayout, bundled_script, sample
 from agent_harness.errors import UsageError
 
 _IDENTITY = (("user.name", "Scripted Agent"), ("user.email", "agent@localhost"), ("commit.gpgsign", "false"))
 
 
-def prepare(path: Path | None) -> Place:
+def prepare(path: Path | None) -> DemoLayout:
     """A new demo folder, ready for ``harness init``; ``UsageError`` when ``path`` is in use."""
-    place = Place(_folder(path))
+    place = DemoLayout(_folder(path))
     place.project.mkdir()
     place.script.write_text(bundled_script(), encoding="utf-8")
     place.spec.write_text((sample() / "SPEC.md").read_text(encoding="utf-8"), encoding="utf-8")
@@ -33,7 +33,7 @@ def _folder(path: Path | None) -> Path:
     return path.resolve()
 
 
-def _repository(place: Place) -> None:
+def _repository(place: DemoLayout) -> None:
     git(place.root, "init", "--quiet", "--bare", "--initial-branch=main", place.origin.name)
     git(place.project, "init", "--quiet", "--initial-branch=main")
     for name, value in _IDENTITY:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_harness.demo import children
-from agent_harness.demo.layout import Place
-from agent_harness.demo.story import Session, Story, told
+from agent_harness.demo.layout import DemoLayout
+from agent_harness.demo.story import DemoSession, Story, told
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import journal, owner
 from agent_harness.protocols.features import records
@@ -31,22 +31,22 @@ class Promise:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ending:
+class KilledRun:
     """A finished project, and how the harness that was to be killed ended."""
 
-    place: Place
+    place: DemoLayout
     story: Story
     killed_exit_code: int | None
 
 
-def examine(place: Place, killed_exit_code: int | None) -> list[Promise]:
+def examine(place: DemoLayout, killed_exit_code: int | None) -> list[Promise]:
     """Every promise, judged from the disk; a promise that cannot be judged is not kept."""
     story = told(journal.read(place.state.log("events.jsonl")))
-    ending = Ending(place=place, story=story, killed_exit_code=killed_exit_code)
+    ending = KilledRun(place=place, story=story, killed_exit_code=killed_exit_code)
     return [_judged(name, look, ending) for name, look in _PROMISES]
 
 
-def _judged(name: str, look: "Callable[[Ending], tuple[bool, str]]", ending: Ending) -> Promise:
+def _judged(name: str, look: "Callable[[KilledRun], tuple[bool, str]]", ending: KilledRun) -> Promise:
     try:
         kept, seen = look(ending)
     except (HarnessError, OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
@@ -54,12 +54,12 @@ def _judged(name: str, look: "Callable[[Ending], tuple[bool, str]]", ending: End
     return Promise(name=name, kept=kept, seen=seen)
 
 
-def _all_proven(ending: Ending) -> tuple[bool, str]:
+def _all_proven(ending: KilledRun) -> tuple[bool, str]:
     proven, total = records.counts(_document(ending))
     return total > 0 and proven == total, f"{proven} of {total} pass in features.json at HEAD"
 
 
-def _tests_pass(ending: Ending) -> tuple[bool, str]:
+def _tests_pass(ending: KilledRun) -> tuple[bool, str]:
     command = ["python3", "-m", "pytest", "tests", "-q", "-p", "no:cacheprovider"]
     env = {**children.environment(), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
@@ -70,13 +70,13 @@ def _tests_pass(ending: Ending) -> tuple[bool, str]:
     return done.returncode == 0 and count is not None, f"pytest, run by the demo now: {last.strip('= ')}"
 
 
-def _lie_rejected(ending: Ending) -> tuple[bool, str]:
+def _lie_rejected(ending: KilledRun) -> tuple[bool, str]:
     sessions = ending.story.of(LIE)
     verdicts = [claim.verdict for session in sessions for claim in session.claims]
     return verdicts == ["rejected", "verified"], f"Feature #{LIE}: claims were {', '.join(verdicts) or 'none'}"
 
 
-def _regression_rolled_back(ending: Ending) -> tuple[bool, str]:
+def _regression_rolled_back(ending: KilledRun) -> tuple[bool, str]:
     first = next(iter(ending.story.of(REGRESSION)), None)
     if first is None:
         return False, f"no session worked on Feature #{REGRESSION}"
@@ -90,7 +90,7 @@ def _regression_rolled_back(ending: Ending) -> tuple[bool, str]:
     )
 
 
-def _kill_survived(ending: Ending) -> tuple[bool, str]:
+def _kill_survived(ending: KilledRun) -> tuple[bool, str]:
     sessions = ending.story.of(KILLED)
     if ending.killed_exit_code is None or not sessions:
         return False, "the harness was not killed"
@@ -100,21 +100,21 @@ def _kill_survived(ending: Ending) -> tuple[bool, str]:
     return ending.killed_exit_code == -9 and interrupted and proven and len(wip) == 1, seen
 
 
-def _half_continued(ending: Ending) -> tuple[bool, str]:
+def _half_continued(ending: KilledRun) -> tuple[bool, str]:
     sessions = ending.story.of(HALF_DONE)
     seen = ", then ".join(f"Session {s.number} ({s.prompt_type}) {s.ending}" for s in sessions)
     good = bool(sessions) and sessions[0].ending == "partial" and not sessions[0].claims and _continued(sessions)
     return good, seen or f"no session worked on Feature #{HALF_DONE}"
 
 
-def _in_order(ending: Ending) -> tuple[bool, str]:
+def _in_order(ending: KilledRun) -> tuple[bool, str]:
     order = [s.feature_id for s in ending.story.sessions if s.ending == "proven"]
     needs = {f["id"]: set(records.dependencies(f)) for f in records.features_of(_document(ending))}
     good = all(needs[i] <= set(order[:n]) for n, i in enumerate(order) if i is not None)
     return good and len(order) == len(needs), "proven in the order " + ", ".join(f"#{i}" for i in order)
 
 
-def _clean_and_pushed(ending: Ending) -> tuple[bool, str]:
+def _clean_and_pushed(ending: KilledRun) -> tuple[bool, str]:
     head = children.git(ending.place.project, "rev-parse", "HEAD").strip()
     pushed = children.git(ending.place.origin, "rev-parse", "main").strip()
     dirty = children.git(ending.place.project, "status", "--porcelain").strip()
@@ -123,29 +123,29 @@ def _clean_and_pushed(ending: Ending) -> tuple[bool, str]:
     return head == pushed, f"HEAD is {head[:7]}, origin/main is {pushed[:7]}, the work tree is clean"
 
 
-def _nothing_runs(ending: Ending) -> tuple[bool, str]:
+def _nothing_runs(ending: KilledRun) -> tuple[bool, str]:
     left = owner.processes_tagged("HARNESS_PROJECT_DIR", str(ending.place.project))
     return not left, f"processes of the project: {', '.join(map(str, left)) or 'none'}"
 
 
-def _continued(sessions: list[Session]) -> bool:
+def _continued(sessions: list[DemoSession]) -> bool:
     """The second session continued the first one's work and proved it."""
     return [s.prompt_type for s in sessions[1:]] == ["continuation"] and sessions[1].ending == "proven"
 
 
-def _document(ending: Ending) -> dict[str, Any]:
+def _document(ending: KilledRun) -> dict[str, Any]:
     return json.loads(_content(ending, "HEAD", "features.json"))
 
 
-def _content(ending: Ending, commit: str, path: str) -> str:
+def _content(ending: KilledRun, commit: str, path: str) -> str:
     return children.git(ending.place.project, "show", f"{commit}:{path}")
 
 
-def _subjects(ending: Ending) -> list[str]:
+def _subjects(ending: KilledRun) -> list[str]:
     return children.git(ending.place.project, "log", "--format=%s", "HEAD").splitlines()
 
 
-_PROMISES: tuple[tuple[str, Callable[[Ending], tuple[bool, str]]], ...] = (
+_PROMISES: tuple[tuple[str, Callable[[KilledRun], tuple[bool, str]]], ...] = (
     ("every feature is proven", _all_proven),
     ("the tests of the program pass", _tests_pass),
     ("the lie was rejected, then made true", _lie_rejected),

@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from agent_harness.demo.follow import printable
-from agent_harness.demo.layout import Place
+from agent_harness.demo.layout import DemoLayout
 from agent_harness.demo.promises import Promise
-from agent_harness.demo.story import Session, Story, told
+from agent_harness.demo.story import DemoSession, Story, told
 from agent_harness.demo.views import STYLES
 from agent_harness.kernel import journal
 
@@ -32,17 +32,17 @@ _VERDICTS = {"verified": "true", "rejected": "FALSE", "regression": "BROKE OLDER
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ending:
+class DemoEnding:
     """How one demo ended."""
 
-    place: Place
+    place: DemoLayout
     story: Story
     promises: list[Promise]
     seconds: float
     cost_usd: float | None
 
     @classmethod
-    def of(cls, place: Place, promises: list[Promise], seconds: float) -> "Ending":
+    def of(cls, place: DemoLayout, promises: list[Promise], seconds: float) -> "DemoEnding":
         """What the project in ``place`` tells, beside the judged promises."""
         story = told(journal.read(place.state.log("events.jsonl")))
         return cls(place=place, story=story, promises=promises, seconds=seconds, cost_usd=_cost(place))
@@ -69,7 +69,7 @@ class Ending:
         }
 
 
-def opening(console: Console, place: Place) -> None:
+def opening(console: Console, place: DemoLayout) -> None:
     """What is going to happen, before it does."""
     console.print(Text("harness demo: an agent builds a URL shortener, feature by feature.", style="bold"))
     console.print(Text(SCRIPTED))
@@ -77,14 +77,14 @@ def opening(console: Console, place: Place) -> None:
     console.print(Text(f"Folder: {place.root} (kept)\n"), soft_wrap=True)
 
 
-def interrupted(console: Console, place: Place) -> None:
+def interrupted(console: Console, place: DemoLayout) -> None:
     """Said after Ctrl-C."""
     console.print(
         Text(f"\nStopped; every process of the demo has ended. The folder is kept: {place.root}"), soft_wrap=True
     )
 
 
-def closing(console: Console, ending: Ending) -> None:
+def closing(console: Console, ending: DemoEnding) -> None:
     """The tables at the end, and the lines to go on with."""
     console.print()
     if ending.story.sessions:
@@ -110,13 +110,13 @@ def closing(console: Console, ending: Ending) -> None:
         console.print(Text.assemble((f"{label:<16}", "dim"), line), soft_wrap=True)
 
 
-def with_a_real_agent(place: Place) -> str:
+def with_a_real_agent(place: DemoLayout) -> str:
     """The one line that has an agent that is no script build the same program."""
     spec = shlex.quote(str(place.spec))
     return f"export HARNESS_AGENT='command:YOUR-AGENT'; harness init --spec {spec} && harness run --until-done"
 
 
-def _where_to_look(ending: Ending) -> Iterator[tuple[str, str]]:
+def _where_to_look(ending: DemoEnding) -> Iterator[tuple[str, str]]:
     project = shlex.quote(str(ending.place.project))
     yield "the program", f"cd {project} && git log --oneline"
     yield "where it stands", f"cd {project} && harness status"
@@ -144,7 +144,7 @@ def _justify(name: str) -> Any:
     return "right" if name in ("Session", "Time", "Cost") else "left"
 
 
-def _rows(session: Session) -> Iterator[tuple[Text, ...]]:
+def _rows(session: DemoSession) -> Iterator[tuple[Text, ...]]:
     """One row a claim; a session without a claim has one row."""
     feature = f"#{session.feature_id}" if session.feature_id else ""
     cost = "" if session.cost_usd is None else f"${session.cost_usd:.2f}"
@@ -157,15 +157,15 @@ def _rows(session: Session) -> Iterator[tuple[Text, ...]]:
         yield (*map(Text, left), Text(claim), verdict, *map(Text, right))
 
 
-def _silence(session: Session) -> str:
+def _silence(session: DemoSession) -> str:
     return "is cut off" if session.ending == "interrupted" else "stops half-way"
 
 
-def _end(session: Session) -> Text:
+def _end(session: DemoSession) -> Text:
     return Text(_ENDINGS.get(session.ending, session.ending), style=STYLES.get(session.ending, ""))
 
 
-def _verdict(session: Session, number: int) -> Text:
+def _verdict(session: DemoSession, number: int) -> Text:
     claim = session.claims[number]
     last = number == len(session.claims) - 1
     after = "sent back" if not last else _ENDINGS.get(session.ending, session.ending)
@@ -186,11 +186,11 @@ def _promises(promises: list[Promise]) -> Table:
     return table
 
 
-def _last_lines(place: Place) -> list[str]:
+def _last_lines(place: DemoLayout) -> list[str]:
     return journal.tail_lines(place.log, 8)
 
 
-def _cost(place: Place) -> float | None:
+def _cost(place: DemoLayout) -> float | None:
     """What costs.yaml adds up to; the harness writes it in the JSON subset of YAML."""
     try:
         found = json.loads(Path(place.state.costs).read_text(encoding="utf-8"))["cumulative"]["total_cost_usd"]

@@ -11,10 +11,10 @@ from pathlib import Path
 from agent_harness.demo import children, promises, report
 from agent_harness.demo.children import Child
 from agent_harness.demo.follow import Follow, printable, spoken
-from agent_harness.demo.layout import Place
+from agent_harness.demo.layout import DemoLayout
 from agent_harness.demo.prepare import prepare
 from agent_harness.demo.story import Story
-from agent_harness.demo.views import Picture, Plain, View, console_for
+from agent_harness.demo.views import DemoView, Picture, Plain, console_for
 from agent_harness.errors import HarnessError, Interrupted
 from agent_harness.kernel import files
 from agent_harness.protocols.features import records
@@ -51,22 +51,22 @@ def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
     return 0 if ending.kept else 1
 
 
-def _perform(place: Place, view: View) -> report.Ending:
+def _perform(place: DemoLayout, view: DemoView) -> report.DemoEnding:
     started = time.monotonic()
     with view:
         performance = Performance(place, view)
         performance.play()
         view.note("Looking at what the project itself says")
         judged = promises.examine(place, performance.killed_exit_code)
-    return report.Ending.of(place, judged, time.monotonic() - started)
+    return report.DemoEnding.of(place, judged, time.monotonic() - started)
 
 
 @dataclass
 class Performance:
     """The child processes of one demo, one after the other, watched."""
 
-    place: Place
-    view: View
+    place: DemoLayout
+    view: DemoView
     story: Story = field(default_factory=Story)
     killed_exit_code: int | None = None
 

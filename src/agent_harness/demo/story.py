@@ -18,7 +18,7 @@ class Claim:
 
 
 @dataclass(kw_only=True)
-class Session:
+class DemoSession:
     """One session of the agent."""
 
     number: int
@@ -35,12 +35,12 @@ class Session:
 class Story:
     """Sessions in their order, and one word on each feature: at work, claimed, half done, rolled back, proven."""
 
-    sessions: list[Session] = field(default_factory=list)
+    sessions: list[DemoSession] = field(default_factory=list)
     features: dict[int, str] = field(default_factory=dict)
     titles: dict[int, str] = field(default_factory=dict)
 
     @property
-    def now(self) -> Session | None:
+    def now(self) -> DemoSession | None:
         """The session under way."""
         last = self.sessions[-1] if self.sessions else None
         return last if last and last.ending == "running" else None
@@ -52,18 +52,18 @@ class Story:
         if step and isinstance(number, int):
             step(self, self._session(number), event)
 
-    def of(self, feature_id: int) -> list[Session]:
+    def of(self, feature_id: int) -> list[DemoSession]:
         """The sessions that worked on one feature."""
         return [s for s in self.sessions if s.feature_id == feature_id]
 
-    def _session(self, number: int) -> Session:
+    def _session(self, number: int) -> DemoSession:
         found = next((s for s in self.sessions if s.number == number), None)
         if found is None:
-            found = Session(number=number)
+            found = DemoSession(number=number)
             self.sessions.append(found)
         return found
 
-    def _mark(self, session: Session, word: str) -> None:
+    def _mark(self, session: DemoSession, word: str) -> None:
         if session.feature_id is not None:
             self.features[session.feature_id] = word
 
@@ -76,28 +76,28 @@ def told(events: Iterable[Record]) -> Story:
     return story
 
 
-def _started(story: Story, session: Session, event: Record) -> None:
+def _started(story: Story, session: DemoSession, event: Record) -> None:
     session.prompt_type = str(event.get("prompt_type") or session.prompt_type)
     feature_id = event.get("feature_id")
     session.feature_id = feature_id if isinstance(feature_id, int) else session.feature_id
     story._mark(session, "at work")
 
 
-def _claimed(story: Story, session: Session, event: Record) -> None:
+def _claimed(story: Story, session: DemoSession, event: Record) -> None:
     session.claims.append(Claim())
     story._mark(session, "claimed")
 
 
-def _verified(story: Story, session: Session, event: Record) -> None:
+def _verified(story: Story, session: DemoSession, event: Record) -> None:
     _judge(session, "verified", event)
 
 
-def _rejected(story: Story, session: Session, event: Record) -> None:
+def _rejected(story: Story, session: DemoSession, event: Record) -> None:
     _judge(session, "regression" if "regression" in str(event.get("code")) else "rejected", event)
     story._mark(session, "rejected")
 
 
-def _judge(session: Session, verdict: str, event: Record) -> None:
+def _judge(session: DemoSession, verdict: str, event: Record) -> None:
     if not session.claims:
         session.claims.append(Claim())
     claim = session.claims[-1]
@@ -106,24 +106,24 @@ def _judge(session: Session, verdict: str, event: Record) -> None:
         claim.found = printable(event.get("message") or claim.found)
 
 
-def _rolled_back(story: Story, session: Session, event: Record) -> None:
+def _rolled_back(story: Story, session: DemoSession, event: Record) -> None:
     ref = event.get("rescue_ref")
     session.rescue_ref = printable(ref) if ref else None
     session.ending = "failed"
     story._mark(session, "rolled back")
 
 
-def _interrupted(story: Story, session: Session, event: Record) -> None:
+def _interrupted(story: Story, session: DemoSession, event: Record) -> None:
     session.ending = "interrupted"
     story._mark(session, "half done")
 
 
-def _completed(story: Story, session: Session, event: Record) -> None:
+def _completed(story: Story, session: DemoSession, event: Record) -> None:
     session.ending = "proven"
     story._mark(session, "proven")
 
 
-def _ended(story: Story, session: Session, event: Record) -> None:
+def _ended(story: Story, session: DemoSession, event: Record) -> None:
     seconds, cost = event.get("duration_seconds"), event.get("cost_usd")
     session.seconds = float(seconds) if isinstance(seconds, int | float) else 0.0
     session.cost_usd = float(cost) if isinstance(cost, int | float) else None
@@ -134,7 +134,7 @@ def _ended(story: Story, session: Session, event: Record) -> None:
         story._mark(session, "half done")
 
 
-_STEPS: dict[str, Callable[[Story, Session, Record], None]] = {
+_STEPS: dict[str, Callable[[Story, DemoSession, Record], None]] = {
     "session_started": _started,
     "feature_claimed": _claimed,
     "verification_passed": _verified,

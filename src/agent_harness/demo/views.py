@@ -35,7 +35,7 @@ STYLES = {
 }
 
 
-class View(ABC):
+class DemoView(ABC):
     """Is told what happens; ``tick`` comes several times a second."""
 
     @abstractmethod
@@ -63,7 +63,7 @@ class View(ABC):
         return
 
 
-class Plain(View):
+class Plain(DemoView):
     """One line a happening: seconds since the start, who, what."""
 
     def __init__(self, out: IO[str]) -> None:
@@ -86,7 +86,7 @@ class Plain(View):
         self._out.flush()
 
 
-class Picture(View):
+class Picture(DemoView):
     """The features with their state, the session under way with what the agent says, and what the harness decides.
 
     It is as high as the terminal allows: long lines are cut, and old ones leave first.

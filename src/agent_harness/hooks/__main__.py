@@ -2,9 +2,9 @@
 
 import sys
 
-from agent_harness.hooks import road
+from agent_harness.hooks import dispatch
 
 if __name__ == "__main__":
-    found = road.named(sys.argv[1]) if len(sys.argv) == 2 else None
+    found = dispatch.named(sys.argv[1]) if len(sys.argv) == 2 else None
     if found:
-        road.call_and_exit(found)
+        dispatch.call_and_exit(found)

@@ -11,7 +11,7 @@ answer is exactly one of these. Source: ``tasklist.md`` 3; ``clients`` as measur
 
 from __future__ import annotations
 
-from agent_harness.kernel import jsontext
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Kind = Literal["allow", "block", "context", "keep"]
     Effect = Literal["forget", "damage", "finish", "reflect", "session"]
 
-__all__ = ["ALLOW", "Answer", "Decision", "allow", "answer", "block", "context", "keep"]
+__all__ = ["ALLOW", "HookAnswer", "Decision", "allow", "answer", "block", "context", "keep"]
 
 
 class Decision:
@@ -70,7 +70,7 @@ def keep(why: str, text: str) -> Decision:
 ALLOW = allow("nothing to say")
 
 
-class Answer:
+class HookAnswer:
     """What a hook writes, and the exit status: 0, or 2 for ``keep``."""
 
     __slots__ = ("code", "err", "out")
@@ -81,16 +81,18 @@ class Answer:
         self.code = code
 
 
-def answer(made: Decision) -> Answer:
+def answer(made: Decision) -> HookAnswer:
     """The decision as the client reads it."""
     if made.kind == "keep":
         # A line on stdout as well: clients take "exit 2, no output, no such file" for a hook that is not there.
-        return Answer(b"HARNESS\n", _bytes(f"{made.text}\n"), 2)
+        return HookAnswer(b"HARNESS\n", _bytes(f"{made.text}\n"), 2)
     if made.kind == "block":
-        return Answer(_line({"decision": "block", "reason": made.text}))
+        return HookAnswer(_line({"decision": "block", "reason": made.text}))
     if made.kind == "context":
-        return Answer(_line({"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": made.text}}))
-    return Answer(_line({"systemMessage": made.text}) if made.text else b"")
+        return HookAnswer(
+            _line({"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": made.text}})
+        )
+    return HookAnswer(_line({"systemMessage": made.text}) if made.text else b"")
 
 
 def _line(value: dict[str, object]) -> bytes:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 
 from agent_harness.errors import NotAProject
-from agent_harness.kernel import jsontext, root
+from agent_harness.kernel import root
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

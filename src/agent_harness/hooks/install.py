@@ -12,14 +12,15 @@ from agent_harness.errors import Refused
 from agent_harness.hooks import jsonedit
 from agent_harness.hooks.clients import CLIENTS, named
 from agent_harness.hooks.clients.client import groups, is_ours, package_folder
-from agent_harness.kernel import files, jsontext
+from agent_harness.kernel import files
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from agent_harness.hooks.clients.client import Client, Group, Scope
+    from agent_harness.hooks.clients.client import Group, HookClient, Scope
 
     Record = dict[str, Any]
 
@@ -171,7 +172,7 @@ def _is_empty(text: str) -> bool:
 # ---- the files
 
 
-def _path(client: Client, scope: Scope, project: str, environ: Mapping[str, str]) -> str:
+def _path(client: HookClient, scope: Scope, project: str, environ: Mapping[str, str]) -> str:
     """The file to edit; a project's must lie in the project, links followed."""
     path = client.place(scope, project, environ)
     top = os.path.realpath(project)
@@ -213,7 +214,7 @@ def _drop_kept(path: str, text: str) -> None:
         _unlink(kept)
 
 
-def _elsewhere(client: Client, path: str, project: str, environ: Mapping[str, str]) -> list[str]:
+def _elsewhere(client: HookClient, path: str, project: str, environ: Mapping[str, str]) -> list[str]:
     """Other files of the same client that call our hooks too, which would then run twice."""
     scopes: tuple[Scope, ...] = ("user", "project")
     others = [

@@ -5,7 +5,7 @@ The text is strict JSON; what it holds is checked before it is edited.
 
 from __future__ import annotations
 
-from agent_harness.kernel import jsontext
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ Source: ``tasklist.md`` 4.
 
 from __future__ import annotations
 
-from agent_harness.hooks import wording
+from agent_harness.hooks import messages
 from agent_harness.hooks.decision import context
 from agent_harness.protocols.tasklist import selection
 
@@ -28,7 +28,7 @@ NAMED = 5
 
 def decide_damaged(error: StateDamaged, *, backup: bool) -> Decision:
     """What the agent is told when the state cannot be read."""
-    return context(f"HARNESS: {wording.damaged(error, backup=backup)}", "session")
+    return context(f"HARNESS: {messages.damaged(error, backup=backup)}", "session")
 
 
 def decide(state: State, *, last_log: str | None, other: Mapping[str, Any] | None) -> Decision:
@@ -37,18 +37,18 @@ def decide(state: State, *, last_log: str | None, other: Mapping[str, Any] | Non
     ``other`` is the lease of another session that is alive.
     """
     lines = [_counts(state)]
-    lines += [f"last_log={wording.cut(last_log, LAST_LOG)}"] if last_log else []
+    lines += [f"last_log={messages.cut(last_log, LAST_LOG)}"] if last_log else []
     lines += [*_interrupted(state), *_waiting(state), *_other_session(other), *_findings(state)]
     lines.append(_first_step(state))
-    return context(wording.cut("\n".join(lines), WHOLE), "session")
+    return context(messages.cut("\n".join(lines), WHOLE), "session")
 
 
 def _counts(state: State) -> str:
     found = selection.counts(state)
     total = found.pop("total")
-    numbers = [f"{wording.cut(' '.join(name.split()), 40)}={count}" for name, count in list(found.items())[:20]]
+    numbers = [f"{messages.cut(' '.join(name.split()), 40)}={count}" for name, count in list(found.items())[:20]]
     following = selection.next_task(state)
-    shown = [f"next={wording.task_name(following)}"] if following else []
+    shown = [f"next={messages.task_name(following)}"] if following else []
     return " ".join(["HARNESS:", *numbers, f"total={total}", *shown])
 
 
@@ -56,8 +56,8 @@ def _interrupted(state: State) -> list[str]:
     """Tasks in progress, and the verb that takes each up again."""
     found = selection.in_progress(state)
     return [
-        f"In progress: {wording.task_name(task)}. If nobody works on it: `harness task recover "
-        f"{wording.shell_word(wording.cut(task.id, wording.TITLE))}`."
+        f"In progress: {messages.task_name(task)}. If nobody works on it: `harness task recover "
+        f"{messages.shell_word(messages.cut(task.id, messages.TITLE))}`."
         for task in found[:NAMED]
     ]
 
@@ -65,7 +65,7 @@ def _interrupted(state: State) -> list[str]:
 def _waiting(state: State) -> list[str]:
     """Why nothing can be started, when that is so."""
     if state.halt is not None:
-        return [wording.halted(state)]
+        return [messages.halted(state)]
     if state.sessions_used_up:
         return [f"The limit of {state.max_sessions} sessions is reached: start nothing; a person raises it."]
     return []
@@ -80,12 +80,12 @@ def _other_session(other: Mapping[str, Any] | None) -> list[str]:
 
 
 def _shown(value: object) -> str:
-    return wording.cut(" ".join(value.split()), 100) if isinstance(value, str) else "?"
+    return messages.cut(" ".join(value.split()), 100) if isinstance(value, str) else "?"
 
 
 def _findings(state: State) -> list[str]:
     found = state.findings()
-    return [f"[CONFIG] {wording.cut(each.message, 300)} (a person must mend it)" for each in found[:NAMED]]
+    return [f"[CONFIG] {messages.cut(each.message, 300)} (a person must mend it)" for each in found[:NAMED]]
 
 
 def _first_step(state: State) -> str:

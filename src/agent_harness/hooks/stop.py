@@ -5,7 +5,7 @@ Source: ``tasklist.md`` 6.1, 6.4, 6.5.
 
 from __future__ import annotations
 
-from agent_harness.hooks import wording
+from agent_harness.hooks import messages
 from agent_harness.hooks.decision import allow, block
 from agent_harness.protocols.tasklist import selection
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from agent_harness.errors import StateDamaged
     from agent_harness.hooks.decision import Decision
     from agent_harness.hooks.event import Event
-    from agent_harness.hooks.guard import Count
+    from agent_harness.hooks.stop_limit import Count
     from agent_harness.protocols.tasklist.records import State, Task
 
-__all__ = ["Facts", "decide", "decide_damaged", "is_mine"]
+__all__ = ["StopFacts", "decide", "decide_damaged", "is_mine"]
 
 
-class Facts:
+class StopFacts:
     """What the rule needs besides the state. Both functions are asked only when a row needs them."""
 
     __slots__ = ("count", "now", "outcomes")
@@ -36,21 +36,21 @@ class Facts:
 
 def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: bool) -> Decision:
     """The answer when the state cannot be read: said to the agent once in a session, then to the person."""
-    text = wording.damaged(error, backup=backup)
+    text = messages.damaged(error, backup=backup)
     if told or event.flag("stop_hook_active") is True:
         return allow("damaged", f"HARNESS: {text}")
     return block("damaged", f"The state of this task list is damaged, so nothing can be claimed.\n{text}", "damage")
 
 
-def decide(event: Event, state: State, facts: Facts) -> Decision:
+def decide(event: Event, state: State, facts: StopFacts) -> Decision:
     """The answer for a state that can be read."""
     return _limits(state, facts) or _other_reasons(event) or _work(event, state, facts)
 
 
-def _limits(state: State, facts: Facts) -> Decision | None:
+def _limits(state: State, facts: StopFacts) -> Decision | None:
     """Rows 4 to 6: the whole list waits, whatever is left."""
     if state.halt is not None:
-        return allow("halt", wording.halted(state))
+        return allow("halt", messages.halted(state))
     if state.sessions_used_up:
         return _limit(state, "max_sessions", f"{state.session_count} of {state.max_sessions} sessions are used up.")
     limited = not state.concurrent and state.max_tasks > 0 and state.session_count > 0
@@ -72,7 +72,7 @@ def _other_reasons(event: Event) -> Decision | None:
     return allow("background tasks") if event.entries("background_tasks") else None
 
 
-def _work(event: Event, state: State, facts: Facts) -> Decision:
+def _work(event: Event, state: State, facts: StopFacts) -> Decision:
     """Rows 8 to 10: what is left for this worker decides, within the guard."""
     mine = next((task for task in selection.in_progress(state) if is_mine(task, state, event.worker, facts.now)), None)
     following = selection.next_task(state)
@@ -101,13 +101,13 @@ def is_mine(task: Task, state: State, worker: str, now: datetime) -> bool:
     """Whether a task in progress keeps this worker: its own, nobody's, or one whose lease has expired."""
     if not state.concurrent or not worker or task.claimed_by in (None, worker):
         return True
-    from agent_harness.protocols.tasklist import expiry
+    from agent_harness.protocols.tasklist.claims import expiry
 
     return not expiry.is_live(task, state, now)
 
 
 def _let_go(state: State, count: Count, following: Task | None) -> str:
-    again = f" Next would be {wording.task_name(following)}." if following else ""
+    again = f" Next would be {messages.task_name(following)}." if following else ""
     return (
         f"HARNESS: let go after {count.limit} stops without progress; work is left.{again} {_stats(state)} "
         "See `harness status`."
@@ -117,11 +117,11 @@ def _let_go(state: State, count: Count, following: Task | None) -> str:
 def _reason(state: State, mine: Task | None, following: Task | None) -> str:
     lines = [
         "The stop condition of this task list is not met: work is left, so go on without asking.",
-        wording.status_line(state, following),
+        messages.status_line(state, following),
     ]
     if mine is not None:
-        name = wording.shell_word(mine.id)
-        lines.append(f"In progress: {wording.task_name(mine)}")
+        name = messages.shell_word(mine.id)
+        lines.append(f"In progress: {messages.task_name(mine)}")
         lines.append(
             f"Prove it with `harness task complete {name}`, or give the attempt up with "
             f'`harness task fail {name} --category TASK_EXEC "why"`. If an earlier session left it so, run '
@@ -129,8 +129,8 @@ def _reason(state: State, mine: Task | None, following: Task | None) -> str:
         )
     else:
         lines.append("Run `harness task claim` and work on the task that it gives you.")
-    return wording.cut("\n".join(lines), wording.REASON)
+    return messages.cut("\n".join(lines), messages.REASON)
 
 
 def _stats(state: State) -> str:
-    return f"STATS {wording.stats_line(state)}."
+    return f"STATS {messages.stats_line(state)}."

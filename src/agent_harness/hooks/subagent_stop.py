@@ -5,7 +5,7 @@ Source: ``tasklist.md`` 5.2.
 
 from __future__ import annotations
 
-from agent_harness.hooks import wording
+from agent_harness.hooks import messages
 from agent_harness.hooks.decision import allow, block
 from agent_harness.protocols.tasklist import selection
 
@@ -45,16 +45,16 @@ def _owns(task: Task, identities: list[str], state: State) -> bool:
 def _who_are_you(task: Task) -> str:
     return (
         "Tasks are in progress in concurrent mode, and this worker has no id, so nobody can say whether one is yours.\n"
-        f"In progress: {wording.task_name(task)}\n"
+        f"In progress: {messages.task_name(task)}\n"
         "Set HARNESS_WORKER_ID to the id that you claim under; if you claimed nothing, stop again."
     )
 
 
 def _finish(task: Task) -> str:
-    name = wording.shell_word(task.id)
+    name = messages.shell_word(task.id)
     reason = (
-        f"Your task is still in progress: {wording.task_name(task)}\n"
+        f"Your task is still in progress: {messages.task_name(task)}\n"
         f"Prove it with `harness task complete {name}`, or end it with "
         f'`harness task fail {name} --category TASK_EXEC "why"` or `harness task release {name} "why"`.'
     )
-    return wording.cut(reason, wording.REASON)
+    return messages.cut(reason, messages.REASON)

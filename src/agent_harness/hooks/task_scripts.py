@@ -9,13 +9,13 @@ import os
 
 from agent_harness.errors import HarnessError, LeaseLost, NothingEligible, NotOwner, UsageError
 from agent_harness.hooks.event import Event, find_root, read
-from agent_harness.kernel import jsontext
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from agent_harness.protocols.tasklist.worker import Worker
+    from agent_harness.protocols.tasklist.workers.worker import Worker
 
     Record = dict[str, Any]
 
@@ -62,17 +62,17 @@ def answer(name: str, event: Event) -> Record:
 
 
 def _claim(event: Event, warnings: list[str]) -> Record:
-    from agent_harness.protocols.tasklist import claims
+    from agent_harness.protocols.tasklist.claims import claim
 
     worker = _worker(event, warnings)
     seconds = _seconds(event, "HARNESS_LEASE_SECONDS", LEASE_SECONDS, warnings)
-    won = claims.claim(worker, lease_seconds=seconds)
+    won = claim.claim(worker, lease_seconds=seconds)
     members = ("worker_id", "task_id", "title", "lease_expires_at", "base", "attempt", "resumed")
     return {**{name: won.get(name) for name in members}, "claim_token": won.get("token")}
 
 
 def _renew(event: Event, warnings: list[str]) -> Record:
-    from agent_harness.protocols.tasklist import steps
+    from agent_harness.protocols.tasklist.claims import checkpoint
 
     worker = _worker(event, warnings)
     task_id = event.environ.get("HARNESS_TASK_ID", "").strip() or event.text("task_id")
@@ -80,7 +80,7 @@ def _renew(event: Event, warnings: list[str]) -> Record:
         raise _Refusal("missing task_id")
     seconds = _seconds(event, "HARNESS_LEASE_SECONDS", LEASE_SECONDS, warnings)
     try:
-        return steps.renew(worker, task_id, lease_seconds=seconds)
+        return checkpoint.renew(worker, task_id, lease_seconds=seconds)
     except UsageError:
         raise _Refusal("task not found") from None
     except LeaseLost as error:
@@ -93,15 +93,15 @@ _SCRIPTS = {"claim": _claim, "renew": _renew}
 
 
 def _worker(event: Event, warnings: list[str]) -> Worker:
-    from agent_harness.protocols.tasklist.layout import Layout
-    from agent_harness.protocols.tasklist.worker import Worker
+    from agent_harness.protocols.tasklist.layout import TaskListLayout
+    from agent_harness.protocols.tasklist.workers.worker import Worker
 
     root = find_root(event)
     if root is None:
         raise _Refusal("state root not found")
     cwd = event.payload.get("cwd")
     worker = Worker.open(
-        Layout(root),
+        TaskListLayout(root),
         session_id=event.session_id or None,
         token=event.environ.get("HARNESS_CLAIM_TOKEN") or event.text("claim_token") or None,
         lock_timeout_seconds=_seconds(event, "HARNESS_LOCK_TIMEOUT_SECONDS", LOCK_TIMEOUT_SECONDS, warnings),

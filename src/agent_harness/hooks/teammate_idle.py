@@ -5,7 +5,7 @@ Source: ``tasklist.md`` 5.1.
 
 from __future__ import annotations
 
-from agent_harness.hooks import wording
+from agent_harness.hooks import messages
 from agent_harness.hooks.decision import allow, keep
 from agent_harness.protocols.tasklist import selection
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from agent_harness.hooks.decision import Decision
     from agent_harness.hooks.event import Event
-    from agent_harness.hooks.guard import Count
+    from agent_harness.hooks.stop_limit import Count
     from agent_harness.protocols.tasklist.records import State
 
 __all__ = ["decide"]
@@ -37,14 +37,14 @@ def _own_task(event: Event, state: State) -> Decision | None:
     own = next((task for task in selection.in_progress(state) if task.claimed_by in identities), None)
     if own is None:
         return None
-    name = wording.shell_word(own.id)
+    name = messages.shell_word(own.id)
     text = (
         "HARNESS: your task is still in progress:\n"
-        f"{wording.task_name(own)}\n"
+        f"{messages.task_name(own)}\n"
         f"Go on with it; prove it with `harness task complete {name}`, or end it with "
         f'`harness task fail {name} --category TASK_EXEC "why"`.'
     )
-    return keep("own task", wording.cut(text, wording.REASON))
+    return keep("own task", messages.cut(text, messages.REASON))
 
 
 def _next_task(state: State) -> Decision | None:
@@ -54,7 +54,7 @@ def _next_task(state: State) -> Decision | None:
     pending = sum(task.status == "pending" for task in found)
     text = (
         f"HARNESS: work is left: {pending} pending and {len(found) - pending} to try again. Next:\n"
-        f"{wording.task_name(found[0])}\n"
+        f"{messages.task_name(found[0])}\n"
         "Run `harness task claim`."
     )
-    return keep("work left", wording.cut(text, wording.REASON))
+    return keep("work left", messages.cut(text, messages.REASON))

@@ -11,8 +11,9 @@ import os
 import stat
 
 from agent_harness.errors import Refused, StateDamaged
-from agent_harness.kernel import clock, jsontext, owner
-from agent_harness.kernel.jsontext import dumps
+from agent_harness.kernel import clock, owner
+from agent_harness.kernel.json import jsontext
+from agent_harness.kernel.json.jsontext import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.kernel import jsontext
 from agent_harness.kernel.files import open_regular, refusal
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-__all__ = ["Owner", "current", "exists", "of", "processes_tagged", "state"]
+__all__ = ["Owner", "current", "exists", "of", "parent_of", "processes_tagged", "state"]
 
 _PROC = "/proc"
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # a constant of the Linux kernel
@@ -145,6 +145,12 @@ def _look(pid: int) -> tuple[str, int]:
 def _is_zombie(pid: int) -> bool:
     fields = _stat_fields(pid)
     return fields[0] in ("Z", "X", "x") if fields else _is_zombie_elsewhere(pid)
+
+
+def parent_of(pid: int) -> int | None:
+    """The pid of a process's parent; ``None`` when there is no such process, or no /proc."""
+    fields = _stat_fields(pid)
+    return int(fields[1]) if fields else None
 
 
 def _stat_fields(pid: int) -> list[str] | None:

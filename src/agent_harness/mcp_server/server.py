@@ -7,7 +7,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
 from agent_harness import __version__
-from agent_harness.mcp_server.tools import Failed, Tools
+from agent_harness.mcp_server.tools import CallFailed, ClientTools
 
 INSTRUCTIONS = """\
 A task list that is worked down until each task is proven. claim a task, work on it, checkpoint each larger step, and
@@ -19,10 +19,10 @@ Category = Literal["ENV_SETUP", "CONFIG", "TASK_EXEC", "TEST_FAIL", "TIMEOUT", "
 
 def serve(folder: str | None) -> None:
     """Serves one client until it closes its input."""
-    made(Tools(folder)).run("stdio")
+    made(ClientTools(folder)).run("stdio")
 
 
-def made(tools: Tools) -> MCPServer:
+def made(tools: ClientTools) -> MCPServer:
     """The server with its tools; their schemas come from these signatures, their descriptions from these texts."""
     server = MCPServer("harness", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR")
 
@@ -77,5 +77,5 @@ def made(tools: Tools) -> MCPServer:
 def _call(act: Callable[[], str]) -> str:
     try:
         return act()
-    except Failed as error:
+    except CallFailed as error:
         raise ToolError(str(error)) from None

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
-__all__ = ["CATEGORIES", "Failed", "Tools"]
+__all__ = ["CATEGORIES", "CallFailed", "ClientTools"]
 
 CATEGORIES = ("ENV_SETUP", "CONFIG", "TASK_EXEC", "TEST_FAIL", "TIMEOUT", "DEPENDENCY", "SESSION_TIMEOUT")
 MOST_ROWS = 200
 
 
-class Failed(Exception):
+class CallFailed(Exception):
     """A call that did not do what was asked: one JSON object as its text."""
 
 
-class Tools:
+class ClientTools:
     """The tools of one client; the token of each claim is kept here, where the model need not carry it."""
 
     def __init__(self, folder: str | None = None) -> None:
@@ -91,9 +91,9 @@ class Tools:
             try:
                 answer = act()
             except HarnessError as error:
-                raise Failed(_text({"ok": False, "error": error.as_json()})) from None
+                raise CallFailed(_text({"ok": False, "error": error.as_json()})) from None
         if not is_good(answer):
-            raise Failed(_text({"ok": False, **answer}))
+            raise CallFailed(_text({"ok": False, **answer}))
         return _text({"ok": True, **answer})
 
     def _found(self) -> root.Root:
@@ -119,9 +119,9 @@ class Tools:
         return status.read(self._project().layout, read_yaml=read_object)
 
     def _preview(self) -> Record:
-        from agent_harness.protocols.features import preview
+        from agent_harness.protocols.features.people import dry_run
 
-        return preview.preview(self._project())
+        return dry_run.preview(self._project())
 
     def _project(self) -> Any:
         from agent_harness.protocols.features.config import load
@@ -137,9 +137,9 @@ class Tools:
         return {"rows": rows[-limit:], "more": len(rows) > limit}
 
     def _feature_log(self, text: str, limit: int) -> Record:
-        from agent_harness.protocols.features import logquery
+        from agent_harness.protocols.features.logs import query
 
-        return logquery.query(self._project().layout, logquery.Filter(words=tuple(text.split())), limit=limit)
+        return query.query(self._project().layout, query.Filter(words=tuple(text.split())), limit=limit)
 
 
 def _text(answer: Mapping[str, Any]) -> str:

@@ -3,11 +3,11 @@
 from agent_harness.supervision.evidence import Evidence
 from agent_harness.supervision.monitors import (
     Budget,
-    Context,
-    Facts,
+    BudgetLimit,
+    ContextWindow,
     Intervention,
-    Limit,
     Monitor,
+    ProjectFacts,
     RepeatedError,
     Stall,
     WallClock,
@@ -18,11 +18,11 @@ from agent_harness.supervision.supervisor import supervise
 
 __all__ = [
     "Budget",
-    "Context",
+    "ContextWindow",
     "Evidence",
-    "Facts",
+    "ProjectFacts",
     "Intervention",
-    "Limit",
+    "BudgetLimit",
     "Monitor",
     "Outcome",
     "RepeatedError",

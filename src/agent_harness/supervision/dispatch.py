@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from agent_harness.agents.base import Agent
 from agent_harness.errors import LimitInForce, ToolMissing
 from agent_harness.kernel import clock
-from agent_harness.kernel.limitclock import Limit, LimitClock
+from agent_harness.kernel.rate_limits import LimitClock, RateLimit
 
-__all__ = ["Dispatcher", "Patience", "spoken", "startable"]
+__all__ = ["Dispatcher", "RefusalPolicy", "spoken", "startable"]
 
 LOOK_SECONDS = 0.5  # how long a pause, or a limit that a person has cleared, may go unseen
 
@@ -24,7 +24,7 @@ def _silent(_line: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Patience:
+class RefusalPolicy:
     """What is done when every allowed agent is refused for now."""
 
     wait: bool = False  # until the first may be tried; else LimitInForce
@@ -36,7 +36,7 @@ class Patience:
 class Dispatcher:
     """Chooses among agents in their order."""
 
-    def __init__(self, agents: Sequence[Agent], patience: Patience, say: Callable[[str], None] = _silent) -> None:
+    def __init__(self, agents: Sequence[Agent], patience: RefusalPolicy, say: Callable[[str], None] = _silent) -> None:
         self.agents = tuple(agents)
         self.patience = patience
         self._say = say
@@ -49,7 +49,7 @@ class Dispatcher:
         if self._ignore:
             self._ignore = False
             return self.agents[0]
-        refused: list[Limit] = []
+        refused: list[RateLimit] = []
         for agent in self.agents:
             limit = self._limits.in_force(agent.account)
             if limit is None:
@@ -79,20 +79,20 @@ class Dispatcher:
         finally:
             self.patience.countdown("")
 
-    def _first(self) -> Limit | None:
+    def _first(self) -> RateLimit | None:
         """The limit that ends first, ``None`` as soon as one agent is free."""
         limits = [self._limits.in_force(agent.account) for agent in self.agents]
         there = [limit for limit in limits if limit is not None]
         return min(there, key=lambda limit: limit.until) if len(there) == len(limits) else None
 
-    def _taken(self, agent: Agent, refused: list[Limit]) -> Agent:
+    def _taken(self, agent: Agent, refused: list[RateLimit]) -> Agent:
         if agent is not self._last:
             why = f" ({refused[0]})" if refused else ""
             self._say(f"{agent.account} works now{why}.")
         self._last = agent
         return agent
 
-    def _refusal(self, limit: Limit) -> LimitInForce:
+    def _refusal(self, limit: RateLimit) -> LimitInForce:
         left = spoken(limit.seconds_left(clock.now()))
         quoted = f': "{limit.said}"' if limit.said else ""
         return LimitInForce(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from agent_harness.agents import usage
 from agent_harness.agents.events import RateLimited
-from agent_harness.kernel.limitclock import Limit
+from agent_harness.kernel.rate_limits import RateLimit
 from agent_harness.supervision.evidence import Evidence
 
 
@@ -30,7 +30,7 @@ class Outcome:
     conversation: str | None
     seconds: float  # real ones
     problems: tuple[str, ...]  # what could not be written or found out on the way
-    limit: Limit | None = None  # until when the agent's account is refused, as the durable clock has it
+    limit: RateLimit | None = None  # until when the agent's account is refused, as the durable clock has it
 
     @property
     def evidence_shown(self) -> bool:

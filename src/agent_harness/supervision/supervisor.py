@@ -15,13 +15,13 @@ from typing import Any
 from agent_harness.agents.base import Agent, Brief
 from agent_harness.agents.events import Event
 from agent_harness.kernel import clock
-from agent_harness.kernel.limitclock import LimitClock
-from agent_harness.supervision.hearing import Heard
-from agent_harness.supervision.listening import Listening, Terms
-from agent_harness.supervision.monitors import NO_FACTS, Facts, Monitor, Watch
+from agent_harness.kernel.rate_limits import LimitClock
+from agent_harness.supervision.monitors import NO_FACTS, Monitor, ProjectFacts, Watch
 from agent_harness.supervision.outcome import Outcome
 from agent_harness.supervision.recording import Recording
 from agent_harness.supervision.transcript import Transcript
+from agent_harness.supervision.turn_loop import Listening, TurnTerms
+from agent_harness.supervision.turn_totals import Heard
 
 
 def supervise(
@@ -32,7 +32,7 @@ def supervise(
     transcript: Path,
     on_started: Callable[[Mapping[str, object]], None],
     stop_requested: Callable[[], str | None] = lambda: None,
-    facts: Callable[[], Facts] = lambda: NO_FACTS,
+    facts: Callable[[], ProjectFacts] = lambda: NO_FACTS,
     on_event: Callable[[Event], None] | None = None,
     test_file: str | None = None,
     transcript_limit_bytes: int = 8_000_000,
@@ -50,7 +50,7 @@ def supervise(
     ``session_began`` (of ``time.monotonic``) for all turns of a session, and one ``recording`` where it is to leave
     one. After ``silence_seconds`` without an event, while no tool call is open, the turn ends with reason
     ``no_response``. ``HARNESS_TIME_SCALE`` applies to the clock that monitors see and to this limit. A refusal of the
-    provider that ends the turn is kept in the clock of the user (``kernel/limitclock.py``), and forgotten by a turn
+    provider that ends the turn is kept in the clock of the user (``kernel/rate_limits.py``), and forgotten by a turn
     that ends well. Raises what ``agent.start`` raises.
     """
     began_at = clock.now()
@@ -61,7 +61,7 @@ def supervise(
     try:
         on_started(turn.process or {})
         with closing(Transcript(transcript, transcript_limit_bytes)) as record:
-            terms = Terms(
+            terms = TurnTerms(
                 steerable=agent.capabilities.steer,
                 interruptible=agent.capabilities.interrupt,
                 watch=watch,

@@ -17,7 +17,7 @@ _FIRST_WORD = re.compile(r"\S{0,8192}\s")
 _LEAST_HEAD = 65_536
 
 
-class Tail:
+class TextTail:
     """The last ``limit`` characters of a stream of texts, in memory that does not grow."""
 
     def __init__(self, limit: int) -> None:
@@ -83,7 +83,7 @@ class Transcript:
         self.problem: str | None = None
         self.left_out_bytes = 0
         self._mask = KeyMask()
-        self._tail = Tail(min(limit_bytes // 4, 262_144))
+        self._tail = TextTail(min(limit_bytes // 4, 262_144))
         self._descriptor = self._open(path)
         self._room = self._head_room(limit_bytes)
 

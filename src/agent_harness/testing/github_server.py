@@ -269,7 +269,7 @@ class _Handler(BaseHTTPRequestHandler):
         return value if isinstance(value, dict) else {}
 
 
-class _Threads(ThreadingHTTPServer):
+class _GitHubServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -280,7 +280,7 @@ class _Threads(ThreadingHTTPServer):
 def serve(repository: str) -> Iterator[GitHubServer]:
     """The server, answering on loopback until the end of the block."""
     hub = GitHubServer(repository)
-    http = _Threads((ADDRESS, 0), type("BoundHandler", (_Handler,), {"hub": hub}))
+    http = _GitHubServer((ADDRESS, 0), type("BoundHandler", (_Handler,), {"hub": hub}))
     hub.port = int(http.server_address[1])
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()

@@ -18,7 +18,7 @@ _LINK, _MODULE = "120000", "160000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class FileChange:
     """One path that differs between two commits."""
 
     path: str
@@ -33,23 +33,23 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class CandidateChanges:
     """Everything that differs, and all paths of both commits."""
 
-    files: tuple[Change, ...]
+    files: tuple[FileChange, ...]
     before: frozenset[str]
     after: frozenset[str]
     submodules: tuple[str, ...] = ()
 
 
-def between(git: Git, base: str, candidate: str, *, wanted: Callable[[str], bool]) -> Changes:
+def between(git: Git, base: str, candidate: str, *, wanted: Callable[[str], bool]) -> CandidateChanges:
     """What ``candidate`` changes against ``base``; contents are read where ``wanted`` says so."""
     prefix = os.fsdecode(git.prefix())
     raw = git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", base, candidate)
     rows = _rows(raw)
     blobs = _blobs(git, {blob for row in rows if wanted(_inside(row.path, prefix)) for blob in (row.old, row.new)})
     files = tuple(
-        Change(
+        FileChange(
             path=_inside(row.path, prefix),
             status=row.status if row.status in ("A", "D") else "M",
             before=blobs.get(row.old),
@@ -60,7 +60,7 @@ def between(git: Git, base: str, candidate: str, *, wanted: Callable[[str], bool
     )
     before, _ = listing(git, base, prefix)
     after, submodules = listing(git, candidate, prefix)
-    return Changes(files=files, before=before, after=after, submodules=submodules)
+    return CandidateChanges(files=files, before=before, after=after, submodules=submodules)
 
 
 def listing(git: Git, commit: str, prefix: str) -> tuple[frozenset[str], tuple[str, ...]]:

@@ -10,24 +10,31 @@ from dataclasses import dataclass, field
 
 from agent_harness.errors import Interrupted
 from agent_harness.kernel.git import Git
-from agent_harness.verification.changes import Changes, between
+from agent_harness.verification.changes import CandidateChanges, between
 from agent_harness.verification.check import parse
-from agent_harness.verification.duty import duty_of
-from agent_harness.verification.environment import IN_PLACE, Environment, resolve
 from agent_harness.verification.guard import Duty, Survey, is_read, survey
-from agent_harness.verification.interpreter import told
-from agent_harness.verification.running import NOT_FOUND, Stop, execute, execute_plain, place_for, run_tests
+from agent_harness.verification.protected_files import duty_of
+from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment, resolve
+from agent_harness.verification.runner.execution import (
+    NOT_FOUND,
+    Stop,
+    execute,
+    execute_plain,
+    place_for,
+    run_tests,
+)
+from agent_harness.verification.runner.interpreter import told
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, WARN, Finding, TestRun, Verdict, passed
 from agent_harness.verification.workspace import Overlay
 
-__all__ = ["Environment", "Finding", "Options", "TestRun", "Verdict", "judge", "passed", "resolve", "run_tests"]
+__all__ = ["RunEnvironment", "Finding", "Strictness", "TestRun", "Verdict", "judge", "passed", "resolve", "run_tests"]
 
 Step = Callable[[str, str, TestRun | None], object]
 _NAMED = 5  # ids written out in a message; all of them are in the data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Strictness:
     """How strict a judgement is."""
 
     requires_red: bool = True  # the feature's own tests must not pass on the code before
@@ -40,7 +47,7 @@ def judge(
     *,
     base: str,
     candidate: str,
-    environment: Environment,
+    environment: RunEnvironment,
     proof: str | None = None,
     suite: str | None = None,
     lint: str | None = None,
@@ -48,7 +55,7 @@ def judge(
     protected: Collection[str] = (),
     baseline: Collection[str] = (),
     red_base: str | None = None,
-    options: Options | None = None,
+    options: Strictness | None = None,
     on_step: Step | None = None,
     stop: Stop | None = None,
 ) -> Verdict:
@@ -76,7 +83,7 @@ def judge(
         base=base,
         candidate=candidate,
         environment=environment,
-        options=options or Options(),
+        options=options or Strictness(),
         on_step=on_step or (lambda *_: None),
         stop=stop,
         duty=duty,
@@ -102,8 +109,8 @@ class _Case:
     git: Git
     base: str
     candidate: str
-    environment: Environment
-    options: Options
+    environment: RunEnvironment
+    options: Strictness
     on_step: Step
     stop: Stop | None
     duty: Duty
@@ -122,7 +129,7 @@ class _Case:
 
     # ---- steps -------------------------------------------------------------------------------------------------
 
-    def rules(self, changes: Changes, commands: Sequence[str]) -> None:
+    def rules(self, changes: CandidateChanges, commands: Sequence[str]) -> None:
         """What the candidate changes around its tests, and what changed around the interpreter."""
         self.on_step("guard", "started", None)
         self.survey = survey(changes, self.duty)

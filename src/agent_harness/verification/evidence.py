@@ -2,7 +2,12 @@
 
 from collections import Counter
 
-from agent_harness.verification.testreport import ERROR, FAILED, PASSED, SKIPPED
+from agent_harness.verification.runner.testreport import (
+    ERROR,
+    FAILED,
+    PASSED,
+    SKIPPED,
+)
 from agent_harness.verification.verdict import TestRun, passed
 
 _ORDER = (FAILED, PASSED, SKIPPED, ERROR)

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from agent_harness.verification import reach, sources
-from agent_harness.verification.changes import Change, Changes
+from agent_harness.verification import side_effects, sources
+from agent_harness.verification.changes import CandidateChanges, FileChange
 from agent_harness.verification.runner_config import harm, is_conftest, is_runner_config, is_test_file
 from agent_harness.verification.shadowing import shadows
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, WARN, Finding
@@ -64,7 +64,7 @@ def belongs(path: str, nodes: Collection[str]) -> bool:
     return any(path == file or path.startswith(file + "/") for file in map(file_of, nodes))
 
 
-def survey(changes: Changes, duty: Duty) -> Survey:
+def survey(changes: CandidateChanges, duty: Duty) -> Survey:
     """The findings on a candidate, and the classification of its changed files."""
     sides = {change.path: _Kind(change.path, changes, duty) for change in changes.files}
     findings = [finding for change in changes.files for finding in _judge(change, sides[change.path], changes, duty)]
@@ -87,7 +87,7 @@ def survey(changes: Changes, duty: Duty) -> Survey:
 class _Kind:
     """To which side a changed path belongs."""
 
-    def __init__(self, path: str, changes: Changes, duty: Duty) -> None:
+    def __init__(self, path: str, changes: CandidateChanges, duty: Duty) -> None:
         self.own = belongs(path, duty.test_files)
         self.shared = self.own and belongs(path, duty.protected)
         self.conftest = is_conftest(path) or _module_names(path) & set(duty.plugins) != set()
@@ -108,7 +108,7 @@ def _module_names(path: str) -> set[str]:
     return {".".join(parts[at:]) for at in range(len(parts))}
 
 
-def _judge(change: Change, kind: _Kind, changes: Changes, duty: Duty) -> Iterator[Finding]:
+def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, duty: Duty) -> Iterator[Finding]:
     """The findings on one changed path."""
     if why := shadows(change, changes, duty.import_roots):
         message = f"{change.path} is not accepted: {why}; another name avoids this."
@@ -129,18 +129,18 @@ def _judge(change: Change, kind: _Kind, changes: Changes, duty: Duty) -> Iterato
         yield from _product(change)
 
 
-def _older_test(change: Change) -> Iterator[Finding]:
+def _older_test(change: FileChange) -> Iterator[Finding]:
     if change.status == "M" and not change.link and sources.same(change.before, change.after):
         return
     word = "deletes" if change.status == "D" else "changes"
     yield _protected(change, f"The session {word} {change.path}, a test that does not belong to its feature.")
 
 
-def _protected(change: Change, message: str, reasons: Collection[str] = ()) -> Finding:
+def _protected(change: FileChange, message: str, reasons: Collection[str] = ()) -> Finding:
     return Finding("protected_test_changed", CRITICAL, message, {"path": change.path, "reasons": list(reasons)})
 
 
-def _shared_test(change: Change, duty: Duty) -> Iterator[Finding]:
+def _shared_test(change: FileChange, duty: Duty) -> Iterator[Finding]:
     """A file that also holds tests of features that pass already: only additions and the own tests may differ."""
     if change.status == "A":
         return
@@ -155,7 +155,7 @@ def _shared_test(change: Change, duty: Duty) -> Iterator[Finding]:
         yield _protected(change, message, reasons)
 
 
-def _support(change: Change) -> Iterator[Finding]:
+def _support(change: FileChange) -> Iterator[Finding]:
     """What older tests stand on: Python may only be added to; other files are kept as they were and named."""
     if PurePosixPath(change.path).suffix != ".py":
         message = f"{change.path} changed; older tests were run with the version before."
@@ -169,12 +169,12 @@ def _support(change: Change) -> Iterator[Finding]:
         yield _protected(change, message, reasons)
 
 
-def _config(change: Change, why: str) -> Finding:
+def _config(change: FileChange, why: str) -> Finding:
     message = f"{change.path} steers the test runner and may not change in a session: {why}."
     return Finding("runner_config_changed", CRITICAL, message, {"path": change.path, "reason": why})
 
 
-def _conftest(change: Change) -> Iterator[Finding]:
+def _conftest(change: FileChange) -> Iterator[Finding]:
     if change.status == "D":
         yield _config(change, "it was deleted")
         return
@@ -185,12 +185,12 @@ def _conftest(change: Change) -> Iterator[Finding]:
         return
     older = before.body if before else []
     reasons = sources.changed(before, after) if before else []
-    reasons += reach.harm_in_conftest(sources.added(older, after.body))
+    reasons += side_effects.harm_in_conftest(sources.added(older, after.body))
     if reasons:
         yield _config(change, "; ".join(reasons[:3]))
 
 
-def _configuration(change: Change) -> Iterator[Finding]:
+def _configuration(change: FileChange) -> Iterator[Finding]:
     if change.link:
         yield _config(change, "it is a link")
         return
@@ -199,7 +199,7 @@ def _configuration(change: Change) -> Iterator[Finding]:
         yield _config(change, why)
 
 
-def _product(change: Change) -> Iterator[Finding]:
+def _product(change: FileChange) -> Iterator[Finding]:
     """Product code that can tell whether it is being tested is worth a person's look."""
     if PurePosixPath(change.path).suffix == ".pyc":
         yield Finding("compiled_file", WARN, f"{change.path} is compiled code; it was left out.", {"path": change.path})
@@ -213,18 +213,18 @@ def _product(change: Change) -> Iterator[Finding]:
         yield Finding("product_knows_tests", IMPORTANT, message, {"path": change.path, "names": sorted(new)})
 
 
-def _reaching(change: Change) -> list[str]:
+def _reaching(change: FileChange) -> list[str]:
     after = sources.parse(change.after) if change.path.endswith(".py") else None
     if after is None:
         return []
     before = sources.parse(change.before)
-    known = set(_without_lines(reach.reaches_out(before))) if before else set()
-    return [reason for reason in reach.reaches_out(after) if _without_line(reason) not in known]
+    known = set(_without_lines(side_effects.reaches_out(before))) if before else set()
+    return [reason for reason in side_effects.reaches_out(after) if _without_line(reason) not in known]
 
 
-def _acts(change: Change) -> bool:
+def _acts(change: FileChange) -> bool:
     after = sources.parse(change.after) if change.path.endswith(".py") else None
-    return after is not None and reach.acts_at_import(after)
+    return after is not None and side_effects.acts_at_import(after)
 
 
 def _without_lines(reasons: list[str]) -> list[str]:
@@ -235,7 +235,7 @@ def _without_line(reason: str) -> str:
     return re.sub(r"^line \d+ ", "", reason)
 
 
-def _own_tests(changes: Changes, duty: Duty) -> Iterator[Finding]:
+def _own_tests(changes: CandidateChanges, duty: Duty) -> Iterator[Finding]:
     """What the assigned feature's own tests look like, as far as this session wrote them."""
     touched = {change.path: change for change in changes.files if change.status != "D"}
     trees = {path: sources.parse(c.after) for path, c in touched.items() if path.endswith(".py")}

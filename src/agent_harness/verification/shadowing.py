@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection
 from pathlib import PurePosixPath
 
-from agent_harness.verification.changes import Change, Changes
+from agent_harness.verification.changes import CandidateChanges, FileChange
 from agent_harness.verification.runner_config import is_conftest, is_test_file
 
 _RUNNER_MODULES = frozenset(
@@ -17,7 +17,7 @@ _START_MODULES = frozenset({"sitecustomize", "usercustomize"})
 _MODULE_SUFFIXES = frozenset({".py", ".pyc", ".so", ".pyd"})
 
 
-def shadows(change: Change, changes: Changes, roots: Collection[str]) -> str | None:
+def shadows(change: FileChange, changes: CandidateChanges, roots: Collection[str]) -> str | None:
     """Why a changed path is taken for a part of the interpreter or the runner; ``roots`` are folders of imports."""
     pure = PurePosixPath(change.path)
     if change.status != "D" and (why := _started_from(pure, change.after)):
@@ -25,7 +25,9 @@ def shadows(change: Change, changes: Changes, roots: Collection[str]) -> str | N
     return _takes_place(pure, change, changes, roots) if change.status == "A" else None
 
 
-def _takes_place(pure: PurePosixPath, change: Change, changes: Changes, roots: Collection[str]) -> str | None:
+def _takes_place(
+    pure: PurePosixPath, change: FileChange, changes: CandidateChanges, roots: Collection[str]
+) -> str | None:
     folder, module = _top_module(pure, link=change.link)
     if not module or _was_there(folder, module, changes.before):
         return None
@@ -69,7 +71,7 @@ def _was_there(folder: str, module: str, before: Collection[str]) -> bool:
     return f"{stem}.py" in before or f"{stem}/__init__.py" in before
 
 
-def _is_import_root(folder: str, roots: Collection[str], changes: Changes) -> bool:
+def _is_import_root(folder: str, roots: Collection[str], changes: CandidateChanges) -> bool:
     """A folder on the path of imports: a known one, or one that pytest puts there because tests lie in it."""
     if folder in roots:
         return True

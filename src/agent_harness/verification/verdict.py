@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agent_harness.verification.testreport import PASSED, Report
+from agent_harness.verification.runner.testreport import PASSED, Report
 
 CRITICAL, IMPORTANT, WARN = "CRITICAL", "IMPORTANT", "WARN"
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from agent_harness.agents.base import Agent, Brief, Capabilities, Turn
 from agent_harness.agents.claude_code import command
-from agent_harness.agents.claude_code.settings import Settings
+from agent_harness.agents.claude_code.settings import ClaudeCodeSettings
 from agent_harness.agents.claude_code.turn import ClaudeTurn
 
-__all__ = ["ClaudeCodeAgent", "Settings"]
+__all__ = ["ClaudeCodeAgent", "ClaudeCodeSettings"]
 
 
 class ClaudeCodeAgent(Agent):
@@ -26,18 +26,18 @@ class ClaudeCodeAgent(Agent):
     name = "claude-code"
     capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        self.settings = settings or Settings()
+    def __init__(self, settings: ClaudeCodeSettings | None = None) -> None:
+        self.settings = settings or ClaudeCodeSettings()
 
     @classmethod
     def from_words(cls, text: str) -> "ClaudeCodeAgent":
         """The agent of ``claude-code`` or ``claude-code:MODEL``."""
-        return cls(Settings(model=text.strip() or None, model_wins=True))
+        return cls(ClaudeCodeSettings(model=text.strip() or None, model_wins=True))
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "ClaudeCodeAgent":
-        """The agent of ``agent: {kind: claude-code, ...}``; ``Settings`` has the names."""
-        return cls(Settings.read(settings))
+        """The agent of ``agent: {kind: claude-code, ...}``; ``ClaudeCodeSettings`` has the names."""
+        return cls(ClaudeCodeSettings.read(settings))
 
     @property
     def account(self) -> str:

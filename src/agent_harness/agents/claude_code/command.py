@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_harness.agents import choices, toolcheck
+from agent_harness.agents import options as agents_options
 from agent_harness.agents.base import Brief, McpServer
-from agent_harness.agents.claude_code.settings import Settings
+from agent_harness.agents.claude_code.settings import ClaudeCodeSettings
 from agent_harness.agents.command import environment_of
+from agent_harness.agents.guardrails import toolcheck
 from agent_harness.errors import ToolMissing
 from agent_harness.kernel import process
 
@@ -30,9 +31,11 @@ MOST_RETRIES = 3
 HINT = "Install it (npm install -g @anthropic-ai/claude-code), or set its place: agent: {kind: claude-code, program: …}"
 
 
-def words(settings: Settings, brief: Brief, *, session: str, resumes: bool, mcp_file: Path | None) -> list[str]:
+def words(
+    settings: ClaudeCodeSettings, brief: Brief, *, session: str, resumes: bool, mcp_file: Path | None
+) -> list[str]:
     """The command line; ``session`` is the conversation's id, which is gone on with if it ``resumes``."""
-    model = choices.model(settings.model, brief, wins=settings.model_wins)
+    model = agents_options.model(settings.model, brief, wins=settings.model_wins)
     options: list[tuple[str, str | None]] = [
         ("--permission-mode", settings.permission_mode),
         ("--model", model),
@@ -47,12 +50,12 @@ def words(settings: Settings, brief: Brief, *, session: str, resumes: bool, mcp_
     return [settings.program, "-p", *STREAM, *ECHO, *given, "--strict-mcp-config"]
 
 
-def _allowed(settings: Settings, brief: Brief) -> list[str]:
+def _allowed(settings: ClaudeCodeSettings, brief: Brief) -> list[str]:
     shell = ["Bash"] if brief.tools.shell_enabled and settings.permission_mode == "acceptEdits" else []
     return [*shell, *(f"mcp__{name}" for name in brief.tools.mcp_servers), *settings.allowed_tools]
 
 
-def _denied(settings: Settings, brief: Brief) -> list[str]:
+def _denied(settings: ClaudeCodeSettings, brief: Brief) -> list[str]:
     files = () if brief.tools.filesystem_enabled else toolcheck.FILE_TOOLS
     shell = () if brief.tools.shell_enabled else ("Bash",)
     return [*AWAY, *files, *shell, *settings.denied_tools]
@@ -87,7 +90,7 @@ def _retries() -> str:
     return told if told.isdecimal() and int(told) <= MOST_RETRIES else str(MOST_RETRIES)
 
 
-def problem(settings: Settings) -> str | None:
+def problem(settings: ClaudeCodeSettings) -> str | None:
     """Why the client cannot be started, in one line, or ``None``."""
     if shutil.which(settings.program) is None:
         return f"the agent's program {settings.program!r} is not installed or not executable"
@@ -96,7 +99,7 @@ def problem(settings: Settings) -> str | None:
     return None
 
 
-def demand(settings: Settings) -> None:
+def demand(settings: ClaudeCodeSettings) -> None:
     """Raises ``ToolMissing`` when the client cannot be started."""
     why = problem(settings)
     if why:
@@ -108,7 +111,7 @@ def account() -> str:
     environ = os.environ
     key = next((environ[name] for name in _KEYS if environ.get(name)), None)
     home = environ.get("CLAUDE_CONFIG_DIR") or str(Path("~/.claude").expanduser())
-    return choices.account("anthropic", key=key, place=home)
+    return agents_options.account("anthropic", key=key, place=home)
 
 
 _KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")

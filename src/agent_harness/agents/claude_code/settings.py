@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent_harness.agents import choices
+from agent_harness.agents import options
 
 MODES = ("acceptEdits", "default", "dontAsk", "plan", "auto", "bypassPermissions")
 KNOWN = ("program", "model", "permission_mode", "allowed_tools", "denied_tools")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ClaudeCodeSettings:
     """The ``agent:`` section of a ``claude-code`` agent."""
 
     program: str = "claude"
@@ -22,13 +22,13 @@ class Settings:
     denied_tools: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, settings: Mapping[str, Any]) -> "Settings":
+    def read(cls, settings: Mapping[str, Any]) -> "ClaudeCodeSettings":
         """The settings of a mapping; raises ``ConfigurationError``."""
-        choices.checked("claude-code", settings, KNOWN)
+        options.checked("claude-code", settings, KNOWN)
         return cls(
-            program=choices.text(settings, "program") or "claude",
-            model=choices.text(settings, "model"),
-            permission_mode=choices.one_of(settings, "permission_mode", MODES, "acceptEdits"),
-            allowed_tools=choices.words(settings, "allowed_tools"),
-            denied_tools=choices.words(settings, "denied_tools"),
+            program=options.text(settings, "program") or "claude",
+            model=options.text(settings, "model"),
+            permission_mode=options.one_of(settings, "permission_mode", MODES, "acceptEdits"),
+            allowed_tools=options.words(settings, "allowed_tools"),
+            denied_tools=options.words(settings, "denied_tools"),
         )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agent_harness.agents.claude_code import refusals
-from agent_harness.agents.claude_code.tally import Tally
+from agent_harness.agents.claude_code.tally import ProcessTally
 from agent_harness.agents.events import Event, Text, ToolResult, event_from, plain
 
 Record = Mapping[str, Any]
@@ -26,7 +26,7 @@ class Stream:
         self.refused = False  # a refusal was handed out since the last answer
         self.background: tuple[str, ...] = ()
         self._reset: str | None = None
-        self._tally = Tally(resumed=resumed)
+        self._tally = ProcessTally(resumed=resumed)
 
     @property
     def waits_for_agents(self) -> bool:

@@ -16,7 +16,7 @@ _Counts = tuple[int, int, int, int]
 _NONE: _Counts = (0, 0, 0, 0)
 
 
-class Tally:
+class ProcessTally:
     """The tokens of one process of the client. ``resumed``: older calls may be in the totals of its results."""
 
     def __init__(self, *, resumed: bool = False) -> None:

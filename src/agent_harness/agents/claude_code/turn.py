@@ -17,7 +17,7 @@ from pathlib import Path
 from agent_harness.agents import limits
 from agent_harness.agents.base import Brief
 from agent_harness.agents.claude_code import command, stream
-from agent_harness.agents.claude_code.settings import Settings
+from agent_harness.agents.claude_code.settings import ClaudeCodeSettings
 from agent_harness.agents.command import CommandTurn, line_of
 from agent_harness.agents.events import Finished, Text
 from agent_harness.kernel import process
@@ -30,7 +30,7 @@ LONGEST_TEXT = 2000  # of a line that is no JSON
 class ClaudeTurn(CommandTurn):
     """One run of the client; started a second time, without its memory, when the conversation is lost."""
 
-    def __init__(self, settings: Settings, brief: Brief) -> None:
+    def __init__(self, settings: ClaudeCodeSettings, brief: Brief) -> None:
         self._settings, self._brief = settings, brief
         self._mcp_file = _private_file(command.mcp_config(brief.tools.mcp_servers)) if brief.tools.mcp_servers else None
         self._resumes = bool(brief.conversation)

@@ -16,9 +16,9 @@ from typing import Any
 
 from agent_harness.agents.base import Agent, Brief, Capabilities, Turn
 from agent_harness.agents.codex import appserver, command, execution
-from agent_harness.agents.codex.settings import Settings
+from agent_harness.agents.codex.settings import CodexSettings
 
-__all__ = ["CodexAgent", "Settings"]
+__all__ = ["CodexAgent", "CodexSettings"]
 
 
 class CodexAgent(Agent):
@@ -27,18 +27,18 @@ class CodexAgent(Agent):
     name = "codex"
     capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        self.settings = settings or Settings()
+    def __init__(self, settings: CodexSettings | None = None) -> None:
+        self.settings = settings or CodexSettings()
 
     @classmethod
     def from_words(cls, text: str) -> "CodexAgent":
         """The agent of ``codex`` or ``codex:MODEL``."""
-        return cls(Settings(model=text.strip() or None, model_wins=True))
+        return cls(CodexSettings(model=text.strip() or None, model_wins=True))
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "CodexAgent":
-        """The agent of ``agent: {kind: codex, ...}``; ``Settings`` has the names."""
-        return cls(Settings.read(settings))
+        """The agent of ``agent: {kind: codex, ...}``; ``CodexSettings`` has the names."""
+        return cls(CodexSettings.read(settings))
 
     @property
     def account(self) -> str:

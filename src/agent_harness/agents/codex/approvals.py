@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_harness.agents import toolcheck
 from agent_harness.agents.base import ToolRules
 from agent_harness.agents.codex import items, record
+from agent_harness.agents.guardrails import toolcheck
 
 Answer = tuple[dict[str, Any], str | None]
 """What goes back to the client, and why something was refused."""

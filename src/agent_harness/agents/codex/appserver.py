@@ -15,8 +15,8 @@ from agent_harness import __version__
 from agent_harness.agents.base import Brief
 from agent_harness.agents.codex import command, items, refusals
 from agent_harness.agents.codex.approvals import Approvals
-from agent_harness.agents.codex.settings import Settings
-from agent_harness.agents.codex.tally import Tally
+from agent_harness.agents.codex.settings import CodexSettings
+from agent_harness.agents.codex.tally import TurnTally
 from agent_harness.agents.command import CommandTurn, line_of
 from agent_harness.agents.events import Finished, RateLimited, Text, plain
 from agent_harness.errors import ToolMissing
@@ -33,11 +33,11 @@ class NoServer(Exception):
     """This client has no app-server that we can speak with."""
 
 
-class Failed(Exception):
+class RequestFailed(Exception):
     """The server answered a request with an error, or not at all."""
 
 
-def begin(settings: Settings, brief: Brief) -> "AppServerTurn":
+def begin(settings: CodexSettings, brief: Brief) -> "AppServerTurn":
     """A turn that runs. Raises ``NoServer``, and ``ToolMissing`` when the sandbox cannot be made."""
     turn = AppServerTurn(settings, brief)
     try:
@@ -51,7 +51,7 @@ def begin(settings: Settings, brief: Brief) -> "AppServerTurn":
 class AppServerTurn(CommandTurn):
     """One run of the app-server."""
 
-    def __init__(self, settings: Settings, brief: Brief) -> None:
+    def __init__(self, settings: CodexSettings, brief: Brief) -> None:
         super().__init__(
             process.start(
                 [settings.program, *command.overrides(), "app-server"],
@@ -63,7 +63,7 @@ class AppServerTurn(CommandTurn):
         )
         self._settings, self._brief = settings, brief
         self._approvals = Approvals(brief.cwd, brief.tools, sandboxed=settings.sandbox != "danger-full-access")
-        self._tally = Tally()
+        self._tally = TurnTally()
         self._answers: dict[int, Record] = {}
         self._asked = 0
         self._turn_id: str | None = None
@@ -80,7 +80,7 @@ class AppServerTurn(CommandTurn):
             self._call("initialize", {"clientInfo": client, "capabilities": {"experimentalApi": True}})
             self._write({"method": "initialized"})
             thread = self._thread()
-        except Failed as error:
+        except RequestFailed as error:
             raise NoServer(str(error)) from error
         self.conversation = self._tally.thread = str(_mapping(thread.get("thread")).get("id"))
         self._note_record(_mapping(thread.get("thread")).get("path"))
@@ -100,7 +100,7 @@ class AppServerTurn(CommandTurn):
             **({"config": {"mcp_servers": servers}} if servers else {}),
         }
         if self._brief.conversation:
-            with suppress(Failed):
+            with suppress(RequestFailed):
                 return self._call("thread/resume", {**given, "threadId": self._brief.conversation})
             self._ready.append(Text("[the conversation is lost; a new one begins]"))
         return self._call("thread/start", given)
@@ -117,7 +117,7 @@ class AppServerTurn(CommandTurn):
             tried = self._call(
                 "command/exec", {"command": ["true"], "cwd": str(self._brief.cwd), "sandboxPolicy": policy}
             )
-        except Failed as error:
+        except RequestFailed as error:
             tried = {"exitCode": None, "stderr": str(error)}
         if tried.get("exitCode") != 0:
             said = plain(str(tried.get("stderr") or "")).strip().rsplit("\n", 1)[-1]
@@ -132,7 +132,7 @@ class AppServerTurn(CommandTurn):
         }
         try:
             begun = self._call("turn/start", given)
-        except Failed as error:
+        except RequestFailed as error:
             self._finish(Finished(ok=False, message=f"Codex did not begin: {error}"))
         else:
             self._turn_id = str(_mapping(begun.get("turn")).get("id"))
@@ -146,7 +146,7 @@ class AppServerTurn(CommandTurn):
         given = {"threadId": self.conversation, "expectedTurnId": self._turn_id, "input": _input(text)}
         try:
             self._call("turn/steer", given, ANSWER_SECONDS)
-        except Failed:
+        except RequestFailed:
             return False
         return True
 
@@ -169,7 +169,7 @@ class AppServerTurn(CommandTurn):
         return self._open and self._turn_id is not None and self._claimed is None and not self._ended
 
     def _call(self, method: str, params: Record, seconds: float = OPENING_SECONDS) -> Record:
-        """The result of a request; what comes before it is kept for ``next_event``. Raises ``Failed``."""
+        """The result of a request; what comes before it is kept for ``next_event``. Raises ``RequestFailed``."""
         number = self._ask(method, params)
         until = time.monotonic() + seconds
         while number is not None and number not in self._answers and not self._running.at_end:
@@ -181,9 +181,9 @@ class AppServerTurn(CommandTurn):
                 self._take(line)
         answer = self._answers.pop(number, None) if number is not None else None
         if answer is None:
-            raise Failed(f"{method} was not answered")
+            raise RequestFailed(f"{method} was not answered")
         if "error" in answer:
-            raise Failed(plain(str(_mapping(answer.get("error")).get("message") or answer.get("error")))[:300])
+            raise RequestFailed(plain(str(_mapping(answer.get("error")).get("message") or answer.get("error")))[:300])
         return _mapping(answer.get("result"))
 
     def _ask(self, method: str, params: Record) -> int | None:

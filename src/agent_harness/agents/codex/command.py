@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent_harness.agents import choices
+from agent_harness.agents import options
 from agent_harness.agents.base import Brief, McpServer
-from agent_harness.agents.codex.settings import Settings
+from agent_harness.agents.codex.settings import CodexSettings
 from agent_harness.agents.command import environment_of
 from agent_harness.errors import ToolMissing
 from agent_harness.kernel import process
@@ -27,9 +27,9 @@ def overrides() -> list[str]:
     return [word for setting in QUIET for word in ("-c", setting)]
 
 
-def model_of(settings: Settings, brief: Brief) -> str | None:
+def model_of(settings: CodexSettings, brief: Brief) -> str | None:
     """The model of a turn; ``None`` leaves it to the client."""
-    return choices.model(settings.model, brief, wins=settings.model_wins)
+    return options.model(settings.model, brief, wins=settings.model_wins)
 
 
 def environment(brief: Brief) -> dict[str, str]:
@@ -39,7 +39,7 @@ def environment(brief: Brief) -> dict[str, str]:
     return process.scrubbed_environment({**keys, **own}, keep_agent_credentials=True)
 
 
-def sandbox_policy(settings: Settings, brief: Brief) -> dict[str, Any]:
+def sandbox_policy(settings: CodexSettings, brief: Brief) -> dict[str, Any]:
     """The sandbox of a turn. What git keeps may be written in the workspace, so that the agent can commit."""
     if settings.sandbox == "danger-full-access":
         return {"type": "dangerFullAccess"}
@@ -75,7 +75,7 @@ def _server(server: McpServer) -> dict[str, Any]:
     return {"command": server.command[0], "args": list(server.command[1:]), **({"env": told} if told else {})}
 
 
-def execution_words(settings: Settings, brief: Brief) -> list[str]:
+def execution_words(settings: CodexSettings, brief: Brief) -> list[str]:
     """The command line of ``codex exec``; the prompt comes on standard input."""
     extra = ["--add-dir", *map(str, git_folders(brief.cwd))] if settings.sandbox == "workspace-write" else []
     model = model_of(settings, brief)
@@ -90,14 +90,14 @@ def execution_words(settings: Settings, brief: Brief) -> list[str]:
     return [*words, *(["resume", brief.conversation] if brief.conversation else []), "-"]
 
 
-def problem(settings: Settings) -> str | None:
+def problem(settings: CodexSettings) -> str | None:
     """Why the client cannot be started, in one line, or ``None``."""
     if shutil.which(settings.program) is None:
         return f"the agent's program {settings.program!r} is not installed or not executable"
     return None
 
 
-def demand(settings: Settings) -> None:
+def demand(settings: CodexSettings) -> None:
     """Raises ``ToolMissing`` when the client cannot be started."""
     if why := problem(settings):
         raise ToolMissing(why, hint=INSTALL)
@@ -106,7 +106,7 @@ def demand(settings: Settings) -> None:
 def account() -> str:
     """Whose limits the client shares: a key's, or those of the login in its home."""
     key = os.environ.get("CODEX_API_KEY") or os.environ.get("OPENAI_API_KEY")
-    return choices.account("openai", key=key, place=str(_home()))
+    return options.account("openai", key=key, place=str(_home()))
 
 
 def _home() -> Path:

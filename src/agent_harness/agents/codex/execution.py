@@ -11,7 +11,7 @@ from typing import Any
 from agent_harness.agents import limits
 from agent_harness.agents.base import Brief
 from agent_harness.agents.codex import command, items
-from agent_harness.agents.codex.settings import Settings
+from agent_harness.agents.codex.settings import CodexSettings
 from agent_harness.agents.command import CommandTurn, line_of
 from agent_harness.agents.events import Finished, Text, Usage, plain
 from agent_harness.errors import ToolMissing
@@ -23,7 +23,7 @@ LONGEST_TEXT = 2000  # of a line that is no JSON
 SAID = "[Codex runs without its app-server: it cannot be steered, and only its sandbox limits its commands]"
 
 
-def begin(settings: Settings, brief: Brief) -> "ExecutionTurn":
+def begin(settings: CodexSettings, brief: Brief) -> "ExecutionTurn":
     """A turn that runs. Raises ``ToolMissing`` where the settings want more than the sandbox gives."""
     if not (brief.tools.shell_enabled and brief.tools.filesystem_enabled):
         raise ToolMissing(

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent_harness.agents import choices
+from agent_harness.agents import options
 
 SANDBOXES = ("workspace-write", "read-only", "danger-full-access")
 KNOWN = ("program", "model", "sandbox", "network")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class CodexSettings:
     """The ``agent:`` section of a ``codex`` agent."""
 
     program: str = "codex"
@@ -21,12 +21,12 @@ class Settings:
     network: bool = False  # whether commands in the sandbox `workspace-write` reach the network
 
     @classmethod
-    def read(cls, settings: Mapping[str, Any]) -> "Settings":
+    def read(cls, settings: Mapping[str, Any]) -> "CodexSettings":
         """The settings of a mapping; raises ``ConfigurationError``."""
-        choices.checked("codex", settings, KNOWN)
+        options.checked("codex", settings, KNOWN)
         return cls(
-            program=choices.text(settings, "program") or "codex",
-            model=choices.text(settings, "model"),
-            sandbox=choices.one_of(settings, "sandbox", SANDBOXES, "workspace-write"),
-            network=choices.switch(settings, "network", default=False),
+            program=options.text(settings, "program") or "codex",
+            model=options.text(settings, "model"),
+            sandbox=options.one_of(settings, "sandbox", SANDBOXES, "workspace-write"),
+            network=options.switch(settings, "network", default=False),
         )

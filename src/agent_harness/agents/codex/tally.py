@@ -8,7 +8,7 @@ from agent_harness.agents.events import Usage
 _NAMES = ("inputTokens", "outputTokens", "cachedInputTokens", "cacheWriteInputTokens")
 
 
-class Tally:
+class TurnTally:
     """The tokens of one turn."""
 
     def __init__(self, thread: str | None = None, model: str | None = None) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from agent_harness.agents.base import ToolRules
 from agent_harness.agents.guardrails.denied import Form, denied_entry, forms_of
-from agent_harness.agents.guardrails.removal import Place, expanded, found_and_removed, removed, rm_operands
-from agent_harness.agents.guardrails.shell import DEEPEST, Simple, Unreadable, Word, commands
+from agent_harness.agents.guardrails.removal import WorkingFolder, expanded, found_and_removed, removed, rm_operands
+from agent_harness.agents.guardrails.shell import DEEPEST, Simple, UnreadableCommand, Word, commands
 from agent_harness.agents.guardrails.wrappers import KEYWORDS, SHELLS, executed, name_of, script_of, unwrapped
 
 DENIED_PROGRAMS = ("sudo", "su", "doas")
@@ -33,8 +33,8 @@ def check_command(text: str, root: Path, rules: ToolRules) -> str | None:
         return "the shell is switched off here (tools.shell.enabled)"
     try:
         top = os.path.realpath(root)
-        return _Judge(rules.denied_commands, Place(top, [top])).text(text)
-    except Unreadable as reason:
+        return _Judge(rules.denied_commands, WorkingFolder(top, [top])).text(text)
+    except UnreadableCommand as reason:
         return f"the command cannot be read: {reason}"
     except (OSError, ValueError, RecursionError):
         return "the command cannot be read"
@@ -45,13 +45,13 @@ class _Judge:
     """Judges one script; a shell within the shell has a judge of its own, and what it changes stays there."""
 
     denied: Sequence[str]
-    place: Place
+    place: WorkingFolder
     depth: int = 0
 
     def inner(self) -> _Judge:
         if self.depth >= DEEPEST:
-            raise Unreadable("it is nested too deeply")
-        place = Place(self.place.root, [self.place.cwd], dict(self.place.variables))
+            raise UnreadableCommand("it is nested too deeply")
+        place = WorkingFolder(self.place.root, [self.place.cwd], dict(self.place.variables))
         return _Judge(self.denied, place, self.depth + 1)
 
     def text(self, text: str) -> str | None:
@@ -105,7 +105,7 @@ class _Judge:
                 _moved(words, self.place)
                 return None
             words = self._own_words(words[count:])
-        raise Unreadable("it is nested too deeply")
+        raise UnreadableCommand("it is nested too deeply")
 
     def _executed(self, words: Sequence[Word]) -> str | None:
         """The reason against what ``find -exec`` starts; ``{}`` stands for what is found."""
@@ -151,7 +151,7 @@ def _device(path: str) -> str | None:
     return None
 
 
-def _program(words: Sequence[Word], place: Place) -> str | None:
+def _program(words: Sequence[Word], place: WorkingFolder) -> str | None:
     """The reason against a program with these words."""
     texts = [word.text for word in words]
     name = name_of(texts)
@@ -176,7 +176,7 @@ def _fed(texts: Sequence[str], given: str | None, piped: Sequence[str]) -> str |
     return given
 
 
-def _moved(words: Sequence[Word], place: Place) -> None:
+def _moved(words: Sequence[Word], place: WorkingFolder) -> None:
     """Follows a ``cd``."""
     if words[0].text not in ("cd", "pushd"):
         return

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_harness.agents.guardrails.shell import Simple, Unreadable, commands
+from agent_harness.agents.guardrails.shell import Simple, UnreadableCommand, commands
 
 _LONGEST_CLUSTER = 4  # -rf, -xdf; longer single-dash words are options of their own
 
@@ -41,7 +41,7 @@ def denied_entry(entries: Sequence[str], found: Sequence[Sequence[Form]]) -> str
 def _patterns(entry: str) -> list[Form]:
     try:
         return [forms_of(simple) for simple in commands(entry)]
-    except Unreadable:
+    except UnreadableCommand:
         return [Form(tuple(entry.split()), ())]
 
 

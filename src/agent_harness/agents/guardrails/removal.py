@@ -23,7 +23,7 @@ _BY_NAME = {"-name", "-iname"}
 
 
 @dataclass(slots=True)
-class Place:
+class WorkingFolder:
     """Where a command runs, as far as its text tells."""
 
     root: str  # the project, without links
@@ -41,14 +41,14 @@ def temporary() -> Iterator[str]:
     yield os.path.realpath("/tmp")  # noqa: S108
 
 
-def expanded(text: str, place: Place, unknown: str) -> str:
+def expanded(text: str, place: WorkingFolder, unknown: str) -> str:
     """A word with what is known of its variables put in."""
     known = {"HOME": os.path.expanduser("~"), "PWD": place.cwd, "TMPDIR": tempfile.gettempdir()} | place.variables
     text = _TOP.sub(lambda _: place.root, _HERE.sub(lambda _: place.cwd, text))
     return _VARIABLE.sub(lambda found: known.get(found[1] or found[2], unknown), text)
 
 
-def removed(text: str, tilde: bool, place: Place) -> str | None:
+def removed(text: str, tilde: bool, place: WorkingFolder) -> str | None:
     """Why a path may not be removed with all that is in it, or ``None``."""
     if "$" in text and expanded(text, place, "").strip("*") in ("/", "//"):
         return "it removes / when the variable is empty"
@@ -60,7 +60,7 @@ def removed(text: str, tilde: bool, place: Place) -> str | None:
     return None
 
 
-def _one(path: str, place: Place) -> str | None:
+def _one(path: str, place: WorkingFolder) -> str | None:
     target = _target(path, place.cwd)
     if any(_takes(target, whole) for whole in ("/", os.path.realpath(os.path.expanduser("~")), place.root)):
         return "it removes the whole project, or what the project is in" if target != "/" else "it removes /"
@@ -139,7 +139,7 @@ def rm_operands(words: Sequence[str]) -> list[int] | None:
     return operands if recursive else None
 
 
-def found_and_removed(words: Sequence[str], place: Place) -> str | None:
+def found_and_removed(words: Sequence[str], place: WorkingFolder) -> str | None:
     """Why a ``find`` that removes what it finds is refused, or ``None``."""
     given = [word for word in words[1:] if word not in _LINKS]
     first = next((at for at, word in enumerate(given) if word.startswith("-") or word in ("(", "!")), len(given))

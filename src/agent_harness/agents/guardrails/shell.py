@@ -18,7 +18,7 @@ _SINGLE = re.compile(r"'([^']*)'|\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _BLANK = " \t\r"
 
 
-class Unreadable(ValueError):
+class UnreadableCommand(ValueError):
     """A text that no shell would take, in a few words."""
 
 
@@ -43,18 +43,18 @@ class Simple:
 
 
 def commands(text: str, depth: int = 0) -> tuple[Simple, ...]:
-    """The simple commands of a text, in its order; raises ``Unreadable``."""
-    reader = _Reader(text, depth)
+    """The simple commands of a text, in its order; raises ``UnreadableCommand``."""
+    reader = _ShellReader(text, depth)
     reader.read(nested=False)
     return tuple(reader.found)
 
 
-class _Reader:
+class _ShellReader:
     """One pass over a text."""
 
     def __init__(self, text: str, depth: int, at: int = 0) -> None:
         if depth > DEEPEST:
-            raise Unreadable("it is nested too deeply")
+            raise UnreadableCommand("it is nested too deeply")
         self.text, self.at, self.depth = text, at, depth
         self.found: list[Simple] = []
         self._before: list[str] = []
@@ -83,7 +83,7 @@ class _Reader:
             else:
                 self._one_word()
         if nested:
-            raise Unreadable("a parenthesis is not closed")
+            raise UnreadableCommand("a parenthesis is not closed")
         return self._close()
 
     def _close(self) -> None:
@@ -116,7 +116,7 @@ class _Reader:
             lines.append(line)
         self._input = "\n".join(lines)
         if not end.quoted:
-            inner = _Reader(self._input, self.depth + 1)
+            inner = _ShellReader(self._input, self.depth + 1)
             runs: list[Simple] = []
             while inner.at < len(inner.text):
                 inner.expansion(runs)
@@ -184,7 +184,7 @@ class _Reader:
             return whole[1] if whole[1] is not None else re.sub(r"\\(.)", r"\1", whole[2])
         self.at += self.text[self.at] == "$"
         if self.text[self.at : self.at + 1] != '"':
-            raise Unreadable("a quote is not closed")
+            raise UnreadableCommand("a quote is not closed")
         self.at += 1
         out: list[str] = []
         while self.at < len(self.text):
@@ -197,7 +197,7 @@ class _Reader:
                 self.at += 2
             else:
                 out.append(self.expansion(runs))
-        raise Unreadable("a quote is not closed")
+        raise UnreadableCommand("a quote is not closed")
 
     def expansion(self, runs: list[Simple]) -> str:
         """One character, or one whole expansion as it was written; adds what it runs."""
@@ -217,13 +217,13 @@ class _Reader:
         return self.text[start : self.at]
 
     def _nested(self) -> tuple[Simple, ...]:
-        inner = _Reader(self.text, self.depth + 1, self.at)
+        inner = _ShellReader(self.text, self.depth + 1, self.at)
         inner.read(nested=True)
         self.at = inner.at
         return tuple(inner.found)
 
     def _braced(self, runs: list[Simple]) -> None:
-        inner = _Reader(self.text, self.depth + 1, self.at)
+        inner = _ShellReader(self.text, self.depth + 1, self.at)
         while inner.at < len(inner.text):
             if inner.text[inner.at] == "}":
                 self.at = inner.at + 1
@@ -234,14 +234,14 @@ class _Reader:
                 inner._quoted(runs)
             else:
                 inner.expansion(runs)
-        raise Unreadable("a brace is not closed")
+        raise UnreadableCommand("a brace is not closed")
 
     def _backticks(self, runs: list[Simple]) -> None:
         end = self.at + 1
         while end < len(self.text) and self.text[end] != "`":
             end += 2 if self.text[end] == "\\" else 1
         if end >= len(self.text):
-            raise Unreadable("a backtick is not closed")
+            raise UnreadableCommand("a backtick is not closed")
         inside = re.sub(r"\\([$`\\])", r"\1", self.text[self.at + 1 : end])
         runs.extend(commands(inside, self.depth + 1))
         self.at = end + 1
@@ -260,4 +260,4 @@ def _balanced(text: str, start: int) -> int:
         level += (text[at] == "(") - (text[at] == ")")
         if level == 0:
             return at + 1
-    raise Unreadable("a parenthesis is not closed")
+    raise UnreadableCommand("a parenthesis is not closed")

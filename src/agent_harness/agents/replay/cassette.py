@@ -28,7 +28,7 @@ NAME = "session-{session}.cassette.jsonl"
 
 
 @dataclass(slots=True)
-class Change:
+class TreeStep:
     """One step of what a turn did to the tree: files with their new content; a commit where there is a message."""
 
     files: list[dict[str, Any]]
@@ -40,7 +40,7 @@ class Recorded:
     """One turn on record."""
 
     events: list[tuple[float, Event]] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
+    changes: list[TreeStep] = field(default_factory=list)
     ended: str | None = None  # why the turn was over; None when the recording was cut off
 
 
@@ -115,7 +115,7 @@ def _take(turn: Recorded, record: Mapping[str, Any]) -> None:
     elif isinstance(record.get("files"), list):
         message = record.get("commit")
         files = [one for one in record["files"] if isinstance(one, dict)]
-        turn.changes.append(Change(files, message if isinstance(message, str) else None))
+        turn.changes.append(TreeStep(files, message if isinstance(message, str) else None))
     elif isinstance(record.get("ended"), str):
         turn.ended = record["ended"]
         turn.events.append((_seconds(record.get("at")), _ending(record)))

@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed
-from agent_harness.kernel.git import scan as walk
+from agent_harness.kernel.git import status as walk
 from agent_harness.kernel.redact import redact
 
 FILE_LIMIT_BYTES = 1_000_000

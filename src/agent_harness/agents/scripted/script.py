@@ -46,7 +46,7 @@ class ScriptError(ConfigurationError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ScriptOptions:
     """``agent:`` of a script."""
 
     prefixes: bool = False  # print [CMD:RUN] and its like
@@ -58,7 +58,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ScriptedTurn:
     """One item of ``turns:``: when it applies, how often at most, what it does."""
 
     key: str  # its name, else its index: what the memory counts under
@@ -72,8 +72,8 @@ class Script:
     """A whole script, valid."""
 
     path: Path
-    options: Options
-    entries: tuple[Entry, ...]
+    options: ScriptOptions
+    entries: tuple[ScriptedTurn, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class Occasion:
         return " ".join(pair for pair in named if not pair.endswith("=None"))
 
 
-def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> Entry | None:
+def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> ScriptedTurn | None:
     """The first entry that fits the occasion and is not used up."""
     for entry in script.entries:
         if (entry.times is None or uses.get(entry.key, 0) < entry.times) and occasion.fits(entry.when):
@@ -115,7 +115,7 @@ def load(path: Path) -> Script:
     if problems:
         raise ScriptError(path, problems)
     entries = tuple(_entry(index, item) for index, item in enumerate(found["turns"]))
-    return Script(path=path, options=Options(**(found.get("agent") or {})), entries=entries)
+    return Script(path=path, options=ScriptOptions(**(found.get("agent") or {})), entries=entries)
 
 
 def _parsed(path: Path) -> Any:
@@ -147,11 +147,11 @@ def _parsed_yaml(path: Path, text: str) -> Any:
         raise ScriptError(path, [f"is not YAML: {one_line(error)}"]) from error
 
 
-def _entry(index: int, item: Mapping[str, Any]) -> Entry:
+def _entry(index: int, item: Mapping[str, Any]) -> ScriptedTurn:
     wanted = (item.get("when") or {}).items()
     when = {key: tuple(value) if isinstance(value, list) else (value,) for key, value in wanted}
     steps = tuple(normal_step(step) for step in item.get("do") or ())
-    return Entry(key=item.get("name") or f"#{index}", when=when, times=item.get("times"), steps=steps)
+    return ScriptedTurn(key=item.get("name") or f"#{index}", when=when, times=item.get("times"), steps=steps)
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent_harness.agents.scripted.script import Occasion, Options
+from agent_harness.agents.scripted.script import Occasion, ScriptOptions
 
 _SHOWN_BYTES = 262_144  # of a command's output, half from its beginning and half from its end
 _RESULT_CHARACTERS = 16_384  # of it in a tool_result event
@@ -17,7 +17,7 @@ _RESULT_CHARACTERS = 16_384  # of it in a tool_result event
 class Stage:
     """What a playing script can reach."""
 
-    def __init__(self, options: Options, occasion: Occasion, project: Path, scripts: Path) -> None:
+    def __init__(self, options: ScriptOptions, occasion: Occasion, project: Path, scripts: Path) -> None:
         self.options = options
         self.occasion = occasion
         self.project = project

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.hooks.clients.client import Client
+from agent_harness.hooks.clients.client import HookClient
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,4 +22,4 @@ def _place(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
     return os.path.join(home, "settings.json")
 
 
-CLIENT = Client("claude-code", "claude", ("SessionStart", "Stop", "SubagentStop", "TeammateIdle"), _place)
+CLIENT = HookClient("claude-code", "claude", ("SessionStart", "Stop", "SubagentStop", "TeammateIdle"), _place)

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     Scope = Literal["user", "project"]
     Group = dict[str, Any]
 
-    class Place(Protocol):
+    class SettingsPlace(Protocol):
         def __call__(self, scope: Scope, project: str, environ: Mapping[str, str]) -> str: ...
 
 
-__all__ = ["MARK", "Client", "command", "groups", "is_ours", "package_folder", "scripts"]
+__all__ = ["MARK", "HookClient", "command", "groups", "is_ours", "package_folder", "scripts"]
 
 MARK = "# agent-harness"
 """Ends every command that is ours; a comment for the shell."""
@@ -38,12 +38,12 @@ SCRIPTS = {
 }
 
 
-class Client:
+class HookClient:
     """One client: its name, the events that it knows, where its hooks are written, and what else a person must know."""
 
     __slots__ = ("events", "name", "place", "program")
 
-    def __init__(self, name: str, program: str, events: tuple[str, ...], place: Place) -> None:
+    def __init__(self, name: str, program: str, events: tuple[str, ...], place: SettingsPlace) -> None:
         self.name = name
         self.program = program
         self.events = events
@@ -70,7 +70,7 @@ def command(script: str) -> str:
     return f'f={path}; p={python}; [ -f "$f" ] && [ -x "$p" ] || exit 0; exec "$p" -S -E "$f" {MARK}'
 
 
-def groups(client: Client) -> dict[str, Group]:
+def groups(client: HookClient) -> dict[str, Group]:
     """Event → the entry that is ours."""
     made: dict[str, Group] = {}
     for event in client.events:

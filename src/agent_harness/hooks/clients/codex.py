@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.hooks.clients.client import Client
+from agent_harness.hooks.clients.client import HookClient
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,4 +28,4 @@ def _place(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
     )
 
 
-CLIENT = Client("codex", "codex", ("SessionStart", "Stop", "SubagentStop"), _place)
+CLIENT = HookClient("codex", "codex", ("SessionStart", "Stop", "SubagentStop"), _place)

@@ -14,7 +14,7 @@ import subprocess
 import time
 
 from agent_harness.errors import HarnessError, Refused, ToolMissing
-from agent_harness.kernel import jsontext
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

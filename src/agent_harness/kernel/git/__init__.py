@@ -1,7 +1,7 @@
 """Git, run so that nothing an agent wrote into the repository runs code in our calls or hides a change from us."""
 
 from agent_harness.kernel.git.client import Git
-from agent_harness.kernel.git.records import DETACHED, Change, Commit, Head, Pushed, Upstream
-from agent_harness.kernel.git.view import GitFailed
+from agent_harness.kernel.git.isolated import GitFailed
+from agent_harness.kernel.git.records import DETACHED, Commit, Head, PathChange, Pushed, Upstream
 
-__all__ = ["DETACHED", "Change", "Commit", "Git", "GitFailed", "Head", "Pushed", "Upstream"]
+__all__ = ["DETACHED", "PathChange", "Commit", "Git", "GitFailed", "Head", "Pushed", "Upstream"]

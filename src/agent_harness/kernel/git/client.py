@@ -1,6 +1,6 @@
 """One repository: questions, and careful changes of its refs.
 
-Every call runs through a view (``kernel/git/view.py``), so that nothing that was written into the repository
+Every call runs through a view (``kernel/git/isolated.py``), so that nothing that was written into the repository
 (settings, hooks, attributes, filters, index flags) runs code in our calls or hides a change from us. The user's own
 global and system settings stay in force. Source: ``tasklist.md`` 11, ``features.md`` C04, C25, C30, C31.
 
@@ -21,11 +21,19 @@ from functools import cached_property
 from pathlib import Path
 
 from agent_harness.errors import UnsafeTree
-from agent_harness.kernel.git import places, remotes, scan, settings, worktree
-from agent_harness.kernel.git.places import Repository
-from agent_harness.kernel.git.records import DETACHED, Change, Commit, Head, Pushed, Upstream
-from agent_harness.kernel.git.room import Room
-from agent_harness.kernel.git.view import GitFailed, View
+from agent_harness.kernel.git import (
+    locate,
+    remotes,
+    settings,
+    worktree,
+)
+from agent_harness.kernel.git import (
+    status as git_status,
+)
+from agent_harness.kernel.git.isolated import GitFailed, IsolatedView
+from agent_harness.kernel.git.locate import Repository
+from agent_harness.kernel.git.operation_lock import OperationLock
+from agent_harness.kernel.git.records import DETACHED, Commit, Head, PathChange, Pushed, Upstream
 
 __all__ = ["IDENTITY", "Git"]
 
@@ -71,7 +79,7 @@ class Git:
 
     def _found(self) -> Repository | None:
         if self._repository is None:
-            self._repository = places.locate(self.root)
+            self._repository = locate.locate(self.root)
         return self._repository
 
     def top(self) -> Path:
@@ -132,7 +140,7 @@ class Git:
         return True
 
     @contextmanager
-    def view(self, *, inherit: Sequence[int] = ()) -> Iterator[View]:
+    def view(self, *, inherit: Sequence[int] = ()) -> Iterator[IsolatedView]:
         """Our settings over the repository's own HEAD and index, with the ignore rules of ``info/exclude``.
 
         Within this context all calls of this thread share one view. Descriptors of ``inherit`` stay open in git.
@@ -141,7 +149,7 @@ class Git:
         if shared is not None:
             yield shared
             return
-        with View(self.repository, excludes=self.repository_text("exclude"), inherit=inherit) as view:
+        with IsolatedView(self.repository, excludes=self.repository_text("exclude"), inherit=inherit) as view:
             self._open.view = view
             try:
                 yield view
@@ -149,14 +157,14 @@ class Git:
                 self._open.view = None
 
     @contextmanager
-    def room(self) -> Iterator[Room]:
+    def room(self) -> Iterator[OperationLock]:
         """The lock on this work tree and a temporary folder: for what must not happen twice at a time."""
-        with Room(self.repository) as room, self.view(inherit=(room.lock,)):
+        with OperationLock(self.repository) as room, self.view(inherit=(room.lock,)):
             yield room
 
     def repository_text(self, name: str) -> str:
         """The text of a file of ``.git/info``; empty when there is none."""
-        return places.text_of(self.shared_dir() / "info" / name)
+        return locate.text_of(self.shared_dir() / "info" / name)
 
     # ---- questions ---------------------------------------------------------------------------------------------
 
@@ -190,26 +198,26 @@ class Git:
         """The tree of a commit."""
         return self.text("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
 
-    def status(self) -> list[Change]:
+    def status(self) -> list[PathChange]:
         """What differs from HEAD, in index and files, as ``git status`` says; flags in the index hide nothing."""
         with self.room() as room:
             found = self._scan(room)
         letters = {path: letters.replace(".", " ") for path, letters in found.letters.items()}
         letters |= dict.fromkeys([*found.untracked, *found.nested], "??")
-        return [Change(letters[path], os.fsdecode(path)) for path in sorted(letters)]
+        return [PathChange(letters[path], os.fsdecode(path)) for path in sorted(letters)]
 
     def dirty(self) -> bool:
         """Whether there is anything that is not committed, except ignored files."""
         return bool(self.status())
 
-    def _scan(self, room: Room) -> scan.Scan:
+    def _scan(self, room: OperationLock) -> git_status.Scan:
         head = self.look()
         where = head.commit or f"ref: {head.branch}"
-        with View(self.repository, head=where, excludes=self.repository_text("exclude")) as view:
+        with IsolatedView(self.repository, head=where, excludes=self.repository_text("exclude")) as view:
             index = room.copy_of_index("index")
             if index:
-                scan.uncover(view, index, view.call("ls-files", "-v", "-z", index=index).stdout)
-            return scan.scan(view, index or room.path("none"), ignored=False)
+                git_status.uncover(view, index, view.call("ls-files", "-v", "-z", index=index).stdout)
+            return git_status.scan(view, index or room.path("none"), ignored=False)
 
     def ancestor(self, older: str, newer: str) -> bool:
         """Whether one commit is reached from the other; a commit is its own ancestor."""
@@ -221,11 +229,11 @@ class Git:
         fields = os.fsdecode(self.run(*words, *([f"^{base}"] if base else []))).split("\0")
         return [Commit(*(text.strip("\n") for text in fields[at : at + 3])) for at in range(0, len(fields) - 1, 3)]
 
-    def changed_paths(self, base: str | None, tip: str) -> list[Change]:
+    def changed_paths(self, base: str | None, tip: str) -> list[PathChange]:
         """Paths that differ between two commits or trees; a rename is a removal and an addition."""
         words = ("diff-tree", "-r", "-z", "--no-renames", "--name-status")
         fields = os.fsdecode(self.run(*words, base or self.empty_tree(), tip)).split("\0")
-        return [Change(letter, path) for letter, path in zip(fields[:-1:2], fields[1::2], strict=True)]
+        return [PathChange(letter, path) for letter, path in zip(fields[:-1:2], fields[1::2], strict=True)]
 
     def show(self, commit: str, path: str) -> bytes | None:
         """The content of a file in a commit, as it is stored; ``None`` when there is no file of that name."""
@@ -240,7 +248,7 @@ class Git:
 
     def operation_under_way(self) -> str | None:
         """The name of a merge, rebase or the like that waits to be finished."""
-        found = places.operation_under_way(self.repository)
+        found = locate.operation_under_way(self.repository)
         return found[0] if found else None
 
     def default_branch(self) -> str | None:

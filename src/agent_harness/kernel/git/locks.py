@@ -9,7 +9,7 @@ import time
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.clock import scaled
-from agent_harness.kernel.git.places import Repository
+from agent_harness.kernel.git.locate import Repository
 
 __all__ = ["await_lock"]
 

@@ -7,7 +7,7 @@ DETACHED = "detached"
 """Stands where the name of a branch would, when a commit and no branch is checked out."""
 
 
-class Change(NamedTuple):
+class PathChange(NamedTuple):
     """One path that differs. ``status`` is one letter between commits, two as in ``git status`` for a work tree."""
 
     status: str

@@ -9,9 +9,9 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from agent_harness.kernel.git.places import Repository
+from agent_harness.kernel.git.isolated import IsolatedView
+from agent_harness.kernel.git.locate import Repository
 from agent_harness.kernel.git.records import Pushed
-from agent_harness.kernel.git.view import View
 
 __all__ = ["transfer"]
 
@@ -41,7 +41,7 @@ def transfer(
     source, wanted = (now, addresses) if recorded is None else (recorded, RECORDED)
     settings = [(key, value) for key, found in source.items() if wanted.match(key) for value in found]
     env = {name: os.environ[name] for name in VARIABLES if name in os.environ}
-    with View(repository, settings=settings) as view:
+    with IsolatedView(repository, settings=settings) as view:
         done = view.call(
             *(*words, "--end-of-options", remote, *refspecs),
             env={**env, "GIT_ALLOW_PROTOCOL": PROTOCOLS},

@@ -5,9 +5,9 @@ import os
 import re
 from collections.abc import Mapping
 
-from agent_harness.kernel.git import scan
-from agent_harness.kernel.git.places import Repository, text_of
-from agent_harness.kernel.git.view import View, settings_of
+from agent_harness.kernel.git import status
+from agent_harness.kernel.git.isolated import IsolatedView, settings_of
+from agent_harness.kernel.git.locate import Repository, text_of
 
 __all__ = ["closed_submodules", "differences", "local_filters", "record", "values"]
 
@@ -54,7 +54,7 @@ def local_filters(repository: Repository) -> list[str]:
     return sorted(set(own) & _filters_asked_for(repository)) if own else []
 
 
-def closed_submodules(view: View) -> dict[str, str]:
+def closed_submodules(view: IsolatedView) -> dict[str, str]:
     """Variables under which git enters no submodule to see whether it is dirty, whatever ``.gitmodules`` asks for.
 
     What is in a submodule has settings of its own, and a git that is run there obeys them.
@@ -64,7 +64,7 @@ def closed_submodules(view: View) -> dict[str, str]:
     keys = [
         key.decode("utf-8", "surrogateescape")
         for source in sources
-        for key in scan.split(view.call("config", *source, "--null", "--name-only", "--list", check=False).stdout)
+        for key in status.split(view.call("config", *source, "--null", "--name-only", "--list", check=False).stdout)
     ]
     names = dict.fromkeys(key.rpartition(".")[0] for key in keys if key.startswith("submodule."))
     variables = {"GIT_CONFIG_COUNT": str(len(names))}
@@ -74,8 +74,8 @@ def closed_submodules(view: View) -> dict[str, str]:
 
 
 def _filters_asked_for(repository: Repository) -> set[str]:
-    with View(repository) as view:
+    with IsolatedView(repository) as view:
         words = ("ls-files", "-z", "--cached", "--others", "--", ":(top,glob)**/.gitattributes")
-        names = scan.split(view.call(*words).stdout)
+        names = status.split(view.call(*words).stdout)
     files = [repository.shared_dir / "info" / "attributes", *(repository.top / os.fsdecode(name) for name in names)]
     return {name for path in files for name in re.findall(r"(?<!\S)filter=(\S+)", text_of(path))}

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel import owner
-from agent_harness.kernel.git.places import Repository
-from agent_harness.kernel.git.view import View, write
+from agent_harness.kernel.git.isolated import IsolatedView, write
+from agent_harness.kernel.git.locate import Repository
 
 __all__ = ["add", "prune", "remove"]
 
@@ -28,7 +28,7 @@ def add(repository: Repository, path: Path, commit: str) -> None:
     path.mkdir(parents=True, exist_ok=True)
     if any(path.iterdir()):
         raise UnsafeTree(f"{path} is not empty", hint="name a new folder for the work tree")
-    with View(repository, head=commit) as view:
+    with IsolatedView(repository, head=commit) as view:
         sha = view.call("rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}").stdout.strip().decode()
         entry = _register(repository, path, sha)
         view.call("read-tree", "-m", "-u", sha, index=str(entry / "index"), work_tree=str(path))

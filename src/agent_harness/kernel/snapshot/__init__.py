@@ -15,7 +15,7 @@ repositories inside the work tree, other branches, empty folders, times, owners,
 """
 
 from agent_harness.kernel.snapshot.candidate import adopt, candidate
-from agent_harness.kernel.snapshot.ignoring import newly_ignored
+from agent_harness.kernel.snapshot.newly_ignored import newly_ignored
 from agent_harness.kernel.snapshot.records import Notes, Rescue, Snapshot
 from agent_harness.kernel.snapshot.restore import restore
 from agent_harness.kernel.snapshot.take import take

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed
-from agent_harness.kernel.git import scan as walk
-from agent_harness.kernel.git.room import install_index
-from agent_harness.kernel.snapshot.desk import (
-    Desk,
+from agent_harness.kernel.git import status as walk
+from agent_harness.kernel.git.operation_lock import install_index
+from agent_harness.kernel.snapshot.operation import (
+    Operation,
     at_desk,
     branch_tip,
     load_notes,
@@ -75,7 +75,7 @@ def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base
         install_index(git.repository, index)
 
 
-def _compared(desk: Desk, base: Snapshot | None) -> tuple[str, walk.Scan]:
+def _compared(desk: Operation, base: Snapshot | None) -> tuple[str, walk.Scan]:
     """An index, and how the files differ from it: that of the base, believed under its digest, else one that believes
     nothing. It is the latter too where rules that shape content have changed: then unchanged files may become other
     objects.
@@ -93,7 +93,7 @@ def _compared(desk: Desk, base: Snapshot | None) -> tuple[str, walk.Scan]:
     return index, walk.scan(desk.view, index)
 
 
-def _read_changes(desk: Desk, index: str, found: walk.Scan, base: Snapshot | None) -> None:
+def _read_changes(desk: Operation, index: str, found: walk.Scan, base: Snapshot | None) -> None:
     """Reads into the index what differs, and what rules ignore now although the base held it or git tracks it."""
     hidden = {os.fsencode(path): oid for path, oid in desk.notes.hidden.items()}
     paths = [*found.changed, *found.untracked, *_tracked(desk, found)]
@@ -104,7 +104,7 @@ def _read_changes(desk: Desk, index: str, found: walk.Scan, base: Snapshot | Non
     walk.update(desk.view, index, remove=[*found.deleted, *gone], add=add)
 
 
-def _tracked(desk: Desk, found: walk.Scan) -> list[bytes]:
+def _tracked(desk: Operation, found: walk.Scan) -> list[bytes]:
     """Among ignored files and other repositories: what the repository's own index has, as files or as submodules."""
     copy = desk.room.copy_of_index("own") if found.ignored or found.nested else None
     if copy is None:
@@ -116,14 +116,14 @@ def _tracked(desk: Desk, found: walk.Scan) -> list[bytes]:
     return [*files, *(path[:-1] for path in found.nested if path[:-1] in modules)]
 
 
-def _held_untracked(desk: Desk, base: Snapshot, known: set[bytes]) -> list[bytes]:
+def _held_untracked(desk: Operation, base: Snapshot, known: set[bytes]) -> list[bytes]:
     """Files that were untracked at the base and are still there, ignored or not."""
     words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", base.index_tree, base.commit)
     paths = walk.split(desk.view.call(*words).stdout)
     return desk.files_among(path for path in paths if path not in known)
 
 
-def _leave_out(desk: Desk, index: str, excluded: Callable[[bytes], bool], head: str | None) -> None:
+def _leave_out(desk: Operation, index: str, excluded: Callable[[bytes], bool], head: str | None) -> None:
     """Gives the harness's own files in the index the content that they have in this commit."""
     there = {entry.path: entry for entry in walk.entries(desk.listed(index, "-s")) if excluded(entry.path)}
     tree = desk.view.call("ls-tree", "-r", "-z", head).stdout if head else b""
@@ -136,7 +136,7 @@ def _leave_out(desk: Desk, index: str, excluded: Callable[[bytes], bool], head: 
     desk.view.call("update-index", "-z", "--index-info", input=walk.joined(lines), index=index)
 
 
-def _index_of(desk: Desk, commit: str) -> str:
+def _index_of(desk: Operation, commit: str) -> str:
     """An index of the commit that knows the files as they were when we read them last."""
     trusted = desk.git.trusted_index
     warm = desk.room.kept(trusted, "warm") if trusted else None

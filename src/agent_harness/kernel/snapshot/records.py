@@ -15,7 +15,8 @@ __all__ = ["Notes", "Rescue", "Snapshot"]
 class Snapshot:
     """A work tree as it was: files, index, HEAD and ignore rules.
 
-    The three digests name kept indexes (``kernel/git/room.py``); they make a way back fast, and are not needed for it.
+    The three digests name kept indexes (``kernel/git/operation_lock.py``); they make a way back fast, and are not
+    needed for it.
     """
 
     ref: str  # keeps everything below from being collected as garbage

@@ -20,12 +20,12 @@ from itertools import chain, count
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import Commit, Git, GitFailed, Head
-from agent_harness.kernel.git import scan as walk
-from agent_harness.kernel.git.places import OPERATION_FILES
-from agent_harness.kernel.git.room import install_index
-from agent_harness.kernel.snapshot.aside import Aside
-from agent_harness.kernel.snapshot.desk import (
-    Desk,
+from agent_harness.kernel.git import status as walk
+from agent_harness.kernel.git.locate import OPERATION_FILES
+from agent_harness.kernel.git.operation_lock import install_index
+from agent_harness.kernel.snapshot.newly_ignored import hidden_since
+from agent_harness.kernel.snapshot.operation import (
+    Operation,
     at_desk,
     branch_tip,
     load_notes,
@@ -33,8 +33,8 @@ from agent_harness.kernel.snapshot.desk import (
     refuse_elsewhere,
     refuse_operation,
 )
-from agent_harness.kernel.snapshot.ignoring import hidden_since
 from agent_harness.kernel.snapshot.records import Rescue, Snapshot
+from agent_harness.kernel.snapshot.set_aside import Aside
 
 __all__ = ["restore"]
 
@@ -86,7 +86,7 @@ class _Done:
 class _Way:
     """What all steps need."""
 
-    desk: Desk
+    desk: Operation
     snapshot: Snapshot
     excluded: Callable[[bytes], bool]
     most_bytes: int
@@ -262,7 +262,7 @@ def _write_files(way: _Way, index: str, made: str) -> None:
         raise _Changed(left[0].decode("utf-8", "replace"))
 
 
-def _set_modes(desk: Desk) -> None:
+def _set_modes(desk: Operation) -> None:
     """Gives files the permissions back that git does not keep."""
     for name, mode in desk.notes.modes.items():
         path = desk.git.file(os.fsencode(name))

@@ -10,10 +10,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import Git, Head
-from agent_harness.kernel.git import scan as walk
-from agent_harness.kernel.git.young import second_now, young
-from agent_harness.kernel.snapshot.conversions import converted
-from agent_harness.kernel.snapshot.desk import Desk, at_desk, notes_now, refuse_operation
+from agent_harness.kernel.git import status as walk
+from agent_harness.kernel.git.racy import second_now, young
+from agent_harness.kernel.snapshot.filtered_files import converted
+from agent_harness.kernel.snapshot.operation import (
+    Operation,
+    at_desk,
+    notes_now,
+    refuse_operation,
+)
 from agent_harness.kernel.snapshot.records import Snapshot
 
 __all__ = ["take"]
@@ -55,7 +60,7 @@ def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") 
     )
 
 
-def _without_flags(desk: Desk, exact: str, listing: bytes) -> str:
+def _without_flags(desk: Operation, exact: str, listing: bytes) -> str:
     """The index without flags that hide changes of files that are there; the flags go into the notes."""
     flags = walk.flagged(listing)
     if not flags:
@@ -69,7 +74,7 @@ def _without_flags(desk: Desk, exact: str, listing: bytes) -> str:
     return plain
 
 
-def _scan(desk: Desk, plain: str) -> walk.Scan:
+def _scan(desk: Operation, plain: str) -> walk.Scan:
     found = walk.scan(desk.view, plain)
     if found.unmerged:
         raise UnsafeTree(f"{walk.shown(found.unmerged[0])} has an unresolved conflict", hint="git status")
@@ -80,7 +85,7 @@ def _scan(desk: Desk, plain: str) -> walk.Scan:
 
 
 def _with_everything(
-    desk: Desk, plain: str, listing: bytes, found: walk.Scan, excluded: Callable[[bytes], bool]
+    desk: Operation, plain: str, listing: bytes, found: walk.Scan, excluded: Callable[[bytes], bool]
 ) -> str:
     """The index with every file as it is, and without the harness's own files."""
     shaped = [path for path in converted(desk, plain, listing, found) if not excluded(path)]
@@ -95,7 +100,7 @@ def _with_everything(
     return full
 
 
-def _note_young(desk: Desk, plain: str, full: str) -> None:
+def _note_young(desk: Operation, plain: str, full: str) -> None:
     """Notes which entries of the two indexes prove little; those that are absent by the user's wish prove nothing."""
     second = second_now(desk.room.folder)
     found = {index: young(index, second, id_bytes=desk.id_bytes()) for index in {plain, full}}
@@ -107,14 +112,14 @@ def _note_young(desk: Desk, plain: str, full: str) -> None:
     desk.notes.young_plain, desk.notes.young_full = texts[plain], texts[full]
 
 
-def _unusual_modes(desk: Desk, paths: Iterable[bytes]) -> dict[str, int]:
+def _unusual_modes(desk: Operation, paths: Iterable[bytes]) -> dict[str, int]:
     """Permissions of regular files that a checkout would not give them."""
     modes = {path: os.lstat(desk.git.file(path)).st_mode for path in paths}
     regular = {path: stat.S_IMODE(mode) for path, mode in modes.items() if stat.S_ISREG(mode)}
     return {os.fsdecode(path): mode for path, mode in regular.items() if mode not in PLAIN_MODES}
 
 
-def _commit(desk: Desk, head: Head, tree: str, index_tree: str, message: str) -> str:
+def _commit(desk: Operation, head: Head, tree: str, index_tree: str, message: str) -> str:
     """The commit of a snapshot. What was staged, and the notes, hang on a further parent: no gc takes them."""
     beside = desk.commit(index_tree, [], f"What was staged, and notes of a snapshot\n\n{desk.notes.as_text()}")
     return desk.commit(tree, [*([head.commit] if head.commit else []), beside], message)

@@ -63,7 +63,7 @@ def hook(name: str) -> None:
     try:
         if find():
             be_quick()
-            from agent_harness.hooks.road import call_and_exit
+            from agent_harness.hooks.dispatch import call_and_exit
 
             call_and_exit(name)
     except BaseException:

@@ -8,25 +8,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_harness.protocols.features import (
-    aborting,
-    adding,
-    checking,
-    escalations,
-    extending,
-    handover,
-    health,
-    maintaining,
-    marking,
-    migrations,
-    pausing,
-    preview,
-    running,
-)
+from agent_harness.protocols.features import migrations
 from agent_harness.protocols.features.config import load
-from agent_harness.protocols.features.locking import locked, settled
+from agent_harness.protocols.features.engine import pause
+from agent_harness.protocols.features.engine import run as engine_run
+from agent_harness.protocols.features.engine.locking import locked, settled
+from agent_harness.protocols.features.marks import override
+from agent_harness.protocols.features.people import (
+    abort,
+    answers,
+    dry_run,
+    handoff,
+    health,
+    maintenance,
+    verify,
+)
+from agent_harness.protocols.features.planning import add_feature, add_features
 from agent_harness.protocols.features.project import Project, Say, silent
-from agent_harness.supervision.dispatch import Patience
+from agent_harness.supervision.dispatch import RefusalPolicy
 
 Record = dict[str, Any]
 Ask = Callable[[str], bool]
@@ -49,14 +48,14 @@ class FeatureProject:
     @classmethod
     def init(cls, root: Path, spec: Path, *, agents: Sequence[str] = (), say: Say = silent) -> Record:
         """Plans a new project: the initializer session, checked, repaired once, committed."""
-        from agent_harness.protocols.features import initializer
+        from agent_harness.protocols.features.planning import initializer
 
         return initializer.initialise(root, spec, agents=agents, say=say)
 
     @classmethod
     def adopt(cls, root: Path, *, say: Say = silent) -> Record:
         """Makes a feature project of a repository with code and tests; starts no agent."""
-        from agent_harness.protocols.features import adoption
+        from agent_harness.protocols.features.planning import adoption
 
         return adoption.adopt(root, say=say)
 
@@ -66,13 +65,13 @@ class FeatureProject:
         self,
         *,
         agents: Sequence[str] = (),
-        patience: Patience = running.IMPATIENT,
+        patience: RefusalPolicy = engine_run.IMPATIENT,
         max_sessions: int | None = 1,
         until_done: bool = False,
         feature_id: int | None = None,
     ) -> Record:
         """Runs sessions: see ``running.Runs.run``."""
-        return running.Runs(self._project).run(
+        return engine_run.Runs(self._project).run(
             agents=agents,
             patience=patience,
             max_sessions=max_sessions,
@@ -80,23 +79,23 @@ class FeatureProject:
             feature_id=feature_id,
         )
 
-    def cleanup(self, *, agents: Sequence[str] = (), patience: Patience = running.IMPATIENT) -> Record:
+    def cleanup(self, *, agents: Sequence[str] = (), patience: RefusalPolicy = engine_run.IMPATIENT) -> Record:
         """Runs one cleanup session now (UAH-055)."""
-        return running.Runs(self._project).clean_up(agents=agents, patience=patience)
+        return engine_run.Runs(self._project).clean_up(agents=agents, patience=patience)
 
     def preview(self, feature_id: int | None = None) -> Record:
         """What the next session would get; nothing on disk changes (UAH-048, UAH-049)."""
-        return preview.preview(self._project, feature_id)
+        return dry_run.preview(self._project, feature_id)
 
     # -- looking ---------------------------------------------------------------------------------------------------
 
     def verify(self, feature_id: int) -> Record:
         """Runs one feature's tests on a clean checkout of what is in the work tree; flips nothing (UAH-051)."""
-        return checking.verify(self._project, feature_id)
+        return verify.verify(self._project, feature_id)
 
     def verify_all(self) -> Record:
         """Runs the whole suite on what is in the work tree and says it feature by feature; flips nothing."""
-        return checking.verify_all(self._project)
+        return verify.verify_all(self._project)
 
     def health(self) -> Record:
         """Features, tests, lint and file sizes, measured now (UAH-052)."""
@@ -110,55 +109,55 @@ class FeatureProject:
 
     def pause(self, reason: str | None = None) -> Record:
         """Keeps sessions from starting; one that runs ends after its current operation (UAH-056, UAH-057)."""
-        return pausing.pause(self._project, reason)
+        return pause.pause(self._project, reason)
 
     def resume(self, choose: str | None = None, *, budget_usd: float | None = None) -> Record:
         """Ends a pause and answers the stored question; after an abort it begins anew (UAH-058, C12, C39)."""
-        if aborting.can_begin_anew(self._project):
-            return aborting.begin_anew(self._project)
+        if abort.can_begin_anew(self._project):
+            return abort.begin_anew(self._project)
         with settled(self._project):
-            return escalations.resume(self._project, choose, budget_usd=budget_usd)
+            return answers.resume(self._project, choose, budget_usd=budget_usd)
 
     def skip(self, feature_id: int, reason: str | None = None, *, undo: bool = False) -> Record:
         """Takes a feature out of the selection, or puts it back (UAH-059, C53)."""
         with settled(self._project):
             if undo:
-                return marking.unskip(self._project, feature_id)
-            return marking.skip(self._project, feature_id, reason)
+                return override.unskip(self._project, feature_id)
+            return override.skip(self._project, feature_id, reason)
 
     def override(self, feature_id: int, *, passes: bool) -> Record:
         """Marks a feature by the person's word; they have confirmed it (UAH-060, UAH-061, C65)."""
         with settled(self._project):
-            return marking.override(self._project, feature_id, passes=passes)
+            return override.override(self._project, feature_id, passes=passes)
 
     def manual_verify(self, feature_id: int, ask: Ask) -> Record:
         """Lets a person run a feature's tests and records their answer (UAH-062, UAH-063)."""
         with settled(self._project):
-            return checking.manual_verify(self._project, feature_id, ask)
+            return verify.manual_verify(self._project, feature_id, ask)
 
     def handoff(self) -> Record:
         """Gives the project to a person (UAH-064)."""
         with settled(self._project):
-            return handover.handoff(self._project)
+            return handoff.handoff(self._project)
 
     def takeback(self, ask: Ask) -> Record:
         """Takes the project back and looks at what the person did (UAH-065, UAH-066)."""
         with settled(self._project):
-            return handover.takeback(self._project, ask)
+            return handoff.takeback(self._project, ask)
 
     def abort(self) -> Record:
         """Ends everything and moves the state aside; the person has confirmed it (UAH-067, C39)."""
-        return aborting.abort(self._project)
+        return abort.abort(self._project)
 
     def add_feature(self, description: str, **given: Any) -> Record:
         """Adds a feature with its test stub, as a commit (UAH-071): see ``adding.add``."""
         with settled(self._project):
-            return adding.add(self._project, description, **given)
+            return add_feature.add(self._project, description, **given)
 
     def add_features(self, spec: Path, *, agents: Sequence[str] = ()) -> Record:
         """Lets an agent plan more features from a specification: see ``extending.extend``."""
         with settled(self._project):
-            return extending.extend(self._project, spec, agents=agents)
+            return add_features.extend(self._project, spec, agents=agents)
 
     def migrate(self, *, backup: bool = True) -> Record:
         """Brings older state to this schema (UAH-069, UAH-070)."""
@@ -168,9 +167,9 @@ class FeatureProject:
 
     def maintain(self) -> Record:
         """Watches a complete project until `harness stop` (UAH-485)."""
-        return maintaining.maintain(self._project)
+        return maintenance.maintain(self._project)
 
     def stop(self) -> Record:
         """Ends the maintenance mode (UAH-072)."""
         self._project.require_initialised()
-        return maintaining.stop(self._project)
+        return maintenance.stop(self._project)

@@ -22,7 +22,7 @@
       .git/harness/
         open_session.json      a copy of the record of the session under way, for people and for moved projects
 
-    $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the project: ``kernel/statehome.py``
+    $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the project: ``kernel/trusted_state.py``
         open_session.json      the session under way: where a crash left it
         proven.json            the features that the harness has accepted
         pause.json             a person's pause, until `harness resume`
@@ -33,7 +33,7 @@ Settings under ``paths:`` move the first three. Source: features.md UAH-078..093
 import os
 
 
-class Layout:
+class FeatureLayout:
     """The paths of one project; plain strings, since ``status`` starts in milliseconds."""
 
     __slots__ = ("features", "progress", "root", "state_dir")

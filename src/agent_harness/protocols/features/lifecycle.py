@@ -21,7 +21,7 @@ UNCOUNTED_REASONS = frozenset({"user_pause", "error"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ending:
+class SessionEnding:
     """How one session ended, as far as the next session needs to know."""
 
     session: int
@@ -38,7 +38,7 @@ class Ending:
     summary: Mapping[str, Any] = field(default_factory=dict)  # completed, commits, status: for the next orientation
 
 
-def after_session(state: Mapping[str, Any], ending: Ending) -> Record:
+def after_session(state: Mapping[str, Any], ending: SessionEnding) -> Record:
     """The session state that follows; unknown members of ``state`` are kept."""
     partial = ending.status == "partial"
     return {
@@ -61,7 +61,7 @@ def after_session(state: Mapping[str, Any], ending: Ending) -> Record:
     }
 
 
-def _stuck_count(state: Mapping[str, Any], ending: Ending) -> int:
+def _stuck_count(state: Mapping[str, Any], ending: SessionEnding) -> int:
     if ending.status == "complete":
         return 0
     same = state.get("current_feature") == ending.feature_id
@@ -69,7 +69,7 @@ def _stuck_count(state: Mapping[str, Any], ending: Ending) -> int:
     return before if ending.reason in UNCOUNTED_REASONS else before + 1
 
 
-def _failures(state: Mapping[str, Any], ending: Ending) -> Record:
+def _failures(state: Mapping[str, Any], ending: SessionEnding) -> Record:
     """Sessions of each open feature whose claim was rejected, whatever came between them (C35)."""
     found = state.get("verification_failures")
     counted = {str(k): int(n) for k, n in found.items() if isinstance(n, int)} if isinstance(found, dict) else {}

@@ -18,9 +18,9 @@ from pathlib import Path
 from agent_harness.errors import LimitReached, PreflightFailed, UnsafeTree
 from agent_harness.kernel.git import Git
 from agent_harness.protocols.features import costs as cost_rules
-from agent_harness.protocols.features import tree
+from agent_harness.protocols.features import worktree
 from agent_harness.protocols.features.config import Config
-from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features.layout import FeatureLayout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Check:
     note: str = ""
 
 
-def working_directory(layout: Layout) -> Check:
+def working_directory(layout: FeatureLayout) -> Check:
     """The project folder exists and can be written."""
     if not os.path.isdir(layout.root) or not os.access(layout.root, os.W_OK | os.X_OK):
         raise PreflightFailed(
@@ -42,7 +42,7 @@ def working_directory(layout: Layout) -> Check:
     return Check(name="working_directory")
 
 
-def harness_files(layout: Layout, scripts: Sequence[str]) -> Check:
+def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
     """The contract's files are there, and the scripts can be run."""
     wanted = [layout.settings, layout.features, layout.progress]
     if links := [layout.relative(path) for path in wanted if os.path.islink(path)]:
@@ -83,20 +83,20 @@ def git_state(git: Git, *, on_dirty: str, session: int, free_paths: Sequence[str
         raise UnsafeTree(
             f"{under_way.capitalize()} is under way in this repository", hint="git status", check="git_state"
         )
-    if lock := tree.index_lock(git):
+    if lock := worktree.index_lock(git):
         name = os.path.relpath(lock, git.top())
         raise UnsafeTree(
             f"Another git process is at work here, or has died and left {name}", hint=f"ls -l {name}", check="git_state"
         )
     if git.branch() is None:
         _leave_detached_head(git, free_paths, say)
-    dirty = [p for p in tree.dirty_paths(git) if p not in free_paths]
+    dirty = [p for p in worktree.dirty_paths(git) if p not in free_paths]
     if not dirty:
         return Check(name="git_state")
     shown = ", ".join(dirty[:3]) + (f" and {len(dirty) - 3} more" if len(dirty) > 3 else "")
     if on_dirty != "stash":
         raise UnsafeTree(f"The work tree is not clean: {shown}", hint="git stash -u", check="git_state")
-    tree.set_aside(git, f"harness session {session}", free_paths)
+    worktree.set_aside(git, f"harness session {session}", free_paths)
     say(f"The work tree was not clean ({shown}); stashed as 'harness session {session}'. Get it back: git stash pop")
     return Check(name="git_state", note="stashed")
 
@@ -112,13 +112,13 @@ def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str
             hint=f"git branch kept-work && git switch {branch}   or   git switch -c NEW_BRANCH",
             check="git_state",
         )
-    if dirty := [path for path in tree.dirty_paths(git) if path not in free_paths]:
+    if dirty := [path for path in worktree.dirty_paths(git) if path not in free_paths]:
         raise UnsafeTree(
             f"HEAD is detached, and the work tree is not clean: {', '.join(dirty[:3])}",
             hint=f"git stash -u && git switch {branch}",
             check="git_state",
         )
-    tree.switch(git, branch)
+    worktree.switch(git, branch)
     say(f"Warning: HEAD was detached; switched to {branch}.")
 
 

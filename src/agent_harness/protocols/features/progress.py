@@ -21,7 +21,7 @@ _TAIL_BYTES = 65536
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class SessionEntry:
     """One session's entry as written, by the agent or by the harness."""
 
     session: int
@@ -52,7 +52,7 @@ def header(project: str) -> str:
     )
 
 
-def recent_entries(path: str) -> list[Entry]:
+def recent_entries(path: str) -> list[SessionEntry]:
     """The entries in the last 64 KiB of the file, oldest first; none when the file is missing.
 
     The cost does not grow with the number of sessions.
@@ -67,7 +67,7 @@ def recent_entries(path: str) -> list[Entry]:
     found = list(_HEADING.finditer(text))
     ends = [m.start() for m in found[1:]] + [len(text)] * bool(found)
     return [
-        Entry(session=int(m.group(1)), text=text[m.start() : end].rstrip().rstrip("-").rstrip())
+        SessionEntry(session=int(m.group(1)), text=text[m.start() : end].rstrip().rstrip("-").rstrip())
         for m, end in zip(found, ends, strict=True)
     ]
 

@@ -11,9 +11,9 @@ from agent_harness.kernel import snapshot
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.snapshot import Snapshot
 from agent_harness.protocols.features import costs as cost_rules
-from agent_harness.protocols.features import refs
+from agent_harness.protocols.features import private_refs
 from agent_harness.protocols.features.config import Config
-from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import FeatureStore
 
 Say = Callable[[str], None]
@@ -34,7 +34,7 @@ class Project:
     """What a step needs to work on one project."""
 
     root: Path
-    layout: Layout
+    layout: FeatureLayout
     config: Config
     store: FeatureStore
     git: Git
@@ -44,7 +44,7 @@ class Project:
     @classmethod
     def open(cls, root: Path, config: Config, say: Say = silent) -> "Project":
         """The project in ``root`` under these settings."""
-        layout = Layout(
+        layout = FeatureLayout(
             root,
             features=config.paths.features,
             progress=config.paths.progress,
@@ -60,7 +60,7 @@ class Project:
 
     def candidate(self, name: str, message: str, base: Snapshot | None = None) -> str:
         """The commit of the work tree as it is, on a private ref until the session is settled."""
-        commit, ref = refs.named(
+        commit, ref = private_refs.named(
             self.git,
             f"refs/harness/candidates/{name}",
             lambda ref: snapshot.candidate(self.git, ref, exclude=self.excluded, message=message, base=base),
@@ -70,7 +70,7 @@ class Project:
 
     def tree_now(self, base: Snapshot | None = None) -> str:
         """A commit of the work tree as it is, which no ref names any more when this returns."""
-        commit, ref = refs.named(
+        commit, ref = private_refs.named(
             self.git,
             "refs/harness/candidates/recorded",
             lambda ref: snapshot.candidate(self.git, ref, exclude=self.excluded, message="recorded", base=base),

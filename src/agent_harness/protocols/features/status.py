@@ -4,7 +4,7 @@ Source: features.md UAH-053, UAH-054, UAH-438..442, C52. Imports stay on the hot
 """
 
 from agent_harness.protocols.features import records, selection
-from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import FeatureStore
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Record = dict[str, Any]
 
 
-def read(layout: Layout, *, read_yaml: "Callable[[str], Record] | None" = None) -> "Record":
+def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], Record] | None" = None) -> "Record":
     """Everything that status shows, as one JSON object; ``read_yaml`` as for ``FeatureStore``."""
     store = FeatureStore(layout, read_yaml=read_yaml)
     believed = store.open_session()

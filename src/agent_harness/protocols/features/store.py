@@ -6,9 +6,14 @@ The waterline of the protocol: it knows files, not git, agents or verification. 
 import os
 
 from agent_harness.errors import StateDamaged
-from agent_harness.kernel import clock, files, journal, statehome
+from agent_harness.kernel import (
+    clock,
+    files,
+    journal,
+    trusted_state,
+)
 from agent_harness.protocols.features import records
-from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features.layout import FeatureLayout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +93,7 @@ class FeatureStore:
     """The state files of one project."""
 
     def __init__(
-        self, layout: Layout, *, log_level: str = "important", read_yaml: "Callable[[str], Record] | None" = None
+        self, layout: FeatureLayout, *, log_level: str = "important", read_yaml: "Callable[[str], Record] | None" = None
     ) -> None:
         """``read_yaml`` reads a costs file that a person has rewritten in another style than JSON."""
         self.layout = layout
@@ -230,11 +235,11 @@ class FeatureStore:
 
     def settle_in(self) -> str | None:
         """Finds the place for what no agent may rewrite; a line for the person when it is not the usual one."""
-        self._home, note = statehome.make(self.layout.git_dir, self.layout.root)
+        self._home, note = trusted_state.make(self.layout.git_dir, self.layout.root)
         return note
 
     def _trusted(self, name: str) -> str | None:
-        folder = self._home or statehome.existing(self.layout.git_dir, self.layout.root)
+        folder = self._home or trusted_state.existing(self.layout.git_dir, self.layout.root)
         return os.path.join(folder, name) if folder else None
 
     def open_session(self) -> "Record | None":

@@ -9,9 +9,9 @@ Source: ``longtask.md`` 10.3, 18 (row 11).
 from __future__ import annotations
 
 from agent_harness.errors import HarnessError, Interrupted
-from agent_harness.kernel import jsontext
-from agent_harness.protocols.longtask import log
-from agent_harness.protocols.longtask.lifecycle import Decision, decide
+from agent_harness.kernel.json import jsontext
+from agent_harness.protocols.longtask import log, records
+from agent_harness.protocols.longtask.lifecycle import SchedulingDecision, decide
 from agent_harness.protocols.longtask.records import Checkpoint
 
 TYPE_CHECKING = False
@@ -20,17 +20,16 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
-    from agent_harness.protocols.longtask.runlock import RunLock
-    from agent_harness.protocols.longtask.signals import Signals
-    from agent_harness.protocols.longtask.store import Change, LongTaskStore
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.run.lease_file import RunLease
+    from agent_harness.protocols.longtask.run.signals import Signals
+    from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
 
     Record = dict[str, Any]
 
-__all__ = ["WITHDRAWN", "Seen", "is_proven", "look", "settle"]
+__all__ = ["Seen", "is_proven", "look", "settle"]
 
 VERIFIED = "claim of done verified"
-WITHDRAWN = "worker claimed done without verification"
 REASON = "a claim of done is not verified"
 
 _PROOFS = frozenset((VERIFIED, "worker output recorded", "fallback evidence recorded"))
@@ -41,17 +40,17 @@ class Seen:
 
     __slots__ = ("checkpoint", "claimed", "due")
 
-    def __init__(self, checkpoint: Checkpoint, due: Decision, *, claimed: bool) -> None:
+    def __init__(self, checkpoint: Checkpoint, due: SchedulingDecision, *, claimed: bool) -> None:
         self.checkpoint = checkpoint
         self.due = due
         self.claimed = claimed
 
 
-def look(layout: Layout, checkpoint: Checkpoint, now: datetime) -> Seen:
+def look(layout: LongTaskLayout, checkpoint: Checkpoint, now: datetime) -> Seen:
     """What is due. A claim that is not proven shows as `paused`, whatever else the worker wrote; nothing is written."""
     if checkpoint.status != "done" or is_proven(log.newest_first(layout)):
         return Seen(checkpoint, decide(checkpoint, now), claimed=False)
-    return Seen(Checkpoint({**checkpoint.raw, "status": "paused"}), Decision("run", REASON), claimed=True)
+    return Seen(Checkpoint({**checkpoint.raw, "status": "paused"}), SchedulingDecision("run", REASON), claimed=True)
 
 
 def is_proven(events: Iterable[Record]) -> bool:
@@ -61,14 +60,14 @@ def is_proven(events: Iterable[Record]) -> bool:
     """
     for event in events:
         kind, reason = event["type"], event.get("reason")
-        if kind == "worker_started" or reason == WITHDRAWN:
+        if kind == "worker_started" or reason == records.WITHDRAWN:
             return False
         if event.get("status") == "done" and (kind == "progress_recorded" or reason in _PROOFS):
             return True
     return True
 
 
-def settle(store: LongTaskStore, lock: RunLock, signals: Signals) -> Record | None:
+def settle(store: LongTaskStore, lock: RunLease, signals: Signals) -> Record | None:
     """Verifies a claim that an earlier run left behind; its report, or ``None`` when there is no such claim.
 
     Afterwards the checkpoint says `done` with the proof in the log, or `paused` with the criteria that are not met.
@@ -90,11 +89,11 @@ def settle(store: LongTaskStore, lock: RunLock, signals: Signals) -> Record | No
     return report
 
 
-def _goes_on(lock: RunLock, signals: Signals) -> bool:
+def _goes_on(lock: RunLease, signals: Signals) -> bool:
     return signals.number is None and lock.in_time()
 
 
-def _require(lock: RunLock, signals: Signals) -> None:
+def _require(lock: RunLease, signals: Signals) -> None:
     if signals.number is not None:
         error = Interrupted("interrupted while a claim of done was being verified; the claim stays what it is")
         error.exit_code = 128 + signals.number
@@ -103,7 +102,7 @@ def _require(lock: RunLock, signals: Signals) -> None:
         raise HarnessError("the lease was lost before the worker started", hint="run the same command again")
 
 
-def _settle(change: Change, text: str, report: Record, last: bool) -> None:
+def _settle(change: CheckpointChange, text: str, report: Record, last: bool) -> None:
     """Writes what the verification of a checkpoint found.
 
     Another checkpoint than the verified one is left for the next round; in the ``last`` it is not believed.
@@ -112,6 +111,7 @@ def _settle(change: Change, text: str, report: Record, last: bool) -> None:
     if same and report["status"] == "pass":
         change.event("checkpoint_written", status="done", reason=VERIFIED)
     elif same or (last and change.checkpoint.status == "done"):
-        from agent_harness.protocols.longtask import criteria, outcome
+        from agent_harness.protocols.longtask import criteria
+        from agent_harness.protocols.longtask.run import outcome
 
         outcome.withdraw_claim(change, None, criteria.unmet(report) if same else [])

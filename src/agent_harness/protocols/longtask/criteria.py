@@ -9,7 +9,8 @@ import os
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files
-from agent_harness.protocols.longtask import evidence, forbidden, values
+from agent_harness.protocols.longtask import evidence, values
+from agent_harness.protocols.longtask.run import forbidden
 from agent_harness.protocols.longtask.store import LongTaskStore
 
 TYPE_CHECKING = False
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
-    from agent_harness.protocols.longtask.records import Checkpoint, Task
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.records import Checkpoint, Contract
 
     Record = dict[str, Any]
 
@@ -33,15 +34,15 @@ _OUTPUT_BEGINS = "worker: "
 _STDOUT, _STDERR = "## stdout", "## stderr"
 
 
-class _Desk:
+class _Verification:
     """What the checks look at."""
 
     __slots__ = ("items", "layout", "places", "stop", "task", "timeout_seconds")
 
     def __init__(
         self,
-        layout: Layout,
-        task: Task,
+        layout: LongTaskLayout,
+        task: Contract,
         items: list[Record],
         timeout_seconds: int,
         stop: Callable[[], bool] | None,
@@ -66,7 +67,7 @@ class _Desk:
             return None
 
 
-def verify(layout: Layout, options: Mapping[str, object]) -> tuple[Record, int]:
+def verify(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[Record, int]:
     """The report of ``lth verify`` and its exit code: 0 only when every criterion passes."""
     store = LongTaskStore(layout)
     timeout = values.positive(options, "verify-timeout-seconds") or DEFAULT_TIMEOUT_SECONDS
@@ -79,8 +80,8 @@ def verify(layout: Layout, options: Mapping[str, object]) -> tuple[Record, int]:
 
 
 def check(
-    layout: Layout,
-    task: Task,
+    layout: LongTaskLayout,
+    task: Contract,
     checkpoint: Checkpoint,
     *,
     timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS,
@@ -88,7 +89,7 @@ def check(
 ) -> Record:
     """The report on a task that loads. ``stop`` is asked often while a command runs, and ends it."""
     items, skipped = evidence.everything(layout, checkpoint.raw)
-    desk = _Desk(layout, task, items, timeout_seconds, stop)
+    desk = _Verification(layout, task, items, timeout_seconds, stop)
     checks = [_checked(desk, criterion) for criterion in task.criteria]
     passed = bool(checks) and all(each["status"] == "pass" for each in checks)
     return {
@@ -105,12 +106,12 @@ def unmet(report: Record) -> list[str]:
     return [str(each["id"]) for each in report["checks"] if each["status"] != "pass"]
 
 
-def unmet_without_commands(layout: Layout, task: Task, checkpoint: Checkpoint) -> list[str]:
+def unmet_without_commands(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> list[str]:
     """The ids of the criteria that are not met, as far as that can be told without running anything.
 
     A criterion that only a command can decide counts as not met.
     """
-    desk = _Desk(layout, task, evidence.everything(layout, checkpoint.raw)[0], 0, None)
+    desk = _Verification(layout, task, evidence.everything(layout, checkpoint.raw)[0], 0, None)
     return [
         str(each.get("id"))
         for each in task.criteria
@@ -118,7 +119,7 @@ def unmet_without_commands(layout: Layout, task: Task, checkpoint: Checkpoint) -
     ]
 
 
-def _checked(desk: _Desk, criterion: Record) -> Record:
+def _checked(desk: _Verification, criterion: Record) -> Record:
     metric = criterion["metric"]
     rule = _RULES.get(metric)
     found = rule(desk, criterion) if rule else _result("fail", f"unsupported metric: {metric}")
@@ -134,7 +135,7 @@ def _result(status: str, message: str, **members: object) -> Record:
 # ---- command
 
 
-def _command(desk: _Desk, criterion: Record) -> Record:
+def _command(desk: _Verification, criterion: Record) -> Record:
     target = criterion["target"]
     target = {"command": target} if isinstance(target, str) else target
     command = target.get("command") if isinstance(target, dict) else None
@@ -155,7 +156,7 @@ def _ran(command: str | None, cwd: str | None) -> Record:
     return {"command": command, "cwd": cwd, "exitCode": None, "stdout": "", "stderr": ""}
 
 
-def _folder(desk: _Desk, target: Record) -> str:
+def _folder(desk: _Verification, target: Record) -> str:
     own = target.get("cwd")
     named = own if isinstance(own, str) and own.strip() else desk.task.repo_path
     return forbidden.expanded(named or ".", desk.layout.root)
@@ -166,10 +167,15 @@ def _seconds(given: object, default: int) -> float:
     return float(given) if usable else default  # type: ignore[arg-type]  # it is a number then
 
 
-def _run(desk: _Desk, command: str, cwd: str, seconds: float) -> Record:
+def _run(desk: _Verification, command: str, cwd: str, seconds: float) -> Record:
     from agent_harness.kernel import process
     from agent_harness.kernel.redact import redact
-    from agent_harness.protocols.longtask.capture import HeadTail, clipped, environment, exit_status
+    from agent_harness.protocols.longtask.run.output import (
+        HeadTail,
+        clipped,
+        environment,
+        exit_status,
+    )
 
     out, err = HeadTail(65_536, 65_536), HeadTail(65_536, 65_536)
     try:
@@ -199,7 +205,7 @@ def _run(desk: _Desk, command: str, cwd: str, seconds: float) -> Record:
 # ---- output_contains
 
 
-def _output_contains(desk: _Desk, criterion: Record) -> Record:
+def _output_contains(desk: _Verification, criterion: Record) -> Record:
     target = criterion["target"]
     needles = _needles(target)
     if not needles:
@@ -237,7 +243,7 @@ def _is_failing(item: Record) -> bool:
     return isinstance(status, str) and status.strip().lower() in FAILING
 
 
-def _texts_of(desk: _Desk, items: Iterable[Record]) -> list[str]:
+def _texts_of(desk: _Verification, items: Iterable[Record]) -> list[str]:
     items = list(items)
     found = [each[name] for each in items for name in _TEXTS if isinstance(each.get(name), str)]
     paths = dict.fromkeys(each["path"] for each in items if isinstance(each.get("path"), str) and each["path"].strip())
@@ -260,7 +266,7 @@ def _counting(text: str | None) -> list[str]:
 # ---- manual
 
 
-def _manual(desk: _Desk, criterion: Record) -> Record:
+def _manual(desk: _Verification, criterion: Record) -> Record:
     name = criterion.get("id")
     latest = next((each for each in reversed(desk.items) if _is_about(each, name)), None)
     if latest is None:
@@ -281,7 +287,7 @@ def _is_about(item: Record, name: object) -> bool:
     return name in (item.get("criterionId"), item.get("criterion"), item.get("id")) or name in named
 
 
-_RULES: dict[str, Callable[[_Desk, Record], Record]] = {
+_RULES: dict[str, Callable[[_Verification, Record], Record]] = {
     "command": _command,
     "output_contains": _output_contains,
     "manual": _manual,

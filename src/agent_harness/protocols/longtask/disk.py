@@ -8,25 +8,26 @@ from __future__ import annotations
 import os
 
 from agent_harness.errors import HarnessError, StateDamaged
-from agent_harness.kernel import files, jsontext
+from agent_harness.kernel import files
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
 
-__all__ = ["Unreadable", "create", "leaves", "make_folder", "names", "read_json", "replace_link", "stamp"]
+__all__ = ["UnreadableFile", "create", "leaves", "make_folder", "names", "read_json", "replace_link", "stamp"]
 
 
-class Unreadable(HarnessError):
+class UnreadableFile(HarnessError):
     """A file of the task is missing or holds no JSON."""
 
     code = "unreadable"
 
 
-def leaves(layout: Layout) -> bool:
+def leaves(layout: LongTaskLayout) -> bool:
     """Whether the checkpoint is a link that leads out of the task or nowhere; nobody reads or writes through it."""
     if not os.path.islink(layout.checkpoint):
         return False
@@ -49,17 +50,17 @@ def replace_link(path: str, content: bytes) -> None:
 
 
 def read_json(path: str) -> Any:
-    """The value in a JSON file, whatever it is. ``Unreadable`` when it is missing or no JSON."""
+    """The value in a JSON file, whatever it is. ``UnreadableFile`` when it is missing or no JSON."""
     try:
         content = files.read_bytes(path)
         return _loads(content)
     except FileNotFoundError:
-        raise Unreadable(f"Cannot read JSON {path}: there is no such file") from None
+        raise UnreadableFile(f"Cannot read JSON {path}: there is no such file") from None
     except (StateDamaged, ValueError) as error:
         why = str(error).removeprefix(f"{path} is damaged: ")
-        raise Unreadable(f"Cannot read JSON {path}: {why}") from None
+        raise UnreadableFile(f"Cannot read JSON {path}: {why}") from None
     except HarnessError as error:
-        raise Unreadable(f"Cannot read JSON {path}: {error.message}") from None
+        raise UnreadableFile(f"Cannot read JSON {path}: {error.message}") from None
 
 
 def _loads(content: bytes) -> Any:

@@ -9,15 +9,14 @@ from agent_harness.protocols.longtask import log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
-    from agent_harness.protocols.longtask.store import Change
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.store import CheckpointChange
 
     Record = dict[str, Any]
 
-__all__ = ["ORDER", "add", "everything", "identity", "in_order", "without_repetitions"]
+__all__ = ["ORDER", "add", "everything", "in_order"]
 
 ORDER = (
     "type",
@@ -44,47 +43,26 @@ def in_order(item: Record) -> Record:
     return {**known, **{name: value for name, value in item.items() if name not in ORDER and value is not None}}
 
 
-def identity(item: Record) -> tuple[str, ...]:
-    """What two recordings of the same evidence have in common."""
-    members = (
-        item.get("type"),
-        item.get("path"),
-        item.get("manifestPath"),
-        item.get("criterionId") or item.get("criterion"),
-        item.get("observedAt"),
-        item.get("summary") or item.get("note"),
-    )
-    return tuple(member if isinstance(member, str) else "" for member in members)
-
-
-def without_repetitions(items: Iterable[Record]) -> list[Record]:
-    """The items in their order, the first of each identity."""
-    found: dict[tuple[str, ...], Record] = {}
-    for item in items:
-        found.setdefault(identity(item), item)
-    return list(found.values())
-
-
-def everything(layout: Layout, checkpoint: Record) -> tuple[list[Record], int]:
+def everything(layout: LongTaskLayout, checkpoint: Record) -> tuple[list[Record], int]:
     """Archived items, then the window, none twice; and how many damaged lines of the archive were passed over."""
     archived, skipped = log.archived(layout, checkpoint)
     window = checkpoint.get("evidence")
     items = [each for each in window if isinstance(each, dict)] if isinstance(window, list) else []
-    known = {identity(each) for each in items}
-    return [*(each for each in archived if identity(each) not in known), *items], skipped
+    known = {log.identity(each) for each in items}
+    return [*(each for each in archived if log.identity(each) not in known), *items], skipped
 
 
-def add(change: Change, *items: Record) -> bool:
+def add(change: CheckpointChange, *items: Record) -> bool:
     """Puts items into the window; what no longer fits goes to the archive. True when something was archived.
 
     An item that is in the window already is passed over. ``OutsideTask`` when the archive would lie elsewhere.
     """
     raw = change.checkpoint.raw
     window = list(change.checkpoint.items("evidence"))
-    known = {identity(each) for each in window if isinstance(each, dict)}
+    known = {log.identity(each) for each in window if isinstance(each, dict)}
     for item in items:
-        if identity(item) not in known:
-            known.add(identity(item))
+        if log.identity(item) not in known:
+            known.add(log.identity(item))
             window.append(in_order(item))
     size = change.task.window
     raw["evidence"] = window[-size:]
@@ -95,7 +73,7 @@ def add(change: Change, *items: Record) -> bool:
     return bool(overflow)
 
 
-def _archive(change: Change, items: list[Record]) -> None:
+def _archive(change: CheckpointChange, items: list[Record]) -> None:
     path = log.archive_of(change.task)
     change.layout.inside(path, "evidencePolicy.archivePath")
     before = change.checkpoint.section("evidenceArchive").get("archivedCount")

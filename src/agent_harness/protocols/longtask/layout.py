@@ -18,7 +18,7 @@ import os
 
 from agent_harness.errors import HarnessError
 
-__all__ = ["ARCHIVE", "Layout", "OutsideTask", "file_stamp"]
+__all__ = ["ARCHIVE", "LongTaskLayout", "OutsideTask", "file_stamp"]
 
 ARCHIVE = "evidence/checkpoint-evidence-archive.jsonl"
 """Where evidence goes that has left the window, unless the contract names another place."""
@@ -35,7 +35,7 @@ def file_stamp(timestamp: str) -> str:
     return timestamp.replace(":", "-").replace(".", "-")
 
 
-class Layout:
+class LongTaskLayout:
     """The paths of one task, absolute; plain strings, since `lth next` starts in milliseconds."""
 
     __slots__ = ("root",)

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-__all__ = ["ROWS", "Decision", "decide", "expired_cooldowns", "is_cooling", "reopened", "seconds_until"]
+__all__ = ["ROWS", "SchedulingDecision", "decide", "expired_cooldowns", "is_cooling", "reopened", "seconds_until"]
 
 
-class Decision:
+class SchedulingDecision:
     """What is due, why, and in how many whole seconds the answer may be another one."""
 
     __slots__ = ("decision", "reason", "wait_seconds")
@@ -77,13 +77,13 @@ ROWS: tuple[tuple[Callable[[Checkpoint, datetime], bool], str, str], ...] = (
 _OTHERWISE = ("needs-human", "checkpoint status is {status}")  # no checkpoint that passed its check comes here
 
 
-def decide(checkpoint: Checkpoint, now: datetime) -> Decision:
+def decide(checkpoint: Checkpoint, now: datetime) -> SchedulingDecision:
     """What is due now, by the first row that holds."""
     found = (row[1:] for row in ROWS if row[0](checkpoint, now))
     decision, reason = next(found, _OTHERWISE)
     until = moment(checkpoint.raw.get("blockedUntil"))
     wait = seconds_until(until, now) if decision == "wait" and until else 0
-    return Decision(decision, reason.format(status=checkpoint.status), wait)
+    return SchedulingDecision(decision, reason.format(status=checkpoint.status), wait)
 
 
 def reopened(checkpoint: Checkpoint, now: datetime) -> Checkpoint:

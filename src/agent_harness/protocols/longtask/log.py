@@ -10,16 +10,17 @@ import stat
 import sys
 
 from agent_harness.errors import StateDamaged
-from agent_harness.kernel import files, jsontext
+from agent_harness.kernel import files
+from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import records
-from agent_harness.protocols.longtask.layout import ARCHIVE, Layout
+from agent_harness.protocols.longtask.layout import ARCHIVE, LongTaskLayout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from agent_harness.protocols.longtask.records import Task
+    from agent_harness.protocols.longtask.records import Contract
 
     Record = dict[str, Any]
 
@@ -47,7 +48,7 @@ def warn(text: str) -> None:
         return
 
 
-def add(layout: Layout, record: Record) -> bool:
+def add(layout: LongTaskLayout, record: Record) -> bool:
     """Adds one event to the log of its UTC day; false, with a warning, when it does not fit the table of events."""
     misfits = records.event_problems(record)
     at = record.get("at")
@@ -63,7 +64,7 @@ def add(layout: Layout, record: Record) -> bool:
     return True
 
 
-def refuse_elsewhere(layout: Layout, at: str) -> None:
+def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
     """Raises, before anything is written, where the log of a day cannot be kept: no folder, no file, or a way out.
 
     ``OutsideTask``, or ``StateDamaged`` for what is in its place.
@@ -82,7 +83,7 @@ def refuse_elsewhere(layout: Layout, at: str) -> None:
 _KINDS = {stat.S_ISDIR: "folder", stat.S_ISREG: "regular file"}
 
 
-def newest_first(layout: Layout) -> Iterator[Record]:
+def newest_first(layout: LongTaskLayout) -> Iterator[Record]:
     """Every event, the one written last first, whatever time it bears; damaged lines are passed over silently."""
     from agent_harness.kernel import journal  # few readers need it
 
@@ -91,14 +92,14 @@ def newest_first(layout: Layout) -> Iterator[Record]:
         yield from (record for record in found if record is not None)
 
 
-def _logs(layout: Layout) -> list[str]:
+def _logs(layout: LongTaskLayout) -> list[str]:
     """The files of the log, oldest first. ``OutsideTask`` where the folder leads out of the task."""
     layout.inside(layout.relative(layout.runs), "runs")
     names = os.listdir(layout.runs) if os.path.isdir(layout.runs) else ()
     return [os.path.join(layout.runs, name) for name in sorted(names) if name.endswith(".jsonl")]
 
 
-def events(layout: Layout) -> tuple[list[Record], int]:
+def events(layout: LongTaskLayout) -> tuple[list[Record], int]:
     """Every event, by time, and how many damaged lines were passed over."""
     found: list[Record] = []
     skipped = 0
@@ -110,17 +111,15 @@ def events(layout: Layout) -> tuple[list[Record], int]:
     return found, skipped
 
 
-def archived(layout: Layout, checkpoint: Record) -> tuple[list[Record], int]:
+def archived(layout: LongTaskLayout, checkpoint: Record) -> tuple[list[Record], int]:
     """The archived evidence items, oldest first, none twice, and how many damaged lines were passed over."""
-    from agent_harness.protocols.longtask import evidence
-
     path = archive_path(layout, checkpoint)
     read, skipped = lines(path, ())
     items = [line["evidence"] for line in read if isinstance(line.get("evidence"), dict)]
-    return evidence.without_repetitions(items), skipped
+    return without_repetitions(items), skipped
 
 
-def archive_path(layout: Layout, checkpoint: Record) -> str:
+def archive_path(layout: LongTaskLayout, checkpoint: Record) -> str:
     """Where readers find the archive. ``OutsideTask`` when the checkpoint names a place elsewhere."""
     named = checkpoint.get("evidenceArchive")
     path = named.get("path") if isinstance(named, dict) else None
@@ -166,7 +165,7 @@ def _record(line: str | bytes, texts: tuple[str, ...]) -> Record | None:
     return record
 
 
-def add_to_archive(layout: Layout, task: Task, items: list[Record], at: str) -> None:
+def add_to_archive(layout: LongTaskLayout, task: Contract, items: list[Record], at: str) -> None:
     """Appends the items that leave the window. ``OutsideTask`` when the contract names a place elsewhere."""
     from agent_harness.kernel import journal
 
@@ -175,7 +174,28 @@ def add_to_archive(layout: Layout, task: Task, items: list[Record], at: str) -> 
         journal.append(path, {"schemaVersion": 1, "taskId": task.id, "archivedAt": at, "evidence": item})
 
 
-def archive_of(task: Task) -> str:
+def archive_of(task: Contract) -> str:
     """Where writers put what leaves the window, as records name it."""
     named = task.section("evidencePolicy").get("archivePath")
     return named if isinstance(named, str) and named.strip() else ARCHIVE
+
+
+def identity(item: Record) -> tuple[str, ...]:
+    """What two recordings of the same evidence have in common."""
+    members = (
+        item.get("type"),
+        item.get("path"),
+        item.get("manifestPath"),
+        item.get("criterionId") or item.get("criterion"),
+        item.get("observedAt"),
+        item.get("summary") or item.get("note"),
+    )
+    return tuple(member if isinstance(member, str) else "" for member in members)
+
+
+def without_repetitions(items: Iterable[Record]) -> list[Record]:
+    """The items in their order, the first of each identity."""
+    found: dict[tuple[str, ...], Record] = {}
+    for item in items:
+        found.setdefault(identity(item), item)
+    return list(found.values())

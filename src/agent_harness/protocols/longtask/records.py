@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.kernel import jsontext
+from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import schema
 
 TYPE_CHECKING = False
@@ -16,15 +16,16 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
 
     Record = dict[str, Any]
 
 __all__ = [
     "DEFAULT_FALLBACK_WAIT_SECONDS",
     "DEFAULT_WINDOW",
+    "WITHDRAWN",
     "Checkpoint",
-    "Task",
+    "Contract",
     "constraints",
     "criteria",
     "event_problems",
@@ -36,6 +37,7 @@ __all__ = [
 
 DEFAULT_WINDOW = 50
 DEFAULT_FALLBACK_WAIT_SECONDS = 14_400
+WITHDRAWN = "worker claimed done without verification"  # the reason in the event of a claim that was taken back
 _SLUG = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
@@ -118,7 +120,7 @@ class _View:
         return found if isinstance(found, list) else []
 
 
-class Task(_View):
+class Contract(_View):
     """The contract."""
 
     __slots__ = ()
@@ -202,7 +204,7 @@ _REQUIRED_TEXTS = {
 }
 
 
-def problems(task: object, checkpoint: object, layout: Layout | None = None) -> list[str]:
+def problems(task: object, checkpoint: object, layout: LongTaskLayout | None = None) -> list[str]:
     """Everything that is wrong with a task, one line each, none twice; empty when it can be worked on."""
     found = [*_task_problems(task), *_checkpoint_problems(checkpoint), *_pair_problems(task, checkpoint)]
     if layout and not os.path.isfile(layout.operating_rules):

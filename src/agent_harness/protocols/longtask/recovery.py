@@ -14,23 +14,23 @@ import os
 
 from agent_harness.kernel import files
 from agent_harness.protocols.longtask import log
-from agent_harness.protocols.longtask.dirlock import DirectoryLock
+from agent_harness.protocols.longtask.lock import DirectoryLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-    from agent_harness.protocols.longtask.layout import Layout
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
 
     Record = dict[str, Any]
 
-__all__ = ["ROWS", "Row", "clear_away", "is_unfinished", "row_for"]
+__all__ = ["ROWS", "LeftoverRow", "clear_away", "is_unfinished", "row_for"]
 
 _TEMPORARY = ".tmp."
 
 
-class Row:
+class LeftoverRow:
     """One row: what was found (``None``: anything), the step that is taken, and why."""
 
     __slots__ = ("due", "lease", "reason", "step", "unfinished")
@@ -43,24 +43,24 @@ class Row:
         self.reason = reason
 
 
-ROWS: Sequence[Row] = (
-    Row("held", None, None, "wait", "another run holds the lease"),
-    Row("unreadable", None, None, "wait", "a lease that cannot be read counts until it is 1860 s old"),
-    Row(None, "claimed", None, "verify first", "a worker said done, and nobody verified it"),
-    Row(None, "wait", None, "wait", "the blocked window is not over"),
-    Row(None, "done", None, "stop", "the task is complete"),
-    Row(None, "needs-human", None, "stop", "a person must decide"),
-    Row("over", "run", True, "start again", "the run before died with its worker; its lease is retired"),
-    Row("over", "run", False, "go on", "the run before died between two slices; its lease is retired"),
-    Row("none", "run", True, "start again", "the last worker that was started never ended"),
-    Row("none", "run", False, "go on", "the last slice ended in order"),
+ROWS: Sequence[LeftoverRow] = (
+    LeftoverRow("held", None, None, "wait", "another run holds the lease"),
+    LeftoverRow("unreadable", None, None, "wait", "a lease that cannot be read counts until it is 1860 s old"),
+    LeftoverRow(None, "claimed", None, "verify first", "a worker said done, and nobody verified it"),
+    LeftoverRow(None, "wait", None, "wait", "the blocked window is not over"),
+    LeftoverRow(None, "done", None, "stop", "the task is complete"),
+    LeftoverRow(None, "needs-human", None, "stop", "a person must decide"),
+    LeftoverRow("over", "run", True, "start again", "the run before died with its worker; its lease is retired"),
+    LeftoverRow("over", "run", False, "go on", "the run before died between two slices; its lease is retired"),
+    LeftoverRow("none", "run", True, "start again", "the last worker that was started never ended"),
+    LeftoverRow("none", "run", False, "go on", "the last slice ended in order"),
 )
 """The first row that fits. Both ``start again`` and ``go on`` run the slice that ``nextStep`` names."""
 
 _ENDS = frozenset(("worker_completed", "worker_failed"))
 
 
-def row_for(*, lease: str, due: str, unfinished: bool) -> Row:
+def row_for(*, lease: str, due: str, unfinished: bool) -> LeftoverRow:
     """The row of the table that fits."""
     return next(
         row
@@ -77,7 +77,7 @@ def is_unfinished(events: Iterable[Record]) -> bool:
     return running
 
 
-def clear_away(layout: Layout, retired: Record | None) -> None:
+def clear_away(layout: LongTaskLayout, retired: Record | None) -> None:
     """Ends what is left of a run that died, and removes the halves of its writes. Call it with the lease in hand."""
     if retired is not None:
         from agent_harness.kernel.process import end_orphans

@@ -5,7 +5,12 @@ The same tables are shipped as ``schemas/*.json`` for editors and other programs
 
 from __future__ import annotations
 
-from agent_harness.protocols.longtask.shape import is_number, misfits, shown, whole
+from agent_harness.protocols.longtask.json_schema import (
+    is_number,
+    misfits,
+    shown,
+    whole,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 
 from agent_harness.errors import Busy, HarnessError
-from agent_harness.kernel import clock, files, jsontext
+from agent_harness.kernel import clock, files
+from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import disk, log, records
-from agent_harness.protocols.longtask.layout import Layout, file_stamp
-from agent_harness.protocols.longtask.records import Checkpoint, Task
+from agent_harness.protocols.longtask.layout import LongTaskLayout, file_stamp
+from agent_harness.protocols.longtask.records import Checkpoint, Contract
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any, TypeVar
 
-    from agent_harness.protocols.longtask.dirlock import DirectoryLock
+    from agent_harness.protocols.longtask.lock import DirectoryLock
 
     Record = dict[str, Any]
     T = TypeVar("T")
 
-__all__ = ["Change", "InvalidTask", "LongTaskStore"]
+__all__ = ["CheckpointChange", "InvalidTask", "LongTaskStore"]
 
 _TRIES = 20
 
@@ -41,16 +42,16 @@ class InvalidTask(HarnessError):
         self.errors = errors
 
 
-class _EditedMeanwhile(Exception):
+class _CheckpointEdited(Exception):
     """Somebody wrote the checkpoint without the lock, or took a file name, after we had looked; it starts over."""
 
 
-class Change:
+class CheckpointChange:
     """One change under way: the checkpoint it edits in place, and what is written with it."""
 
     __slots__ = ("archived", "checkpoint", "damaged", "dirty", "events", "kept", "layout", "now", "task")
 
-    def __init__(self, layout: Layout, task: Task, checkpoint: Checkpoint, now: datetime) -> None:
+    def __init__(self, layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime) -> None:
         self.layout = layout
         self.task = task
         self.checkpoint = checkpoint
@@ -96,7 +97,9 @@ class Change:
 class LongTaskStore:
     """The files of one task. ``now`` stands still in tests."""
 
-    def __init__(self, layout: Layout, *, lock_timeout_seconds: float = 30.0, now: datetime | None = None) -> None:
+    def __init__(
+        self, layout: LongTaskLayout, *, lock_timeout_seconds: float = 30.0, now: datetime | None = None
+    ) -> None:
         self.layout = layout
         self.lock_timeout_seconds = lock_timeout_seconds
         self._now = now
@@ -107,16 +110,16 @@ class LongTaskStore:
 
     # ---- reading; takes no lock
 
-    def load(self) -> tuple[Task, Checkpoint]:
+    def load(self) -> tuple[Contract, Checkpoint]:
         """The task as it is now. ``Unreadable``, or ``InvalidTask`` with everything that is wrong."""
         task = disk.read_json(self.layout.task)
         if disk.leaves(self.layout):
-            raise disk.Unreadable(f"{self.layout.checkpoint} is a link that leads out of the task, or nowhere")
+            raise disk.UnreadableFile(f"{self.layout.checkpoint} is a link that leads out of the task, or nowhere")
         checkpoint = disk.read_json(self.layout.checkpoint)
         errors = records.problems(task, checkpoint, self.layout)
         if errors:
             raise InvalidTask(errors)
-        return Task(task), Checkpoint(checkpoint)
+        return Contract(task), Checkpoint(checkpoint)
 
     def errors(self) -> list[str]:
         """Everything that is wrong with the task; empty when it loads."""
@@ -134,7 +137,7 @@ class LongTaskStore:
             found = disk.read_json(self.layout.task)
         except HarnessError:
             return None
-        return Task(found).text("id") if isinstance(found, dict) else None
+        return Contract(found).text("id") if isinstance(found, dict) else None
 
     def events(self) -> tuple[list[Record], int]:
         """The log, by time, and how many damaged lines were passed over, each with a warning."""
@@ -144,11 +147,11 @@ class LongTaskStore:
 
     def exclusive(self) -> DirectoryLock:
         """The lock on the task directory, for milliseconds; a context manager. ``change`` takes it by itself."""
-        from agent_harness.protocols.longtask.dirlock import DirectoryLock  # readers need none
+        from agent_harness.protocols.longtask.lock import DirectoryLock  # readers need none
 
         return DirectoryLock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
-    def change(self, act: Callable[[Change], T], *, fallback: Record | None = None) -> T:
+    def change(self, act: Callable[[CheckpointChange], T], *, fallback: Record | None = None) -> T:
         """Runs ``act`` on the checkpoint under the lock, and writes what it changed; returns what it returns.
 
         ``act`` edits ``change.checkpoint.raw`` and calls ``change.touch()``. It runs again on a fresh checkpoint when
@@ -161,11 +164,11 @@ class LongTaskStore:
             try:
                 with self.exclusive():
                     return self._change(act, fallback)
-            except _EditedMeanwhile:
+            except _CheckpointEdited:
                 continue
         raise Busy("checkpoint.json is being written by somebody without the lock", hint="run the same command again")
 
-    def _change(self, act: Callable[[Change], T], fallback: Record | None) -> T:
+    def _change(self, act: Callable[[CheckpointChange], T], fallback: Record | None) -> T:
         stamp = disk.stamp(self.layout.checkpoint)
         change = self._open(fallback)
         result = act(change)
@@ -177,7 +180,7 @@ class LongTaskStore:
             self._write_kept(change, written)
             if content is not None:
                 self._write_checkpoint(change, content, stamp)
-        except _EditedMeanwhile:
+        except _CheckpointEdited:
             for path in written:  # nothing names them
                 os.unlink(path)
             raise
@@ -185,21 +188,21 @@ class LongTaskStore:
             self.event(record)
         return result
 
-    def _open(self, fallback: Record | None) -> Change:
+    def _open(self, fallback: Record | None) -> CheckpointChange:
         try:
-            return Change(self.layout, *self.load(), self.now())
-        except (InvalidTask, disk.Unreadable):
+            return CheckpointChange(self.layout, *self.load(), self.now())
+        except (InvalidTask, disk.UnreadableFile):
             if fallback is None:
                 raise
         return self._open_fallback(fallback)
 
-    def _open_fallback(self, fallback: Record) -> Change:
+    def _open_fallback(self, fallback: Record) -> CheckpointChange:
         task = disk.read_json(self.layout.task)
         errors = records.problems(task, fallback, self.layout)
         if errors:
             raise InvalidTask(errors)
         copy = jsontext.loads(jsontext.line(fallback))
-        change = Change(self.layout, Task(task), Checkpoint(copy), self.now())
+        change = CheckpointChange(self.layout, Contract(task), Checkpoint(copy), self.now())
         change.damaged = change.keep(f"evidence/invalid-checkpoint-{file_stamp(change.at)}.json", self._damage())
         change.dirty = True
         return change
@@ -212,7 +215,7 @@ class LongTaskStore:
         except (OSError, HarnessError):
             return b""
 
-    def _checked(self, change: Change) -> bytes:
+    def _checked(self, change: CheckpointChange) -> bytes:
         """The new content. The write-side rule: what would not load again is not written. ``longtask.md`` 3.5."""
         errors = records.problems(change.task.raw, change.checkpoint.raw, self.layout)
         if errors:
@@ -225,17 +228,17 @@ class LongTaskStore:
             raise InvalidTask([f"checkpoint would be larger than {files.MAX_BYTES >> 20} MiB"])
         return content
 
-    def _write_kept(self, change: Change, written: list[str]) -> None:
+    def _write_kept(self, change: CheckpointChange, written: list[str]) -> None:
         for path, content in change.kept.items():
             disk.make_folder(path)
             if not disk.create(path, content):
-                raise _EditedMeanwhile
+                raise _CheckpointEdited
             written.append(path)
 
-    def _write_checkpoint(self, change: Change, content: bytes, stamp: object) -> None:
+    def _write_checkpoint(self, change: CheckpointChange, content: bytes, stamp: object) -> None:
         def unchanged() -> None:
             if disk.stamp(self.layout.checkpoint) != stamp:
-                raise _EditedMeanwhile
+                raise _CheckpointEdited
 
         unchanged()
         if change.archived:
@@ -250,7 +253,8 @@ class LongTaskStore:
         return log.add(self.layout, record)
 
     def keep(self, name: str, content: str | bytes) -> str:
-        """Writes a new file of the task at once; its path as records name it. See ``Change.keep`` for the name."""
+        """Writes a new file of the task at once; its path as records name it. See ``CheckpointChange.keep`` for the
+        name."""
         data = content.encode() if isinstance(content, str) else content
         start = self.layout.inside(name)
         disk.make_folder(start)

@@ -7,8 +7,11 @@
     recovery    what to do with an interrupted task; one table
     progress    the log, line by line
     store       reads, and changes under the lock; hooks may use this and what stands above
-    worker      who is asking: id, session, claim token, work tree
-    claims, sessions, outcomes, wayback, recover, rescue, driver      what the verbs do
+    workers/    who is asking: id, session, claim token, work tree; sessions and their leases
+    claims/     claiming a task, holding on to it, and claims that have expired
+    attempts/   one attempt: its work tree, commit, validation, end, rollback, recovery, rescue
+    runner/     `harness run` and `harness drive`
+    planning, status, spending, proven, damage      the list itself, and what is known of it
     api         the front door
 
 Source: ``tasklist.md``.

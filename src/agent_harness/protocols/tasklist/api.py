@@ -10,21 +10,17 @@ from typing import TYPE_CHECKING, Any
 from agent_harness.errors import NotAProject
 from agent_harness.kernel import root
 from agent_harness.protocols.tasklist import (
-    claims,
     damage,
-    holding,
-    outcomes,
     planning,
-    recover,
-    rescue,
     selection,
-    sessions,
     status,
-    steps,
 )
-from agent_harness.protocols.tasklist.layout import Layout
+from agent_harness.protocols.tasklist.attempts import recover, rescue, verbs
+from agent_harness.protocols.tasklist.claims import checkpoint, claim, lease_keeper
+from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import ADD, DEFAULT_LEASE_SECONDS
-from agent_harness.protocols.tasklist.worker import Worker
+from agent_harness.protocols.tasklist.workers import sessions
+from agent_harness.protocols.tasklist.workers.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +65,7 @@ class TaskList:
         if found is None:
             raise NotAProject("No task list here or above: no harness-tasks.json", hint="harness init .")
         opened = Worker.open(
-            Layout(found.path),
+            TaskListLayout(found.path),
             worker_id=worker,
             session_id=session,
             token=token,
@@ -146,7 +142,7 @@ class TaskList:
 
     def next(self) -> Record:
         """What ``claim`` would give; changes nothing."""
-        task = claims.preview(self.worker, self.store.read(), self.store.now())
+        task = claim.preview(self.worker, self.store.read(), self.store.now())
         return _with_next({"task": dict(task.raw), "task_id": task.id, "title": task.title}, CLAIM)
 
     def claim(
@@ -157,46 +153,46 @@ class TaskList:
         dirty: str = "remember",
     ) -> Record:
         """The next task, given to this worker."""
-        answer = claims.claim(self.worker, task_id, lease_seconds=lease_seconds, dirty=dirty)
+        answer = claim.claim(self.worker, task_id, lease_seconds=lease_seconds, dirty=dirty)
         return _with_next(answer, f'harness task checkpoint {answer["task_id"]} 1/3 "what was done"')
 
     def checkpoint(self, task_id: str, step: int, total: int, text: str) -> Record:
         """Records a finished step, and renews the claim."""
-        answer = steps.checkpoint(self.worker, task_id, step, total, text)
+        answer = checkpoint.checkpoint(self.worker, task_id, step, total, text)
         further = f'harness task checkpoint {task_id} {step + 1}/{total} "what was done"'
         return _with_next(answer, f"harness task complete {task_id}" if step >= total else further)
 
     def renew(self, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> Record:
         """Moves the end of the claim forward."""
-        answer = steps.renew(self.worker, task_id, lease_seconds=lease_seconds)
+        answer = checkpoint.renew(self.worker, task_id, lease_seconds=lease_seconds)
         return _with_next(answer, f"harness task complete {task_id}")
 
     def run_step(self, task_id: str, command: Sequence[str], *, timeout_seconds: float) -> Record:
         """Runs something long for a task, and holds on to the claim meanwhile."""
-        answer = holding.run_step(self.worker, task_id, command, timeout_seconds=timeout_seconds)
+        answer = lease_keeper.run_step(self.worker, task_id, command, timeout_seconds=timeout_seconds)
         return _with_next(answer, f'harness task checkpoint {task_id} M/N "what was done"')
 
     def validate(self, task_id: str) -> Record:
         """Runs what proves the task; records nothing but the proof."""
-        answer = outcomes.validate(self.worker, task_id)
+        answer = verbs.validate(self.worker, task_id)
         passed = answer["result"] == "PASS"
         return _with_next(answer, f"harness task complete {task_id}" if passed else f"harness task validate {task_id}")
 
     def complete(self, task_id: str, *, commit: bool = True, message: str | None = None) -> Record:
         """Proves the task, commits the work and closes it."""
-        answer = outcomes.complete(self.worker, task_id, commit=commit, message=message)
+        answer = verbs.complete(self.worker, task_id, commit=commit, message=message)
         return _with_next(answer, self._go_on())
 
     def fail(
         self, task_id: str, *, category: str, message: str, rollback: bool = True, allow_pushed: bool = False
     ) -> Record:
         """Closes the attempt without a proof, and goes back to what was there before it."""
-        answer = outcomes.fail(self.worker, task_id, category, message, rollback=rollback, allow_pushed=allow_pushed)
+        answer = verbs.fail(self.worker, task_id, category, message, rollback=rollback, allow_pushed=allow_pushed)
         return _with_next(answer, self._go_on())
 
     def release(self, task_id: str, why: str) -> Record:
         """Gives the task back untried, and goes back to what was there before it."""
-        return _with_next(outcomes.release(self.worker, task_id, why), self._go_on())
+        return _with_next(verbs.release(self.worker, task_id, why), self._go_on())
 
     def _go_on(self) -> str:
         state = self.store.read()
@@ -217,7 +213,7 @@ class TaskList:
 
         ``allow_pushed`` goes back over commits that a remote has.
         """
-        answer = outcomes.roll_back(self.worker, task_id, dry_run=dry_run, allow_pushed=allow_pushed)
+        answer = verbs.roll_back(self.worker, task_id, dry_run=dry_run, allow_pushed=allow_pushed)
         further = (
             f"harness task rollback {task_id}" if dry_run else f'harness task fail {task_id} --category TASK_EXEC "why"'
         )

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from agent_harness.protocols.tasklist.progress import Entry
+    from agent_harness.protocols.tasklist.progress import LogLine
     from agent_harness.protocols.tasklist.records import Task
-    from agent_harness.protocols.tasklist.store import Change
-    from agent_harness.protocols.tasklist.worker import Worker
+    from agent_harness.protocols.tasklist.store import TaskListChange
+    from agent_harness.protocols.tasklist.workers.worker import Worker
 
     Record = dict[str, Any]
 
@@ -65,10 +65,10 @@ def _put_back(worker: Worker) -> str | None:
     raise StateDamaged(lost, hint="report it to a person and stop")
 
 
-def _replay(worker: Worker, reason: str) -> Callable[[Change], list[str]]:
+def _replay(worker: Worker, reason: str) -> Callable[[TaskListChange], list[str]]:
     told = _last_words(worker)
 
-    def act(change: Change) -> list[str]:
+    def act(change: TaskListChange) -> list[str]:
         text = f'action="restored from .bak" reason={progress.quoted(reason)}'
         change.log(progress.entry("RECOVERY", change.state.session_count, at=change.now, text=text))
         changed = [task.id for task in change.state.tasks if task.id in told and _catch_up(task, told[task.id], change)]
@@ -78,9 +78,9 @@ def _replay(worker: Worker, reason: str) -> Callable[[Change], list[str]]:
     return act
 
 
-def _last_words(worker: Worker) -> dict[str, Entry]:
+def _last_words(worker: Worker) -> dict[str, LogLine]:
     """The last line about each task that tells its state."""
-    found: dict[str, Entry] = {}
+    found: dict[str, LogLine] = {}
     for line in journal.backwards(worker.layout.progress):
         entry = progress.parse(line)
         if entry and entry.task and entry.kind in _TELLING:
@@ -88,7 +88,7 @@ def _last_words(worker: Worker) -> dict[str, Entry]:
     return found
 
 
-def _catch_up(task: Task, said: Entry, change: Change) -> bool:
+def _catch_up(task: Task, said: LogLine, change: TaskListChange) -> bool:
     if task.status == "completed":
         return False
     if said.kind == "ERROR" and said.category and task.status == "in_progress" and progress.is_outcome(said):
@@ -104,13 +104,13 @@ def _catch_up(task: Task, said: Entry, change: Change) -> bool:
     return False
 
 
-def _is_later(task: Task, said: Entry) -> bool:
+def _is_later(task: Task, said: LogLine) -> bool:
     """Whether the line is younger than the failure that the backup knows of."""
     known, at = task.failed_at, said.time
     return known is None or at is None or clock.timestamp(at) >= clock.timestamp(known)
 
 
-def _find_base(task: Task, said: Entry) -> None:
+def _find_base(task: Task, said: LogLine) -> None:
     """The commit that a Starting line names, for the recovery to look at."""
     _, found, base = said.text.rpartition("(base=")
     if found and base.rstrip(")").isalnum() and base.rstrip(")") != "none":

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["HARNESS_FILES", "STATE_FILE", "Layout", "path_of", "safe_name", "written"]
+__all__ = ["HARNESS_FILES", "STATE_FILE", "TaskListLayout", "path_of", "safe_name", "written"]
 
 STATE_FILE = "harness-tasks.json"
 
@@ -80,7 +80,7 @@ def path_of(text: str) -> str:
     return os.fsdecode(unquote_to_bytes(text.removeprefix(_URL)))
 
 
-class Layout:
+class TaskListLayout:
     """The paths of one task list; plain strings, since hooks start in milliseconds."""
 
     __slots__ = ("root",)

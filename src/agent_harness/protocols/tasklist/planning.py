@@ -7,8 +7,8 @@ import shlex
 
 from agent_harness.errors import ConfigurationError, Refused, StateDamaged, UsageError
 from agent_harness.kernel import files, graph
-from agent_harness.protocols.tasklist import progress, proofs, records
-from agent_harness.protocols.tasklist.layout import Layout
+from agent_harness.protocols.tasklist import progress, proven, records
+from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.store import TaskStore, backup_is_whole
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from agent_harness.protocols.tasklist.store import Change
+    from agent_harness.protocols.tasklist.store import TaskListChange
 
     Record = dict[str, Any]
 
@@ -80,7 +80,7 @@ def create(
 
     ``gitignore`` is ``exclude`` (into ``.git/info/exclude``), ``gitignore`` (into ``.gitignore``) or ``none``.
     """
-    layout = Layout(folder)
+    layout = TaskListLayout(folder)
     if not os.path.isdir(layout.root):
         raise Refused(f"{layout.root} is not a folder", hint=f"mkdir -p {layout.root}")
     store = TaskStore(layout)
@@ -105,7 +105,7 @@ def create(
     return {"root": layout.root, "created": created, "kept": kept, "ignored_in": ignored}
 
 
-def _refuse_lost(layout: Layout) -> None:
+def _refuse_lost(layout: TaskListLayout) -> None:
     """``StateDamaged`` where a list is gone and its backup is there: a new list would soon take the backup's place."""
     if os.path.lexists(layout.tasks) or not os.path.lexists(layout.backup):
         return
@@ -123,12 +123,12 @@ def _first_line(store: TaskStore) -> bool:
     return True
 
 
-def _script(layout: Layout) -> bool:
+def _script(layout: TaskListLayout) -> bool:
     files.replace(layout.init_script, INIT_SCRIPT, mode=0o755)
     return True
 
 
-def _ignore(layout: Layout, where: str) -> str | None:
+def _ignore(layout: TaskListLayout, where: str) -> str | None:
     """Adds the harness's files to the ignore rules; the file that was written, ``None`` when nothing was."""
     if where == "none":
         return None
@@ -163,7 +163,7 @@ def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
     task.
     """
 
-    def act(change: Change) -> list[str]:
+    def act(change: TaskListChange) -> list[str]:
         found = change.state.raw["tasks"]
         taken = {task.id for task in change.state.tasks}
         new: list[Record] = []
@@ -223,7 +223,7 @@ def _refuse_malformed(given: Mapping[str, Any]) -> None:
 
 
 def _refuse_unwritable(given: Mapping[str, Any]) -> None:
-    from agent_harness.kernel import jsontext
+    from agent_harness.kernel.json import jsontext
 
     try:
         jsontext.line(dict(given)).encode()
@@ -251,7 +251,7 @@ def _refuse_impossible(state: records.State, new: set[str]) -> None:
 
 def read_lines(text: str) -> list[Record]:
     """Tasks from JSON lines; ``UsageError`` names the line that is none."""
-    from agent_harness.kernel import jsontext
+    from agent_harness.kernel.json import jsontext
 
     found = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -273,7 +273,7 @@ def read_lines(text: str) -> list[Record]:
 def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Record:
     """Sets members of a task; its new record. ``completed`` is never set by hand: ``complete`` proves it."""
 
-    def act(change: Change) -> Record:
+    def act(change: TaskListChange) -> Record:
         task = change.state.by_id.get(task_id)
         if task is None:
             raise UsageError(f"There is no task {task_id}", hint="harness status")
@@ -290,7 +290,7 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Re
         for name, text in changes.items():
             _set(task.raw, name, _value(name, text))
         if "status" in changes:
-            proofs.forget(store.layout, task_id)
+            proven.forget(store.layout, task_id)
         if changes.get("status") == "pending":
             task.raw.update(completed_at=None, error_log=_without_dependency(task))
         _refuse_impossible(records.State(change.state.raw), {task_id} if "depends_on" in changes else set())

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
-    from agent_harness.protocols.tasklist.layout import Layout
+    from agent_harness.protocols.tasklist.layout import TaskListLayout
 
 __all__ = [
     "KINDS",
-    "Entry",
+    "LogLine",
     "condensed",
     "entry",
     "is_outcome",
@@ -40,7 +40,7 @@ _NEVER_BEGUN = ("Circular dependency detected", "Blocked by failed")
 _MAYBE_SECRET = ("=", ":", "-", "_", "AKIA", "AIza", "eyJ")
 
 
-class Entry:
+class LogLine:
     """One line, read again."""
 
     __slots__ = ("at", "category", "kind", "session", "task", "text")
@@ -106,7 +106,7 @@ def quoted(text: str) -> str:
     return '"' + short.replace('"', '\\"') + '"'
 
 
-def parse(line: str) -> Entry | None:
+def parse(line: str) -> LogLine | None:
     """The entry that a line holds from its very start; ``None`` for any other text."""
     at, found, rest = _bracketed(line)
     if not found:
@@ -129,7 +129,7 @@ def parse(line: str) -> Entry | None:
                 task, category, rest = first, second, beyond
             else:
                 task, rest = first, after
-    return Entry(at, int(number), kind, task=task, category=category, text=rest.removeprefix(" "))
+    return LogLine(at, int(number), kind, task=task, category=category, text=rest.removeprefix(" "))
 
 
 def _bracketed(text: str) -> tuple[str, bool, str]:
@@ -140,12 +140,12 @@ def _bracketed(text: str) -> tuple[str, bool, str]:
     return (inside, True, rest) if closed else ("", False, text)
 
 
-def tail(layout: Layout, count: int) -> list[str]:
+def tail(layout: TaskListLayout, count: int) -> list[str]:
     """The last so many lines that are not empty, oldest first."""
     return journal.tail_lines(layout.progress, count)
 
 
-def outcomes(layout: Layout, session: int) -> int:
+def outcomes(layout: TaskListLayout, session: int) -> int:
     """How many attempts of a session have an outcome; several lines of one attempt count once.
 
     Reads backwards to where an earlier session ends, so that the cost does not grow with the log.
@@ -165,7 +165,7 @@ def outcomes(layout: Layout, session: int) -> int:
     return count
 
 
-def is_outcome(found: Entry) -> bool:
+def is_outcome(found: LogLine) -> bool:
     """Whether a line ends an attempt: not what only says that a task was never begun, or what it still needs."""
     if found.kind != "ERROR":
         return found.kind == "Completed"
@@ -174,7 +174,7 @@ def is_outcome(found: Entry) -> bool:
     )
 
 
-def last_error_time(layout: Layout, task_id: str) -> datetime | None:
+def last_error_time(layout: TaskListLayout, task_id: str) -> datetime | None:
     """When the log says that a task failed last."""
     for found in _backwards(layout):
         if found.kind == "ERROR" and found.task == task_id:
@@ -182,21 +182,21 @@ def last_error_time(layout: Layout, task_id: str) -> datetime | None:
     return None
 
 
-def _backwards(layout: Layout) -> Iterator[Entry]:
+def _backwards(layout: TaskListLayout) -> Iterator[LogLine]:
     for line in journal.backwards(layout.progress):
         found = parse(line)
         if found:
             yield found
 
 
-def last_stats(layout: Layout, *, lines: int = 200, limit: int = 220) -> str | None:
+def last_stats(layout: TaskListLayout, *, lines: int = 200, limit: int = 220) -> str | None:
     """The last STATS line among the last lines, else the last line of all, cut to the limit."""
     found = tail(layout, lines)
     chosen = next((line for line in reversed(found) if " STATS " in line), found[-1] if found else None)
     return chosen[:limit] if chosen else None
 
 
-def condensed(layout: Layout, *, lines: int = 200, characters: int = 6000) -> list[str]:
+def condensed(layout: TaskListLayout, *, lines: int = 200, characters: int = 6000) -> list[str]:
     """What an agent needs of the last lines: the events of tasks, newest kept, without time and session of each."""
     kept: list[str] = []
     room = characters

@@ -22,7 +22,7 @@ __all__ = [
     "DEFAULT_LEASE_SECONDS",
     "DEFAULT_TIMEOUT_SECONDS",
     "VERSION",
-    "Finding",
+    "ListMistake",
     "State",
     "Task",
     "natural_key",
@@ -253,7 +253,7 @@ class Task:
         return self.attempts >= self.max_attempts or any(each.startswith("[DEPENDENCY]") for each in self.error_log)
 
 
-class Finding:
+class ListMistake:
     """A mistake in the file that a person must mend: category CONFIG."""
 
     __slots__ = ("field", "message", "task_id")
@@ -280,7 +280,7 @@ class State:
         self.raw = raw
         self.tasks = [Task(each) for each in found if isinstance(each, dict)]
         self._by_id: dict[str, Task] | None = None
-        self._findings: list[Finding] | None = None
+        self._findings: list[ListMistake] | None = None
 
     def copy(self) -> State:
         """A state whose tasks can be given other members without changing this one; what is in a member is shared."""
@@ -351,38 +351,38 @@ class State:
         found = self.raw.get("session")
         return found if isinstance(found, dict) else None
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[ListMistake]:
         """What a person must mend: ids that are missing or double, malformed or unknown dependencies, odd statuses."""
         if self._findings is None:
             self._findings = [*self._id_findings(), *self._other_findings()]
         return self._findings
 
-    def _id_findings(self) -> list[Finding]:
+    def _id_findings(self) -> list[ListMistake]:
         seen: set[str] = set()
         found = []
         for number, task in enumerate(self.tasks):
             if not task.id:
-                found.append(Finding(None, f"tasks[{number}].id", "the task has no id"))
+                found.append(ListMistake(None, f"tasks[{number}].id", "the task has no id"))
             elif task.id in seen:
-                found.append(Finding(task.id, "id", f"two tasks are called {task.id}"))
+                found.append(ListMistake(task.id, "id", f"two tasks are called {task.id}"))
             seen.add(task.id)
         return found
 
-    def _other_findings(self) -> list[Finding]:
+    def _other_findings(self) -> list[ListMistake]:
         known = self.by_id
-        found: list[Finding] = []
+        found: list[ListMistake] = []
         for task in self.tasks:
             needs = task.depends_on
             if needs is None:
-                found.append(Finding(task.id, "depends_on", f"depends_on of {task.id} is no list"))
+                found.append(ListMistake(task.id, "depends_on", f"depends_on of {task.id} is no list"))
             elif task.status in ("pending", "failed"):
                 found += [
-                    Finding(task.id, "depends_on", f"{task.id} depends on {need}, which no task is called")
+                    ListMistake(task.id, "depends_on", f"{task.id} depends on {need}, which no task is called")
                     for need in needs
                     if need not in known
                 ]
             if task.status not in STATUSES:
-                found.append(Finding(task.id, "status", f"{task.id} has the unknown status {task.status!r}"))
+                found.append(ListMistake(task.id, "status", f"{task.id} has the unknown status {task.status!r}"))
         return found
 
 

@@ -9,10 +9,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ROWS", "Row", "row_for"]
+__all__ = ["ROWS", "RecoveryRow", "row_for"]
 
 
-class Row:
+class RecoveryRow:
     """One row: what was found (``None``: either), the step that is taken, and why."""
 
     __slots__ = ("checkpoints", "commits", "reason", "step", "uncommitted")
@@ -25,12 +25,14 @@ class Row:
         self.reason = reason
 
 
-ROWS: Sequence[Row] = (
-    Row(False, False, False, "fail", "No progress detected"),
-    Row(False, False, True, "resume", "checkpoints are claimed and the files show no change: the agent must compare"),
-    Row(False, True, None, "validate", "the task has commits"),
-    Row(True, False, None, "validate", "the task has uncommitted changes"),
-    Row(True, True, None, "validate", "the task has commits and uncommitted changes"),
+ROWS: Sequence[RecoveryRow] = (
+    RecoveryRow(False, False, False, "fail", "No progress detected"),
+    RecoveryRow(
+        False, False, True, "resume", "checkpoints are claimed and the files show no change: the agent must compare"
+    ),
+    RecoveryRow(False, True, None, "validate", "the task has commits"),
+    RecoveryRow(True, False, None, "validate", "the task has uncommitted changes"),
+    RecoveryRow(True, True, None, "validate", "the task has commits and uncommitted changes"),
 )
 """``validate``: a pass completes the task, with what is uncommitted in a commit; anything else rolls back and fails it.
 
@@ -38,7 +40,7 @@ ROWS: Sequence[Row] = (
 """
 
 
-def row_for(*, uncommitted: bool, commits: bool, checkpoints: bool) -> Row:
+def row_for(*, uncommitted: bool, commits: bool, checkpoints: bool) -> RecoveryRow:
     """The row of the table that fits."""
     return next(
         row

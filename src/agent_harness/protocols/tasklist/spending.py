@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.agents.usage import Totals
-    from agent_harness.protocols.tasklist.layout import Layout
+    from agent_harness.protocols.tasklist.layout import TaskListLayout
 
     Record = dict[str, Any]
 
 __all__ = ["lines", "note", "read"]
 
 
-def note(layout: Layout, *, session: int, task_id: str, result: str, used: Totals) -> None:
+def note(layout: TaskListLayout, *, session: int, task_id: str, result: str, used: Totals) -> None:
     """Adds the row of one attempt; ``cost_usd`` is ``None`` where it is not known, or nothing was reported."""
     known = used.reported and used.cost_usd is not None
     journal.append(
@@ -38,7 +38,7 @@ def note(layout: Layout, *, session: int, task_id: str, result: str, used: Total
     )
 
 
-def read(layout: Layout) -> Record | None:
+def read(layout: TaskListLayout) -> Record | None:
     """The sum of all attempts so far; ``None`` when the harness has started no agent here.
 
     ``per_completed_usd`` is all that was paid, for failed attempts too, over the tasks that were completed so.

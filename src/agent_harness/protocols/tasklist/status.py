@@ -5,14 +5,21 @@ from __future__ import annotations
 import os
 
 from agent_harness.kernel import clock
-from agent_harness.protocols.tasklist import progress, proofs, selection, sessionlease, spending, store
+from agent_harness.protocols.tasklist import (
+    progress,
+    proven,
+    selection,
+    spending,
+    store,
+)
 from agent_harness.protocols.tasklist.records import ADD
+from agent_harness.protocols.tasklist.workers import session_lease
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from agent_harness.protocols.tasklist.layout import Layout
+    from agent_harness.protocols.tasklist.layout import TaskListLayout
     from agent_harness.protocols.tasklist.records import State, Task
 
     Record = dict[str, Any]
@@ -20,10 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["lines", "next_command", "printable", "read"]
 
 
-def read(layout: Layout, *, tail: int = 5, tasks: bool = True) -> Record:
+def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> Record:
     """The answer of ``harness status``. ``StateDamaged`` when the state does not parse."""
     state, now = store.read(layout), clock.now()
-    holder = sessionlease.holder(state, now)
+    holder = session_lease.holder(state, now)
     return {
         "kind": "tasklist",
         "root": layout.root,
@@ -42,7 +49,7 @@ def read(layout: Layout, *, tail: int = 5, tasks: bool = True) -> Record:
         "next": next_command(state, paused=os.path.lexists(layout.pause)),
         "next_task": _named(selection.next_task(state)),
         "rescues": sum(len(task.rescues) for task in state.tasks),
-        "unproven": [task.id for task in proofs.unproven(layout, state)],
+        "unproven": [task.id for task in proven.unproven(layout, state)],
         "findings": [each.as_json() for each in state.findings()],
         "costs": spending.read(layout),
         "log": progress.tail(layout, tail),

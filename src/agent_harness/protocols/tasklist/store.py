@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any, TypeVar
 
-    from agent_harness.kernel.jsonspans import Document
-    from agent_harness.protocols.tasklist.layout import Layout
+    from agent_harness.kernel.json.spans import ListDocument
+    from agent_harness.protocols.tasklist.layout import TaskListLayout
 
     T = TypeVar("T")
 
-__all__ = ["Change", "TaskStore", "read"]
+__all__ = ["TaskListChange", "TaskStore", "read"]
 
 _TRIES = 20
 
 
-class _EditedMeanwhile(Exception):
+class _ListEdited(Exception):
     """Somebody wrote the state without the lock after we had read it; everything starts over."""
 
 
-def read(layout: Layout) -> records.State:
+def read(layout: TaskListLayout) -> records.State:
     """The state as it is now, old or new but never half; takes no lock. ``StateDamaged`` also when it is missing."""
     return records.State(_load(layout, lambda path: files.read_json(path, exact=False)))
 
 
-def _load(layout: Layout, read_file: Callable[[str], T]) -> T:
+def _load(layout: TaskListLayout, read_file: Callable[[str], T]) -> T:
     try:
         return read_file(layout.tasks)
     except FileNotFoundError:
@@ -49,11 +49,11 @@ def _load(layout: Layout, read_file: Callable[[str], T]) -> T:
         raise
 
 
-def _way_out(layout: Layout) -> str:
+def _way_out(layout: TaskListLayout) -> str:
     return "harness task recover" if backup_is_whole(layout) else "there is no backup: report it to a person and stop"
 
 
-def backup_is_whole(layout: Layout) -> bool:
+def backup_is_whole(layout: TaskListLayout) -> bool:
     """Whether the backup could take the place of the state."""
     try:
         records.State(files.read_json(layout.backup))
@@ -62,7 +62,7 @@ def backup_is_whole(layout: Layout) -> bool:
     return True
 
 
-class Change:
+class TaskListChange:
     """One change under way: what it changes and what it will log."""
 
     __slots__ = ("_tasks", "dirty", "lines", "now", "state")
@@ -96,12 +96,16 @@ class Change:
 class TaskStore:
     """The files of one task list. ``now`` stands still in tests."""
 
-    def __init__(self, layout: Layout, *, lock_timeout_seconds: float = 5.0, now: datetime | None = None) -> None:
+    def __init__(
+        self, layout: TaskListLayout, *, lock_timeout_seconds: float = 5.0, now: datetime | None = None
+    ) -> None:
         self.layout = layout
         self.lock_timeout_seconds = lock_timeout_seconds
         self._now = now
-        self._seen: Document | None = None
-        self._used: Document | None = None  # a process that ends soon spares itself the freeing of thousands of tasks
+        self._seen: ListDocument | None = None
+        self._used: ListDocument | None = (
+            None  # a process that ends soon spares itself the freeing of thousands of tasks
+        )
 
     def read(self) -> records.State:
         """The state as it is now; takes no lock."""
@@ -115,11 +119,11 @@ class TaskStore:
         self._seen = document = self._document()
         return records.State(document.value)
 
-    def _document(self) -> Document:
-        from agent_harness.kernel import documents
+    def _document(self) -> ListDocument:
+        from agent_harness.kernel.json import list_file
 
         seen, self._seen = self._seen, None
-        self._used = _load(self.layout, lambda path: documents.read(path, "tasks", seen))
+        self._used = _load(self.layout, lambda path: list_file.read(path, "tasks", seen))
         return self._used
 
     def now(self) -> datetime:
@@ -148,7 +152,7 @@ class TaskStore:
             raise Refused(f"{linked} is a link; the harness writes only inside the project", hint=f"rm {linked}")
         return Lock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
-    def change(self, act: Callable[[Change], T]) -> T:
+    def change(self, act: Callable[[TaskListChange], T]) -> T:
         """Runs ``act`` on the state under the lock, and writes what it changed; returns what it returns.
 
         ``act`` runs again on fresh state when somebody edited the file meanwhile, so it has no other effect. What it
@@ -164,16 +168,16 @@ class TaskStore:
                     raise
         raise _never_quiet()
 
-    def change_under(self, lock: Lock, act: Callable[[Change], T]) -> T:
+    def change_under(self, lock: Lock, act: Callable[[TaskListChange], T]) -> T:
         """The same for a caller that holds the lock."""
         for _ in range(_TRIES):
             try:
                 return self._change(act, lock)
-            except _EditedMeanwhile:
+            except _ListEdited:
                 continue
         raise _never_quiet()
 
-    def _change(self, act: Callable[[Change], T], lock: Lock) -> T:
+    def _change(self, act: Callable[[TaskListChange], T], lock: Lock) -> T:
         stamp = _stamp(self.layout.tasks)
         document = self._document()
         state = records.State(document.value)
@@ -182,7 +186,7 @@ class TaskStore:
                 f"harness-tasks.json has version {state.version}; this harness writes version {records.VERSION}",
                 hint="install a newer agent-harness; harness status can still read it",
             )
-        change = Change(state, self.now())
+        change = TaskListChange(state, self.now())
         result = act(change)
         if change.dirty:
             self._write(change, lock, stamp, document)
@@ -190,21 +194,21 @@ class TaskStore:
             self.log(line)
         return result
 
-    def _write(self, change: Change, lock: Lock, stamp: object, document: Document) -> None:
+    def _write(self, change: TaskListChange, lock: Lock, stamp: object, document: ListDocument) -> None:
         change.state.raw["revision"] = change.state.revision + 1
 
         def still_ours() -> None:
             if _stamp(self.layout.tasks) != stamp:
-                raise _EditedMeanwhile
+                raise _ListEdited
             try:
                 lock.verify()
             except NotOwner as error:
                 error.data["lost_lock"] = True
                 raise
 
-        from agent_harness.kernel import documents
+        from agent_harness.kernel.json import list_file
 
-        documents.write(self.layout.tasks, document, changed=change.changed, before=still_ours)
+        list_file.write(self.layout.tasks, document, changed=change.changed, before=still_ours)
 
     def create(self, raw: dict[str, Any]) -> bool:
         """Writes the first state; false when there is one already. Call it under ``lock``."""

@@ -9,9 +9,9 @@
 ``Watch`` carries their states through all turns of one session. A stop is final: after it, nothing more is asked for.
 """
 
-from agent_harness.supervision.monitors.budget import Budget, Limit
-from agent_harness.supervision.monitors.context import Context
-from agent_harness.supervision.monitors.intervention import NO_FACTS, Facts, Intervention, Monitor
+from agent_harness.supervision.monitors.budget import Budget, BudgetLimit
+from agent_harness.supervision.monitors.context import ContextWindow
+from agent_harness.supervision.monitors.intervention import NO_FACTS, Intervention, Monitor, ProjectFacts
 from agent_harness.supervision.monitors.repeated_error import RepeatedError
 from agent_harness.supervision.monitors.stall import Stall
 from agent_harness.supervision.monitors.wall_clock import WallClock
@@ -20,10 +20,10 @@ from agent_harness.supervision.monitors.watch import Watch
 __all__ = [
     "NO_FACTS",
     "Budget",
-    "Context",
-    "Facts",
+    "ContextWindow",
+    "ProjectFacts",
     "Intervention",
-    "Limit",
+    "BudgetLimit",
     "Monitor",
     "RepeatedError",
     "Stall",

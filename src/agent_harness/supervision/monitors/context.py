@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from agent_harness.agents.events import Event, Usage
-from agent_harness.supervision.monitors.intervention import Facts, Intervention, Monitor
+from agent_harness.supervision.monitors.intervention import Intervention, Monitor, ProjectFacts
 
 WARNING_TEXT = (
     "Note: You've used {percent}% of available context. Start planning to wrap up. If you cannot complete this feature"
@@ -22,7 +22,7 @@ STOP_TEXT = "Context limit reached mid-implementation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Context(Monitor[int]):
+class ContextWindow(Monitor[int]):
     """Watches how full the window is after each model call. State: the highest threshold passed (0-3).
 
     A threshold speaks once in a session, also when a compaction empties the window in between; a jump past several
@@ -38,7 +38,9 @@ class Context(Monitor[int]):
         """No threshold passed."""
         return 0
 
-    def step(self, state: int, event: Event | None, facts: Facts, at: float) -> tuple[int, tuple[Intervention, ...]]:
+    def step(
+        self, state: int, event: Event | None, facts: ProjectFacts, at: float
+    ) -> tuple[int, tuple[Intervention, ...]]:
         """An intervention when this call carried the window past a threshold for the first time."""
         level = self._level(event.context) if isinstance(event, Usage) else 0
         return (level, (self._intervention(level),)) if level > state else (state, ())

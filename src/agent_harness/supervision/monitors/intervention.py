@@ -27,13 +27,13 @@ class Intervention:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ProjectFacts:
     """The project as it is: for each changed path a stamp that moves whenever the content may have moved."""
 
     changed: Mapping[str, object] = field(default_factory=dict)
 
 
-NO_FACTS = Facts()
+NO_FACTS = ProjectFacts()
 
 
 class Monitor(ABC, Generic[State]):
@@ -45,7 +45,7 @@ class Monitor(ABC, Generic[State]):
 
     @abstractmethod
     def step(
-        self, state: State, event: Event | None, facts: Facts, at: float
+        self, state: State, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[State, tuple[Intervention, ...]]:
         """The next state and what is asked for; ``event`` is ``None`` when only time went by."""
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from agent_harness.agents.events import Event, Text, ToolCall, ToolResult, Usage
-from agent_harness.supervision.monitors.intervention import Facts, Intervention, Monitor
+from agent_harness.supervision.monitors.intervention import Intervention, Monitor, ProjectFacts
 
 TEXT = "You've hit the same error {times} times. This approach isn't working. Try something fundamentally different."
 KEPT = 128  # distinct errors that are counted at a time
@@ -50,7 +50,7 @@ class RepeatedError(Monitor[Errors]):
         return Errors()
 
     def step(
-        self, state: Errors, event: Event | None, facts: Facts, at: float
+        self, state: Errors, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[Errors, tuple[Intervention, ...]]:
         """Counts the errors of the event; an error told in text and returned by a tool counts once."""
         if isinstance(event, ToolCall | Usage):

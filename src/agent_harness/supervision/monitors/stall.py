@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from agent_harness.agents.events import Event, Text, ToolCall, ToolResult, Usage
 from agent_harness.agents.markers import is_pytest_result, row_of_line, shell_command
-from agent_harness.supervision.monitors.intervention import Facts, Intervention, Monitor
+from agent_harness.supervision.monitors.intervention import Intervention, Monitor, ProjectFacts
 
 WARNING_TEXT = "You appear stuck. Consider a different approach."
 FORCE_STOP_TEXT = (
@@ -34,7 +34,7 @@ def _program(command: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkDone:
     """What happened: commands as the prefixes tell them, as tool calls tell them, and test runs."""
 
     told_commands: int = 0
@@ -51,7 +51,7 @@ class Work:
         """True when no test ran and fewer commands than expected."""
         return not self.test_runs and self.commands < EXPECTED_COMMANDS
 
-    def after(self, event: Event) -> "Work":
+    def after(self, event: Event) -> "WorkDone":
         """The work with what the event tells."""
         if isinstance(event, ToolCall):
             command = shell_command(event)
@@ -63,7 +63,7 @@ class Work:
             return self._after_output(event.output)
         return self._after_output(event.text) if isinstance(event, Text) else self
 
-    def _after_output(self, output: str) -> "Work":
+    def _after_output(self, output: str) -> "WorkDone":
         if "[CMD:RUN]" not in output and " in " not in output:
             return self
         lines = output.split("\n")
@@ -75,12 +75,12 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class StallState:
     """The state of ``Stall``: since the last check, and since the session began."""
 
     tokens: int = 0
-    recent: Work = field(default_factory=Work)
-    whole: Work = field(default_factory=Work)
+    recent: WorkDone = field(default_factory=WorkDone)
+    whole: WorkDone = field(default_factory=WorkDone)
     seen: Mapping[str, object] = field(default_factory=dict)  # the changed paths at the last check
     moved: bool = False  # whether a check ever found the files changed
     stuck_checks: int = 0  # in a row
@@ -88,7 +88,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stall(Monitor[Progress]):
+class Stall(Monitor[StallState]):
     """Looks for progress every ``check_interval_tokens`` (uncached input and output of all calls).
 
     Stuck is an interval without a changed file, without a test run and with fewer than three commands. The first stuck
@@ -102,17 +102,17 @@ class Stall(Monitor[Progress]):
     warning_message: str = WARNING_TEXT
     force_stop_message: str = FORCE_STOP_TEXT
 
-    def begin(self) -> Progress:
+    def begin(self) -> StallState:
         """Nothing done, no check made; files that change are told relative to the beginning of the session."""
-        return Progress()
+        return StallState()
 
-    def wants_facts(self, state: Progress, event: Event) -> bool:
+    def wants_facts(self, state: StallState, event: Event) -> bool:
         """At a check only."""
         return isinstance(event, Usage) and (self._due(state, event) or self._half_due(state, event))
 
     def step(
-        self, state: Progress, event: Event | None, facts: Facts, at: float
-    ) -> tuple[Progress, tuple[Intervention, ...]]:
+        self, state: StallState, event: Event | None, facts: ProjectFacts, at: float
+    ) -> tuple[StallState, tuple[Intervention, ...]]:
         """Counts work; at a check, the warning or the final wrap-up."""
         if event is None:
             return state, ()
@@ -127,26 +127,26 @@ class Stall(Monitor[Progress]):
         state = replace(state, tokens=state.tokens + _new_tokens(event))
         return self._half_check(state, facts) if half else (state, ())
 
-    def _due(self, state: Progress, usage: Usage) -> bool:
+    def _due(self, state: StallState, usage: Usage) -> bool:
         return state.tokens + _new_tokens(usage) >= self.check_interval_tokens
 
-    def _half_due(self, state: Progress, usage: Usage) -> bool:
+    def _half_due(self, state: StallState, usage: Usage) -> bool:
         window = self.window_tokens
         return window is not None and not state.half_checked and usage.context >= HALF * window
 
-    def _check(self, state: Progress, facts: Facts) -> tuple[Progress, tuple[Intervention, ...]]:
+    def _check(self, state: StallState, facts: ProjectFacts) -> tuple[StallState, tuple[Intervention, ...]]:
         changed = facts.changed != state.seen
         stuck = not changed and state.recent.nothing
         row = state.stuck_checks + 1 if stuck else 0
         after = replace(
-            state, tokens=0, recent=Work(), seen=facts.changed, moved=state.moved or changed, stuck_checks=row
+            state, tokens=0, recent=WorkDone(), seen=facts.changed, moved=state.moved or changed, stuck_checks=row
         )
         if row >= self.force_stop_after:
             text = self.force_stop_message
             return after, (Intervention(kind="wrap_up", reason="stuck", message=text, final=True),)
         return after, (self._warning(),) if row == 1 else ()
 
-    def _half_check(self, state: Progress, facts: Facts) -> tuple[Progress, tuple[Intervention, ...]]:
+    def _half_check(self, state: StallState, facts: ProjectFacts) -> tuple[StallState, tuple[Intervention, ...]]:
         idle = not state.moved and facts.changed == state.seen and state.whole.nothing and not state.stuck_checks
         return replace(state, half_checked=True), (self._warning(),) if idle else ()
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from agent_harness.agents.events import Event
-from agent_harness.supervision.monitors.intervention import Facts, Intervention, Monitor
+from agent_harness.supervision.monitors.intervention import Intervention, Monitor, ProjectFacts
 
 TIMEOUT_TEXT = "TIMEOUT: Session exceeded time limit. Stopping now."
 WARNING_TEXT = "WARNING: {minutes} minutes remaining."
@@ -20,7 +20,9 @@ class WallClock(Monitor[int]):
         """Nothing said yet."""
         return 0
 
-    def step(self, state: int, event: Event | None, facts: Facts, at: float) -> tuple[int, tuple[Intervention, ...]]:
+    def step(
+        self, state: int, event: Event | None, facts: ProjectFacts, at: float
+    ) -> tuple[int, tuple[Intervention, ...]]:
         """The warning once, the stop once; a warning that is due together with the stop is left out."""
         if at >= self.timeout_seconds:
             stop = Intervention(kind="stop", reason="timeout", message=TIMEOUT_TEXT)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_harness.agents.events import Event
-from agent_harness.supervision.monitors.intervention import NO_FACTS, Facts, Intervention, Monitor
+from agent_harness.supervision.monitors.intervention import NO_FACTS, Intervention, Monitor, ProjectFacts
 
 
 class Watch:
@@ -23,7 +23,7 @@ class Watch:
         pairs = zip(self._monitors, self._states, strict=True)
         return any(monitor.wants_facts(state, event) for monitor, state in pairs)
 
-    def step(self, event: Event | None, at: float, facts: Facts = NO_FACTS) -> tuple[Intervention, ...]:
+    def step(self, event: Event | None, at: float, facts: ProjectFacts = NO_FACTS) -> tuple[Intervention, ...]:
         """What is asked for now: the first stop alone, else the first final wrap-up alone, else everything.
 
         After a final wrap-up only a stop is asked for; after a stop, nothing.

@@ -41,7 +41,7 @@ class ModelServer:
         self._shared = Shared(scripts, RequestLog(Path(log) if log is not None else None))
         self._shared.read()
         handler = type("BoundHandler", (Handler,), {"shared": self._shared})
-        self._http = _Threads((ADDRESS, port), handler)
+        self._http = _ModelServer((ADDRESS, port), handler)
 
     @property
     def port(self) -> int:
@@ -68,7 +68,7 @@ class ModelServer:
         self._http.server_close()
 
 
-class _Threads(ThreadingHTTPServer):
+class _ModelServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:

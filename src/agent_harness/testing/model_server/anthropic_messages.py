@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent_harness.testing.model_server.conversation import (
-    Answer,
     Event,
     Json,
-    Turn,
+    Message,
+    ModelAnswer,
     estimated_tokens,
     members,
     new_id,
@@ -22,19 +22,19 @@ __all__ = ["answer", "error", "turns"]
 SIGNATURE = "c2NyaXB0ZWQ="
 
 
-def turns(body: Mapping[str, Any]) -> list[Turn]:
+def turns(body: Mapping[str, Any]) -> list[Message]:
     """The messages, in order; the results of tools apart from what was written."""
     return [_turn(message) for message in members(body, "messages")]
 
 
-def _turn(message: Json) -> Turn:
+def _turn(message: Json) -> Message:
     content = message.get("content")
     results = [part for part in members(message, "content") if part.get("type") == "tool_result"]
     output = "\n".join(texts(part.get("content")) for part in results)
-    return Turn(message.get("role") == "assistant", texts(content), output)
+    return Message(message.get("role") == "assistant", texts(content), output)
 
 
-def answer(body: Mapping[str, Any], step: Step) -> Answer:
+def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
     """The message that the step comes to."""
     blocks = [_block(block) for block in step.blocks]
     calls = any(block["type"] == "tool_use" for block in blocks)
@@ -48,7 +48,7 @@ def answer(body: Mapping[str, Any], step: Step) -> Answer:
         "stop_sequence": None,
         "usage": _usage(body, blocks, step.usage),
     }
-    return Answer(whole, list(_events(whole)))
+    return ModelAnswer(whole, list(_events(whole)))
 
 
 def error(status: int, kind: str, message: str, reset: Json) -> Json:

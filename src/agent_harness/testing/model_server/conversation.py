@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Answer", "Event", "Json", "Turn", "estimated_tokens", "members", "new_id", "texts"]
+__all__ = ["ModelAnswer", "Event", "Json", "Message", "estimated_tokens", "members", "new_id", "texts"]
 
 Json = dict[str, Any]
 Event = tuple[str | None, Json | str]  # name and content of one server-sent event
 
 
 @dataclass(frozen=True)
-class Turn:
+class Message:
     """One message: the model's, or what came to the model."""
 
     by_model: bool
@@ -22,7 +22,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ModelAnswer:
     """One response, as a whole and as the events of a stream."""
 
     whole: Json

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agent_harness.testing.model_server.conversation import Json, Turn, members
+from agent_harness.testing.model_server.conversation import Json, Message, members
 from agent_harness.testing.model_server.script import Step
 
 __all__ = ["NotFound", "fill"]
@@ -25,7 +25,7 @@ class NotFound(Exception):
     """A pattern of the step's ``find`` is nowhere in the conversation."""
 
 
-def fill(step: Step, turns: Sequence[Turn], body: Mapping[str, Any]) -> Step:
+def fill(step: Step, turns: Sequence[Message], body: Mapping[str, Any]) -> Step:
     """The step with ``${name}`` replaced by what ``find`` found last, and ``run`` by the client's shell tool.
 
     Of a pattern with a group, the first group counts. A ``${name}`` that ``find`` does not name stays as it is.
@@ -36,7 +36,7 @@ def fill(step: Step, turns: Sequence[Turn], body: Mapping[str, Any]) -> Step:
     return replace(step, blocks=blocks)
 
 
-def _last_match(name: str, pattern: str, turns: Sequence[Turn]) -> str:
+def _last_match(name: str, pattern: str, turns: Sequence[Message]) -> str:
     for turn in reversed(turns):
         for text in (turn.output, turn.text):
             matches = list(re.finditer(pattern, text))

@@ -14,7 +14,7 @@ from typing import Any
 
 from agent_harness.errors import UsageError
 from agent_harness.testing.model_server import anthropic_messages, openai_chat, openai_responses, trouble
-from agent_harness.testing.model_server.conversation import Answer, Event, Json, Turn, estimated_tokens, new_id
+from agent_harness.testing.model_server.conversation import Event, Json, Message, ModelAnswer, estimated_tokens, new_id
 from agent_harness.testing.model_server.filling import NotFound, fill
 from agent_harness.testing.model_server.reading import read_scripts
 from agent_harness.testing.model_server.record import RequestLog, masked
@@ -112,7 +112,7 @@ class Handler(BaseHTTPRequestHandler):
             self._play(protocol, body)
 
     def _play(self, protocol: ModuleType, body: Json) -> None:
-        turns: list[Turn] = protocol.turns(body)
+        turns: list[Message] = protocol.turns(body)
         try:
             cue = choose(self.shared.read(), turns)
             step = fill(cue.step, turns, body)
@@ -136,7 +136,7 @@ class Handler(BaseHTTPRequestHandler):
 
     # ---- sending
 
-    def _send_answer(self, answer: Answer, step: Step, *, stream: bool) -> None:
+    def _send_answer(self, answer: ModelAnswer, step: Step, *, stream: bool) -> None:
         if stream:
             self._send_stream(answer, step)
         elif step.cut:
@@ -144,7 +144,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._send_json(200, answer.whole, {"request-id": new_id("req_")})
 
-    def _send_stream(self, answer: Answer, step: Step) -> None:
+    def _send_stream(self, answer: ModelAnswer, step: Step) -> None:
         self.send_response(200)
         for name, value in (("content-type", "text/event-stream"), ("request-id", new_id("req_"))):
             self.send_header(name, value)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent_harness.testing.model_server.conversation import (
-    Answer,
     Event,
     Json,
-    Turn,
+    Message,
+    ModelAnswer,
     estimated_tokens,
     members,
     new_id,
@@ -21,25 +21,25 @@ from agent_harness.testing.model_server.script import Step
 __all__ = ["answer", "error", "turns"]
 
 
-def turns(body: Mapping[str, Any]) -> list[Turn]:
+def turns(body: Mapping[str, Any]) -> list[Message]:
     """The messages of the user, the assistant and the tools, in order. Instructions are nobody's turn."""
     return [turn for message in members(body, "messages") if (turn := _turn(message))]
 
 
-def _turn(message: Json) -> Turn | None:
+def _turn(message: Json) -> Message | None:
     said = texts(message.get("content"))
     match message.get("role"):
         case "assistant":
-            return Turn(True, said)
+            return Message(True, said)
         case "tool":
-            return Turn(False, output=said)
+            return Message(False, output=said)
         case "user":
-            return Turn(False, said)
+            return Message(False, said)
         case _:
             return None
 
 
-def answer(body: Mapping[str, Any], step: Step) -> Answer:
+def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
     """The completion that the step comes to. It has no place for thinking, which is left out."""
     text = "".join(block["text"] for block in step.blocks if "text" in block)
     calls = [_call(block) for block in step.blocks if "tool" in block]
@@ -51,7 +51,7 @@ def answer(body: Mapping[str, Any], step: Step) -> Answer:
     head = {"id": new_id("chatcmpl-"), "created": int(time.time()), "model": body.get("model")}
     choice = {"index": 0, "message": message, "finish_reason": finish}
     whole = {**head, "object": "chat.completion", "choices": [choice], "usage": usage}
-    return Answer(whole, list(_events(head, text, calls, finish, usage)))
+    return ModelAnswer(whole, list(_events(head, text, calls, finish, usage)))
 
 
 def error(status: int, kind: str, message: str, reset: Json) -> Json:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent_harness.testing.model_server.conversation import (
-    Answer,
     Event,
     Json,
-    Turn,
+    Message,
+    ModelAnswer,
     estimated_tokens,
     members,
     new_id,
@@ -23,25 +23,25 @@ __all__ = ["answer", "error", "turns"]
 FROM_THE_MODEL = frozenset(["function_call", "custom_tool_call", "local_shell_call", "reasoning", "tool_search_call"])
 
 
-def turns(body: Mapping[str, Any]) -> list[Turn]:
+def turns(body: Mapping[str, Any]) -> list[Message]:
     """The items that are messages, calls or their results, in order. Instructions are nobody's turn."""
     given = body.get("input")
     if isinstance(given, str):
-        return [Turn(False, given)]
+        return [Message(False, given)]
     return [turn for item in members(body, "input") if (turn := _turn(item))]
 
 
-def _turn(item: Json) -> Turn | None:
+def _turn(item: Json) -> Message | None:
     kind, role = str(item.get("type") or "message"), item.get("role")
     if kind == "message":
-        spoken = Turn(role == "assistant", texts(item.get("content")))
+        spoken = Message(role == "assistant", texts(item.get("content")))
         return None if role in ("developer", "system") else spoken
     if kind.endswith("_output"):
-        return Turn(False, output=texts(item.get("output")))
-    return Turn(True) if kind in FROM_THE_MODEL else None
+        return Message(False, output=texts(item.get("output")))
+    return Message(True) if kind in FROM_THE_MODEL else None
 
 
-def answer(body: Mapping[str, Any], step: Step) -> Answer:
+def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
     """The response that the step comes to."""
     items = [_item(block) for block in step.blocks]
     whole = {
@@ -54,7 +54,7 @@ def answer(body: Mapping[str, Any], step: Step) -> Answer:
         "usage": _usage(body, items, step.usage),
         "error": None,
     }
-    return Answer(whole, list(_events(whole)))
+    return ModelAnswer(whole, list(_events(whole)))
 
 
 def error(status: int, kind: str, message: str, reset: Json) -> Json:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from agent_harness.errors import UsageError
 from agent_harness.testing.model_server.conversation import Json
-from agent_harness.testing.model_server.script import Script, Scripts, Step
+from agent_harness.testing.model_server.script import PromptScript, Scripts, Step
 
 __all__ = ["read_scripts"]
 
@@ -48,13 +48,13 @@ def _scripts(where: str, value: object) -> Scripts:
     return {str(name): _script(f"{where}: {name}", script) for name, script in value.items()}
 
 
-def _script(where: str, value: object) -> Script:
+def _script(where: str, value: object) -> PromptScript:
     parts: Mapping[str, object] = value if isinstance(value, Mapping) else {"steps": value}
     steps = parts.get("steps")
     if not isinstance(steps, (list, tuple)) or set(parts) - {"start", "steps"}:
         raise _wrong(where, "must be a list of steps, or {start, steps}")
     read = [_step(f"{where}: step {number}", step) for number, step in enumerate(steps)]
-    return Script(read, _pattern(f"{where}: start", parts["start"]) if "start" in parts else None)
+    return PromptScript(read, _pattern(f"{where}: start", parts["start"]) if "start" in parts else None)
 
 
 def _step(where: str, value: object) -> Step:

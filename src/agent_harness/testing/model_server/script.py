@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from agent_harness.testing.model_server.conversation import Json, Turn
+from agent_harness.testing.model_server.conversation import Json, Message
 
-__all__ = ["Cue", "Script", "Scripts", "Step", "choose"]
+__all__ = ["Cue", "PromptScript", "Scripts", "Step", "choose"]
 
 MARKER = re.compile(r"SCRIPT:([A-Za-z0-9_-]+)")
 COMPACTION = re.compile(r"create a detailed summary of the conversation|CONTEXT CHECKPOINT COMPACTION", re.IGNORECASE)
@@ -36,14 +36,14 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Script:
+class PromptScript:
     """The answers to one prompt."""
 
     steps: Sequence[Step]
     start: re.Pattern[str] | None = None
 
 
-Scripts = Mapping[str, Script]
+Scripts = Mapping[str, PromptScript]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Cue:
     step: Step
 
 
-def choose(scripts: Scripts, turns: Sequence[Turn]) -> Cue:
+def choose(scripts: Scripts, turns: Sequence[Message]) -> Cue:
     """The step that a conversation has come to; ``@default``, ``@end`` and ``@compact`` where no step is meant."""
     name, index = _place(scripts, turns)
     last = next((turn.text for turn in reversed(turns) if not turn.by_model and turn.text), "")
@@ -70,7 +70,7 @@ def choose(scripts: Scripts, turns: Sequence[Turn]) -> Cue:
     return Cue(name, index, steps[index] if index < len(steps) else _only(scripts, END, "(end of the script)"))
 
 
-def _place(scripts: Scripts, turns: Sequence[Turn]) -> tuple[str | None, int]:
+def _place(scripts: Scripts, turns: Sequence[Message]) -> tuple[str | None, int]:
     for place in range(len(turns) - 1, -1, -1):
         name = None if turns[place].by_model else _named(scripts, turns[place].text)
         if name is not None:
@@ -85,7 +85,7 @@ def _named(scripts: Scripts, text: str) -> str | None:
     return next((name for name, script in scripts.items() if script.start and script.start.search(text)), None)
 
 
-def _answers(turns: Sequence[Turn]) -> int:
+def _answers(turns: Sequence[Message]) -> int:
     speakers = [False, *(turn.by_model for turn in turns)]
     return sum(now and not before for before, now in pairwise(speakers))
 

@@ -49,7 +49,7 @@ _TAKES_VALUE = frozenset(
 
 
 @dataclass(frozen=True)
-class Facts:
+class FoundTooling:
     """What a project and the machine offer."""
 
     poetry: bool = False  # pyproject.toml has [tool.poetry] and poetry is on PATH
@@ -73,11 +73,11 @@ class Facts:
         return f"ruff check {folder}" if self.ruff_on_path else f"python3 -m ruff check {folder}"
 
 
-def facts(project: Path, environ: Mapping[str, str]) -> Facts:
+def facts(project: Path, environ: Mapping[str, str]) -> FoundTooling:
     """Looks at the project's own files and at PATH; runs nothing."""
     tools = _tools(project / "pyproject.toml")
     path = environ.get("PATH", os.defpath)
-    return Facts(
+    return FoundTooling(
         poetry="poetry" in tools and shutil.which("poetry", path=path) is not None,
         ruff_configured="ruff" in tools or any((project / name).is_file() for name in ("ruff.toml", ".ruff.toml")),
         ruff_on_path=shutil.which("ruff", path=path) is not None,

@@ -17,7 +17,7 @@ _LIMIT_VALUES = 20_000
 
 
 @dataclass(frozen=True)
-class Document:
+class SettingsFile:
     """What a settings file says: plain dicts, lists and scalars, and where each key stands (1-based lines)."""
 
     path: Path
@@ -29,7 +29,7 @@ class Document:
         return next((self.lines[key[:n]] for n in range(len(key), 0, -1) if key[:n] in self.lines), None)
 
 
-def read(path: Path) -> Document:
+def read(path: Path) -> SettingsFile:
     """The settings in a file; ``ConfigurationError`` when it is missing, unreadable or not a YAML mapping."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -43,11 +43,11 @@ def read(path: Path) -> Document:
     except (YAMLError, ValueError, RecursionError, ArithmeticError) as problem:
         raise _broken(path, _first_line(problem)) from None
     if loaded is None:
-        return Document(path, {})
+        return SettingsFile(path, {})
     if not isinstance(loaded, Mapping):
         raise _broken(path, "the file must hold sections such as `project:`", 1)
     plain = _Plain(path)
-    return Document(path, plain.mapping(loaded, ()), plain.lines)
+    return SettingsFile(path, plain.mapping(loaded, ()), plain.lines)
 
 
 def scalar(text: str) -> object:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agent_harness.protocols.features.config.file import Document, Key, leaves
+from agent_harness.protocols.features.config.file import Key, SettingsFile, leaves
 
 Source = Literal["default", "file", "environment", "flag"]
 
@@ -13,7 +13,7 @@ Source = Literal["default", "file", "environment", "flag"]
 class Layers:
     """The values so far, with the source of each key and what to call it in a message."""
 
-    document: Document
+    document: SettingsFile
     values: dict[str, object]
     sources: dict[Key, Source] = field(default_factory=dict)
     where: dict[Key, str] = field(default_factory=dict)

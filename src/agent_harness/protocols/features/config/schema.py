@@ -27,7 +27,7 @@ from agent_harness.protocols.features.config.values import (
 )
 
 
-class Project(Section):
+class ProjectSection(Section):
     name: Title = Field(description="Name of the project; required.")
     github_repo: Title | None = Field(None, description="owner/name for the issue mirror; github.repo wins.")
 
@@ -208,7 +208,7 @@ class ShellTool(Section):
     )
 
 
-class McpServer(Section):
+class McpServerSettings(Section):
     enabled: Switch = Field(False, description="Start this server for the agent.")
     command: OptionalCommand = Field(None, description="Program of the server.")
     args: Texts = Field((), description="Its arguments.")
@@ -249,9 +249,9 @@ def _with_known_servers(given: object) -> object:
 class Tools(Section):
     filesystem: FilesystemTool = Field(default_factory=FilesystemTool)
     shell: ShellTool = Field(default_factory=ShellTool)
-    mcp_servers: Annotated[dict[str, McpServer], BeforeValidator(_with_known_servers), Field(validate_default=True)] = (
-        Field(default_factory=dict, description="MCP servers by name.")
-    )
+    mcp_servers: Annotated[
+        dict[str, McpServerSettings], BeforeValidator(_with_known_servers), Field(validate_default=True)
+    ] = Field(default_factory=dict, description="MCP servers by name.")
 
 
 class OnTimeout(Section):
@@ -321,7 +321,7 @@ def _agent(value: object) -> object:
 class HarnessFile(Section):
     """The whole of ``.harness.yaml``."""
 
-    project: Project
+    project: ProjectSection
     environment: Environment = Field(default_factory=Environment)
     testing: Testing = Field(default_factory=Testing)
     costs: Costs = Field(default_factory=Costs)

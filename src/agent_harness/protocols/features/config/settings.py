@@ -16,7 +16,7 @@ from agent_harness.protocols.features.config import commands, file, problems
 from agent_harness.protocols.features.config.file import Key
 from agent_harness.protocols.features.config.layers import Layers, Source
 from agent_harness.protocols.features.config.template import default_text
-from agent_harness.protocols.features.layout import Layout
+from agent_harness.protocols.features.layout import FeatureLayout
 
 if TYPE_CHECKING:
     from agent_harness.protocols.features.config import schema
@@ -28,7 +28,7 @@ __all__ = ["Config", "Source", "default_text", "json_schema", "load"]
 class Config:
     """The settings of one project; sections as attributes, each frozen."""
 
-    project: "schema.Project"
+    project: "schema.ProjectSection"
     environment: "schema.Environment"
     testing: "schema.Testing"
     costs: "schema.Costs"
@@ -106,7 +106,7 @@ def load(
     """
     root = Path(project)
     environ = os.environ if environ is None else environ
-    document = file.read(Path(Layout(root).settings))
+    document = file.read(Path(FeatureLayout(root).settings))
     layers = Layers(document, {"project": {}} | copy.deepcopy(document.values))
     layers.overlay(document.values, "file")
     for name, key, value in _from_environment(environ):
@@ -135,7 +135,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Key, ob
             yield name, tuple(parts), file.scalar(environ[name])
 
 
-def _derive(layers: Layers, facts: commands.Facts) -> None:
+def _derive(layers: Layers, facts: commands.FoundTooling) -> None:
     """Fills what the settings leave open: from a neighbour key (C17), else from the project (C22)."""
     for key, other in _NEIGHBOURS:
         if not layers.given(key) and layers.get(other):

@@ -1,0 +1,82 @@
+"""The acp agent: any program that speaks the Agent Client Protocol, named by its command (``program`` talks to it).
+
+Needs the extra ``acp``. The protocol leaves usage to the agent and does not define steering: tokens count when the
+agent tells them, and nothing is told to a running turn. Page: ``docs/acp-agent.md``.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from agent_harness.agents import options
+from agent_harness.agents.base import Agent, Brief, Capabilities, Turn
+from agent_harness.agents.bridge import host
+from agent_harness.agents.registry import words_of
+from agent_harness.errors import ConfigurationError, ToolMissing
+
+PROGRAM = "agent_harness.agents.acp.program"
+INSTALL = "pip install 'agent-harness[acp]'"
+HINT = 'For example: --agent "acp:gemini --acp", or agent: {kind: acp, command: ["opencode", "acp"]}'
+
+KNOWN: Mapping[str, tuple[str, ...]] = {
+    "gemini": ("gemini", "--acp"),
+    "opencode": ("opencode", "acp"),
+    "kimi": ("kimi", "acp"),
+    "goose": ("goose", "acp"),
+    "claude-agent-acp": ("claude-agent-acp",),
+    "codex-acp": ("codex-acp",),
+}
+"""Programs that are known to speak the protocol, and with which words: ``acp:NAME`` alone is enough for these."""
+
+
+class AcpAgent(Agent):
+    """Starts the program for each turn; a fix round loads the earlier session where the agent can do that."""
+
+    name = "acp"
+    capabilities = Capabilities(interrupt=True, resume=True)
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = KNOWN.get(words[0], tuple(words)) if len(words) == 1 else tuple(words)
+
+    @classmethod
+    def from_words(cls, text: str) -> "AcpAgent":
+        """The agent of ``acp:WORDS``, or of ``acp:NAME`` for a known one."""
+        return cls(words_of(text))
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "AcpAgent":
+        """The agent of ``agent: {kind: acp, command: [...]}``; the command may be one string, split into words."""
+        command = options.checked("acp", settings, ("command",)).get("command")
+        if isinstance(command, str):
+            return cls(words_of(command))
+        words = options.words(settings, "command")
+        if not words:
+            raise ConfigurationError("agent.command must be a list of words", hint=HINT)
+        return cls(words)
+
+    @property
+    def account(self) -> str:
+        """The program: its sessions share one login."""
+        return f"acp:{Path(self.words[0]).name}"
+
+    def problem(self) -> str | None:
+        """The extra or the program that is missing, or ``None``; a relative path is looked at when a turn starts."""
+        if find_spec("acp") is None:
+            return f"the acp agent needs an extra: {INSTALL}"
+        program = self.words[0]
+        if "/" in program and not program.startswith("/"):
+            return None
+        return None if shutil.which(program) else f"the agent's program {program!r} is not installed"
+
+    def start(self, brief: Brief) -> Turn:
+        """Starts the program and hands it the prompt; raises ``ToolMissing`` without the extra or the program."""
+        problem = self.problem()
+        program = self.words[0]
+        found = shutil.which(os.path.join(brief.cwd, program) if "/" in program else program)  # noqa: PTH118
+        if problem or found is None:
+            missing = f"the agent's program {program!r} is not installed or not executable"
+            raise ToolMissing(problem or missing, hint=HINT)
+        return host.start(PROGRAM, brief, settings={"command": [found, *self.words[1:]]}, steerable=False)

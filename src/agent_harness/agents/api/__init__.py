@@ -1,0 +1,153 @@
+"""The api agent: a built-in loop for people with only a key (``program`` runs it).
+
+Needs the extra ``api``. The key comes from the environment and from nowhere else; ``ANTHROPIC_BASE_URL`` and
+``OPENAI_BASE_URL`` send the requests elsewhere. Page: ``docs/api-agent.md``.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from agent_harness.agents import options
+from agent_harness.agents.base import Agent, Brief, Capabilities, Turn
+from agent_harness.agents.bridge import host
+from agent_harness.errors import ConfigurationError, ToolMissing
+
+PROGRAM = "agent_harness.agents.api.program"
+INSTALL = "pip install 'agent-harness[api]'"
+HINT = "For example: --agent api:anthropic/claude-sonnet-4-6, or agent: {kind: api, provider: openai, model: gpt-5.5}"
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """Where models are asked: the variable that holds the key, and how the names of its models begin."""
+
+    key: str
+    prefixes: tuple[str, ...] = ()
+
+
+PROVIDERS: Mapping[str, Provider] = {
+    "anthropic": Provider("ANTHROPIC_API_KEY", ("claude",)),
+    "openai": Provider("OPENAI_API_KEY", ("gpt", "o1", "o3", "o4", "codex")),
+    "openai-chat": Provider("OPENAI_API_KEY"),
+    "openai-responses": Provider("OPENAI_API_KEY"),
+    "openrouter": Provider("OPENROUTER_API_KEY"),
+    "deepseek": Provider("DEEPSEEK_API_KEY", ("deepseek",)),
+    "moonshotai": Provider("MOONSHOTAI_API_KEY", ("kimi", "moonshot")),
+}
+"""The providers that speak what the extra's two client libraries speak."""
+
+ALIASES: Mapping[str, str] = {"claude-sonnet-4": "claude-sonnet-4-6", "claude-haiku-3": "claude-haiku-4-5"}
+"""The names that stand for a family in the settings' defaults, and the model that serves it (features.md C58).
+
+The first one is taken where there are no settings."""
+
+
+class ApiAgent(Agent):
+    """Runs the loop in a process of its own; a fix round goes on in the conversation of the round before."""
+
+    name = "api"
+    capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
+
+    def __init__(self, provider: str | None = None, model: str | None = None, *, firm: bool = True) -> None:
+        """``firm``: ``model`` also wins over one that the settings' ``models:`` name."""
+        self.provider = provider
+        self.model = model
+        self.firm = firm
+        self._latest: host.BridgeTurn | None = None
+
+    @classmethod
+    def from_words(cls, text: str) -> "ApiAgent":
+        """The agent of ``api``, ``api:MODEL``, ``api:PROVIDER`` or ``api:PROVIDER/MODEL``."""
+        provider, slash, model = text.partition("/")
+        if text in PROVIDERS or (slash and provider in PROVIDERS):
+            return cls(provider, model.strip() or None)
+        return cls(None, text or None)
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "ApiAgent":
+        """The agent of ``agent: {kind: api, provider: ..., model: ...}``; both may be left out."""
+        unknown = sorted(set(settings) - {"provider", "model"})
+        if unknown:
+            raise ConfigurationError(
+                f"agent.{unknown[0]}: an api agent has no such setting; it has `provider` and `model`", hint=HINT
+            )
+        provider, model = settings.get("provider"), settings.get("model")
+        if provider is not None and provider not in PROVIDERS:
+            known = ", ".join(PROVIDERS)
+            raise ConfigurationError(f"agent.provider: {provider!r} is none of {known}", hint=HINT)
+        if model is not None and (not isinstance(model, str) or not model.strip()):
+            raise ConfigurationError("agent.model must be the name of a model", hint=HINT)
+        return cls(provider, model, firm=False)
+
+    @property
+    def account(self) -> str:
+        """The provider and its key, named as by every other agent that uses that key; all its models share it."""
+        provider = self._provider(self.model)
+        key = PROVIDERS[provider].key
+        return options.account(key.partition("_")[0].lower(), key=os.environ.get(key))
+
+    def problem(self) -> str | None:
+        """The extra or the key that is missing, or ``None``."""
+        return _problem(self._provider(self.model))
+
+    def start(self, brief: Brief) -> Turn:
+        """Starts the loop; raises ``ToolMissing`` without the extra, the key, or the name of a model."""
+        provider, model = self.choice(brief)
+        problem = _problem(provider)
+        if problem:
+            raise ToolMissing(problem, hint="`harness doctor` says what each agent needs")
+        if model is None:
+            raise ToolMissing(f"the api agent needs the name of a model of {provider}", hint=HINT)
+        key = PROVIDERS[provider].key
+        turn = host.start(
+            PROGRAM,
+            brief,
+            settings={"provider": provider, "model": model, "key": key, "tries": _tries(brief)},
+            kept=self._kept(brief.conversation),
+            credentials={key: os.environ[key]},
+        )
+        self._latest = turn
+        return turn
+
+    def choice(self, brief: Brief) -> tuple[str, str | None]:
+        """Provider and model for a turn: what was said at the agent, else what the settings' ``models:`` say.
+
+        A default of the settings that nobody chose is a name of Anthropic's, and no other provider is asked for it.
+        """
+        chosen = brief.model if brief.model_chosen else None
+        model = (self.model or chosen) if self.firm else (chosen or self.model)
+        provider = self._provider(model)
+        if model is None and provider == "anthropic":
+            usual = brief.model or next(iter(ALIASES))
+            model = ALIASES.get(usual, usual)
+        return provider, model
+
+    def _provider(self, model: str | None) -> str:
+        """The provider that was named, else whose models are called so, else the first whose key is there."""
+        if self.provider:
+            return self.provider
+        for name, provider in PROVIDERS.items():
+            if model and provider.prefixes and model.startswith(provider.prefixes):
+                return name
+        return next((name for name, provider in PROVIDERS.items() if os.environ.get(provider.key)), "anthropic")
+
+    def _kept(self, conversation: str | None) -> str | None:
+        latest = self._latest
+        same = latest is not None and conversation is not None and latest.conversation == conversation
+        return latest.kept if latest is not None and same else None
+
+
+def _tries(brief: Brief) -> int:
+    """Of a request whose answer is malformed or does not come: sessions on features see to a further try themselves."""
+    return 2 if brief.task_id is not None else 1
+
+
+def _problem(provider: str) -> str | None:
+    if find_spec("pydantic_ai") is None or find_spec("anthropic") is None:
+        return f"the api agent needs an extra: {INSTALL}"
+    key = PROVIDERS[provider].key
+    return None if os.environ.get(key) else f"the api agent needs an API key of {provider} in {key}"

@@ -1,0 +1,216 @@
+"""The tools of the loop: a shell in the project, and files with guard rails (features.md UAH-206..211, C32).
+
+What the rules refuse is answered with the reason, so that the model can go another way.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_harness.agents.base import Brief
+from agent_harness.agents.command import environment_of
+from agent_harness.agents.guardrails import check_command, check_path
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import process
+
+SHOWN_BYTES = 30_000  # of a command's output, its end; of a file, a page
+LONGEST_FILE_BYTES = 10_000_000
+LISTED = 500
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """What a tool says."""
+
+    text: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool as the model sees it, and what it does; ``run`` is given arguments that fit the schema's types."""
+
+    name: str
+    description: str
+    schema: Json
+    run: Callable[[Json], Awaitable[ToolAnswer]]
+
+
+def own_tools(brief: Brief, interrupted: Callable[[], bool]) -> list[Tool]:
+    """The tools that the rules leave, the shell first; ``interrupted`` ends a command that runs."""
+    desk = Toolbox(brief, interrupted)
+    shell = [_shell(desk)] if brief.tools.shell_enabled else []
+    return [*shell, *(_files(desk) if brief.tools.filesystem_enabled else ())]
+
+
+class Toolbox:
+    """The project, the rules, and what each tool does."""
+
+    def __init__(self, brief: Brief, interrupted: Callable[[], bool]) -> None:
+        self._root = brief.cwd
+        self._rules = brief.tools
+        self._environment = process.scrubbed_environment(environment_of(brief))  # without the key of the provider
+        self._interrupted = interrupted
+
+    async def shell(self, given: Json) -> ToolAnswer:
+        command = given["command"]
+        refused = check_command(command, self._root, self._rules)
+        if refused:
+            return ToolAnswer(f"Refused: {refused}", is_error=True)
+        longest = self._rules.shell_timeout_seconds
+        seconds = min(max(1, int(given.get("timeout_seconds") or longest)), longest)
+        try:
+            done = await asyncio.to_thread(self._run, command, float(seconds))
+        except HarnessError as error:
+            return ToolAnswer(error.message, is_error=True)
+        text = done.output.decode("utf-8", "replace").rstrip("\n")
+        if done.truncated:
+            text = f"[the first {done.total_bytes - len(done.output)} bytes are left out]\n{text}"
+        if done.timed_out:
+            return ToolAnswer(f"{text}\n[ended after {seconds} seconds]", is_error=True)
+        return ToolAnswer(f"{text}\n[exit status {done.exit_code}]".lstrip("\n"), is_error=done.exit_code != 0)
+
+    def _run(self, command: str, seconds: float) -> process.Completed:
+        return process.run(
+            command,
+            cwd=self._root,
+            env=self._environment,
+            timeout_seconds=seconds,
+            keep_bytes=SHOWN_BYTES,
+            stop=self._interrupted,
+        )
+
+    async def read(self, given: Json) -> ToolAnswer:
+        path = self._path(given["path"])
+        lines = _text_of(path, "replace").splitlines(keepends=True)
+        first = max(1, int(given.get("first_line") or 1))
+        page = "".join(lines[first - 1 :]).encode()
+        shown = page[:SHOWN_BYTES].decode("utf-8", "ignore")
+        if len(page) <= SHOWN_BYTES:
+            return ToolAnswer(shown)
+        following = first + shown.count("\n")
+        return ToolAnswer(f"{shown}\n[{len(lines)} lines in all; go on with first_line {following}]")
+
+    async def write(self, given: Json) -> ToolAnswer:
+        path = self._path(given["path"], write=True)
+        _must_be_a_file(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(given["content"], encoding="utf-8", newline="")
+        return ToolAnswer(f"{given['path']} is written.")
+
+    async def edit(self, given: Json) -> ToolAnswer:
+        path = self._path(given["path"], write=True)
+        text = _text_of(path)
+        found = text.count(given["old_text"]) if given["old_text"] else 0
+        if found != 1:
+            return ToolAnswer(f"old_text is in {given['path']} {found} times; it must be there once.", is_error=True)
+        path.write_text(text.replace(given["old_text"], given["new_text"]), encoding="utf-8", newline="")
+        return ToolAnswer(f"{given['path']} is changed.")
+
+    async def list(self, given: Json) -> ToolAnswer:
+        folder = self._path(given.get("path") or ".")
+        names = sorted(f"{entry.name}/" if entry.is_dir() else entry.name for entry in os.scandir(folder))
+        more = [f"[and {len(names) - LISTED} more]"] if len(names) > LISTED else []
+        return ToolAnswer("\n".join([*names[:LISTED], *more]) or "[empty]")
+
+    def _path(self, text: str, *, write: bool = False) -> Path:
+        refused = check_path(text, self._root, self._rules, write)
+        if refused:
+            raise PermissionError(refused)
+        return Path(os.path.realpath(self._root / Path(text).expanduser()))
+
+
+def _text(description: str) -> Json:
+    return {"type": "string", "description": description}
+
+
+def _number(description: str) -> Json:
+    return {"type": "integer", "description": description}
+
+
+_PATH = _text("Relative to the project.")
+
+
+def _shell(desk: Toolbox) -> Tool:
+    return _tool(
+        "shell",
+        "Runs a command with sh in the project folder and returns its output and exit status. Every command starts "
+        "anew there; what it leaves in the background is ended with it.",
+        desk.shell,
+        {"command": _text("The command.")},
+        {"timeout_seconds": _number("The command is ended after this long.")},
+    )
+
+
+def _files(desk: Toolbox) -> list[Tool]:
+    pieces = {"old_text": _text("The piece."), "new_text": _text("What takes its place.")}
+    whole = {"content": _text("All of the text.")}
+    first = {"first_line": _number("Where to begin; 1 is the first.")}
+    replaces = "Writes a whole file; folders are made, and a file that is there is replaced."
+    return [
+        _tool("read_file", "Returns the text of a file.", desk.read, {"path": _PATH}, first),
+        _tool("write_file", replaces, desk.write, {"path": _PATH, **whole}),
+        _tool("edit_file", "Replaces a text that is in a file exactly once.", desk.edit, {"path": _PATH, **pieces}),
+        _tool("list_files", "Lists a folder.", desk.list, {}, {"path": _PATH}),
+    ]
+
+
+def _tool(
+    name: str,
+    description: str,
+    run: Callable[[Json], Awaitable[ToolAnswer]],
+    required: Mapping[str, Json],
+    optional: Mapping[str, Json] | None = None,
+) -> Tool:
+    schema = {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
+    return Tool(name, description, schema, _checked(schema, run))
+
+
+def _checked(schema: Json, run: Callable[[Json], Awaitable[ToolAnswer]]) -> Callable[[Json], Awaitable[ToolAnswer]]:
+    """The tool behind a check of its arguments; what the disk refuses is an answer, too."""
+
+    async def checked(given: Json) -> ToolAnswer:
+        wrong = _wrong(schema, given)
+        if wrong:
+            return ToolAnswer(wrong, is_error=True)
+        try:
+            return await run(given)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            return ToolAnswer(f"Refused: {reason}", is_error=True)
+
+    return checked
+
+
+_TYPES: Mapping[str, type] = {"string": str, "integer": int}
+
+
+def _wrong(schema: Json, given: Json) -> str | None:
+    """The first argument that is missing or of another type."""
+    missing = next((name for name in schema["required"] if name not in given), None)
+    if missing:
+        return f"The argument {missing!r} is missing; was the call cut off?"
+    for name, value in given.items():
+        known = schema["properties"].get(name)
+        if known and value is not None and not isinstance(value, _TYPES[known["type"]]):
+            return f"The argument {name!r} is no {known['type']}."
+    return None
+
+
+def _text_of(path: Path, errors: str = "strict") -> str:
+    """The text with its line ends as they are; raises ``ValueError`` when it is too long, or no text."""
+    _must_be_a_file(path)
+    size = path.stat().st_size
+    if size > LONGEST_FILE_BYTES:
+        raise ValueError(f"the file has {size} bytes; look at it with the shell")
+    return path.read_bytes().decode("utf-8", errors)
+
+
+def _must_be_a_file(path: Path) -> None:
+    if path.exists() and not path.is_file():
+        raise ValueError("this is no regular file")

@@ -1,0 +1,188 @@
+"""Which agents there are on this machine: programs, versions, logins by their traces, extras; no network, no secret.
+
+Every program that is asked for its version is ended, with all that it started, when it does not answer in time.
+"""
+
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from agent_harness.agents import registry
+from agent_harness.agents.acp import KNOWN
+from agent_harness.agents.base import Capabilities
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import process
+
+VERSION_SECONDS = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Login:
+    """Where a program's sign-in shows: variables, then files (of the home, or below what a variable names)."""
+
+    variables: tuple[str, ...] = ()
+    home: str | None = None  # the variable that names the program's folder
+    folder: str = ""  # else this one, below the home directory
+    files: tuple[str, ...] = ()
+
+
+LOGINS: Mapping[str, Login] = {
+    "claude": Login(
+        variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+        home="CLAUDE_CONFIG_DIR",
+        folder=".claude",
+        files=(".credentials.json",),
+    ),
+    "codex": Login(variables=("CODEX_API_KEY",), home="CODEX_HOME", folder=".codex", files=("auth.json",)),
+    "gemini": Login(variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"), folder=".gemini", files=("oauth_creds.json",)),
+    "opencode": Login(folder=".local/share/opencode", files=("auth.json",)),
+    "kimi": Login(variables=("KIMI_API_KEY",), home="KIMI_CODE_HOME", folder=".kimi-code", files=("config.toml",)),
+    "goose": Login(folder=".config/goose", files=("config.yaml",)),
+}
+
+EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "api": ("the api agent", ("pydantic_ai", "anthropic")),
+    "acp": ("agents of the Agent Client Protocol", ("acp",)),
+    "mcp": ("harness mcp", ("mcp",)),
+    "github": ("the mirror of features as issues", ("github",)),
+}
+"""Extra → what it is for, and the packages by which it shows."""
+
+KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY", "MOONSHOTAI_API_KEY")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundAgent:
+    """One agent: what names it after ``--agent``, and what is known of it."""
+
+    spec: str
+    program: str | None  # its path; ``None`` for one that needs none, or that is not there
+    version: str | None
+    login: str  # where its sign-in shows, else "not seen", or "not needed"
+    ready: bool
+    problem: str | None
+    can: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The members of the JSON record."""
+        return {**asdict(self), "can": list(self.can)}
+
+
+_VERSION = re.compile(r"\d+\.\d+")
+
+
+def agents(environ: Mapping[str, str], *, versions: bool = True) -> list[FoundAgent]:
+    """Every agent that is driven by name, whether it is there or not; ``versions`` starts those that are there."""
+    programs = [(kind, name) for name, kind in registry.CLIENTS.items()]
+    programs += [(f"acp:{name}", words[0]) for name, words in KNOWN.items()]
+    return [*(_client(spec, name, environ, versions) for spec, name in programs), _api(environ)]
+
+
+def extras() -> list[dict[str, Any]]:
+    """The optional parts of this package: ``name``, ``serves``, ``installed`` and the ``install`` command."""
+    return [
+        {
+            "name": name,
+            "serves": serves,
+            "installed": all(find_spec(package) is not None for package in packages),
+            "install": f"pip install 'agent-harness[{name}]'",
+        }
+        for name, (serves, packages) in EXTRAS.items()
+    ]
+
+
+def keys(environ: Mapping[str, str]) -> list[str]:
+    """The names of the variables that hold an API key; never what they hold."""
+    return [name for name in KEYS if environ.get(name)]
+
+
+def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, root: Path | None) -> dict[str, Any]:
+    """Which agent a run without ``--agent`` takes and by whose word; ``problem`` when it could not start."""
+    sources = [("HARNESS_AGENT", environ.get("HARNESS_AGENT")), ("agent: in .harness.yaml", configured)]
+    source = next((name for name, told in sources if told), "the first client on PATH")
+    try:
+        agent = registry.resolve(None, configured=configured, environ=environ, root=root)
+    except HarnessError as error:
+        return {"kind": None, "source": source, "problem": error.message, "hint": error.hint}
+    return {"kind": agent.name, "source": source, "problem": agent.problem(), "hint": None}
+
+
+def _client(spec: str, name: str, environ: Mapping[str, str], versions: bool) -> FoundAgent:
+    path = shutil.which(name, path=environ.get("PATH", ""))
+    agent = registry.from_spec(spec)
+    problem = agent.problem() if path else f"{name} is not on PATH"
+    return FoundAgent(
+        spec=spec,
+        program=path,
+        version=version_of(path) if path and versions else None,
+        login=_login(name, environ) if path else "not seen",
+        ready=problem is None,
+        problem=problem,
+        can=_can(agent.capabilities),
+    )
+
+
+def _api(environ: Mapping[str, str]) -> FoundAgent:
+    agent = registry.from_spec("api")
+    problem = agent.problem()
+    there = keys(environ)
+    return FoundAgent(
+        spec="api",
+        program=None,
+        version=None,
+        login=f"key in {there[0]}" if there else "not seen",
+        ready=problem is None,
+        problem=problem,
+        can=_can(agent.capabilities),
+    )
+
+
+def _can(capabilities: Capabilities) -> tuple[str, ...]:
+    return tuple(name for name, has in asdict(capabilities).items() if has)
+
+
+def _login(name: str, environ: Mapping[str, str]) -> str:
+    known = LOGINS.get(name)
+    if known is None:
+        return "not seen"
+    for variable in known.variables:
+        if environ.get(variable):
+            return f"key in {variable}"
+    told = environ.get(known.home) if known.home else None
+    folder = Path(told) if told else Path(environ.get("HOME") or "~").expanduser() / known.folder
+    there = next((file for file in known.files if _is_there(folder / file)), None)
+    return f"login in {folder / there}" if there else "not seen"
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str | None:
+    """The first line with a number in it that ``--version`` prints, no warning of the program's before it.
+
+    ``None`` when the program fails, says nothing, or takes too long.
+    """
+    lines: list[bytes] = []
+    take: Callable[[bytes], object] = lines.append
+    try:
+        done = process.run(
+            [program, "--version"],
+            cwd="/",
+            env=process.scrubbed_environment(),
+            timeout_seconds=timeout_seconds,
+            on_output=take,
+            grace_seconds=1.0,
+        )
+    except HarnessError:
+        return None
+    said = [line.strip() for line in b"".join(lines).decode("utf-8", "replace").strip().split("\n")]
+    first = next((line for line in said if _VERSION.search(line) and not line.lower().startswith("warning")), said[0])
+    return "".join(c for c in first if c.isprintable())[:80] or None if done.exit_code == 0 else None

@@ -1,0 +1,77 @@
+"""Whether a client's tool may do what the model asks for: the client's words, judged by the guard rails (UAH-444, C32).
+
+Also a program: clients that ask a hook before each tool run this file with the bare interpreter. It reads the call on
+standard input and answers in the words of such hooks; what it cannot read is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":  # `python -S -E toolcheck.py RULES`: the package is found beside this file
+    sys.path[0] = str(Path(__file__).resolve().parents[3])
+
+from agent_harness.agents.base import ToolRules
+from agent_harness.agents.guardrails import check_command, check_path
+
+COMMANDS = ("command", "cmd")
+"""The members of a tool's input that hold a line of shell."""
+PATHS = ("file_path", "notebook_path", "path")
+"""The members that name a file or a folder."""
+READERS = frozenset({"Read", "Glob", "Grep", "LS", "view_image"})
+"""File tools that change nothing; every other tool with a path is taken to write."""
+FILE_TOOLS = ("Read", "Write", "Edit", "NotebookEdit", "Glob", "Grep")
+
+
+def refusal(tool: str, given: Mapping[str, object], root: Path, rules: ToolRules) -> str | None:
+    """Why the tool is refused with this input, in one line, or ``None``; the tools of MCP servers are their own."""
+    if tool.startswith("mcp__"):
+        return None
+    if tool in FILE_TOOLS and not rules.filesystem_enabled:
+        return "file tools are switched off here (tools.filesystem.enabled)"
+    for name in COMMANDS:
+        command = given.get(name)
+        if isinstance(command, list):
+            command = shlex.join(str(word) for word in command)
+        if isinstance(command, str) and (why := check_command(command, root, rules)):
+            return why
+    for name in PATHS:
+        path = given.get(name)
+        if isinstance(path, str) and (why := check_path(path, root, rules, write=tool not in READERS)):
+            return why
+    return None
+
+
+# ---- as a hook
+
+
+def hook_command(root: Path, rules: ToolRules) -> str:
+    """The line of shell that asks this file about a tool call in ``root``."""
+    record: dict[str, Any] = {**asdict(rules), "mcp_servers": {}}
+    told = json.dumps({"root": str(root), "rules": record})
+    return shlex.join([sys.executable, "-S", "-E", str(Path(__file__).resolve()), told])
+
+
+def hook_answer(call: str, told: str) -> str:
+    """What the hook prints: nothing, or a refusal in the words of ``PreToolUse``."""
+    try:
+        given, settings = json.loads(call), json.loads(told)
+        rules: dict[str, Any] = settings["rules"]
+        frozen: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in rules.items()}
+        why = refusal(given["tool_name"], given["tool_input"], Path(settings["root"]), ToolRules(**frozen))
+    except Exception as error:  # a hook that dies lets the tool run
+        why = f"the call cannot be read: {type(error).__name__}"
+    if why is None:
+        return ""
+    decided = {"permissionDecision": "deny", "permissionDecisionReason": f"agent-harness: {why}"}
+    return json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse", **decided}})
+
+
+if __name__ == "__main__":
+    sys.stdout.write(hook_answer(sys.stdin.read(), sys.argv[1]))

@@ -1,0 +1,205 @@
+"""What ``harness doctor`` looks at beside the task list: accounts and agents, git, feature projects, long tasks.
+
+Each look gives lines that say what it came to, and the command that mends it. Nothing is changed.
+"""
+
+import os
+import shlex
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_harness.errors import HarnessError
+
+Record = dict[str, Any]
+
+OLD_LOCK_SECONDS = 60.0
+_STATES = {"pass": "ok", "warn": "warning", "fail": "wrong"}
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What one look came to; ``mend`` is the command that mends it."""
+
+    name: str
+    state: str  # ok, warning, wrong
+    message: str
+    mend: str | None = None
+
+    def as_json(self) -> Record:
+        """The members of the JSON record."""
+        return {"name": self.name, "state": self.state, "message": self.message, "mend": self.mend}
+
+
+def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
+    """The agents, the extra that the chosen one lacks, limits in force, and the folder of the user's state."""
+    from agent_harness.agents import discovery
+    from agent_harness.kernel import trusted_state
+    from agent_harness.kernel.rate_limits import LimitClock
+
+    ready = [each for each in discovery.agents(os.environ, versions=False) if each.ready]
+    choice = discovery.chosen(os.environ, configured, folder)
+    named = ", ".join(each.spec for each in ready) or "none of those known by name"
+    if choice["problem"]:
+        told = "wrong" if choice["kind"] else "warning"
+        mend = _install(str(choice["problem"])) or choice["hint"] or "harness agents"
+        yield CheckResult("agents", told, f"ready: {named}; but {choice['problem']}", mend)
+    else:
+        yield CheckResult("agents", "ok", f"ready: {named}; a run takes {choice['kind']} (by {choice['source']})")
+    for limit in LimitClock().all():
+        yield CheckResult("limits", "warning", str(limit), f"harness limits clear {shlex.quote(limit.account)}")
+    if trusted_state.of_user("limits") is None:
+        where = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+        yield CheckResult(
+            "state folder", "wrong", f"{where} cannot be written", f"ls -ld {where}   or set XDG_STATE_HOME"
+        )
+
+
+def _install(problem: str) -> str | None:
+    """The command that installs an extra, where a problem is that it is missing."""
+    from agent_harness.agents.discovery import extras
+
+    return next((each["install"] for each in extras() if each["install"] in problem), None)
+
+
+def folder(path: str) -> Iterator[CheckResult]:
+    """Whether the project's folder can be written."""
+    if not os.access(path, os.W_OK | os.X_OK):
+        yield CheckResult("folder", "wrong", f"{path} cannot be written", f"ls -ld {shlex.quote(path)}")
+
+
+def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
+    """Git in the project: there at all, somebody to commit as, nothing half done, no lock that a kill left."""
+    from agent_harness.kernel.git import Git
+
+    if not shutil.which("git"):
+        return
+    git = Git(Path(path))
+    if not git.is_repository:
+        state = "wrong" if needed else "warning"
+        yield CheckResult("repository", state, "no git repository: nothing can be rolled back", "git init")
+        return
+    yield from identity(path)
+    if half := git.operation_under_way():
+        yield CheckResult("repository", "wrong", f"{half} is under way", "git status")
+    if git.head() is not None and git.branch() is None:
+        yield CheckResult("repository", "warning", "HEAD is detached", "git switch BRANCH")
+    lock = os.path.join(path, ".git", "index.lock")
+    if _age(lock) > OLD_LOCK_SECONDS:
+        mend = f"rm {shlex.quote(lock)}   when no git command is running here"
+        yield CheckResult("git lock", "warning", "a git command has left its lock, or is still at work", mend)
+
+
+def identity(path: str) -> Iterator[CheckResult]:
+    """Whether git knows who commits here."""
+    import subprocess
+
+    words = ["git", "config", "user.email"]
+    done = subprocess.run(
+        words, cwd=path, capture_output=True, timeout=30, check=False, stdin=subprocess.DEVNULL, text=True
+    )
+    if not done.stdout.strip() and not os.environ.get("GIT_AUTHOR_EMAIL"):
+        mend = "git config --global user.email YOU@EXAMPLE.ORG && git config --global user.name YOU"
+        yield CheckResult("identity", "warning", "git does not know who commits: user.email is not set", mend)
+
+
+def _age(path: str) -> float:
+    try:
+        return time.time() - os.lstat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def feature_project(path: str) -> Iterator[CheckResult]:
+    """A feature project: settings, state, features, and what keeps its sessions from starting."""
+    from agent_harness.protocols.features import preflight, records
+    from agent_harness.protocols.features.api import FeatureProject
+    from agent_harness.protocols.features.config import load
+    from agent_harness.protocols.features.project import Project
+
+    config = load(Path(path))
+    yield CheckResult("settings", "ok", ".harness.yaml is valid")
+    for warning in config.warnings:
+        yield CheckResult("settings", "warning", warning, "harness config --show-origin")
+    project = Project.open(Path(path), config, lambda line: None)
+    if not os.path.exists(project.layout.session_state):
+        yield CheckResult(
+            "state", "warning", "not initialised here", "harness init --spec FILE   or   harness init --adopt"
+        )
+        return
+    state = project.store.state()
+    document = project.store.features()
+    passing, total = records.counts(document)
+    problems = records.problems(document, require_test_file=config.features.require_test_file)
+    if problems:
+        yield CheckResult("features", "wrong", problems[0], f"edit {project.features_name}")
+    else:
+        yield CheckResult("features", "ok", f"{passing} of {total} are passing")
+    yield from _schema(FeatureProject(project).version())
+    scripts = [each for each in (config.environment.init, config.environment.reset) if each]
+    try:
+        preflight.harness_files(project.layout, scripts)
+    except HarnessError as error:
+        yield CheckResult("files", "wrong", error.message, error.hint)
+    yield from _rest(project, state)
+
+
+def _schema(version: Record) -> Iterator[CheckResult]:
+    if version.get("migration_needed"):
+        yield CheckResult("schema", "warning", f"state of schema {version['state_schema']}", "harness migrate")
+
+
+def _rest(project: Any, state: Record) -> Iterator[CheckResult]:
+    from agent_harness.kernel import lock
+    from agent_harness.protocols.features import questions
+    from agent_harness.protocols.features.engine import pause
+
+    if asked := questions.pending(state):
+        yield CheckResult("question", "wrong", str(asked.get("message")), questions.hint(asked))
+    if state.get("handoff"):
+        yield CheckResult("handoff", "warning", "the project is in a person's hands", "harness takeback")
+    if paused := pause.found(project):
+        yield CheckResult("pause", "warning", f"paused: {paused.get('reason')}", "harness resume")
+    holder = lock.holder(project.root, project.layout.relative(project.layout.lock))
+    under_way = project.store.open_session() is not None
+    if holder:
+        yield CheckResult("lock", "ok", f"a harness is at work: {holder}")
+    elif under_way:
+        yield CheckResult("session", "warning", "a session was interrupted; the next run recovers it", "harness run")
+    else:
+        yield CheckResult("lock", "ok", "nobody is at work")
+
+
+def long_task(path: str) -> Iterator[CheckResult]:
+    """A long task, as ``lth health`` sees it."""
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.verbs import health
+
+    for each in health.report(LongTaskLayout(path))["checks"]:
+        state = _STATES.get(each["status"], "warning")
+        yield CheckResult(
+            each["name"], state, each["message"], None if state == "ok" else f"lth health {shlex.quote(path)}"
+        )
+
+
+def codex_trust(path: str) -> Iterator[CheckResult]:
+    """Whether Codex trusts our hooks, where they are registered and Codex is there to be asked."""
+    from agent_harness.hooks import install
+    from agent_harness.hooks.clients import codex_trust as trusting
+
+    if not shutil.which("codex") or not install.installed("codex", "user", path, os.environ):
+        return
+    file = os.path.join(os.environ.get("CODEX_HOME") or os.path.expanduser("~/.codex"), "hooks.json")
+    try:
+        found = trusting.states(file, path, os.environ)
+    except HarnessError as error:
+        yield CheckResult("trust", "warning", f"Codex cannot be asked: {error.message}", trusting.HINT)
+        return
+    waiting = [each for each in found if each.get("trustStatus") not in (None, "trusted", "managed")]
+    if waiting:
+        yield CheckResult("trust", "wrong", f"Codex passes over {len(waiting)} hooks: not trusted", trusting.HINT)
+    else:
+        yield CheckResult("trust", "ok", "Codex trusts the hooks")

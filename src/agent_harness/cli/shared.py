@@ -1,0 +1,198 @@
+"""The commands that serve whichever kind of project is here: init, run, status, resume."""
+
+from pathlib import Path
+
+import click
+
+from agent_harness.cli.tasks import Positive
+from agent_harness.cli.terminal.countdown import agent_option, now_option, wait_option
+from agent_harness.errors import NotAProject, UsageError
+
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+
+
+def kind_here() -> tuple[str, str]:
+    """(kind, folder) of the project at or above the working directory."""
+    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
+    from agent_harness.kernel import root
+
+    found = root.find()
+    if found is None or found.kind == "longtask":
+        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    return found.kind, found.path
+
+
+@click.command(
+    short_help="Start a task list, or plan a project.",
+    epilog="""\b
+Examples:
+  harness init .                                                 a task list in this folder
+  harness init --spec SPEC.md --agent 'command:my-agent'         a project, planned from a specification
+  harness init --adopt                                           a project, from the code and tests that are here""",
+)
+@click.argument("folder", metavar="[PATH]", required=False, type=click.Path(path_type=Path))
+@click.option("--spec", type=click.Path(path_type=Path), metavar="FILE", help="What to build, in prose.")
+@click.option("--adopt", "adopts", is_flag=True, help="Project: take in the code and the tests that are here.")
+@agent_option
+@click.option("--mode", type=click.Choice(["exclusive", "concurrent"]), help="Task list: one worker, or several.")
+@click.option("--max-tasks", type=click.IntRange(0), metavar="N", help="Task list: outcomes a session; 20, 0: any.")
+@click.option("--max-sessions", type=click.IntRange(0), metavar="N", help="Task list: sessions in all; 50, 0: any.")
+@click.option("--with-init-sh", is_flag=True, help="Task list: a template of harness-init.sh.")
+@click.option("--gitignore/--no-gitignore", default=None, help="Task list: .gitignore; else .git/info/exclude.")
+@as_json_option
+def init(
+    *,
+    folder: Path | None,
+    spec: Path | None,
+    adopts: bool,
+    agents: tuple[str, ...],
+    as_json: bool,
+    mode: str | None,
+    max_tasks: int | None,
+    max_sessions: int | None,
+    with_init_sh: bool,
+    gitignore: bool | None,
+) -> int:
+    """Start a task list in PATH, or plan a feature project from a specification. Nothing that exists is overwritten.
+
+    A task list: harness-tasks.json, harness-progress.txt, and the marker by which hooks act. A feature project: the
+    initializer session writes features.json; the harness checks it and commits. With --adopt the suite runs once: what
+    passes is protected, what fails is recorded as known; no agent runs. Repeat the command to resume.
+    """
+    if adopts:
+        from agent_harness.cli import features
+
+        if spec is not None:
+            raise UsageError("Give --adopt or --spec, not both", hint="harness init --help")
+        return features.adopt(folder or Path.cwd(), as_json=as_json)
+    if spec is not None:
+        from agent_harness.cli import features
+
+        return features.init(folder or Path.cwd(), spec, agents=agents, as_json=as_json)
+    if folder is None:
+        raise UsageError(
+            "harness init PATH makes a task list; harness init --spec FILE plans a feature project",
+            hint="harness init --help",
+        )
+    from agent_harness.cli import tasklist
+
+    where = {True: "gitignore", False: "none", None: "exclude"}[gitignore]
+    wanted = {"mode": mode, "max_tasks": max_tasks, "max_sessions": max_sessions}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    return tasklist.init(folder, as_json=as_json, init_script=with_init_sh, gitignore=where, **given)
+
+
+@click.command(
+    short_help="Let agents work: sessions, or tasks.",
+    epilog="""\b
+Examples:
+  harness run --dry-run
+  harness run --until-done --agent scripted:script.yaml          feature project
+  harness run --max-tasks 5 --agent 'command:my-agent'           task list""",
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be done next; change nothing.")
+@click.option("--until-done", is_flag=True, help="Project: session after session, until all is proven.")
+@click.option("--sessions", type=click.IntRange(1), metavar="N", help="Project: at most N sessions.")
+@click.option("--feature", "feature_id", type=int, metavar="N", help="Project: work on this feature.")
+@click.option("--once", is_flag=True, help="Task list: one task.")
+@click.option("--max-tasks", type=click.IntRange(1), metavar="N", help="Task list: at most N attempts.")
+@click.option("--max-minutes", type=Positive(), metavar="M", help="Task list: a task; 60.")
+@click.option("--max-cost", type=Positive(), metavar="USD", help="Task list: this run; 10.")
+@agent_option
+@wait_option
+@now_option
+@as_json_option
+def run(
+    *,
+    dry_run: bool,
+    until_done: bool,
+    sessions: int | None,
+    feature_id: int | None,
+    once: bool,
+    max_tasks: int | None,
+    max_minutes: float | None,
+    max_cost: float | None,
+    agents: tuple[str, ...],
+    wait: bool | None,
+    now: bool,
+    as_json: bool,
+) -> int:
+    """Let agents work: on a project the next session, on a task list task after task, each proven by the harness.
+
+    While the provider of an agent refuses, the next --agent takes over, or else the run waits where somebody watches or
+    more is to come (--until-done, a task list), and ends elsewhere; `harness limits` shows until when.
+
+    Exit code: 0 done or handed off cleanly, 1 rejected, 3 a person must decide, 4 refused before the agent, 5 busy,
+    paused or rate limited, 7 nothing can be done now, 9 a limit is reached, 130 interrupted.
+    """
+    kind, _ = kind_here()
+    if kind == "features":
+        from agent_harness.cli import features
+
+        _refuse({"--once": once, "--max-tasks": max_tasks, "--max-minutes": max_minutes, "--max-cost": max_cost}, kind)
+        return features.run(
+            dry_run=dry_run,
+            until_done=until_done,
+            sessions=sessions,
+            feature_id=feature_id,
+            agents=agents,
+            wait=wait,
+            now=now,
+            as_json=as_json,
+        )
+    from agent_harness.cli import tasklist_run
+
+    _refuse({"--sessions": sessions, "--feature": feature_id is not None}, kind)
+    limits = {"max_tasks": 1 if once else max_tasks, "max_minutes": max_minutes, "max_cost_usd": max_cost}
+    given = {name: value for name, value in limits.items() if value is not None}
+    wait = False if once and wait is None else wait
+    return tasklist_run.run(agents=agents, wait=wait, now=now, dry_run=dry_run, as_json=as_json, **given)
+
+
+def _refuse(given: dict[str, object], kind: str) -> None:
+    wrong = [name for name, value in given.items() if value]
+    if wrong:
+        what = "feature project" if kind == "features" else "task list"
+        raise UsageError(f"{wrong[0]} means nothing on a {what}", hint="harness run --help")
+
+
+@click.command(short_help="Say where it stands.")
+@click.option("--tail", type=click.IntRange(0), default=5, metavar="N", help="Task list: lines of the log; 5.")
+@as_json_option
+def status(tail: int, as_json: bool) -> int:
+    """Say where the project or the task list stands, and what comes next. Reads only, takes no lock."""
+    kind, folder = kind_here()
+    if kind == "tasklist":
+        from agent_harness.cli import tasklist
+
+        return tasklist.status(folder, as_json=as_json, tail=tail)
+    from agent_harness.cli import status as fast
+
+    return fast.main(as_json)
+
+
+@click.command(
+    short_help="Go on: answer, or end a pause.",
+    epilog="""\b
+Examples:
+  harness resume
+  harness resume --choose retry
+  harness resume --choose increase --budget 20""",
+)
+@click.option("--choose", metavar="WORD", help="Project: the answer to the stored question: word, letter or number.")
+@click.option("--budget", type=Positive(), metavar="USD", help="Project: the new budget, with --choose increase.")
+@as_json_option
+def resume(choose: str | None, budget: float | None, as_json: bool) -> int:
+    """Answer the question that stopped a project, or end its pause; on a task list, take back a pause or a halt.
+
+    Starts no session.
+    """
+    kind, _ = kind_here()
+    if kind == "features":
+        from agent_harness.cli import features
+
+        return features.resume(choose, budget=budget, as_json=as_json)
+    from agent_harness.cli import tasklist
+
+    _refuse({"--choose": choose, "--budget": budget}, kind)
+    return tasklist.resume(as_json=as_json)

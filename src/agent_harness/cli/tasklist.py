@@ -1,0 +1,172 @@
+"""What people type on a task list: add, pause, activate, deactivate, and their init, status and resume."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agent_harness.cli.tasks import Positive, open_list, show
+from agent_harness.errors import UsageError
+from agent_harness.protocols.tasklist.records import ADD
+
+if TYPE_CHECKING:
+    pass
+
+Record = dict[str, Any]
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+root_option = click.option("--root", metavar="DIR", help="Where the task list is; else looked for upwards from here.")
+
+
+def answer(verb: str, found: Record, *, as_json: bool, said: str) -> int:
+    """One JSON object, or a line for a person and the next command."""
+    if as_json:
+        show(verb, found, as_text=False)
+    else:
+        click.echo(said)
+        click.echo(f"next: {found.get('next', 'harness status')}")
+    return 0
+
+
+@click.command(
+    short_help="Add a task to the list.",
+    epilog="""\b
+Examples:
+  harness add "Add rate limiting" --priority P0 --validate "pytest -q tests/test_limit.py"
+  harness add "Add OAuth" --depends task-001 --timeout 120
+  harness add --from tasks.jsonl""",
+)
+@click.argument("title", required=False)
+@click.option("--priority", type=click.Choice(["P0", "P1", "P2"]), help="P0 comes first; P1 is the default.")
+@click.option("--depends", metavar="IDS", help="Ids that must be completed first, with commas.")
+@click.option("--validate", metavar="CMD", help="The command that proves the task; it must exit 0.")
+@click.option("--timeout", type=Positive(1), metavar="S", help="Seconds for that command; 300.")
+@click.option("--max-attempts", type=click.IntRange(1), metavar="N", help="Attempts before it fails for good; 3.")
+@click.option("--cleanup", metavar="CMD", help="Runs after a failed attempt.")
+@click.option("--from", "source", type=click.File("r", encoding="utf-8"), metavar="FILE", help="One JSON task a line.")
+@root_option
+@json_option
+def add(title: str | None, source: Any, root: str | None, as_json: bool, **options: Any) -> int:
+    """Add a task. On a terminal, what was not given is asked for; nothing is asked anywhere else."""
+    task_list = open_list(root=root)
+    if source is not None:
+        if title:
+            raise UsageError("a title and --from FILE exclude each other", hint="harness add --help")
+        if given := next((name for name, value in options.items() if value is not None), None):
+            option = f"--{given.replace('_', '-')}"
+            raise UsageError(f"{option} and --from FILE exclude each other; a line of FILE says it", hint=ADD)
+        from agent_harness.protocols.tasklist.planning import read_lines
+
+        try:
+            tasks = read_lines(source.read())
+        except UnicodeDecodeError:
+            raise UsageError(f"{source.name} is no UTF-8 text", hint="harness add --help") from None
+    else:
+        if not title or not title.strip():
+            raise UsageError("a task needs a title", hint='harness add "what is to be done" --validate "pytest -q"')
+        if sys.stdin.isatty() and sys.stdout.isatty() and not as_json and not any(options.values()):
+            options = _asked()
+        tasks = [_task(title, **options)]
+    found = task_list.add(tasks)
+    missing = [each for each in tasks if not (each.get("validation") or {}).get("command")]
+    said = f"Added {', '.join(found['task_ids']) or 'nothing'}."
+    if missing and found["task_ids"]:
+        said += " Without a validation command it cannot be completed:\n"
+        said += f"  harness task set {found['task_ids'][0]} validation.command='…'"
+    if not task_list.store.active():
+        said += "\nHooks rest here; what lets them keep your own session going: harness activate"
+    return answer("add", found, as_json=as_json, said=said)
+
+
+def _asked() -> Record:
+    """The optional fields, asked for one by one; an empty answer means the default."""
+    found: Record = {
+        "priority": click.prompt("Priority", type=click.Choice(["P0", "P1", "P2"]), default="P1", show_choices=True),
+        "depends": click.prompt("Depends on (ids, with commas)", default="", show_default=False),
+        "validate": click.prompt("Command that proves it", default="", show_default=False),
+    }
+    if found["validate"]:
+        found["timeout"] = click.prompt("Seconds for that command", type=Positive(1), default=300.0)
+    return found
+
+
+def _task(
+    title: str,
+    *,
+    priority: str | None = None,
+    depends: str | None = None,
+    validate: str | None = None,
+    timeout: float | None = None,
+    max_attempts: int | None = None,
+    cleanup: str | None = None,
+) -> Record:
+    found: Record = {"title": title}
+    if priority:
+        found["priority"] = priority
+    if depends:
+        found["depends_on"] = [each.strip() for each in depends.split(",") if each.strip()]
+    if validate or timeout:
+        proof: Record = {"command": validate or None}
+        found["validation"] = proof
+        if timeout:
+            proof["timeout_seconds"] = int(timeout) if timeout == int(timeout) else timeout
+    if max_attempts:
+        found["max_attempts"] = max_attempts
+    if cleanup:
+        found["on_failure"] = {"cleanup": cleanup}
+    return found
+
+
+@click.command(short_help="Make hooks act here.")
+@root_option
+@json_option
+def activate(root: str | None, as_json: bool) -> int:
+    """Make the hooks of agent clients act on this task list."""
+    return answer("activate", open_list(root=root).activate(), as_json=as_json, said="Hooks act here.")
+
+
+@click.command(short_help="Make hooks rest here.")
+@root_option
+@json_option
+def deactivate(root: str | None, as_json: bool) -> int:
+    """Make the hooks of agent clients rest on this task list; it stays as it is."""
+    return answer("deactivate", open_list(root=root).deactivate(), as_json=as_json, said="Hooks rest here.")
+
+
+# ---- what the shared commands do on a task list ----------------------------------------------------------------------
+
+
+def init(folder: Path, *, as_json: bool, **options: Any) -> int:
+    """Makes a task list."""
+    from agent_harness.protocols.tasklist.api import TaskList
+
+    found = TaskList.init(str(folder), **options)
+    said = f"Made {', '.join(found['created']) or 'nothing new'} in {found['root']}."
+    if found["kept"]:
+        said += f" Kept as it was: {', '.join(found['kept'])}."
+    if found["ignored_in"]:
+        said += f"\nThe harness's own files are ignored in {found['ignored_in']}."
+    return answer("init", found, as_json=as_json, said=said)
+
+
+def status(root: str, *, as_json: bool, tail: int) -> int:
+    """Says where the list stands, with so many lines of its log."""
+    from agent_harness.protocols.tasklist import status as answers
+    from agent_harness.protocols.tasklist.layout import TaskListLayout
+
+    found = answers.read(TaskListLayout(root), tail=tail)
+    if as_json:
+        show("status", found, as_text=False)
+    else:
+        click.echo("\n".join(answers.lines(found)))
+    return 0
+
+
+def resume(*, as_json: bool) -> int:
+    """Takes back a pause and a halt."""
+    found = open_list().resume()
+    was = [word for word, there in (("a pause", found["was_paused"]), ("a halt", found["halt"])) if there]
+    return answer(
+        "resume", found, as_json=as_json, said=f"Took back {' and '.join(was)}." if was else "Nothing rested."
+    )

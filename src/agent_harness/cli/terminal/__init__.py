@@ -1,0 +1,1 @@
+"""What a person at a terminal is asked and shown while something waits."""

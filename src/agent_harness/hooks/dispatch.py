@@ -1,0 +1,284 @@
+"""Event in, answer out: finds the task list, asks the rule, writes down what the rule says, and never fails.
+
+The order is fixed: the root, then the marker, and only then the state. Source: ``tasklist.md`` 3.2.
+"""
+
+from __future__ import annotations
+
+import os
+
+from agent_harness.errors import HarnessError, StateDamaged
+from agent_harness.hooks import decision
+from agent_harness.hooks.decision import ALLOW, Decision, HookAnswer
+from agent_harness.hooks.event import Event, find_root, read
+from agent_harness.protocols.tasklist.layout import TaskListLayout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, NoReturn
+
+    from agent_harness.hooks.stop_limit import Call, Count
+    from agent_harness.protocols.tasklist.records import State
+
+__all__ = ["EVENTS", "call", "named", "run"]
+
+
+def _stop(event: Event, layout: TaskListLayout) -> Decision:
+    from agent_harness.hooks import stop
+    from agent_harness.hooks.stop_limit import Stops, limit_from
+    from agent_harness.kernel import clock
+    from agent_harness.protocols.tasklist import progress, store
+
+    key = event.session_id
+    try:
+        state = store.read(layout)
+    except StateDamaged as error:
+        told = Stops(layout).entry(key).get("damaged") is True
+        return stop.decide_damaged(event, error, backup=store.backup_is_whole(layout), told=told)
+    made = stop.decide(
+        event,
+        state,
+        stop.StopFacts(
+            clock.now(),
+            outcomes=lambda: _outcomes(lambda: progress.outcomes(layout, state.session_count)),
+            count=lambda: Stops(layout).count(key, _as_call(event, state), limit_from(event.environ)),
+        ),
+    )
+    return _finished(event, layout, made, state) if "finish" in made.effects else made
+
+
+def _outcomes(ask: Callable[[], int]) -> int:
+    """An unreadable log counts nothing: the limit of a session is no reason to stop a hook."""
+    try:
+        return ask()
+    except (HarnessError, OSError):
+        return 0
+
+
+def _finished(event: Event, layout: TaskListLayout, made: Decision, state: State) -> Decision:
+    """Takes the marker away, and looks once more where the list asks for it."""
+    _act(event, layout, made)
+    again = None
+    if "reflect" in made.effects:
+        from agent_harness.hooks import final_review
+
+        again = final_review.begin(event, layout, state.reflect_iterations, made.text)
+    return again or decision.allow(made.why, made.text)
+
+
+def _session_start(event: Event, layout: TaskListLayout) -> Decision:
+    from agent_harness.hooks import session_start
+    from agent_harness.protocols.tasklist import progress, store
+
+    try:
+        state = store.read(layout)
+    except StateDamaged as error:
+        return session_start.decide_damaged(error, backup=store.backup_is_whole(layout))
+    try:
+        last_log = progress.last_stats(layout)
+    except (HarnessError, OSError):
+        last_log = None
+    return session_start.decide(state, last_log=last_log, other=_other_session(event, state))
+
+
+def _other_session(event: Event, state: State) -> dict[str, Any] | None:
+    """The session under way, unless this client holds it: by the id of its session, or as one of its own programs."""
+    if state.session is None:
+        return None
+    from agent_harness.kernel import clock
+    from agent_harness.protocols.tasklist.workers import session_lease
+
+    found = session_lease.holder(state, clock.now())
+    own = (event.session_id, event.environ.get("HARNESS_SESSION_ID"), event.environ.get("CLAUDE_CODE_SESSION_ID"))
+    if found is None or found.get("owner") in own:
+        return None
+    process = found.get("process")
+    return None if isinstance(process, dict) and _is_above(process.get("pid")) else found
+
+
+def _is_above(pid: object) -> bool:
+    """Whether this process was started by that one, however indirectly."""
+    from agent_harness.kernel import owner
+
+    above: int | None = os.getpid()
+    for _ in range(32):
+        above = owner.parent_of(above) if above else None
+        if above is None or above <= 1:
+            return False
+        if above == pid:
+            return True
+    return False
+
+
+def _subagent_stop(event: Event, layout: TaskListLayout) -> Decision:
+    from agent_harness.hooks import subagent_stop
+    from agent_harness.hooks.stop_limit import LIMIT
+    from agent_harness.protocols.tasklist import store
+
+    if subagent_stop.goes_free(event):
+        return ALLOW
+    state = store.read(layout)
+    made = subagent_stop.decide(event, state)
+    if made.kind != "block":
+        return made
+    count = _count(event, layout, state, f"subagent {event.session_id} {event.text('agent_id')}", LIMIT)
+    return made if count.recorded and not count.reached else decision.allow("no progress")
+
+
+def _teammate_idle(event: Event, layout: TaskListLayout) -> Decision:
+    from agent_harness.hooks import teammate_idle
+    from agent_harness.hooks.stop_limit import TEAMMATE_LIMIT
+    from agent_harness.protocols.tasklist import store
+
+    state = store.read(layout)
+    key = f"teammate {event.text('team_name')} {event.text('teammate_name')} {event.worker}"
+    return teammate_idle.decide(event, state, lambda: _count(event, layout, state, key, TEAMMATE_LIMIT))
+
+
+def _count(event: Event, layout: TaskListLayout, state: State, key: str, limit: int) -> Count:
+    """Counts a call that no turn of a person interrupts."""
+    from agent_harness.hooks.stop_limit import Stops
+
+    made = _as_call(event, state)
+    made.new_turn = False
+    return Stops(layout).count(key, made, limit)
+
+
+def _as_call(event: Event, state: State) -> Call:
+    from agent_harness.hooks import stop_limit
+    from agent_harness.protocols.tasklist import selection
+
+    return stop_limit.Call(
+        selection.signature(state),
+        stop_limit.digest(f"{event.flag('stop_hook_active')} {event.payload.get('last_assistant_message')}"),
+        new_turn=event.flag("stop_hook_active") is False,
+        at=stop_limit.now(),
+        started_at=stop_limit.process_start(),
+    )
+
+
+RULES: Mapping[str, Callable[[Event, TaskListLayout], Decision]] = {
+    "stop": _stop,
+    "session-start": _session_start,
+    "subagent-stop": _subagent_stop,
+    "teammate-idle": _teammate_idle,
+}
+EVENTS = tuple(RULES)
+
+
+def named(text: str) -> str | None:
+    """The event that a word names, however a client spells it (``SessionStart``, ``session_start``)."""
+    plain = text.lower().replace("-", "").replace("_", "")
+    return next((name for name in EVENTS if name.replace("-", "") == plain), None)
+
+
+def run(name: str, event: Event) -> HookAnswer:
+    """The answer to one event; nothing at all where no task list is active."""
+    if event.environ.get("HARNESS_DISABLE"):
+        return HookAnswer()
+    root = find_root(event)
+    if root is None:
+        return HookAnswer()
+    layout = TaskListLayout(root)
+    if not os.path.isfile(layout.marker):
+        return _reflecting(name, event, layout)
+    if os.path.lexists(layout.pause):
+        return HookAnswer()
+    try:
+        made = RULES[name](event, layout)
+    except StateDamaged:
+        made = decision.allow("damaged")
+    _act(event, layout, made)
+    _log(name, event, layout, made)
+    return decision.answer(made)
+
+
+def _reflecting(name: str, event: Event, layout: TaskListLayout) -> HookAnswer:
+    """A finished list has no marker any more; the session that finished it may have looks left."""
+    if name != "stop" or not os.path.isfile(layout.reflect):
+        return HookAnswer()
+    from agent_harness.hooks import final_review
+
+    made = final_review.go_on(event, layout)
+    if made is None:
+        return HookAnswer()
+    _log(name, event, layout, made)
+    return decision.answer(made)
+
+
+def _log(name: str, event: Event, layout: TaskListLayout, made: Decision) -> None:
+    if event.environ.get("HARNESS_HOOK_LOG"):
+        from agent_harness.hooks import call_log
+
+        call_log.write(event, f"harness-{name.replace('-', '')}.py", layout.root, made)
+
+
+def _act(event: Event, layout: TaskListLayout, made: Decision) -> None:
+    """Writes down what the decision says; what cannot be written changes no answer but that of a first damage."""
+    for effect in made.effects:
+        if effect in ("forget", "damage"):
+            from agent_harness.hooks.stop_limit import Stops
+
+            stops = Stops(layout)
+            if effect == "forget":
+                stops.forget(event.session_id)
+            elif not stops.write(event.session_id, {**stops.entry(event.session_id), "damaged": True}):
+                made.kind, made.effects = "allow", ()  # it could be said for ever
+        elif effect == "finish":
+            _unlink(layout.marker)
+        elif effect == "session":
+            _tell_session(event)
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return
+
+
+def _tell_session(event: Event) -> None:
+    """Lets later commands of this session know its id."""
+    path = event.environ.get("CLAUDE_ENV_FILE")
+    if not path or not event.session_id or "\n" in event.session_id or "\0" in event.session_id:
+        return
+    from agent_harness.hooks import call_log
+    from agent_harness.hooks.messages import shell_word
+
+    line = f"export HARNESS_SESSION_ID={shell_word(event.session_id)}\n"
+    call_log.add_line(path, line.encode("utf-8", "replace"))
+
+
+def call(name: str) -> int:
+    """Answers the client that started this process; the exit status, 0 or 2, whatever happens."""
+    try:
+        event = Event(read(0), os.environ)
+        found = run(name, event)
+        _write(1, found.out)
+        _write(2, found.err)
+    except Exception:
+        return _failed()
+    return found.code
+
+
+def _failed() -> int:
+    if os.environ.get("HARNESS_DEBUG"):
+        import traceback
+
+        _write(2, traceback.format_exc().encode("utf-8", "replace"))
+    return 0
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    """Writes it all; a client that has gone away hears nothing."""
+    try:
+        while content:
+            content = content[os.write(descriptor, content) :]
+    except OSError:
+        return
+
+
+def call_and_exit(name: str) -> NoReturn:
+    """The same, and ends the process at once: nothing of it needs to be taken down in order."""
+    os._exit(call(name))

@@ -1,0 +1,226 @@
+"""How often a session may be kept going without progress: counted in ``.harness/stops.json``, and always finite.
+
+Every reset uses up something finite (attempts, completions, 50 checkpoints an attempt), so that the blocks of a session
+are at most the limit times that sum plus one, and never more than a thousand. Source: ``tasklist.md`` 6.3.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from agent_harness.kernel import clock
+from agent_harness.kernel.json import jsontext
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from agent_harness.protocols.tasklist.layout import TaskListLayout
+
+__all__ = ["HARD_LIMIT", "LIMIT", "TEAMMATE_LIMIT", "Call", "Count", "Stops", "counted", "limit_from"]
+
+LIMIT = 7
+"""One below the cap of Claude Code, so that our message comes and not its warning."""
+
+TEAMMATE_LIMIT = 8
+HARD_LIMIT = 1000
+"""Blocks of one session, whatever progress it makes."""
+
+SAME_CALL_SECONDS = 2.0
+KEPT_SESSIONS = 200
+MAX_BYTES = 1 << 20
+
+
+class Call:
+    """One call as the guard sees it. ``new_turn``: a person, or whoever drives the client, has spoken since."""
+
+    __slots__ = ("at", "message", "new_turn", "signature", "started_at")
+
+    def __init__(self, signature: str, message: str, *, new_turn: bool, at: float, started_at: float | None) -> None:
+        self.signature = signature
+        self.message = message  # a digest of what the agent said last
+        self.new_turn = new_turn
+        self.at = at  # seconds since 1970
+        self.started_at = started_at  # when this process began; None where the system does not say
+
+
+class Count:
+    """Where a session stands. ``reached``: let it go. ``recorded``: the count is on disk."""
+
+    __slots__ = ("blocks", "limit", "reached", "recorded")
+
+    def __init__(self, blocks: int, limit: int, *, reached: bool, recorded: bool = True) -> None:
+        self.blocks = blocks
+        self.limit = limit
+        self.reached = reached
+        self.recorded = recorded
+
+
+def limit_from(environ: Mapping[str, str]) -> int:
+    """``HARNESS_MAX_BLOCKS`` within 3 to 50; 7 when it is absent or no number."""
+    try:
+        return min(50, max(3, int(environ.get("HARNESS_MAX_BLOCKS", ""))))
+    except ValueError:
+        return LIMIT
+
+
+def counted(entry: Mapping[str, Any], call: Call, limit: int) -> tuple[dict[str, Any], Count]:
+    """The entry of a session after this call, and where that leaves it. Pure.
+
+    Only a call that may still block is counted, so that a session that was let go stays so until it makes progress or
+    a new turn begins.
+    """
+    blocks, total = _number(entry.get("blocks")), _number(entry.get("total"))
+    moved = entry.get("signature") != call.signature
+    if _is_same_call(entry, call):
+        return dict(entry), Count(blocks, limit, reached=blocks > limit or total > HARD_LIMIT)
+    blocks = 1 if moved or call.new_turn else blocks + 1
+    reached = blocks > limit or total >= HARD_LIMIT
+    after = {
+        **entry,
+        "blocks": min(blocks, limit + 1),
+        "total": total if reached else total + 1,
+        "signature": call.signature,
+        "message": call.message,
+        "at": call.at,
+    }
+    return after, Count(blocks, limit, reached=reached)
+
+
+def _is_same_call(entry: Mapping[str, Any], call: Call) -> bool:
+    """Whether a hook that is registered twice was called twice for one stop.
+
+    Both calls then run side by side; the next stop can only come after the answer to this one.
+    """
+    before = entry.get("at")
+    if isinstance(before, bool) or not isinstance(before, (int, float)):
+        return False
+    if (entry.get("signature"), entry.get("message")) != (call.signature, call.message):
+        return False
+    if not 0 <= call.at - before < SAME_CALL_SECONDS:
+        return False
+    return call.started_at is None or call.started_at <= before
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def process_start() -> float | None:
+    """When this process began at the latest, in seconds since 1970; ``None`` where nothing says so.
+
+    The system counts in hundredths of a second and leaves the rest out, so that one more is added.
+    """
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            ticks = int(file.read().rpartition(b")")[2].split()[19])
+        up = time.clock_gettime(time.CLOCK_BOOTTIME) - (ticks + 1) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None
+    return time.time() - up
+
+
+class Stops:
+    """The counts of all sessions. Reading never fails; ``write`` says whether it could."""
+
+    __slots__ = ("_directory", "_path")
+
+    def __init__(self, layout: TaskListLayout) -> None:
+        self._directory = layout.state_dir
+        self._path = layout.stops
+
+    def entry(self, key: str) -> dict[str, Any]:
+        """What is known of one session; empty for a new one."""
+        found = self._read().get(_short(key))
+        return found if isinstance(found, dict) else {}
+
+    def count(self, key: str, call: Call, limit: int) -> Count:
+        """Counts one call of a session and writes that down; a count that cannot be written is not ``recorded``."""
+        after, count = counted(self.entry(key), call, limit)
+        count.recorded = self.write(key, after)
+        return count
+
+    def write(self, key: str, entry: Mapping[str, Any] | None) -> bool:
+        """Replaces the entry of one session, or takes it out; whether that is on disk now."""
+        sessions = self._read()
+        sessions.pop(_short(key), None)
+        if entry is not None:
+            sessions[_short(key)] = dict(entry)
+        kept = dict(list(sessions.items())[-KEPT_SESSIONS:])
+        try:
+            self._replace(jsontext.dumps({"sessions": kept}).encode("utf-8", "replace"))
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def forget(self, key: str) -> None:
+        """The session starts over at nothing; how often it was kept going in all stays known."""
+        entry = self.entry(key)
+        if entry.get("blocks"):
+            self.write(key, {**entry, "blocks": 0, "at": None})
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                found = jsontext.loads(os.read(descriptor, MAX_BYTES), exact=False)
+            finally:
+                os.close(descriptor)
+        except (OSError, ValueError):
+            return {}
+        sessions = found.get("sessions") if isinstance(found, dict) else None
+        return dict(sessions) if isinstance(sessions, dict) else {}
+
+    def _replace(self, content: bytes) -> None:
+        """Takes the place of the file by a rename; a link in its place is replaced, never followed."""
+        if not os.path.isdir(self._directory):
+            os.mkdir(self._directory)
+        folder = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        temporary = f"stops.json.tmp.{os.getpid()}.{os.urandom(6).hex()}"
+        try:
+            _write_new(temporary, content, folder)
+            os.rename(temporary, "stops.json", src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            _unlink(temporary, folder)
+            raise
+        finally:
+            os.close(folder)
+
+
+def _write_new(name: str, content: bytes, folder: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(name, flags, 0o600, dir_fd=folder)
+    try:
+        while content:
+            content = content[os.write(descriptor, content) :]
+    finally:
+        os.close(descriptor)
+
+
+def _unlink(name: str, folder: int) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except OSError:
+        return
+
+
+def _short(key: str) -> str:
+    """The key of a session; ids that are long or odd go by their digest."""
+    if len(key) <= 120 and key.isascii():
+        return key
+    return f"{digest(key)}-{key[:40].encode('ascii', 'replace').decode()}"
+
+
+def digest(text: str) -> str:
+    """Tells the last words of an agent apart, at no cost."""
+    from binascii import crc32
+
+    raw = text.encode("utf-8", "surrogatepass")
+    return f"{len(raw)}-{crc32(raw):08x}"
+
+
+def now() -> float:
+    """Seconds since 1970, by the clock of this machine."""
+    return clock.now().timestamp()

@@ -1,0 +1,336 @@
+"""Git under our own settings: a view is a git directory of ours over the refs and objects of a repository.
+
+Whoever works in a repository can write its ``.git/config``, ``.git/info`` and ``.git/hooks``, and git then runs what
+they name: filters, a file system monitor, hooks, drivers. Switching each of these off by name would be a list that is
+never complete. A view leaves the repository's settings out as a whole: git reads the configuration, the attributes and
+the ignore rules of the view's folder, and only refs, objects and reflogs come from the repository, through links. The
+user's own global and system settings stay in force, except for what runs code or hides a change.
+
+* A view that *follows* uses the repository's own HEAD and index: for questions about refs and history.
+* A view that is *detached* has a HEAD of its own and an index that the caller names: for work with files.
+* A *raw* view converts nothing: what is in the file is what goes into the object, byte for byte, whatever the
+  attributes and settings say about line endings, encodings and filters.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from types import TracebackType
+from typing import Self
+
+from agent_harness.errors import TimedOut, ToolMissing, UnsafeTree
+from agent_harness.kernel.clock import scaled
+from agent_harness.kernel.git.locate import Repository, text_of
+
+__all__ = ["NOWHERE", "GitFailed", "IsolatedView", "id_bytes", "own_folder", "settings_of", "settings_text", "write"]
+
+SECONDS = 600.0
+"""No call of git takes longer, unless the caller says so."""
+
+LINKS = ("refs", "packed-refs", "reftable", "logs", "objects", "worktrees", "lfs", "shallow")
+FORMAT_KEYS = ("extensions.objectformat", "extensions.refstorage")
+SHARING_KEY = "core.sharedrepository"
+
+NOWHERE = "ref: refs/heads/nowhere"
+"""The HEAD of a view that needs none."""
+
+RAW_ATTRIBUTES = "* -text -crlf -ident -filter !eol !working-tree-encoding\n"
+
+OWN_SETTINGS: tuple[tuple[str, str], ...] = (
+    ("core.bare", "false"),
+    ("core.hooksPath", os.devnull),
+    ("core.fsmonitor", "false"),
+    ("core.untrackedCache", "false"),
+    ("core.splitIndex", "false"),
+    ("core.trustctime", "true"),
+    ("core.checkStat", "default"),
+    ("core.ignoreStat", "false"),
+    ("core.sparseCheckout", "false"),
+    ("core.symlinks", "true"),
+    ("core.commitGraph", "false"),
+    ("core.pager", "cat"),
+    ("core.editor", ":"),
+    ("core.logAllRefUpdates", "true"),
+    ("core.fsync", "objects,reference"),
+    ("core.fsyncMethod", "batch"),
+    ("core.quotePath", "false"),
+    ("index.sparse", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("commit.gpgSign", "false"),
+    ("tag.gpgSign", "false"),
+    ("push.gpgSign", "false"),
+    ("push.recurseSubmodules", "no"),
+    ("fetch.recurseSubmodules", "false"),
+    ("submodule.recurse", "false"),
+    ("diff.ignoreSubmodules", "dirty"),
+    ("status.showStash", "false"),
+    ("log.showSignature", "false"),
+    ("rerere.enabled", "false"),
+    ("i18n.commitEncoding", "UTF-8"),
+    ("i18n.logOutputEncoding", "UTF-8"),
+    ("checkout.workers", "0"),
+)
+
+
+class GitFailed(UnsafeTree):
+    """A git command ended with an error; ``status`` and ``stderr`` say more."""
+
+    code = "git_failed"
+
+    def __init__(self, command: str, status: int, stderr: str) -> None:
+        lines = [line for line in stderr.splitlines() if line.strip()] or [f"exit status {status}"]
+        told = [line for line in lines if line.startswith(("error:", "fatal:"))] or lines
+        super().__init__(f"git {command} failed: {told[0]}", hint="git status")
+        self.status = status
+        self.stderr = stderr
+
+
+class IsolatedView:
+    """A context that makes the folder of a view and removes it; ``call`` runs git in it."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        *,
+        head: str | None = None,
+        raw: bool = False,
+        excludes: str = "",
+        more_excludes: str = "",
+        attributes: str = "",
+        settings: Iterable[tuple[str, str]] = (),
+        inherit: Sequence[int] = (),
+    ) -> None:
+        """``head`` makes a detached view: a commit, or ``ref: refs/heads/…`` where there is none.
+
+        ``excludes`` and ``more_excludes`` stand for ``info/exclude`` and the file of ``core.excludesFile``;
+        ``settings`` come before ours, which win; descriptors of ``inherit`` stay open in git.
+        """
+        self.repository = repository
+        self._head = head
+        self._raw = raw
+        shaping = RAW_ATTRIBUTES if raw else attributes
+        self._texts = {"excludes": more_excludes, "info/exclude": excludes, "info/attributes": shaping}
+        self._settings = tuple(settings)
+        self._inherit = tuple(inherit)
+        self._folder = ""
+
+    def __enter__(self) -> Self:
+        parent = own_folder(self.repository)
+        self._folder = tempfile.mkdtemp(prefix=f"view-{os.getpid()}-", dir=parent)
+        shared = self.repository.shared_dir
+        os.makedirs(f"{shared}/logs", exist_ok=True)  # git would write reflogs into the view
+        for name in LINKS if self._head else (*LINKS, "HEAD"):
+            if name == "packed-refs" or os.path.lexists(f"{shared}/{name}"):
+                os.symlink(f"{shared}/{name}", f"{self._folder}/{name}")
+        texts = {**self._texts, "HEAD": f"{self._head}\n" if self._head else "", "config": self._config()}
+        if any(text for name, text in texts.items() if name.startswith("info/")):
+            os.mkdir(f"{self._folder}/info")
+        for name, text in texts.items():
+            if text:
+                write(f"{self._folder}/{name}", text)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def call(
+        self,
+        *words: str,
+        input: bytes | None = None,  # noqa: A002
+        index: str | None = None,
+        work_tree: str | None = None,
+        cwd: str | None = None,
+        check: bool = True,
+        env: Mapping[str, str] | None = None,
+        timeout_seconds: float = SECONDS,
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Runs git to its end. ``GitFailed`` when it fails and ``check`` is set, ``TimedOut`` when it runs too long."""
+        tree = work_tree or str(self.repository.top)
+        place = cwd if cwd and os.path.isdir(cwd) else tree
+        variables = {**environment(), **self._places(tree, index), **(env or {})}
+        done = execute(
+            words, cwd=place, env=variables, input=input, timeout_seconds=timeout_seconds, inherit=self._inherit
+        )
+        if check and done.returncode:
+            raise GitFailed(words[0], done.returncode, done.stderr.decode("utf-8", "replace"))
+        return done
+
+    def _places(self, tree: str, index: str | None) -> dict[str, str]:
+        places = {"GIT_WORK_TREE": tree, "GIT_DIR": self._folder}
+        if self._head is None:
+            places |= {"GIT_DIR": str(self.repository.git_dir), "GIT_COMMON_DIR": self._folder}
+        return places | ({"GIT_INDEX_FILE": index} if index else {})
+
+    def _config(self) -> str:
+        lax = (("core.protectNTFS", "false"), ("core.protectHFS", "false")) if self._raw else ()
+        excludes = (("core.excludesFile", f"{self._folder}/excludes"),)
+        disk = _disk(own_folder(self.repository))
+        return settings_text((*self._settings, *_format(self.repository), *OWN_SETTINGS, *disk, *excludes, *lax))
+
+
+def own_folder(repository: Repository) -> str:
+    """The folder ``harness`` inside the repository's git directory, made when missing; it is ours alone.
+
+    ``UnsafeTree`` when something else has that name: a link would lead our writes elsewhere.
+    """
+    folder = f"{repository.git_dir}/harness"
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        if os.path.islink(folder) or not os.path.isdir(folder):
+            raise UnsafeTree(f"{folder} is not a folder", hint=f"move {folder} away") from None
+    except OSError as error:
+        hint = "look who owns the repository; in a sandbox, allow writing to it (codex: --add-dir .git)"
+        raise UnsafeTree(f"{folder} cannot be made: {error.strerror}", hint=hint) from None
+    return folder
+
+
+def settings_of(repository: Repository) -> list[tuple[str, str, str]]:
+    """Scope, key and value of every setting git has here, the repository's own ones too. Reading them runs nothing.
+
+    Only the user's ones when the repository's cannot be parsed.
+    """
+    words = ("config", "--null", "--list", "--show-scope", "--includes")
+    places = {"GIT_DIR": str(repository.git_dir), "GIT_WORK_TREE": str(repository.top)}
+    done = execute(words, cwd=str(repository.top), env={**environment(), **places}, timeout_seconds=30)
+    if done.returncode:
+        with IsolatedView(repository) as view:
+            done = view.call(*words, check=False)
+    fields = os.fsdecode(done.stdout).split("\0")
+    pairs = zip(fields[::2], fields[1::2], strict=False)
+    return [(scope, *_key_and_value(text)) for scope, text in pairs if scope != "command"]
+
+
+def settings_text(settings: Iterable[tuple[str, str]]) -> str:
+    """The text of a git configuration file with these keys and values."""
+    lines = []
+    for key, value in settings:
+        section, _, rest = key.partition(".")
+        sub, _, name = rest.rpartition(".")
+        title = f'{section} "{_quoted(sub)}"' if sub else section
+        lines.append(f'[{title}]\n\t{name} = "{_quoted(value)}"\n')
+    return "".join(lines)
+
+
+def environment() -> dict[str, str]:
+    """Our environment without any ``GIT_*`` of it, and with what keeps git quiet, local and unchanged by locale."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return kept | {
+        "LC_ALL": "C",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "none",
+        "GIT_EDITOR": ":",
+        "GIT_PAGER": "cat",
+    }
+
+
+def execute(
+    words: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    input: bytes | None = None,  # noqa: A002
+    timeout_seconds: float,
+    inherit: Sequence[int] = (),
+) -> subprocess.CompletedProcess[bytes]:
+    """Runs git in a session of its own: no terminal to ask on, and its whole group is ended when it takes too long."""
+    command = [_git(), *words]
+    process = subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=dict(env),
+        stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        pass_fds=inherit,
+    )
+    with process:
+        try:
+            out, err = process.communicate(input, timeout=scaled(timeout_seconds))
+        except subprocess.TimeoutExpired:
+            _end(process)
+            raise TimedOut(f"git {words[0]} took more than {timeout_seconds:.0f} seconds", hint="git status") from None
+        except BaseException:
+            _end(process)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def write(path: str, text: str) -> None:
+    """Writes a new file of ours; text that came from bytes of another encoding goes back as these bytes."""
+    with open(path, "wb") as file:
+        file.write(os.fsencode(text))
+
+
+def id_bytes(repository: Repository) -> int:
+    """The length of the object ids of a repository."""
+    return 32 if ("extensions.objectformat", "sha256") in _format(repository) else 20
+
+
+@cache
+def _git() -> str:
+    program = shutil.which("git")
+    if program is None:
+        raise ToolMissing("git is not installed, or not on PATH", hint="install git 2.36 or newer")
+    return os.path.abspath(program)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        process.kill()
+
+
+@cache
+def _disk(folder: str) -> tuple[tuple[str, str], ...]:
+    """What git finds out about the disk when it makes a repository; ``folder`` is one of ours on that disk."""
+    trial = tempfile.mkdtemp(prefix=f"view-{os.getpid()}-", dir=folder)
+    found = (("core.fileMode", "true" if _keeps_modes(f"{trial}/file") else "false"),)
+    shutil.rmtree(trial, ignore_errors=True)
+    if sys.platform == "darwin":
+        found += (("core.ignoreCase", "true"), ("core.precomposeUnicode", "true"))
+    return found
+
+
+def _keeps_modes(file: str) -> bool:
+    write(file, "")
+    os.chmod(file, 0o700)
+    runs = os.lstat(file).st_mode & 0o100
+    os.chmod(file, 0o600)
+    return bool(runs) and not os.lstat(file).st_mode & 0o100
+
+
+def _format(repository: Repository) -> tuple[tuple[str, str], ...]:
+    """The settings without which git could not read the objects and refs, or others could not read what we write."""
+    text = text_of(repository.shared_dir / "config").lower()
+    if not any(key.rpartition(".")[2] in text for key in (*FORMAT_KEYS, SHARING_KEY)):
+        return (("core.repositoryFormatVersion", "0"),)
+    found = [(key, value) for _, key, value in _own_settings(repository) if key in (*FORMAT_KEYS, SHARING_KEY)]
+    version = "1" if any(key in FORMAT_KEYS for key, _ in found) else "0"
+    return (("core.repositoryFormatVersion", version), *found)
+
+
+def _own_settings(repository: Repository) -> list[tuple[str, str, str]]:
+    words = ("config", "--null", "--list", "--file", str(repository.shared_dir / "config"))
+    done = execute(words, cwd=str(repository.top), env=environment(), timeout_seconds=30)
+    return [("local", *_key_and_value(text)) for text in os.fsdecode(done.stdout).split("\0") if text]
+
+
+def _key_and_value(text: str) -> tuple[str, str]:
+    key, newline, value = text.partition("\n")
+    return key, value if newline else "true"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")

@@ -1,0 +1,315 @@
+"""How the work tree differs from an index: one walk of git, read into lists of paths.
+
+Paths are bytes, as the file system has them, relative to the top of the work tree.
+"""
+
+import os
+import re
+import stat
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from agent_harness.errors import TimedOut, UnsafeTree
+from agent_harness.kernel.git.isolated import IsolatedView
+
+__all__ = [
+    "GITLINK",
+    "ClosedFolder",
+    "IndexEntry",
+    "Links",
+    "Scan",
+    "at_or_below",
+    "entries",
+    "flagged",
+    "holds",
+    "joined",
+    "kind_at",
+    "matcher",
+    "parents",
+    "scan",
+    "set_flags",
+    "shown",
+    "split",
+    "uncover",
+    "under",
+    "update",
+]
+
+GITLINK = "160000"
+"""The mode of an entry that names a commit of another repository."""
+
+RULES = frozenset([b".gitignore", b".gitattributes"])
+CLOSED = re.compile(rb"could not open directory '(.+?)/?': Permission denied")
+WALK_SECONDS = 120.0
+"""A walk that takes longer is looked at before it gets more time."""
+
+HIDING = (("--no-assume-unchanged", "--assume-unchanged"), ("--no-skip-worktree", "--skip-worktree"))
+
+
+@dataclass(slots=True)
+class Scan:
+    """What one walk found."""
+
+    changed: list[bytes] = field(default_factory=list)  # there, and not as in the index
+    intended: list[bytes] = field(default_factory=list)  # among them: in the index with `git add -N` only
+    deleted: list[bytes] = field(default_factory=list)  # in the index, and not there
+    untracked: list[bytes] = field(default_factory=list)  # there, not in the index, not ignored
+    nested: list[bytes] = field(default_factory=list)  # folders of other repositories, with a final slash
+    ignored: list[bytes] = field(default_factory=list)  # a folder that is ignored as a whole ends in a slash
+    unmerged: list[bytes] = field(default_factory=list)
+    staged: list[tuple[str, bytes]] = field(default_factory=list)  # letter of the change from HEAD to the index
+    letters: dict[bytes, str] = field(default_factory=dict)  # both letters of every path, as `git status` prints them
+
+    @property
+    def clean(self) -> bool:
+        """Whether the work tree is as the index says; ignored files and other repositories aside."""
+        return not (self.changed or self.deleted or self.untracked or self.unmerged)
+
+    def every_path(self) -> Iterator[bytes]:
+        """Paths of files that are not as the index says."""
+        return chain(self.changed, self.deleted, self.untracked)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """One line of an index or a tree."""
+
+    mode: str
+    oid: str
+    path: bytes
+
+
+class ClosedFolder(UnsafeTree):
+    """Folders of ours may not be read, so that nothing is known of what they hold. Those of others are passed over."""
+
+    def __init__(self, folders: Sequence[bytes]) -> None:
+        self.folders = folders
+        name = shown(folders[0])
+        super().__init__(f"the folder {name} cannot be read", hint=f"chmod u+rwx {name}")
+
+
+def scan(view: IsolatedView, index: str | None, *, ignored: bool = True) -> Scan:
+    """Walks the work tree once and compares it with this index; nothing is written and no submodule is entered."""
+    words = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--no-ahead-behind")
+    more = (f"--ignored={'matching' if ignored else 'no'}", "--ignore-submodules=dirty")
+    top = os.fsencode(view.repository.top)
+    try:
+        done = view.call(*words, *more, index=index, timeout_seconds=WALK_SECONDS)
+    except TimedOut:
+        _refuse_pipes(top)
+        done = view.call(*words, *more, index=index)
+    closed = [path for path in CLOSED.findall(done.stderr) if _is_ours(os.path.join(top, path))]
+    if closed:
+        raise ClosedFolder(closed)
+    found = Scan()
+    for record in split(done.stdout):
+        if not record.startswith(b"# "):
+            _READERS[record[:2]](found, record)
+    return found
+
+
+def _is_ours(folder: bytes) -> bool:
+    try:
+        return os.lstat(folder).st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+def _refuse_pipes(top: bytes) -> None:
+    """``UnsafeTree`` when git waits for somebody to write into a file that it reads rules from."""
+    for folder, names, files in os.walk(top):
+        names[:] = [name for name in names if name != b".git"]
+        for name in RULES & {*files}:
+            path = os.path.join(folder, name)
+            if kind_at(top, path) == "other":
+                text = shown(path)
+                raise UnsafeTree(f"{text} is no regular file, and git waits for it", hint=f"move {text} away")
+
+
+def _read_changed(found: Scan, record: bytes) -> None:
+    fields = record.split(b" ", 8)
+    path, letters = fields[8], fields[1].decode()
+    found.letters[path] = letters
+    if letters[0] != ".":
+        found.staged.append((letters[0], path))
+    if fields[5].decode() == GITLINK != fields[4].decode():
+        found.deleted.append(path)
+        found.nested.append(path + b"/")
+    elif letters[1] == "D":
+        found.deleted.append(path)
+    elif letters[1] != ".":
+        found.changed.append(path)
+    if letters[1] == "A":
+        found.intended.append(path)
+
+
+def _read_unmerged(found: Scan, record: bytes) -> None:
+    fields = record.split(b" ", 10)
+    found.letters[fields[10]] = fields[1].decode()
+    found.unmerged.append(fields[10])
+
+
+def _read_untracked(found: Scan, record: bytes) -> None:
+    (found.nested if record.endswith(b"/") else found.untracked).append(record[2:])
+
+
+def _read_ignored(found: Scan, record: bytes) -> None:
+    found.ignored.append(record[2:])
+
+
+_READERS: dict[bytes, Callable[[Scan, bytes], None]] = {
+    b"1 ": _read_changed,
+    b"u ": _read_unmerged,
+    b"? ": _read_untracked,
+    b"! ": _read_ignored,
+}
+
+
+def shown(path: bytes) -> str:
+    """A path as it can be shown on one line, whatever bytes it is made of."""
+    text = path.decode("utf-8", "backslashreplace")
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def split(output: bytes) -> list[bytes]:
+    """The records of an output in which each ends with a NUL."""
+    return output.split(b"\0")[:-1]
+
+
+def joined(paths: Iterable[bytes]) -> bytes:
+    """Paths as git reads them from its input, each ended by a NUL."""
+    return b"".join(path + b"\0" for path in paths)
+
+
+def entries(output: bytes) -> Iterator[IndexEntry]:
+    """The lines of ``ls-tree -z`` and of ``ls-files -s -z``."""
+    for record in split(output):
+        facts, _, path = record.partition(b"\t")
+        words = facts.decode().split()
+        yield IndexEntry(words[0], words[1] if len(words[1]) >= 40 else words[2], path)
+
+
+def update(view: IsolatedView, index: str, *, remove: Sequence[bytes] = (), add: Sequence[bytes] = ()) -> None:
+    """Takes paths out of an index and reads files into it; a file takes the place of a folder and the reverse.
+
+    What is not there leaves the index in the same call. A path that is there, or seems to be there because a folder
+    above it is a link now, takes a call of its own.
+    """
+    top = os.fsencode(view.repository.top)
+    links = Links(top)
+    absent = [path for path in remove if not links.above(path) and kind_at(top, path) == "nothing"]
+    other = sorted({*remove} - {*absent})
+    if other:
+        view.call("update-index", "-z", "--force-remove", "--stdin", input=joined(other), index=index)
+    if absent or add:
+        words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+        view.call(*words, input=joined((*absent, *add)), index=index)
+
+
+class Links:
+    """Knows which folders of a work tree are links, and asks once for each."""
+
+    def __init__(self, top: bytes) -> None:
+        self._top = top
+        self._known: dict[bytes, bool] = {}
+
+    def above(self, path: bytes) -> bool:
+        """Whether a folder above the path is a link."""
+        for parent in parents(path):
+            if parent not in self._known:
+                self._known[parent] = os.path.islink(os.path.join(self._top, parent))
+            if self._known[parent]:
+                return True
+        return False
+
+
+def flagged(listing: bytes) -> dict[bytes, str]:
+    """Paths with a flag that hides changes, from ``ls-files -v -z``: ``assume``, ``skip`` or ``assume skip``."""
+    if listing.startswith(b"H ") and listing.count(b"\0H ") + 1 == listing.count(b"\0"):
+        return {}
+    found = {}
+    for record in split(listing):
+        tag = record[:1]
+        words = ["assume"] * tag.islower() + ["skip"] * (tag in b"Ss")
+        if words:
+            found[record[2:]] = " ".join(words)
+    return found
+
+
+def set_flags(view: IsolatedView, index: str, flags: dict[bytes, str], *, on: bool) -> None:
+    """Sets or clears the flags that hide changes."""
+    for word, (off_option, on_option) in zip(("assume", "skip"), HIDING, strict=True):
+        paths = [path for path, words in flags.items() if word in words.split()]
+        if paths:
+            option = on_option if on else off_option
+            view.call("update-index", "-z", option, "--stdin", input=joined(paths), index=index)
+
+
+def uncover(view: IsolatedView, index: str, listing: bytes) -> dict[bytes, str]:
+    """Clears flags that hide changes of files which are there, given ``ls-files -v -z`` of the index; answers which.
+
+    A file that is flagged and not there is absent by the user's wish (a sparse checkout), and stays so.
+    """
+    top = os.fsencode(view.repository.top)
+    there = {path: words for path, words in flagged(listing).items() if kind_at(top, path) != "nothing"}
+    set_flags(view, index, there, on=False)
+    return there
+
+
+def matcher(patterns: Sequence[str], prefix: bytes = b"") -> Callable[[bytes], bool]:
+    """Tells whether a path, or a folder above it, matches one of the patterns below the folder ``prefix``.
+
+    A pattern is a path in which ``*`` and ``?`` stand for text without a slash; ``**/`` at its start means any depth,
+    a slash or ``/**`` at its end changes nothing.
+    """
+    if not patterns:
+        return lambda path: False
+    start = re.escape(prefix + b"/") if prefix else b""
+    either = b"|".join(_translated(each) for each in patterns)
+    expression = re.compile(start + b"(?:" + either + b")(?:/|\\Z)", re.DOTALL)
+    return lambda path: expression.match(path) is not None
+
+
+def _translated(pattern: str) -> bytes:
+    text = os.fsencode(pattern).removeprefix(b"./").strip(b"/").removesuffix(b"/**")
+    anywhere = text.startswith(b"**/")
+    parts = re.split(rb"(\*+|\?)", text.removeprefix(b"**/"))
+    wild = {b"?": b"[^/]"}
+    body = b"".join(wild.get(part, b"[^/]*") if part[:1] in (b"*", b"?") else re.escape(part) for part in parts)
+    return (b"(?:.*/)?" if anywhere else b"") + body
+
+
+def under(path: bytes, places: set[bytes]) -> bool:
+    """Whether the set holds this path, or a folder above it; folders end in a slash."""
+    return path in places or any(parent + b"/" in places for parent in parents(path))
+
+
+def parents(path: bytes) -> list[bytes]:
+    """The folders above a path, the top one first."""
+    return [path[:at] for at, byte in enumerate(path) if byte == 0x2F]
+
+
+def holds(ordered: Sequence[bytes], folder: bytes) -> bool:
+    """Whether one of these paths, which are in order, lies below a folder that is written with a final slash."""
+    return bool(at_or_below(ordered, folder))
+
+
+def at_or_below(ordered: Sequence[bytes], place: bytes) -> Sequence[bytes]:
+    """Those of these paths, which are in order, that are this file, or lie below this folder with a final slash."""
+    first = bisect_left(ordered, place)
+    if not place.endswith(b"/"):
+        return ordered[first : first + 1] if ordered[first : first + 1] == [place] else []
+    return ordered[first : bisect_left(ordered, place[:-1] + b"0", first)]
+
+
+def kind_at(top: bytes, path: bytes) -> str:
+    """What is there: ``file``, ``folder``, ``other`` (pipe, socket, device) or ``nothing``; links count as files."""
+    try:
+        mode = os.lstat(os.path.join(top, path)).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return "nothing"
+    if stat.S_ISREG(mode) or stat.S_ISLNK(mode):
+        return "file"
+    return "folder" if stat.S_ISDIR(mode) else "other"

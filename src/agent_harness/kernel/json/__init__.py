@@ -1,0 +1,6 @@
+"""JSON: read and written so that what we did not change stays as it was.
+
+jsontext   one value as text, numbers and the order of members kept; strict
+spans      a document with one long list, of which only the elements that changed are written anew
+list_file  such a document as a state file, with its last state kept beside it
+"""

@@ -1,0 +1,22 @@
+"""Commands that always end: a wall-clock limit, bounded output, and nothing of them left behind.
+
+command      ``run`` and ``start``: the front door
+client       the harness's end: starts a supervisor, moves the pipes, is certain of the end
+supervisor   the program between the harness and one command; stands alone
+launch_spec  what a supervisor is to run
+orphans      ends what a supervisor could not end
+output       bounded memory and logs for what a command prints
+environment  the variables that a command is given
+"""
+
+from agent_harness.kernel.process.command import (
+    Completed,
+    Running,
+    end_orphans,
+    new_run_id,
+    run,
+    scrubbed_environment,
+    start,
+)
+
+__all__ = ["Completed", "Running", "end_orphans", "new_run_id", "run", "scrubbed_environment", "start"]

@@ -1,0 +1,367 @@
+"""The harness's end of a lifeline: starts it, moves the pipes of its command, and is certain of the end.
+
+One poll at a time moves everything (``pump``): no thread, no busy waiting. Should the lifeline itself be killed or
+frozen, this end takes over and ends the command by what it can prove.
+"""
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from agent_harness.errors import HarnessError, Refused, ToolMissing
+from agent_harness.kernel.process import orphans, supervisor
+
+Sink = Callable[[bytes], object]
+
+CHUNK_BYTES = 1 << 18
+_START_SECONDS = 60.0
+_PATIENCE_SECONDS = supervisor.KILL_SECONDS + 2.0  # how late a lifeline may be before this end takes over
+_LAST_BYTES = 4 << 20  # read at most after the end, should a stranger hold the pipe and keep writing
+_LONGEST_POLL_SECONDS = 10.0  # another thread's ``stop`` may have set a nearer moment meanwhile
+_GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
+
+
+class SupervisorClient:
+    """One command under its lifeline; a context manager that ends it.
+
+    ``exit_code`` is set once the command has ended (negative: death by that signal; ``None`` for ever if nobody saw
+    it). ``ended``: the command and all that it started are gone. ``finished``: and its output is read to the end.
+    """
+
+    def __init__(
+        self, order: bytes, run_id: str, *, sink: Sink, error_sink: Sink | None = None, given: bytes | None = None
+    ) -> None:
+        """Starts it; ``given`` is written to its standard input, which then closes; ``None`` keeps it open.
+
+        Without ``error_sink`` standard error is part of the output. Raises ``ToolMissing`` or ``Refused`` with nothing
+        left running.
+        """
+        self.run_id = run_id
+        self.pid = 0
+        self.exit_code: int | None = None
+        self.ended = False
+        self.lifeline: subprocess.Popen[bytes] | None = None
+        self._stays = order.startswith(b"stay\0")
+        self._poller = select.poll()
+        self._lock = threading.RLock()  # held by whoever moves the pipes, waiting included
+        self._closing = threading.RLock()  # held while a descriptor is closed, or written to from outside
+        self._open: set[int] = set()
+        self._sinks: dict[int, Sink] = {}
+        self._control = self._status = self._report = self._input = self._command = -1
+        self._heard = b""
+        self._said_end = False
+        self._failure = ""
+        self._take_over_at: float | None = None
+        self._last_bytes = 0
+        self._unwritten = bytearray(given or b"")
+        self._input_ends = given is not None
+        try:
+            self._spawn(sink, error_sink)
+            self._give(order)
+            self._await_start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "SupervisorClient":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def exited(self) -> bool:
+        """The command itself is over, as far as anybody saw."""
+        return self.ended or self.exit_code is not None
+
+    @property
+    def lifeline_pid(self) -> int:
+        """The pid of the lifeline's process."""
+        return self.lifeline.pid if self.lifeline else 0
+
+    @property
+    def finished(self) -> bool:
+        """Gone, and nothing is left to read."""
+        return self.ended and self._open.isdisjoint(self._sinks)
+
+    def pump(self, timeout_seconds: float) -> None:
+        """Moves what can be moved now; waits for that, so long at most."""
+        with self._lock:
+            last = self.ended
+            ready = [descriptor for descriptor, _ in self._poller.poll(self._patience(timeout_seconds) * 1000)]
+            for descriptor in ready:
+                if descriptor in self._open:
+                    self._move(descriptor)
+            if last and self._sinks.keys().isdisjoint(ready):
+                self._close(*self._sinks)
+            if not self.ended and self._take_over_at is not None and time.monotonic() >= self._take_over_at:
+                self._take_over()
+
+    def stop(self, grace_seconds: float) -> None:
+        """Asks the lifeline to end the command: TERM now, KILL after the grace. ``pump`` until it has ended."""
+        if not self.ended:
+            with self._closing, contextlib.suppress(OSError):
+                if self._control in self._open:
+                    os.write(self._control, b"%.3f\n" % max(0.0, grace_seconds))
+            self._expect_end(max(0.0, grace_seconds))
+
+    def write(self, text: bytes) -> bool:
+        """Hands bytes to the command's standard input as it reads them; False when nobody reads there any more."""
+        with self._lock:
+            if self._input not in self._open or self._input_ends:
+                return False
+            self._unwritten += text
+            self._write_input()
+            return self._input in self._open
+
+    def end_input(self) -> None:
+        """Closes standard input once everything is written."""
+        with self._lock:
+            self._input_ends = True
+            self._write_input()
+
+    def close(self) -> None:
+        """Kills at once whatever still runs and lets go of the pipes. Safe to repeat."""
+        try:
+            with self._lock:
+                if self.lifeline is not None and not self.ended:
+                    self._sinks = dict.fromkeys(self._sinks, _drop)
+                    self._close(self._control)
+                    self._expect_end(0.0)
+                    while not self.ended:
+                        self.pump(_PATIENCE_SECONDS)
+        finally:
+            self._close(*self._open)
+
+    def __del__(self) -> None:
+        self._close(*self._open)  # the lifeline sees it, and ends what was forgotten
+
+    # starting
+
+    def _spawn(self, sink: Sink, error_sink: Sink | None) -> None:
+        control, self._control = self._pipe()
+        self._status, status = self._pipe()
+        self._report, report = self._pipe()
+        stdin, self._input = self._pipe()
+        output, stdout = self._pipe(CHUNK_BYTES)
+        errors, stderr = self._pipe(CHUNK_BYTES) if error_sink else (output, stdout)
+        self._sinks = {errors: error_sink or sink, output: sink}
+        ends = (control, status, report)
+        try:
+            self.lifeline = subprocess.Popen(
+                [sys.executable or "python3", "-S", "-E", "-I", supervisor.__file__, *map(str, ends)],
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                pass_fds=ends,
+                cwd="/",
+                env=_lifeline_environment(self.run_id),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise _not_started(f"cannot be started: {error.strerror}") from error
+        self._close(*ends, stdin, stdout, stderr)
+        for descriptor in (self._status, self._report, *self._sinks):
+            self._poller.register(descriptor, select.POLLIN)
+        for descriptor in self._open:
+            os.set_blocking(descriptor, False)
+
+    def _pipe(self, size: int = 0) -> tuple[int, int]:
+        try:
+            reader, writer = map(_above_standard, os.pipe())
+        except OSError as error:
+            raise _not_started(f"cannot be started: {error.strerror}") from error
+        self._open.update((reader, writer))
+        if size:
+            with contextlib.suppress(OSError, AttributeError):  # over the user's share of pipe memory; macOS
+                fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, size)
+        return reader, writer
+
+    def _give(self, order: bytes) -> None:
+        rest = memoryview(len(order).to_bytes(8, "big") + order)
+        poller = select.poll()
+        poller.register(self._control, select.POLLOUT)
+        while rest:
+            if not poller.poll(_START_SECONDS * 1000):
+                raise _not_started("did not listen")
+            try:
+                rest = rest[os.write(self._control, rest) :]
+            except BlockingIOError:
+                continue
+            except BrokenPipeError:
+                return  # the end of the status pipe says the same
+
+    def _await_start(self) -> None:
+        until = time.monotonic() + _START_SECONDS
+        while self._report in self._open and not self.ended:
+            if time.monotonic() >= until:
+                raise _not_started("was not ready in time")
+            self.pump(until - time.monotonic())
+        if self._failure:
+            raise _failure(*self._failure.split())
+        if not self.pid:
+            raise _not_started("ended at once")
+        self._write_input()
+
+    # moving
+
+    def _patience(self, timeout_seconds: float) -> float:
+        if self.ended:
+            return 0.0
+        if self._take_over_at is not None:
+            timeout_seconds = min(timeout_seconds, self._take_over_at - time.monotonic())
+        return max(0.0, min(timeout_seconds, _LONGEST_POLL_SECONDS))
+
+    def _move(self, descriptor: int) -> None:
+        if descriptor in self._sinks:
+            self._read_output(descriptor)
+        elif descriptor == self._status:
+            self._read_status()
+        elif descriptor == self._report:
+            self._failure = os.read(self._report, 4096).decode("ascii")
+            self._close(self._report)
+        elif descriptor == self._input:
+            self._write_input()
+        else:
+            self._close(self._command)
+            self._command_died()
+
+    def _read_output(self, descriptor: int) -> None:
+        try:
+            chunk = os.read(descriptor, CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        self._last_bytes += len(chunk) if self.ended else 0
+        if not chunk or self._last_bytes > _LAST_BYTES:
+            self._close(descriptor)
+        if chunk:
+            self._sinks[descriptor](chunk)
+
+    def _write_input(self) -> None:
+        if self._input not in self._open:
+            return
+        try:
+            while self._unwritten:
+                del self._unwritten[: os.write(self._input, self._unwritten[:CHUNK_BYTES])]
+        except BlockingIOError:
+            self._poller.register(self._input, select.POLLOUT)
+            return
+        except OSError:  # nobody reads it any more
+            self._unwritten.clear()
+            self._close(self._input)
+            return
+        with contextlib.suppress(KeyError):
+            self._poller.unregister(self._input)
+        if self._input_ends:
+            self._close(self._input)
+
+    def _read_status(self) -> None:
+        text = os.read(self._status, 4096)
+        *lines, self._heard = (self._heard + text).split(b"\n")
+        for line in lines:
+            self._hear(*line.decode("ascii").split())
+        if not text:
+            self._close(self._status)
+            if self._said_end:
+                self._conclude(looks=1)
+            else:
+                self._take_over()
+
+    def _hear(self, word: str, *rest: str) -> None:
+        if word == "started":
+            self.pid = int(rest[0])
+            self._watch_command()
+        elif word == "exited":
+            self.exit_code = int(rest[0])
+            self._close(self._input)
+            self._command_died()
+        elif word == "ended":
+            self._said_end = True
+
+    # the end
+
+    def _command_died(self) -> None:
+        if not self._stays:
+            self._expect_end(0.0)
+
+    def _expect_end(self, grace_seconds: float) -> None:
+        """From now on the lifeline must come to an end; a frozen one is woken."""
+        moment = time.monotonic() + grace_seconds + _PATIENCE_SECONDS
+        self._take_over_at = moment if self._take_over_at is None else min(moment, self._take_over_at)
+        if self.lifeline is not None:
+            self.lifeline.send_signal(signal.SIGCONT)
+
+    def _watch_command(self) -> None:
+        """A handle on the command that outlives its lifeline; only if it is certain that it is the command's."""
+        try:
+            self._command = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):
+            return
+        self._open.add(self._command)
+        if self.lifeline is not None and supervisor.parent_of(self.pid) == self.lifeline.pid:
+            self._poller.register(self._command, select.POLLIN)
+        else:
+            self._close(self._command)
+
+    def _take_over(self) -> None:
+        """Ends the command without its lifeline's help: its group, the lifeline's descendants, and what is tagged."""
+        if self._command in self._open:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._command, signal.SIGKILL, None, _GROUP)
+        if self.lifeline is not None and self.lifeline.poll() is None:
+            orphans.end_descendants(self.lifeline.pid)
+            self.lifeline.kill()
+        self._conclude(looks=2)
+
+    def _conclude(self, *, looks: int) -> None:
+        if self.lifeline is not None:
+            self.lifeline.wait()
+        orphans.sweep(self.run_id, looks=looks)
+        self.ended = True
+        self._close(self._control, self._status, self._report, self._input, self._command)
+
+    def _close(self, *descriptors: int) -> None:
+        with self._closing:
+            for descriptor in descriptors:
+                if descriptor in self._open:
+                    self._open.discard(descriptor)
+                    with contextlib.suppress(KeyError):
+                        self._poller.unregister(descriptor)
+                    os.close(descriptor)
+
+
+def _above_standard(descriptor: int) -> int:
+    """The same pipe end, but not as standard input or output, which the caller of this process may have closed."""
+    if descriptor > 2:
+        return descriptor
+    higher = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(descriptor)
+    return higher
+
+
+def _lifeline_environment(run_id: str) -> dict[str, str]:
+    """Nothing but the tag, and what some builds of Python need to start at all."""
+    passed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
+    return {**passed, orphans.RUN_ID: run_id}
+
+
+def _drop(_: bytes) -> None:
+    """Takes output that nobody wants."""
+
+
+def _not_started(what: str) -> HarnessError:
+    return Refused(f"The process that watches over a command {what}.")
+
+
+def _failure(step: str, number: str) -> HarnessError:
+    reason = os.strerror(int(number))
+    if step == "program":
+        return ToolMissing(f"The program cannot be started: {reason}.", hint="Run it by hand to see why.")
+    return Refused(f"The command cannot be started ({step}): {reason}.")

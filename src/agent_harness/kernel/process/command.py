@@ -1,0 +1,266 @@
+"""Commands that always end: a wall-clock limit, bounded output, and nothing of them left behind.
+
+``run`` waits for a command; ``start`` hands out a running one, for agents. Each runs in a session of its own under a
+lifeline (``kernel/process/supervisor.py``): everything it started is gone when it is over, daemons included, also when
+the harness is killed. Both may be called from any thread.
+
+Exit codes are negative for death by a signal (-9 is SIGKILL).
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_harness.kernel import owner
+from agent_harness.kernel.process.client import SupervisorClient
+from agent_harness.kernel.process.environment import scrubbed_environment
+from agent_harness.kernel.process.launch_spec import write_order
+from agent_harness.kernel.process.orphans import end_orphans
+from agent_harness.kernel.process.output import CappedLog, Lines, OutputTail
+
+__all__ = ["Completed", "Running", "end_orphans", "new_run_id", "run", "scrubbed_environment", "start"]
+
+GRACE_SECONDS = 2.0  # between TERM and KILL when a limit or ``stop`` ends a command
+_STOP_LOOK_SECONDS = 0.1
+_FOREVER = float("inf")
+_STDERR_TAIL_BYTES = 65536
+_STDERR_LOG_BYTES = 8_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """How a command went."""
+
+    exit_code: int | None  # None: it did not end by itself (limit, stop), or was killed together with its lifeline
+    output: bytes  # standard output and error as they came, the last ``keep_bytes``
+    truncated: bool  # there was more
+    timed_out: bool
+    stopped: bool  # ``stop`` said so
+    seconds: float
+    total_bytes: int
+
+
+def run(
+    command: str | Sequence[str],
+    *,
+    cwd: str | os.PathLike[str],
+    env: Mapping[str, str],
+    timeout_seconds: float | None,
+    input: bytes | None = None,  # noqa: A002
+    keep_bytes: int = 65536,
+    log: Path | None = None,
+    log_limit_bytes: int = 8_000_000,
+    on_output: Callable[[bytes], object] | None = None,
+    on_errors: Callable[[bytes], object] | None = None,
+    stop: Callable[[], bool] | None = None,
+    grace_seconds: float = GRACE_SECONDS,
+    run_id: str | None = None,
+) -> Completed:
+    """Runs a command to its end (a text is a command of ``sh``) and returns when nothing of it is left.
+
+    It is over when the command itself exits; what it left in the background has a tenth of a second to end by itself
+    and is then ended. Standard input is ``input`` or empty. ``on_output`` is given the output as it comes, ``log``
+    holds it within its limit; with ``on_errors`` standard error goes there and is no part of the output. ``stop`` is
+    asked ten times a second. ``grace_seconds`` lie between TERM and KILL. ``run_id`` as for ``start``. Raises
+    ``ToolMissing`` and ``Refused`` when the command cannot be started; whatever ``on_output`` or ``stop`` raise, and
+    Ctrl-C, ends the command and passes on.
+    """
+    began = time.monotonic()
+    deadline = _FOREVER if timeout_seconds is None else began + timeout_seconds
+    tail = OutputTail(keep_bytes)
+    tag = run_id or new_run_id()
+    order = write_order(command, cwd=cwd, env=env, run_id=tag)
+    written = CappedLog(log, log_limit_bytes) if log is not None else None
+    sinks = [sink for sink in (tail.add, written.write if written else None, on_output) if sink]
+
+    def take(chunk: bytes) -> None:
+        for sink in sinks:
+            sink(chunk)
+
+    try:
+        with SupervisorClient(order, tag, sink=take, error_sink=on_errors, given=input or b"") as leash:
+            why = _watch(leash, deadline, stop, grace_seconds)
+    finally:
+        if written:
+            written.close()
+    output = tail.bytes()
+    return Completed(
+        exit_code=None if why else leash.exit_code,
+        output=output,
+        truncated=tail.total_bytes > len(output),
+        timed_out=why == "limit",
+        stopped=why == "stop",
+        seconds=time.monotonic() - began,
+        total_bytes=tail.total_bytes,
+    )
+
+
+def _watch(leash: SupervisorClient, deadline: float, stop: Callable[[], bool] | None, grace_seconds: float) -> str:
+    """Moves the pipes until all is over; why the command was ended: ``limit``, ``stop`` or empty."""
+    why = ""
+    look_again = _STOP_LOOK_SECONDS if stop else _FOREVER
+    while not leash.finished:
+        if not why and not leash.exited:
+            why = "limit" if time.monotonic() >= deadline else "stop" if stop and stop() else ""
+            if why:
+                leash.stop(grace_seconds)
+        look = _FOREVER if why or leash.exited else min(deadline - time.monotonic(), look_again)
+        leash.pump(look)
+    return why
+
+
+def start(
+    command: str | Sequence[str],
+    *,
+    cwd: str | os.PathLike[str],
+    env: Mapping[str, str],
+    input: bytes | None = None,  # noqa: A002
+    merge_stderr: bool = True,
+    stderr_log: Path | None = None,
+    run_id: str | None = None,
+    keep_background: bool = False,
+) -> "Running":
+    """Starts a command and hands it out once it runs.
+
+    ``input`` is written to its standard input, which then closes; with ``None`` it stays open for ``write`` until
+    ``close_input``. ``merge_stderr=False`` keeps standard error out of the lines; it goes to ``stderr_log`` (8 MB at
+    most) and ``stderr_tail``. ``run_id`` tags its processes (``HARNESS_RUN_ID``) and must be used for nothing else at
+    the same time; at least 16 characters, or it proves nothing. ``keep_background``: what the command leaves behind
+    goes on until ``stop`` or the end of the harness (a development server). Raises ``ToolMissing`` and ``Refused``.
+    """
+    tag = run_id or new_run_id()
+    order = write_order(command, cwd=cwd, env=env, run_id=tag, stays=keep_background)
+    log = CappedLog(stderr_log, _STDERR_LOG_BYTES) if stderr_log is not None and not merge_stderr else None
+    try:
+        return Running(order, tag, given=input, merge_stderr=merge_stderr, stderr_log=log)
+    except BaseException:
+        if log:
+            log.close()
+        raise
+
+
+def new_run_id() -> str:
+    """A tag that no other run has: 128 random bits."""
+    return os.urandom(16).hex()
+
+
+class Running:
+    """A command that runs; a context manager that stops it. Output waits in the pipe until it is read.
+
+    One thread reads; any thread may ``write`` and ``stop``.
+    """
+
+    def __init__(
+        self, order: bytes, run_id: str, *, given: bytes | None, merge_stderr: bool, stderr_log: CappedLog | None
+    ) -> None:
+        self.run_id = run_id
+        self._lines = Lines()
+        self._stderr = OutputTail(_STDERR_TAIL_BYTES)
+        self._stderr_log = stderr_log
+        sink = None if merge_stderr else self._take_stderr
+        self._leash = SupervisorClient(order, run_id, sink=self._lines.feed, error_sink=sink, given=given)
+        self.owner = owner.of(self._leash.lifeline_pid)
+
+    def __enter__(self) -> "Running":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def group(self) -> int:
+        """The command's pid, which is its process group and session too."""
+        return self._leash.pid
+
+    @property
+    def record(self) -> dict[str, object]:
+        """What ``end_orphans`` needs after a crash: the lifeline as owner, ``run_id`` and ``group``. JSON values."""
+        facts: dict[str, object] = {"run_id": self.run_id, "group": self.group}
+        return {**self.owner.as_record(), **facts} if self.owner else facts
+
+    @property
+    def exit_code(self) -> int | None:
+        """The command's exit code, negative for a signal; ``None`` while it runs, or if nobody saw its end."""
+        return self._leash.exit_code
+
+    @property
+    def exited(self) -> bool:
+        """True once the command itself is known to be over; what it left may still be ending."""
+        return self._leash.exited
+
+    @property
+    def at_end(self) -> bool:
+        """True when all of it is gone and every line was read."""
+        return self._leash.finished and not self._lines
+
+    @property
+    def stderr_tail(self) -> bytes:
+        """The last 64 KiB of a standard error that is not merged."""
+        return self._stderr.bytes()
+
+    def read_line(self, timeout_seconds: float) -> bytes | None:
+        """The next line of output without its line end; ``None`` when none came in time, or ``at_end``.
+
+        A line over 1 MiB is cut there and ends with a mark; the rest of it is dropped.
+        """
+        until = time.monotonic() + timeout_seconds
+        while (line := self._lines.pop()) is None and not self._leash.finished:
+            left = until - time.monotonic()
+            self._pump(left)
+            if left <= 0:
+                return self._lines.pop()
+        return line
+
+    def wait(self, timeout_seconds: float | None = None) -> int | None:
+        """The exit code once the command has ended; ``None`` when it has not in time.
+
+        Keeps the command's output moving: of what nobody has read, the latest 4 MiB are kept for ``read_line``.
+        """
+        until = _FOREVER if timeout_seconds is None else time.monotonic() + timeout_seconds
+        while not self._leash.exited and (left := until - time.monotonic()) > 0:
+            self._pump(left)
+        return self.exit_code
+
+    def write(self, text: bytes) -> bool:
+        """Hands text to the command's standard input; what the pipe does not hold goes on while the output is read.
+
+        False when standard input is closed, at either end.
+        """
+        return self._leash.write(text)
+
+    def close_input(self) -> None:
+        """Closes standard input once everything is written."""
+        self._leash.end_input()
+
+    def stop(self, grace_seconds: float = 5.0) -> None:
+        """Ends the command and all that it started: TERM, KILL after the grace. Returns when they are gone.
+
+        The latest output can still be read. Safe to repeat.
+        """
+        self._leash.stop(grace_seconds)
+        while not self._leash.ended:
+            self._pump(_FOREVER)
+
+    def close(self) -> None:
+        """Kills at once what still runs and lets go of everything. Safe to repeat."""
+        try:
+            self._leash.close()
+        finally:
+            self._finish()
+
+    def _pump(self, timeout_seconds: float) -> None:
+        self._leash.pump(timeout_seconds)
+        if self._leash.finished:
+            self._finish()
+
+    def _finish(self) -> None:
+        self._lines.end()
+        if self._stderr_log:
+            self._stderr_log.close()
+
+    def _take_stderr(self, chunk: bytes) -> None:
+        self._stderr.add(chunk)
+        if self._stderr_log:
+            self._stderr_log.write(chunk)

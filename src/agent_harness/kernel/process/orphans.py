@@ -1,0 +1,188 @@
+"""Ends what a command left behind when its lifeline could not do it, and only what is provably ours.
+
+Proof is the random run id in a process's environment (``HARNESS_RUN_ID``), or descent from a lifeline that carries it.
+A process is looked at again through a pidfd that is already open when it is signalled, so that a pid that changed hands
+in between is left alone. Where there is no /proc, psutil does the same.
+"""
+
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import TypeGuard
+
+from agent_harness.kernel import owner
+from agent_harness.kernel.process import supervisor
+
+RUN_ID = "HARNESS_RUN_ID"
+_LEAST_ID_LENGTH = 16  # a shorter run id could be somebody else's too, and proves nothing
+_SWEEP_SECONDS = 5.0
+_DEATH_SECONDS = 1.0
+_LOOK_AGAIN_SECONDS = 0.002
+
+
+def end_orphans(record: Mapping[str, object]) -> int:
+    """Ends what still runs of the command that ``record`` (``Running.record``) describes; says how many that were.
+
+    For the next harness after a crash, under the project's lock. Nothing happens for a record of another host or boot,
+    for a run that this process itself belongs to, and for processes that do not carry the record's run id. The record
+    may hold anything; a run id alone will do.
+    """
+    if not isinstance(record, Mapping):
+        return 0
+    run_id = record.get("run_id")
+    keeper = owner.Owner.from_record(dict(record))
+    if not is_proof(run_id) or os.environ.get(RUN_ID) == run_id:
+        return 0
+    ended = 0
+    if keeper is not None:
+        here = owner.current()
+        if keeper.host != here.host or keeper.boot_id != here.boot_id:
+            return 0
+        if owner.state(keeper) == "alive" and carries(keeper.pid, run_id):
+            ended = end_descendants(keeper.pid)
+    return ended + sweep(run_id)
+
+
+def is_proof(run_id: object) -> TypeGuard[str]:
+    """Whether a run id is long enough to be nobody else's."""
+    return isinstance(run_id, str) and len(run_id) >= _LEAST_ID_LENGTH
+
+
+def sweep(run_id: str, *, looks: int = 2) -> int:
+    """Kills every process that carries ``run_id``; says how many. Does nothing for an id that proves nothing.
+
+    It is over once so many looks in a row found none: two, since a process shows no environment for the moment in which
+    it starts a program. One will do where only strays are expected.
+    """
+    if not is_proof(run_id):
+        return 0
+    return _end_all(
+        lambda: [pid for pid in owner.processes_tagged(RUN_ID, run_id) if pid != os.getpid()],
+        lambda pid: carries(pid, run_id),
+        looks,
+    )
+
+
+def end_descendants(root: int) -> int:
+    """Kills every descendant of a lifeline that lives; says how many. The lifeline itself is left to the caller."""
+    return _end_all(lambda: descendants(root), lambda pid: pid in descendants(root), 2)
+
+
+def carries(pid: int, run_id: str) -> bool:
+    """Whether this process was started with that run id."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as environment:
+            return os.fsencode(f"{RUN_ID}={run_id}") in environment.read().split(b"\0")
+    except FileNotFoundError:
+        return not os.path.isdir("/proc/self") and pid in owner.processes_tagged(RUN_ID, run_id)
+    except OSError:
+        return False
+
+
+def descendants(root: int) -> list[int]:
+    """Pids of the living descendants of a process, parents first."""
+    offspring: dict[int, list[int]] = {}
+    for pid, parent in _families():
+        offspring.setdefault(parent, []).append(pid)
+    found = [root]
+    for pid in found:
+        found += offspring.pop(pid, ())
+    return found[1:]
+
+
+def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], looks: int) -> int:
+    """Kills what ``find`` finds and ``ours`` confirms, and what that left, until so many looks find nothing."""
+    ended: set[int] = set()
+    until = time.monotonic() + (_SWEEP_SECONDS if _pids_are_ours() else 0.0)
+    empty = 0
+    while time.monotonic() < until:
+        killed = [pid for pid in find() if _kill(pid, ours)]
+        ended.update(killed)
+        empty = 0 if killed else empty + 1
+        if empty == looks:
+            break
+        if not killed:
+            time.sleep(_LOOK_AGAIN_SECONDS)
+    return len(ended)
+
+
+def _pids_are_ours() -> bool:
+    """False where /proc shows the numbers of another container, which would name the wrong processes."""
+    return supervisor.sees_own_pids() or not os.path.isdir("/proc/self")
+
+
+def _kill(pid: int, ours: Callable[[int], bool]) -> bool:
+    """Kills one process if it is still ours and waits up to a second for its death; whether it was signalled."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    except (AttributeError, OSError):  # macOS, an old kernel
+        return _kill_by_number(pid, ours)
+    try:
+        if not ours(pid):
+            return False
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+        _wait_for_death(handle)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    _reap(pid)
+    return True
+
+
+def _wait_for_death(handle: int) -> None:
+    poller = select.poll()
+    poller.register(handle, select.POLLIN)
+    poller.poll(_DEATH_SECONDS * 1000)
+
+
+def _kill_by_number(pid: int, ours: Callable[[int], bool]) -> bool:
+    try:
+        if not ours(pid):
+            return False
+        os.kill(pid, signal.SIGKILL)
+    except OSError:
+        return False
+    until = time.monotonic() + _DEATH_SECONDS
+    while owner.exists(pid) and time.monotonic() < until:
+        time.sleep(_LOOK_AGAIN_SECONDS)
+    _reap(pid)
+    return True
+
+
+def _reap(pid: int) -> None:
+    """In a container this process may be pid 1, which inherits what it has just killed."""
+    with suppress(OSError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+def _families() -> Iterator[tuple[int, int]]:
+    """Pid and parent of every living process that can be seen."""
+    if not os.path.isdir("/proc/self"):
+        yield from _families_elsewhere()
+        return
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            with suppress(OSError, IndexError):
+                fields = _record(name)
+                if fields[0] not in (b"Z", b"X"):
+                    yield int(name), int(fields[1])
+
+
+def _record(name: str) -> list[bytes]:
+    with open(f"/proc/{name}/stat", "rb", buffering=0) as record:
+        return record.read().rpartition(b")")[2].split()
+
+
+def _families_elsewhere() -> Iterator[tuple[int, int]]:
+    import psutil
+
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                yield process.pid, process.ppid()

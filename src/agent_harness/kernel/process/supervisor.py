@@ -1,0 +1,349 @@
+"""The lifeline: a tiny process between the harness and one command, so that nothing of the command outlives either.
+
+``python -S -E -I supervisor.py CONTROL STATUS REPORT``: the numbers of three inherited descriptors. Its standard
+streams are the command's. ``kernel/process/client.py`` is the other end.
+
+CONTROL  first the order: its length (8 bytes, big endian), then fields separated by NUL: ``stay`` or nothing, folder,
+         program, how many words, the words, the environment. Then lines, each a grace in seconds: end the command,
+         TERM now, KILL after the grace. End of file means that the harness is dead: everything is killed at once.
+STATUS   lines: ``started PID`` before the command can do anything; ``exited CODE`` (negative: death by that signal);
+         ``ended``.
+REPORT   written by the new process itself: ``STEP ERRNO`` when it cannot become the command; else it just closes.
+
+The command leads a session of its own and dies with the lifeline (PDEATHSIG). The lifeline is a child subreaper: what
+the command leaves behind, daemons included, becomes its child and is ended after the command. A lifeline is ended by
+SIGKILL only. Source: ``design/dependencies.md`` 2.4. Start-up time is paid by every command: only modules that cost
+nothing are imported (``signal`` costs 5 ms, ``ctypes`` 4).
+"""
+
+import os
+import select
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable, Iterable
+else:
+    import _signal as signal
+
+SETTLE_SECONDS = 0.1  # what the command left behind may end by itself (a pipe's reader finishes its last lines)
+REST_SECONDS = 0.3  # between TERM and KILL for what still runs then
+KILL_SECONDS = 5.0  # a process that survives KILL so long hangs in the kernel or is not ours to kill
+_PDEATHSIG, _CHILD_SUBREAPER = 1, 36  # prctl(2)
+
+
+def main(control: int, status: int, report: int) -> None:
+    """Does one order from start to end; returns when nothing of it is left."""
+    for descriptor in (control, status, report):
+        os.set_inheritable(descriptor, False)
+    order = read_order(control)
+    if order is not None:
+        Keeper(control, status).keep(Order(order), report)
+
+
+def read_order(control: int) -> bytes | None:
+    """The whole order, or ``None`` when the harness died before it was out."""
+    head = _read_exactly(control, 8)
+    return None if head is None else _read_exactly(control, int.from_bytes(head, "big"))
+
+
+def _read_exactly(descriptor: int, length: int) -> bytes | None:
+    parts = []
+    while length:
+        part = os.read(descriptor, min(length, 1 << 20))
+        if not part:
+            return None
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
+
+
+class Order:
+    """What to run: folder, program (a path), words (its argv) and environment, all as bytes.
+
+    ``stays``: what the command leaves behind goes on until the harness ends it or dies (a development server).
+    """
+
+    __slots__ = ("environment", "folder", "program", "stays", "words")
+
+    def __init__(self, text: bytes) -> None:
+        stays, self.folder, self.program, count, *rest = text.split(b"\0")
+        self.stays = bool(stays)
+        self.words = rest[: int(count)]
+        pairs = (entry.partition(b"=") for entry in rest[int(count) :])
+        self.environment = {name: value for name, _, value in pairs}
+
+
+class Keeper:
+    """One command and everything that came out of it, until all of it is gone."""
+
+    __slots__ = ("control", "gone", "hurry", "kill_at", "pid", "poller", "reaped", "status", "told", "wake")
+
+    def __init__(self, control: int, status: int) -> None:
+        self.control = control
+        self.status = status
+        self.pid = 0
+        self.reaped = False  # the command's number may be another's now, its group's not yet
+        self.gone = False  # and its group's too
+        self.kill_at: float | None = None
+        self.told = False  # to end the command, by the harness or by its death
+        self.hurry = False  # no grace for anything any more
+        self.wake, waker = os.pipe()
+        _hear_of_children(self.wake, waker)
+        self.poller = select.poll()
+        self.poller.register(self.wake, select.POLLIN)
+        self.poller.register(control, select.POLLIN)
+        self._watch_harness()
+
+    def keep(self, order: Order, report: int) -> None:
+        """Starts the command, waits for its end, ends what it left."""
+        prctl = find_prctl()
+        prctl(_CHILD_SUBREAPER, 1)
+        self._launch(order, prctl, report)
+        code = self._await_command()
+        self._say(f"exited {code}")
+        while order.stays and not self.told:
+            self._rest()
+            self._wait(None)
+        self._let_rest_end()
+        self._kill_rest()
+        self._say("ended")
+
+    def _watch_harness(self) -> None:
+        """A second sign of the harness's death, should a process it forked keep the control pipe open."""
+        try:
+            self.poller.register(os.pidfd_open(os.getppid()), select.POLLIN)
+        except (AttributeError, OSError):
+            return
+
+    def _launch(self, order: Order, prctl: "Callable[..., object]", report: int) -> None:
+        gate, opener = os.pipe()
+        self.pid = os.fork()
+        if not self.pid:
+            os.close(opener)
+            become(order, prctl, gate, report)
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in range(3):  # only the command holds its pipes, so that their ends are seen
+            os.dup2(null, descriptor, inheritable=False)
+        os.close(report)
+        self._say(f"started {self.pid}")
+        os.write(opener, b"!")
+        for descriptor in (null, gate, opener):
+            os.close(descriptor)
+
+    def _await_command(self) -> int:
+        while (code := self._reap()) is None:
+            self._wait(self.kill_at)
+            if self.kill_at is not None and time.monotonic() >= self.kill_at:
+                self.kill_at = None
+                self._signal_group(signal.SIGKILL)
+        return code
+
+    def _reap(self) -> int | None:
+        """The command's exit code once it is dead; where it can, it stays a zombie, so that its number stays ours."""
+        if not hasattr(os, "waitid"):  # macOS
+            pid, wait_status = os.waitpid(self.pid, os.WNOHANG)
+            self.reaped = pid == self.pid
+            return os.waitstatus_to_exitcode(wait_status) if self.reaped else None
+        while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if found.si_pid == self.pid:
+                return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+            os.waitpid(found.si_pid, 0)
+        return None
+
+    def _let_rest_end(self) -> None:
+        if not self.told:
+            self._wait_for_rest(SETTLE_SECONDS)
+        rest = self._rest()
+        if rest and not self.hurry:
+            self._signal_group(signal.SIGTERM)
+            self._signal_group(signal.SIGCONT)
+            _signal_each(rest, signal.SIGTERM)
+            _signal_each(rest, signal.SIGCONT)
+            self._wait_for_rest(REST_SECONDS)
+
+    def _wait_for_rest(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self.hurry and time.monotonic() < until and self._rest():
+            self._wait(until)
+
+    def _rest(self) -> list[int]:
+        """Our living children apart from the command."""
+        return [pid for pid in children() if pid != self.pid and not _reaped(pid)]
+
+    def _kill_rest(self) -> None:
+        """Kills our children, then the children that they leave us, until there are none.
+
+        Only our own children are signalled and only we reap them, so no number can have changed hands.
+        """
+        until = time.monotonic() + KILL_SECONDS
+        self._signal_group(signal.SIGKILL)
+        self.gone = True
+        while _any_child_left() and time.monotonic() < until:
+            _signal_each(children(), signal.SIGKILL)
+            self._wait(time.monotonic() + 0.02)
+
+    def _wait(self, until: float | None) -> None:
+        """Sleeps until a child changes, the harness speaks or dies, or the moment comes."""
+        milliseconds = None if until is None else max(0.0, until - time.monotonic()) * 1000
+        for descriptor, _ in self.poller.poll(milliseconds):
+            if descriptor == self.wake:
+                os.read(self.wake, 4096)
+            elif descriptor == self.control:
+                self._listen()
+            else:
+                self._lose_harness(descriptor)
+
+    def _listen(self) -> None:
+        words = os.read(self.control, 4096).split()
+        if not words:
+            self._lose_harness(self.control)
+            return
+        grace = min(float(word) for word in words)
+        moment = time.monotonic() + grace
+        self.kill_at = moment if self.kill_at is None else min(self.kill_at, moment)
+        self.hurry = self.hurry or grace <= 0
+        self.told = True
+        self._signal_group(signal.SIGTERM)
+        self._signal_group(signal.SIGCONT)
+
+    def _lose_harness(self, descriptor: int) -> None:
+        self.poller.unregister(descriptor)
+        self.hurry = self.told = True
+        self.kill_at = time.monotonic()
+
+    def _signal_group(self, number: int) -> None:
+        """To the command and its group, while their number is theirs."""
+        if self.gone:
+            return
+        for send in (os.killpg,) if self.reaped else (os.kill, os.killpg):
+            try:
+                send(self.pid, number)
+            except OSError:
+                continue
+
+    def _say(self, line: str) -> None:
+        try:
+            os.write(self.status, line.encode() + b"\n")
+        except OSError:
+            return
+
+
+def become(order: Order, prctl: "Callable[..., object]", gate: int, report: int) -> None:
+    """In the new process: turns into the command, or writes to ``report`` what failed. Never returns."""
+    step = "start"
+    try:
+        os.setsid()
+        prctl(_PDEATHSIG, int(signal.SIGKILL))
+        if not os.read(gate, 1):  # the lifeline is dead already
+            os._exit(127)
+        _reset_signals(signal.SIG_DFL)
+        step = "folder"
+        os.chdir(order.folder)
+        step = "program"
+        os.execve(order.program, order.words, order.environment)  # noqa: S606
+    except OSError as error:
+        os.write(report, f"{step} {error.errno}".encode())
+    finally:
+        os._exit(127)
+
+
+def find_prctl() -> "Callable[..., object]":
+    """``prctl(2)``, or a function that does nothing where there is none (macOS, a Python without ctypes)."""
+    try:
+        from _ctypes import FUNCFLAG_CDECL, CFuncPtr, _SimpleCData, dlopen, dlsym
+
+        class Int(_SimpleCData):  # type: ignore[implicit-any-type-argument]
+            _type_ = "i"
+
+        class Function(CFuncPtr):
+            _flags_ = FUNCFLAG_CDECL
+            _restype_ = Int
+
+        return Function(dlsym(dlopen(None, 0), "prctl"))  # type: ignore[bad-argument-type]
+    except (ImportError, OSError):
+        return lambda *_: -1
+
+
+def children() -> list[int]:
+    """Pids of this process's children, dead ones included until they are reaped; empty where /proc cannot tell."""
+    pid = os.getpid()
+    if not sees_own_pids():
+        return []
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", "rb") as listing:
+            return [int(word) for word in listing.read().split()]
+    except OSError:
+        return children_by_scan(pid)
+
+
+def children_by_scan(parent: int) -> list[int]:
+    """The same from every process's own record, for kernels without lists of children."""
+    return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if parent_of(pid) == parent]
+
+
+def sees_own_pids() -> bool:
+    """Whether /proc is there and counts as we do: a container may be shown the numbers of its host."""
+    try:
+        return os.readlink("/proc/self") == str(os.getpid())
+    except OSError:
+        return False
+
+
+def parent_of(pid: int) -> int | None:
+    """The pid of a process's parent; ``None`` when there is no such process, or no /proc."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as record:
+            return int(record.read().rpartition(b")")[2].split()[1])
+    except (OSError, IndexError):
+        return None
+
+
+def _signal_each(pids: "Iterable[int]", number: int) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except OSError:  # another user's (sudo)
+            continue
+
+
+def _reaped(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True
+
+
+def _any_child_left() -> bool:
+    """Reaps every dead child; False when there is no child at all."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _hear_of_children(wake: int, waker: int) -> None:
+    """A byte arrives at ``wake`` when a child ends; every other signal that can be ignored is ignored."""
+    os.set_blocking(wake, False)
+    os.set_blocking(waker, False)
+    _reset_signals(signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+
+
+def _reset_signals(disposition: int) -> None:
+    for number in range(1, signal.NSIG):
+        try:
+            signal.signal(number, disposition)
+        except (OSError, ValueError):  # KILL, STOP and the two that the C library keeps
+            continue
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
+    os._exit(0)

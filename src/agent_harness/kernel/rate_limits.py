@@ -1,0 +1,287 @@
+"""The clock of rate limits: which account's provider refuses until when, for every harness of this user.
+
+    $XDG_STATE_HOME/agent-harness/limits/ACCOUNT.json
+
+It outlives a kill and a reboot. It never stops a run: a file that is damaged is no limit, and what cannot be written is
+only known to whoever noted it. The moment comes from the first source that has one:
+
+    structured   the reset or the wait that the provider states as such
+    text         the wait that its message tells in prose (``kernel/retry.py``)
+    guess        a wait that grows with each refusal in a row, from half a minute to five minutes
+
+Source: ``features.md`` C28, UAH-374, UAH-375; house plan, promise 6.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import (
+    clock,
+    files,
+    retry,
+    root,
+    trusted_state,
+)
+from agent_harness.kernel.lock import Lock
+from agent_harness.kernel.redact import redact
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from typing import Any
+
+    Record = dict[str, Any]
+
+__all__ = ["FIRST_GUESS_SECONDS", "LONGEST_GUESS_SECONDS", "RateLimit", "LimitClock", "reopening"]
+
+FIRST_GUESS_SECONDS = 30.0
+LONGEST_GUESS_SECONDS = 300.0
+FORGOTTEN_AFTER_SECONDS = 86_400.0
+"""Refusals further apart than this are not in a row."""
+
+_FOLDER = "limits"
+_ENDING = ".json"
+_LONGEST_SAID = 300
+_LONGEST_NAME = 120
+_READ = 2000  # characters of a message that are looked at
+_LOCK_SECONDS = 20.0
+_SLACK_SECONDS = 2.0
+
+
+class RateLimit:
+    """One account that is refused: until when, by whose word, and how often in a row."""
+
+    __slots__ = ("account", "attempt", "noted_at", "said", "source", "until")
+
+    def __init__(
+        self, account: str, *, until: datetime, said: str, source: str, attempt: int, noted_at: datetime
+    ) -> None:
+        self.account = account
+        self.until = until
+        self.said = said
+        self.source = source  # structured, text, guess
+        self.attempt = attempt  # refusals in a row, from 1
+        self.noted_at = noted_at
+
+    def seconds_left(self, now: datetime) -> float:
+        """How long it is still in force; 0 when it is over."""
+        return max(0.0, (self.until - now).total_seconds())
+
+    def as_record(self) -> Record:
+        """Its members, as the file holds them."""
+        return {
+            "account": self.account,
+            "until": clock.timestamp(self.until, fraction=True),
+            "said": self.said,
+            "source": self.source,
+            "attempt": self.attempt,
+            "noted_at": clock.timestamp(self.noted_at, fraction=True),
+        }
+
+    def __str__(self) -> str:
+        by = {"guess": "no reset was told"}.get(self.source, f"said by its provider ({self.source})")
+        return f"{self.account} is refused until {clock.timestamp(self.until)}, {by}, attempt {self.attempt}"
+
+
+def reopening(
+    now: datetime, *, attempt: int, resets_at: str | None, retry_after_seconds: float | None, said: str
+) -> tuple[float, str]:
+    """In how many seconds an account may be tried again, before ``HARNESS_TIME_SCALE``, and by which source. Pure.
+
+    A reset that has passed is no reset. Nothing is longer than 31 days.
+    """
+    told = clock.parse(resets_at)
+    seconds = (told - now).total_seconds() if told else retry_after_seconds
+    if seconds is not None and 0 < seconds < float("inf"):
+        return min(seconds, retry.LONGEST_SECONDS), "structured"
+    in_prose = retry.seconds_asked(said[:_READ], now)
+    if in_prose:
+        return float(in_prose), "text"
+    guess = retry.next_delay(attempt, None, base=FIRST_GUESS_SECONDS, cap=LONGEST_GUESS_SECONDS)
+    return guess, "guess"
+
+
+class LimitClock:
+    """The clock of this user; ``folder`` is for whoever keeps one elsewhere."""
+
+    __slots__ = ("_folder", "_now")
+
+    def __init__(self, folder: str | None = None, *, now: Callable[[], datetime] = clock.now) -> None:
+        self._folder = folder or trusted_state.of_user(_FOLDER, project=_project())
+        self._now = now
+
+    def in_force(self, account: str) -> RateLimit | None:
+        """The limit of an account that is not over; ``None`` when it may be tried. Takes no lock unless time jumped."""
+        found = self._read(account)
+        now = self._now()
+        if found and _has_jumped(found, now):
+            found = self._anchored_anew(account)
+        return found if found and found.until > now else None
+
+    def all(self) -> list[RateLimit]:
+        """Every limit in force, the first that ends first."""
+        found = [limit for account in self._accounts() if (limit := self.in_force(account))]
+        return sorted(found, key=lambda limit: (limit.until, limit.account))
+
+    def note(
+        self,
+        account: str,
+        *,
+        said: str,
+        resets_at: str | None = None,
+        retry_after_seconds: float | None = None,
+    ) -> RateLimit:
+        """Keeps that an account was refused now; what is in force afterwards.
+
+        While a limit is in force, a word of the provider takes its place, and a guess does not.
+        """
+        made: list[RateLimit] = []
+
+        def act() -> RateLimit:
+            now = self._now()
+            before = self._read(account)
+            told = (said, resets_at, retry_after_seconds)
+            made.append(_after(before, account, now, told))
+            return made[-1]
+
+        return self._changed(account, act) or (made[-1] if made else act())
+
+    def forget(self, account: str, *, noted_before: datetime | None = None) -> bool:
+        """Forgets what is known of an account, since it works or a person says so; whether there was anything.
+
+        With ``noted_before`` a refusal stays that came later than the work that went well began.
+        """
+        if self._folder is None or not os.path.lexists(self._path(account)):
+            return False
+        try:
+            with self._locked():
+                found = self._read(account)
+                if found and noted_before and found.noted_at >= noted_before:
+                    return False
+                os.unlink(self._path(account))
+        except (HarnessError, OSError):
+            return False
+        return True
+
+    # -- the files -----------------------------------------------------------------------------------------------------
+
+    def _anchored_anew(self, account: str) -> RateLimit | None:
+        """The limit counted from now on, for as long as it was noted for: the wall clock was set back meanwhile."""
+
+        def act() -> RateLimit | None:
+            now, found = self._now(), self._read(account)
+            if found is None or not _has_jumped(found, now):
+                return found
+            seconds = min(max((found.until - found.noted_at).total_seconds(), 0.0), retry.LONGEST_SECONDS)
+            found.noted_at, found.until = now, now + timedelta(seconds=seconds)
+            return found
+
+        return self._changed(account, act)
+
+    def _changed(self, account: str, act: Callable[[], RateLimit | None]) -> RateLimit | None:
+        """What ``act`` makes of an account, written under the lock; ``None`` when it could not be kept."""
+        if self._folder is None:
+            return None
+        try:
+            with self._locked():
+                files.sweep(self._path(account))
+                made = act()
+                if made:
+                    files.write_json(self._path(account), made.as_record())
+                return made
+        except (HarnessError, OSError):
+            return None
+
+    def _locked(self) -> Lock:
+        return Lock(self._folder or "", timeout_seconds=_LOCK_SECONDS, compatible=False, file="lock")
+
+    def _read(self, account: str) -> RateLimit | None:
+        if self._folder is None:
+            return None
+        try:
+            return _limit_in(files.read_json(self._path(account), exact=False), account)
+        except (HarnessError, OSError):
+            return None
+
+    def _accounts(self) -> list[str]:
+        try:
+            names = sorted(os.listdir(self._folder or ""))
+        except OSError:
+            return []
+        found = []
+        for name in names:
+            if name.endswith(_ENDING):
+                try:
+                    account = files.read_json(os.path.join(self._folder or "", name), exact=False).get("account")
+                except (HarnessError, OSError):
+                    continue
+                if isinstance(account, str) and os.path.basename(self._path(account)) == name:
+                    found.append(account)
+        return found
+
+    def _path(self, account: str) -> str:
+        return os.path.join(self._folder or "", f"{_file_name(account)}{_ENDING}")
+
+
+def _project() -> str | None:
+    """The project above the current folder, in which agents work."""
+    found = root.find(pin=False)
+    return found.path if found else None
+
+
+def _after(
+    before: RateLimit | None,
+    account: str,
+    now: datetime,
+    told: tuple[str, str | None, float | None],
+) -> RateLimit:
+    """What an account's limit is once it is refused again. Pure but for ``HARNESS_TIME_SCALE``."""
+    said, resets_at, retry_after_seconds = told
+    in_force = before is not None and not _has_jumped(before, now) and before.until > now
+    in_a_row = before is not None and abs((now - before.until).total_seconds()) < FORGOTTEN_AFTER_SECONDS
+    attempt = before.attempt + (not in_force) if before and (in_force or in_a_row) else 1
+    seconds, source = reopening(
+        now, attempt=attempt, resets_at=resets_at, retry_after_seconds=retry_after_seconds, said=said
+    )
+    if before and in_force and source == "guess":
+        return before
+    line = " ".join(redact(said[:_READ]).split())[:_LONGEST_SAID]
+    until = now + timedelta(seconds=clock.scaled(seconds))
+    return RateLimit(account, until=until, said=line, source=source, attempt=attempt, noted_at=now)
+
+
+def _has_jumped(limit: RateLimit, now: datetime) -> bool:
+    """Whether the wall clock was set back since the limit was noted, or the file says what no clock of ours writes."""
+    too_early = (limit.noted_at - now).total_seconds() > _SLACK_SECONDS
+    return too_early or (limit.until - now).total_seconds() > retry.LONGEST_SECONDS + _SLACK_SECONDS
+
+
+def _limit_in(record: Record, account: str) -> RateLimit | None:
+    """The limit that a record holds; ``None`` when it holds none of this account."""
+    until, noted_at = clock.parse(record.get("until")), clock.parse(record.get("noted_at"))
+    attempt, said, source = record.get("attempt"), record.get("said"), record.get("source")
+    if record.get("account") != account or until is None or noted_at is None:
+        return None
+    whole = isinstance(attempt, int) and not isinstance(attempt, bool) and 0 < attempt < 10**9
+    return RateLimit(
+        account,
+        until=until,
+        said=said[:_LONGEST_SAID] if isinstance(said, str) else "",
+        source=source if source in ("structured", "text", "guess") else "guess",
+        attempt=attempt if whole and isinstance(attempt, int) else 1,
+        noted_at=noted_at,
+    )
+
+
+def _file_name(account: str) -> str:
+    """A file name of its own for each account; a long or an odd one is a digest."""
+    plain = all(c.isascii() and (c.isalnum() or c in "-_.:@+") for c in account) and not account.startswith(".")
+    if account and plain and len(account) <= _LONGEST_NAME:
+        return account
+    from agent_harness.kernel import digest
+
+    return f"sha256-{digest.sha256(account.encode('utf-8', 'replace'))}"

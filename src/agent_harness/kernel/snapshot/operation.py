@@ -1,0 +1,263 @@
+"""What taking a snapshot, judging and going back share: one operation on one work tree, and its steps on indexes."""
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from agent_harness.errors import UnsafeTree
+from agent_harness.kernel.git import DETACHED, Git, GitFailed, Head
+from agent_harness.kernel.git import status as walk
+from agent_harness.kernel.git.client import IDENTITY
+from agent_harness.kernel.git.isolated import IsolatedView, id_bytes
+from agent_harness.kernel.git.locate import branches_elsewhere, operation_under_way, text_of
+from agent_harness.kernel.git.locks import await_lock
+from agent_harness.kernel.git.operation_lock import OperationLock, copy_index
+from agent_harness.kernel.git.settings import values
+from agent_harness.kernel.snapshot.records import Notes, Snapshot
+
+__all__ = [
+    "Operation",
+    "at_desk",
+    "branch_tip",
+    "load_notes",
+    "move_head",
+    "notes_now",
+    "refuse_elsewhere",
+    "refuse_operation",
+    "user_file_path",
+]
+
+SHAPING = ("core.autocrlf", "core.eol", "core.safecrlf")
+"""Settings of a repository that shape what becomes of a file's bytes in an object, and run nothing."""
+
+
+LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation: the repository, the lock and temporary files, the view that git runs in, and the notes."""
+
+    git: Git
+    room: OperationLock
+    view: IsolatedView
+    notes: Notes
+
+    def listed(self, index: str, *options: str) -> bytes:
+        """What ``ls-files -z`` says of an index."""
+        return self.view.call("ls-files", "-z", *options, index=index).stdout
+
+    def kind(self, path: bytes) -> str:
+        """What is at a path of the work tree: file, folder, other or nothing."""
+        return walk.kind_at(os.fsencode(self.git.top()), path)
+
+    def files_among(self, paths: Iterable[bytes]) -> list[bytes]:
+        """Those of the paths at which a file or a link is; what is below a link is elsewhere."""
+        links = walk.Links(os.fsencode(self.git.top()))
+        return [path for path in paths if self.kind(path) == "file" and not links.above(path)]
+
+    def write_tree(self, index: str) -> str:
+        """The tree of an index."""
+        return self.view.call("write-tree", index=index).stdout.strip().decode()
+
+    def commit(self, tree: str, parents: Sequence[str], message: str, *, identity: tuple[str, str] = IDENTITY) -> str:
+        """Makes a commit object, which no ref names yet."""
+        words = [word for parent in parents for word in ("-p", parent)]
+        done = self.view.call(
+            *("commit-tree", tree, *words),
+            input=f"{message.rstrip()}\n".encode("utf-8", "surrogateescape"),
+            env=self.git.identity_variables(identity),
+        )
+        return done.stdout.strip().decode()
+
+    def new_ref(self, ref: str, commit: str) -> bool:
+        """Makes a ref; False when there is one of that name already."""
+        try:
+            self.set_ref(ref, commit, "")
+        except GitFailed as error:
+            if "already exists" not in error.stderr:
+                raise
+            return False
+        return True
+
+    def set_ref(self, ref: str, commit: str, *old: str) -> None:
+        """Makes or moves one of our own refs."""
+        with self.room.locking(ref):
+            without_left_locks(self.git, lambda: self.view.call("update-ref", "--no-deref", ref, commit, *old))
+
+    def own_copy(self, name: str) -> str:
+        """A copy of the repository's index in one piece; an empty one when there is none yet."""
+        if self.room.copy_of_index(name) is None:
+            self.view.call("read-tree", "--empty", index=self.room.path(name))
+        elif self.room.shared_parts():
+            self.view.call("update-index", "--force-write-index", index=self.room.path(name))
+        return self.room.path(name)
+
+    def copy(self, index: str, name: str) -> str:
+        """A copy of one of our indexes, to be changed."""
+        copy_index(index, self.room.path(name))
+        return self.room.path(name)
+
+    def cold_index(self, tree: str, away: Mapping[bytes, str]) -> str:
+        """An index of a tree that believes nothing about files, so that each is read again.
+
+        ``away`` are files that were not there by the user's wish, with their flags. Those that still are not, stay so.
+        """
+        index = self.room.path("cold")
+        self.view.call("read-tree", tree, index=index)
+        self.set_flags(index, {path: words for path, words in away.items() if self.kind(path) == "nothing"})
+        self.refresh(index)
+        return index
+
+    def refresh(self, index: str) -> None:
+        """Lets an index know the files that are as it says."""
+        self.view.call("update-index", "-q", "--refresh", index=index, check=False)
+
+    def full_index(self, snapshot: Snapshot) -> str:
+        """An index of the snapshot's tree: the kept one, else one that knows nothing about files."""
+        warm = self.kept_index(snapshot.index_full, self.notes.young_full)
+        return warm or self.cold_index(snapshot.commit, self.notes.away_by_path())
+
+    def kept_index(self, digest: str, young: Mapping[str, str] | None) -> str | None:
+        """A kept index that hides nothing and believes nothing about young entries; ``None`` when it cannot be had."""
+        warm = None if young is None else self.room.kept(digest, "warm")
+        if warm and young:
+            lines = [f"{entry}\t".encode() + os.fsencode(path) for path, entry in young.items()]
+            self.view.call("update-index", "-z", "--index-info", input=walk.joined(lines), index=warm)
+        if warm:
+            away = self.notes.away_by_path()
+            appeared = {path: words for path, words in away.items() if self.kind(path) != "nothing"}
+            walk.set_flags(self.view, warm, appeared, on=False)
+        return warm
+
+    def id_bytes(self) -> int:
+        """The length of an object id of this repository."""
+        return id_bytes(self.git.repository)
+
+    def set_flags(self, index: str, flags: Mapping[bytes, str]) -> None:
+        """Sets flags of files that the index has."""
+        if flags:
+            there = set(walk.split(self.listed(index)))
+            walk.set_flags(self.view, index, {path: flags[path] for path in flags if path in there}, on=True)
+
+    def storable(self, paths: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """Paths that an index can hold as they are now, and the others: pipes, sockets, devices, what is just gone."""
+        good = [path for path in paths if self.kind(path) in ("file", "folder")]
+        return good, sorted({*paths} - {*good})
+
+    def blob_id(self, path: bytes) -> str | None:
+        """The object id that a file's bytes, or a link's target, would have; ``None`` when they cannot be read."""
+        full = self.git.file(path)
+        try:
+            if os.path.islink(full):
+                content = os.readlink(full)
+            elif os.path.isfile(full):
+                with open(full, "rb") as file:
+                    content = file.read()
+            else:
+                return None
+        except OSError:
+            return None
+        digest = hashlib.sha256 if self.id_bytes() == 32 else hashlib.sha1
+        return digest(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+@contextmanager
+def at_desk(git: Git, room: OperationLock, head: Head | Snapshot, notes: Notes, *, raw: bool) -> Iterator[Operation]:
+    """A desk whose view has this HEAD and the ignore rules of the notes; ``raw`` takes and writes bytes as they are.
+
+    A view that is not raw shapes content by the attributes in the work tree and those of the notes.
+    """
+    view = IsolatedView(
+        git.repository,
+        head=head.commit or f"ref: {head.branch}",
+        raw=raw,
+        excludes=notes.info_exclude,
+        more_excludes=notes.user_excludes,
+        attributes=notes.info_attributes,
+        settings=tuple(notes.settings.items()),
+        inherit=(room.lock,),
+    )
+    with view:
+        yield Operation(git, room, view, notes)
+
+
+def refuse_operation(git: Git) -> None:
+    """``UnsafeTree`` when a merge, a rebase or the like waits to be finished."""
+    waiting = operation_under_way(git.repository)
+    if waiting:
+        raise UnsafeTree(f"git is in the middle of {waiting[0]}", hint=f"finish it, or run: {waiting[1]}")
+
+
+def refuse_elsewhere(git: Git, branch: str) -> None:
+    """``UnsafeTree`` when the branch is checked out in another work tree, whose files it would no longer fit."""
+    if branch in branches_elsewhere(git.repository):
+        raise UnsafeTree(f"{branch} is checked out in another work tree too", hint="git worktree list")
+
+
+def notes_now(git: Git) -> Notes:
+    """Ignore rules, attributes and settings that hold now, outside of the work tree."""
+    found = values(git.repository)
+    name, address = found.get("user.name"), found.get("user.email")
+    return Notes(
+        info_exclude=git.repository_text("exclude"),
+        user_excludes=text_of(user_file_path(found.get("core.excludesfile"), "ignore")),
+        info_attributes=git.repository_text("attributes"),
+        user_attributes=user_file_path(found.get("core.attributesfile"), "attributes"),
+        settings={key: found[key] for key in SHAPING if key in found},
+        identity=[name, address] if name and address else [],
+    )
+
+
+def user_file_path(setting: str | None, name: str) -> str:
+    """Where the user's own ``ignore`` or ``attributes`` file is, which a setting may place elsewhere."""
+    if setting:
+        return os.path.expanduser(setting)
+    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return f"{folder}/git/{name}"
+
+
+def load_notes(git: Git, snapshot: Snapshot) -> Notes:
+    """The notes of a snapshot; ``UnsafeTree`` when its objects are gone."""
+    try:
+        message = git.text("cat-file", "commit", f"{snapshot.commit}^{2 if snapshot.head else 1}")
+    except GitFailed:
+        hint = "git fsck --lost-found"
+        raise UnsafeTree(f"the snapshot {snapshot.ref} is gone from the repository", hint=hint) from None
+    return Notes.from_text(message.rpartition("\n")[2])
+
+
+def branch_tip(git: Git, branch: str, now: Head) -> str | None:
+    """Where a branch is, or HEAD where no branch is meant."""
+    return now.commit if branch in (DETACHED, now.branch) else git.commit_of(branch)
+
+
+def without_left_locks(git: Git, change: Callable[[], object]) -> None:
+    """Makes a change of refs, and makes it once more when a lock that somebody left is in its way."""
+    try:
+        change()
+    except GitFailed as error:
+        found = LOCKED.search(error.stderr)
+        if not found:
+            raise
+        await_lock(git.repository, found[1])
+        change()
+
+
+def move_head(
+    git: Git, room: OperationLock, *, branch: str, commit: str | None, expected: str | None, now: Head
+) -> None:
+    """Makes HEAD name the branch and the branch the commit, if the branch is still at ``expected``; touches no file.
+
+    ``GitFailed`` when it is elsewhere by now. Safe to repeat.
+    """
+    at_branch = branch != DETACHED
+    with room.locking("HEAD", "packed-refs", *([branch] if at_branch else [])):
+        if commit != expected or (not at_branch and now.branch != DETACHED):
+            ref = branch if at_branch else "HEAD"
+            without_left_locks(git, lambda: git.update_ref(ref, commit, expected or ""))
+        if at_branch and now.branch != branch:
+            without_left_locks(git, lambda: git.run("symbolic-ref", "-m", "agent-harness", "HEAD", branch))

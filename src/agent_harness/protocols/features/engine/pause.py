@@ -1,0 +1,82 @@
+"""A person's pause: asked for while a session runs or not, kept until `harness resume`.
+
+The request lies outside the project, where no agent undoes it; ``paused`` in the session state repeats it for whoever
+reads that file. Source: features.md UAH-004, UAH-056..058, UAH-075, C06.
+"""
+
+import time
+from typing import Any
+
+from agent_harness.errors import Busy
+from agent_harness.kernel import clock
+from agent_harness.protocols.features.engine.locking import locked
+from agent_harness.protocols.features.project import Project
+
+Record = dict[str, Any]
+
+WAIT_SECONDS = 600.0
+LOOK_SECONDS = 0.2
+
+
+def pause(project: Project, reason: str | None) -> Record:
+    """Asks the running session to hand off after its current operation, waits for that, and keeps the project paused.
+
+    ``Busy`` when the session has not ended in ten minutes; the request stays.
+    """
+    project.require_initialised()
+    project.store.settle_in()
+    paused = {"reason": reason or "paused by a person", "at": clock.timestamp()}
+    project.store.write_pause(paused)
+    project.say("Pausing after current operation...")
+    wait_and(project, lambda: keep(project, paused))
+    project.say("State saved. Resume with: harness resume")
+    return {"paused": paused, "next": "harness resume"}
+
+
+def wait_and(project: Project, act: Any) -> None:
+    """Does ``act`` under the lock, once the session that runs now has ended."""
+    until = time.monotonic() + WAIT_SECONDS * clock.time_scale()
+    while True:
+        try:
+            with locked(project):
+                act()
+            return
+        except Busy:
+            if time.monotonic() > until:
+                raise Busy("The session is still at its current operation", hint="harness status") from None
+            time.sleep(LOOK_SECONDS)
+
+
+def keep(project: Project, paused: Record) -> None:
+    """Repeats the pause in the session state."""
+    state = project.store.state()
+    if state.get("paused") != paused:
+        project.store.write(project.layout.session_state, {**state, "paused": paused})
+        project.store.event("paused", session=state.get("last_session"), reason=paused.get("reason"))
+
+
+def found(project: Project) -> Record | None:
+    """The pause in force."""
+    asked = project.store.pause() or project.store.state().get("paused")
+    return asked if isinstance(asked, dict) else {"reason": "paused"} if asked else None
+
+
+def refuse_resting(project: Project) -> None:
+    """``Busy`` while the project is paused or in a person's hands (UAH-075)."""
+    if handed := project.store.state().get("handoff"):
+        since = handed.get("at") if isinstance(handed, dict) else None
+        raise Busy(f"Handed off to a person{f' at {since}' if since else ''}", hint="harness takeback")
+    if paused := found(project):
+        raise Busy(f"Paused: {paused.get('reason')}", hint="harness resume")
+
+
+def end(project: Project) -> bool:
+    """Takes the pause back, under the lock; whether there was one."""
+    there = found(project) is not None
+    project.store.write_pause(None)
+    state = project.store.state()
+    if state.get("paused"):
+        project.store.write(project.layout.session_state, {**state, "paused": None})
+    if there:
+        project.store.event("resumed", session=state.get("last_session"))
+    return there

@@ -1,0 +1,172 @@
+"""From "nothing runs" to "an agent may start": preflight, then the orientation. Nothing is spent in here.
+
+Source: features.md section M, C23, C24, UAH-279, UAH-280.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from agent_harness.errors import HarnessError, PreflightFailed
+from agent_harness.kernel import clock
+from agent_harness.kernel.process import new_run_id
+from agent_harness.protocols.features import lifecycle, preflight, selection
+from agent_harness.protocols.features.engine import checkpoints
+from agent_harness.protocols.features.engine.open_session import OpenSession
+from agent_harness.protocols.features.environment import DevelopmentEnvironment
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.prompts import orientation_facts
+from agent_harness.protocols.features.verdict.judge import Judge
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """A session that may begin."""
+
+    number: int
+    feature: Record
+    prompt_type: str
+    orientation: str
+    state: Record
+
+
+def prepare(
+    project: Project,
+    judge: Judge,
+    environment: DevelopmentEnvironment,
+    feature: Record,
+    verified_tree: str | None,
+) -> Start:
+    """Every check passed and the environment is up, or the first failing check is raised.
+
+    ``verified_tree`` is a tree whose suite this process has just seen pass; it is not run again.
+    """
+    state = project.store.state()
+    number = project.store.next_session()
+    project.say(f"Session {number} starting...")
+    began = time.monotonic()
+    try:
+        red = _checks(
+            project, judge, environment, feature=feature, state=state, number=number, verified_tree=verified_tree
+        )
+    except HarnessError as error:
+        _note(project, "preflight_failed", number, began, check=error.data.get("check"), error=error.message)
+        raise
+    if red is not None:
+        state = {**state, "wip_red_tests": sorted(red)}
+        project.store.write(project.layout.session_state, state)
+    if feature["id"] is not None and state.get("next_prompt") == "cleanup":
+        state = {**state, "next_prompt": "coding"}  # a person chose the feature; the cleanup comes after it
+    prompt_type, reason = lifecycle.prompt_type(state)
+    project.say("Generating orientation summary...")
+    text = orientation_facts.orientation(project, state, selection.Choice(feature), number)
+    project.say(f"Prompt type: {prompt_type} ({reason})")
+    return Start(number=number, feature=feature, prompt_type=prompt_type, orientation=text, state=state)
+
+
+def _note(project: Project, kind: str, number: int, began: float, **facts: object) -> None:
+    """What the checks came to, and how long they took (UAH-278)."""
+    seconds = round(time.monotonic() - began, 1)
+    project.store.event(kind, "important", session=number, duration_seconds=seconds, **facts)
+
+
+def _checks(
+    project: Project,
+    judge: Judge,
+    environment: DevelopmentEnvironment,
+    *,
+    feature: Record,
+    state: Record,
+    number: int,
+    verified_tree: str | None,
+) -> set[str] | None:
+    began = time.monotonic()
+    wanted = project.config.preflight.checks
+    passed: list[preflight.Check] = []
+    if wanted.working_directory:
+        passed.append(preflight.working_directory(project.layout))
+    if wanted.harness_files:
+        passed.append(preflight.harness_files(project.layout, preflight.script_files(project.config)))
+    if wanted.git_state:
+        passed.append(
+            preflight.git_state(
+                project.git,
+                on_dirty=project.config.git.on_dirty,
+                session=number,
+                free_paths=(project.progress_name,),
+                say=project.say,
+            )
+        )
+    if wanted.budget:
+        budget = preflight.budget(project.store.costs(), project.budgets, feature["id"])
+        project.say(f"Budget: {budget.note}.")
+        passed.append(budget)
+    if wanted.environment:
+        on_failure = project.config.preflight.on_failure
+        environment.up(auto_reset=on_failure.auto_reset, max_reset_attempts=on_failure.max_reset_attempts)
+        environment.healthy()
+        passed.append(preflight.Check(name="environment"))
+    red = _baseline(project, judge, state, verified_tree) if wanted.baseline_tests else None
+    notes = [f"{check.name}{f' ({check.note})' if check.note else ''}" for check in passed]
+    _note(project, "preflight_passed", number, began, checks=notes)
+    return red
+
+
+def _baseline(project: Project, judge: Judge, state: Record, verified_tree: str | None) -> set[str] | None:
+    """Every baseline test passes at HEAD, but for those that the unfinished work is known to break (C15, C23).
+
+    The red tests of an interrupted session, which nobody has counted yet, come back as a set.
+    """
+    baseline = project.store.baseline()
+    known = {str(i) for i in baseline.get("passing_tests") or []}
+    head = project.git.head() or "HEAD"
+    if not known or project.git.tree_of(head) == verified_tree:
+        return None
+    facts = judge.suite(head)
+    if facts.problem:
+        raise PreflightFailed(
+            f"Environment is broken. The test suite did not report: {facts.problem}",
+            hint=str(project.config.testing.full),
+            check="baseline_tests",
+        )
+    red = known - facts.passing
+    counted = state.get("wip_red_tests")
+    if counted is None and state.get("partial") and red < known:
+        return red
+    unexpected = red - {str(i) for i in counted or []}
+    still = judge.still_failing(head, unexpected) if unexpected else set()
+    if still:
+        raise preflight.baseline_broken(still, str(project.config.testing.full))
+    return None
+
+
+def begin(project: Project, start: Start) -> OpenSession:
+    """The checkpoint is taken and the session is recorded as under way; from here a crash is recovered."""
+    state = start.state
+    checkpoint = checkpoints.create(project, start.number, start.feature["id"])
+    continues = start.prompt_type == "continuation" and state.get("feature_checkpoint")
+    if continues and checkpoints.is_gone(project, state["feature_checkpoint"]):
+        project.say("The checkpoint from before this feature is gone; a rejection goes back to before this session.")
+        continues = False
+    base = state["feature_checkpoint"] if continues else checkpoint
+    undisturbed = not continues or project.git.head() == state.get("wip_commit")
+    if not undisturbed:
+        project.say("There are commits of yours on top of the unfinished work; a rejection leaves them where they are.")
+    under_way = OpenSession(
+        session=start.number,
+        feature_id=start.feature["id"],
+        prompt_type=start.prompt_type,
+        started_at=clock.timestamp(),
+        checkpoint=checkpoint,
+        base=base,
+        rollback=base if undisturbed else checkpoint,
+        features=project.store.features(),
+        state=state,
+        baseline=project.store.baseline(),
+        costs=project.store.costs(),
+        run_id=new_run_id(),
+        git_config=project.git.record_config(),
+    )
+    return under_way.at(project, "preparing")

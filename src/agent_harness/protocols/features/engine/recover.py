@@ -1,0 +1,208 @@
+"""Closes a session that a crash, a kill or Ctrl-C left open, by the table in ``recovery.py``.
+
+Only the record outside the project is believed (``kernel/trusted_state.py``). A record that is found in the project
+alone, because the project was moved or copied or because somebody wrote it, is a session that was interrupted: its work
+is kept, and nothing of what it says was decided is carried out. Source: features.md C31, C56, S11; UAH-354.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from agent_harness.errors import Busy, Refused, StateDamaged
+from agent_harness.kernel import owner, process
+from agent_harness.protocols.features import records, recovery, worktree
+from agent_harness.protocols.features.engine import (
+    accept,
+    actions,
+    checkpoints,
+    state_guard,
+    wip,
+)
+from agent_harness.protocols.features.engine import (
+    settlement as engine_settlement,
+)
+from agent_harness.protocols.features.engine.open_session import OpenSession, totals_of
+from agent_harness.protocols.features.engine.result import Result
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.publish import push_retry
+from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.work import cleanup, plan
+
+Record = dict[str, Any]
+
+NAMED = 10  # files of a WIP commit that are named to the person
+
+
+def recover(project: Project) -> Record | None:
+    """Makes an interrupted session whole; what was done, or ``None`` when nothing was open.
+
+    ``Busy`` when the harness that opened it still lives (its lock file was taken away from it).
+    """
+    project.store.clear_places()
+    project.store.sweep()
+    found = project.store.open_session()
+    if found is not None and not _is_of_this_repository(project, found):
+        project.say(f"A record of a session in another repository that was here is kept as {_set_aside(project)}.")
+        found = None
+    if found is None:
+        return _recover_copy(project)
+    who = owner.Owner.from_record(found.get("harness"))
+    if who is not None and who != owner.current() and owner.state(who) == "alive":
+        raise Busy(f"Another harness (pid {who.pid}) is in the middle of a session here", hint="harness status")
+    number = found.get("session")
+    action = recovery.action_for(str(found.get("phase")))
+    ended = process.end_orphans(found.get("agent") or {"run_id": found.get("run_id")})
+    if action.phase in (plan.PLANNING, plan.PLANNED):
+        return plan.recover(project, found, lambda: _restore_state(project, found))
+    if action.step == "forget":
+        engine_settlement.forget(project)
+        return {"session": number, "step": action.step}
+    project.say(f"Session {number} was interrupted (while {action.phase}); recovering.")
+    if ended:
+        project.say(f"Ended {ended} process(es) that it had left running.")
+    if action.step == "settle":
+        return {"session": number, "step": _settle(project, found)}
+    under_way = OpenSession.from_record(found)
+    _restore_state(project, found)
+    settings = state_guard.put_back_after_crash(project, under_way)
+    _hand_off(project, under_way, "error", f"Session {number} was interrupted")
+    continues = f"Session {number + 1 if isinstance(number, int) else ''} continues it"
+    project.say(f"Its work is kept; {continues}." if under_way.feature_id else "The cleanup is still due.")
+    if settings:
+        name = project.layout.relative(project.layout.settings)
+        raise Refused(
+            f"{name} was edited while Session {number} was under way; it is back as it was, the edit is in {settings}",
+            hint=f"diff {name} {settings}, then run again",
+        )
+    return {"session": number, "step": action.step, "feature_id": under_way.feature_id}
+
+
+def _settle(project: Project, found: Record) -> str:
+    """Carries out the settlement that was written down, or the one that takes its place when the branch has moved."""
+    settlement = engine_settlement.Settlement(**found["settlement"])
+    if not engine_settlement.is_overtaken(project, settlement):
+        settled = engine_settlement.carry_out(project, found)
+        if settled.rescue_ref:
+            project.say(f"Rolled back. What was taken away is kept: git show {settled.rescue_ref}")
+        push_retry.after_push(project, lambda: Judge(project), settlement, settled, found.get("git_config"))
+        return "settle"
+    engine_settlement.settle(project, found, wip.overtaken(project, OpenSession.from_record(found), settlement))
+    return "unadopted"
+
+
+def _recover_copy(project: Project) -> Record | None:
+    """The same for a session that only the project itself tells of: its work is kept, its verdict is not believed."""
+    found = project.store.session_copy()
+    if found is None:
+        return None
+    number = found.get("session")
+    if found.get("phase") == "preparing" or number == project.store.state()["last_session"]:
+        project.store.close_session()
+        return None
+    under_way = None if project.git.operation_under_way() else _session_in(project, found)
+    if under_way is None:
+        project.say(f"The project holds a record of a session that does not fit it; kept as {_set_aside(project)}.")
+        return {"session": number, "step": "set_aside"}
+    project.say(f"Session {number} was interrupted, and its record is in the project alone; its work is kept unjudged.")
+    project.store.event("record_not_believed", "critical", session=number, phase=str(found.get("phase")))
+    _hand_off(project, under_way, "error", f"Session {number} was interrupted, its record is in the project alone")
+    return {"session": number, "step": "hand_off", "feature_id": under_way.feature_id}
+
+
+def _session_in(project: Project, found: Mapping[str, Any]) -> OpenSession | None:
+    """The session of a record that nobody vouches for, with the state that is on disk; ``None`` when it cannot be."""
+    state = project.store.state()
+    try:
+        under_way = OpenSession.from_record(found)
+        way_back = checkpoints.way_back(under_way.checkpoint)
+        feature_id = int(under_way.feature["id"])
+    except (StateDamaged, TypeError, ValueError, KeyError, AttributeError, StopIteration):
+        return None
+    head = project.git.head()
+    fits = (
+        under_way.session == project.store.next_session()
+        and records.feature_by_id(project.store.features(), feature_id) is not None
+        and way_back.branch == project.git.branch()
+        and project.git.commit_of(way_back.commit) is not None
+        and None not in (head, way_back.head)
+        and project.git.ancestor(str(way_back.head), str(head))
+    )
+    if not fits:
+        return None
+    checkpoint = under_way.checkpoint
+    return replace(
+        under_way,
+        base=state.get("feature_checkpoint") or checkpoint,
+        rollback=checkpoint,
+        state=state,
+        baseline=project.store.baseline(),
+        costs=project.store.costs(),
+    )
+
+
+def _is_of_this_repository(project: Project, found: Mapping[str, Any]) -> bool:
+    """Whether the way back is in this repository, and not in one that was at the same place before."""
+    try:
+        commit = checkpoints.way_back(found["checkpoint"]).commit
+    except (StateDamaged, TypeError, KeyError):
+        return False
+    return project.git.commit_of(commit) is not None
+
+
+def _set_aside(project: Project) -> str:
+    kept = project.store.set_session_aside()
+    project.store.event("record_set_aside", "critical", path=kept)
+    return kept
+
+
+def interrupted(project: Project, reason: str, message: str | None = None) -> Result:
+    """Hands off the session that this very process has open: Ctrl-C, or a fault of the harness."""
+    project.store.clear_places()
+    found = project.store.open_session()
+    if found is None:
+        return Result(session=0, feature_id=None, status="partial", reason=reason, message="", exit_code=130)
+    process.end_orphans(found.get("agent") or {"run_id": found.get("run_id")})
+    under_way = OpenSession.from_record(found)
+    if found.get("phase") == "settling":
+        _settle(project, found)
+    else:
+        _restore_state(project, found)
+        state_guard.report(project, under_way)
+        _hand_off(project, under_way, reason, message or "Paused by a person")
+    name = accept.feature_name(under_way.feature)
+    return Result(
+        session=under_way.session,
+        feature_id=under_way.feature_id,
+        status="partial",
+        reason=reason,
+        message=message or f"{name} handed off.",
+        exit_code=130 if reason == "user_pause" else 1,
+    )
+
+
+def _hand_off(project: Project, under_way: OpenSession, reason: str, message: str) -> None:
+    used = totals_of(project, under_way.session)
+    found = [path for path in worktree.dirty_paths(project.git) if path != project.progress_name]
+    if under_way.feature_id is None:
+        settlement = cleanup.ended_early(project, under_way, reason, used)
+    else:
+        settlement = wip.handed_off(project, under_way, reason, used, red_tests=None, message=message)
+    actions.log_from_git(project, under_way, settlement.commit)
+    engine_settlement.settle(project, under_way.as_record(), settlement)
+    if settlement.kind == "hand_off" and found:
+        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        project.say(
+            f"In the WIP commit, which is not pushed before its feature is proven: {', '.join(found[:NAMED])}{more}"
+        )
+
+
+def _restore_state(project: Project, found: Mapping[str, Any]) -> None:
+    """The state files as the session found them; the agent may have written to them (C31)."""
+    for path, value in (
+        (project.layout.session_state, found.get("state")),
+        (project.layout.baseline, found.get("baseline")),
+        (project.layout.costs, found.get("costs")),
+    ):
+        if value:
+            project.store.write(path, value)

@@ -1,0 +1,356 @@
+"""The clean hand-off: what the agent left becomes a local WIP commit, and the next session continues it.
+
+Source: features.md C07, C15, C16, C66; rows UAH-341..346, UAH-368.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent_harness.agents import usage
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import clock, files
+from agent_harness.protocols.features import (
+    lifecycle,
+    private_refs,
+    progress,
+    records,
+    worktree,
+)
+from agent_harness.protocols.features.engine import accept, checkpoints
+from agent_harness.protocols.features.engine.open_session import OpenSession
+from agent_harness.protocols.features.engine.settlement import Settlement
+from agent_harness.protocols.features.project import Project
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wording:
+    """What is written about one reason to end."""
+
+    subject: str | None  # how the WIP commit's subject begins; None: the settings say it
+    body: str
+    told: str | None  # in the progress file, behind SESSION TERMINATED
+    event: str
+    why: str  # in one or two words, for the person
+    recorded: str | None = None  # the reason that the records give, where it is another word (C05)
+    quiet: bool = False  # nothing is written down where nothing was changed
+
+
+WORDINGS = {
+    "complete": Wording(
+        subject="WIP: Not finished - ",
+        body="WIP: The agent ended its turn without a claim",
+        told=None,
+        event="handed_off",
+        why="no claim",
+    ),
+    "context_limit": Wording(
+        subject=None,
+        body="WIP: Context limit reached",
+        told="Context limit reached mid-implementation",
+        event="context_limit",
+        why="context limit",
+    ),
+    "timeout": Wording(
+        subject=None,
+        body="WIP: Session timeout",
+        told="Time limit reached mid-implementation",
+        event="timeout",
+        why="time limit",
+    ),
+    "stuck": Wording(
+        subject="WIP: Stuck - ",
+        body="WIP: No progress",
+        told="No progress for too long",
+        event="stuck",
+        why="no progress",
+    ),
+    "user_pause": Wording(
+        subject="WIP: Paused - ",
+        body="WIP: Paused by a person",
+        told="Paused by a person",
+        event="user_pause",
+        why="paused",
+    ),
+    "error": Wording(
+        subject="WIP: Session interrupted - ",
+        body="WIP: The session was interrupted",
+        told="Interrupted mid-implementation",
+        event="session_interrupted",
+        why="interrupted",
+    ),
+    "budget_exceeded": Wording(
+        subject="WIP: Budget exceeded - ",
+        body="WIP: Budget exceeded",
+        told="Budget exceeded mid-implementation",
+        event="budget_exceeded",
+        why="budget exceeded",
+    ),
+    "refused": Wording(
+        subject="WIP: Provider trouble - ",
+        body="WIP: The provider did not serve the agent",
+        told="The provider did not serve the agent",
+        event="provider_refused",
+        why="the provider did not serve the agent",
+        recorded="error",
+        quiet=True,
+    ),
+    "rate_limited": Wording(
+        subject="WIP: Rate limited - ",
+        body="WIP: The provider refuses for now",
+        told="The provider refused for now",
+        event="rate_limited",
+        why="rate limited",
+        recorded="error",
+        quiet=True,
+    ),
+    "overloaded": Wording(
+        subject="WIP: Provider overloaded - ",
+        body="WIP: The provider is overloaded",
+        told="The provider is overloaded",
+        event="provider_overloaded",
+        why="the provider is overloaded",
+        recorded="user_pause",
+        quiet=True,
+    ),
+}
+
+
+def recorded(reason: str) -> str:
+    """The word under which the records keep a reason: one of those of ``lifecycle.REASONS``."""
+    return (WORDINGS[reason].recorded or reason) if reason in WORDINGS else reason
+
+
+def handed_off(
+    project: Project,
+    under_way: OpenSession,
+    reason: str,
+    used: usage.Totals,
+    *,
+    red_tests: Sequence[str] | None = (),
+    failure: str | None = None,
+    message: str | None = None,
+) -> Settlement:
+    """The settlement of a session that ends unfinished; claims are taken back.
+
+    Nothing is committed when nothing changed (C66); then the next session starts the feature afresh. ``red_tests`` of
+    ``None`` means that nobody has counted them. A merge or rebase that the agent left unfinished cannot be a commit:
+    then the session is rolled back, and all of it is in the rescue.
+    """
+    if waiting := project.git.operation_under_way():
+        return accept.rolled_back(project, under_way, f"The agent left {waiting} unfinished.", used)
+    accept.put_back_features(project, under_way)
+    if _is_appended(project, reason) and not _passes_without_trace(project, under_way, reason):
+        _tell_termination(project, under_way, reason)
+    left = _what_is_left(project, under_way, reason)
+    way_back = checkpoints.way_back(under_way.checkpoint)
+    ending = lifecycle.SessionEnding(
+        session=under_way.session,
+        feature_id=under_way.feature_id,
+        status="partial",
+        reason=recorded(reason),
+        at=clock.timestamp(),
+        kept_work=left.kept,
+        failure=failure,
+        partial=_partial(project, under_way, reason, left),
+        red_tests=tuple(red_tests or ()),
+        checkpoint=under_way.base,
+        wip_commit=left.commit or left.own or under_way.state.get("wip_commit"),
+        summary={"completed": "nothing", "commits": left.commits, "status": f"partial ({reason.replace('_', ' ')})"},
+    )
+    state = lifecycle.after_session(under_way.state, ending)
+    if red_tests is None:
+        state["wip_red_tests"] = None
+    return Settlement(
+        kind="hand_off" if left.commit else "nothing",
+        session=under_way.session,
+        commit=left.commit,
+        branch=way_back.branch,
+        expected_head=accept.branch_tip(project, way_back.branch),
+        state=state,
+        costs=accept.costs_after(project, under_way, used),
+        session_record=accept.session_record(under_way, used, recorded(reason), completed=False),
+        events=[_event(under_way, reason, left.commit, message)],
+    )
+
+
+def overtaken(project: Project, under_way: OpenSession, settlement: Settlement) -> Settlement:
+    """The settlement of a session whose commit no longer fits its branch: kept on a ref, and nothing else of it counts.
+
+    The person's commits stay as they are. The agent's claim goes out of the work tree; its other files stay there.
+    """
+    commit = str(settlement.commit)
+    wanted = f"refs/harness/unadopted/{under_way.session}"
+    ref = wanted if project.git.commit_of(wanted) == commit else private_refs.free(project.git, wanted)
+    project.git.update_ref(ref, commit)
+    name = accept.feature_name(under_way.feature)
+    told = f"The branch has moved since Session {under_way.session} ended; its work on {name} is kept in {ref}."
+    project.say(told)
+    _take_back_claim(project, commit)
+    ending = lifecycle.SessionEnding(
+        session=under_way.session,
+        feature_id=under_way.feature_id,
+        status="partial",
+        reason="error",
+        at=clock.timestamp(),
+        failure=told,
+        summary={"completed": "nothing", "commits": [], "status": f"partial (kept in {ref})"},
+    )
+    return replace(
+        settlement,
+        kind="nothing",
+        commit=None,
+        push=False,
+        proven=None,
+        state=lifecycle.after_session(under_way.state, ending),
+        baseline=under_way.baseline,
+        file_sizes=None,
+        quality=None,
+        session_record={**settlement.session_record, "termination_reason": "error", "feature_completed": False},
+        events=[
+            {
+                "event_type": "work_unadopted",
+                "level": "critical",
+                "session": under_way.session,
+                "feature_id": under_way.feature_id,
+                "ref": ref,
+                "commit": commit,
+                "message": told,
+            }
+        ],
+    )
+
+
+def _take_back_claim(project: Project, commit: str) -> None:
+    """features.json as the branch has it now, where it still is the one of the commit that was not adopted."""
+    theirs = project.git.show("HEAD", project.features_name)
+    claimed = project.git.show(commit, project.features_name)
+    try:
+        found = files.read_bytes(project.layout.features)
+    except (OSError, HarnessError):
+        return
+    if theirs is not None and found == claimed:
+        files.replace(project.layout.features, theirs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Left:
+    """What the agent left behind."""
+
+    commit: str | None  # the WIP commit, when there is anything to keep
+    files: tuple[str, ...]  # changed since the checkpoint, the progress file aside
+    commits: list[str]
+    kept: bool  # the next session continues instead of starting afresh
+    own: str | None  # the agent's last commit, where the harness makes none
+    earlier: Record | None  # what earlier sessions of this feature had left
+
+
+def _what_is_left(project: Project, under_way: OpenSession, reason: str) -> _Left:
+    way_back = checkpoints.way_back(under_way.checkpoint)
+    moved = project.git.head() != way_back.head
+    commit = accept.candidate(project, under_way, _wip_message(project, reason, under_way.feature))
+    changed = [path for _, path in project.git.changed_paths(way_back.head, commit)]
+    files = tuple(path for path in changed if path != project.progress_name)
+    is_told = reason != "complete" and not _passes_without_trace(project, under_way, reason)
+    commits_it = _is_committed(project, reason)
+    worth_keeping = bool(files) or moved or is_told
+    commits = [found.sha for found in project.git.commits_between(way_back.head, commit)] if worth_keeping else []
+    earlier = under_way.state.get("partial") if under_way.prompt_type == "continuation" else None
+    return _Left(
+        commit=commit if worth_keeping and commits_it else None,
+        files=files,
+        commits=commits,
+        kept=(bool(files) if commits_it else moved) or earlier is not None,
+        own=project.git.head() if moved and not commits_it else None,
+        earlier=earlier,
+    )
+
+
+def _is_committed(project: Project, reason: str) -> bool:
+    """Whether the settings want a WIP commit; without one, changes stay in the work tree (UAH-171, UAH-219)."""
+    if reason == "timeout":
+        return project.config.session.on_timeout.auto_commit
+    return reason != "context_limit" or project.config.context.on_limit.auto_commit
+
+
+def _is_appended(project: Project, reason: str) -> bool:
+    """Whether the settings want the ending told in the progress file (UAH-173)."""
+    return reason != "context_limit" or project.config.context.on_limit.append_to_progress
+
+
+def what_became_of_it(project: Project, settlement: Settlement, reason: str) -> str:
+    """Where the work of a session that was handed off is, for the person."""
+    if settlement.kind == "hand_off":
+        return "its work is kept in a WIP commit"
+    left = [path for path in worktree.dirty_paths(project.git) if path != project.progress_name]
+    if left and not _is_committed(project, reason):
+        return "its work is left uncommitted, as the settings say"
+    return "nothing was changed"
+
+
+def _passes_without_trace(project: Project, under_way: OpenSession, reason: str) -> bool:
+    """Whether nothing at all happened in a session that was never served."""
+    quiet = reason in WORDINGS and WORDINGS[reason].quiet
+    unmoved = project.git.head() == checkpoints.way_back(under_way.checkpoint).head
+    return quiet and unmoved and not worktree.dirty_paths(project.git)
+
+
+def _wip_message(project: Project, reason: str, feature: Record) -> str:
+    wording = WORDINGS.get(reason, WORDINGS["error"])
+    subject = wording.subject
+    if subject is None:
+        config = project.config
+        timeout = reason == "timeout"
+        subject = config.session.on_timeout.message_prefix if timeout else config.context.on_limit.commit_message_prefix
+    return f"{subject}{accept.feature_name(feature)} ({records.description(feature)})\n\n{wording.body}"
+
+
+def _event(under_way: OpenSession, reason: str, commit: str | None, message: str | None) -> Record:
+    name = accept.feature_name(under_way.feature)
+    return {
+        "event_type": WORDINGS.get(reason, WORDINGS["error"]).event,
+        "level": "critical" if recorded(reason) == "error" else "important",
+        "session": under_way.session,
+        "feature_id": under_way.feature_id,
+        "reason": reason,
+        "commit": commit,
+        "message": message or f"{name} handed off: {reason.replace('_', ' ')}",
+    }
+
+
+def _tell_termination(project: Project, under_way: OpenSession, reason: str) -> None:
+    told = WORDINGS.get(reason, WORDINGS["error"]).told
+    if told is None:
+        return
+    line = f"SESSION TERMINATED: {told} (Session {under_way.session})"
+    if any(line in entry.text for entry in progress.recent_entries(project.layout.progress)):
+        return
+    accept.ensure_progress_entry(
+        project,
+        under_way,
+        [
+            ("FEATURE", f"#{under_way.feature_id} ({records.description(under_way.feature)})"),
+            ("CURRENT STATE", ["ended by the harness; the work so far is in the WIP commit"]),
+        ],
+    )
+    progress.append(project.layout.progress, f"\n{line}\n")
+
+
+def _partial(project: Project, under_way: OpenSession, reason: str, left: _Left) -> Record:
+    """What the next session is told: the agent's own words first, then what earlier sessions said."""
+    entries = [e for e in progress.recent_entries(project.layout.progress) if e.session == under_way.session]
+    told = entries[-1] if entries else None
+    done = told.part("WHAT I DID") if told else []
+    to_do = (told.part("NEXT") or told.part("WHAT'S LEFT")) if told else []
+    earlier = left.earlier or {}
+    files = [*(earlier.get("wip_files") or []), *left.files]
+    return {
+        "feature_id": under_way.feature_id,
+        "session": under_way.session,
+        "reason": "no claim" if reason == "complete" else reason,
+        "done": done or earlier.get("done") or [],
+        "left": to_do or earlier.get("left") or [],
+        "wip_files": list(dict.fromkeys(files))[:40],
+    }

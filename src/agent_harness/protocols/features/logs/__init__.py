@@ -1,0 +1,1 @@
+"""Logs and checkpoints over time: how they are read, and how long they are kept."""

@@ -1,0 +1,1 @@
+"""Marks of a person: ``override`` (skip, mark, reset); ``manual_verification`` (features that wait for one)."""

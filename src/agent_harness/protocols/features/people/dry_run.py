@@ -1,0 +1,50 @@
+"""What the next session would get, told without running it: `harness run --dry-run`."""
+
+from typing import Any
+
+from agent_harness.protocols.features import (
+    lifecycle,
+    migrations,
+    records,
+    selection,
+)
+from agent_harness.protocols.features.engine.open_session import CLEANUP
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.prompts import orientation_facts
+from agent_harness.protocols.features.validity import valid_features
+
+Record = dict[str, Any]
+
+
+def preview(project: Project, feature_id: int | None = None) -> Record:
+    """What the next session would get; nothing on disk changes (UAH-048, UAH-049)."""
+    project.require_initialised()
+    migrations.refuse_newer(project)
+    state = project.store.state()
+    document = valid_features(project)
+    choice = selection.next_feature(document, state)
+    if feature_id is not None:
+        choice = selection.Choice(selection.chosen_feature(document, state, feature_id))
+    prompt_type, reason = lifecycle.prompt_type(state)
+    if prompt_type == "cleanup":
+        choice = selection.Choice(CLEANUP)
+    number = project.store.next_session()
+    text = orientation_facts.orientation(project, state, choice, number)
+    feature = choice.feature
+    say = project.say
+    say(f"Would run Session {number} with:")
+    say(f"  Prompt type: {prompt_type} ({reason})")
+    if feature and feature["id"] is not None:
+        say(f"  Feature: #{feature['id']} ({records.description(feature)})")
+        say(f"  Test file: {records.test_file(feature)}")
+    say("\nOrientation summary that would be injected:\n")
+    say(text)
+    say("No changes made.")
+    return {
+        "session": number,
+        "prompt_type": prompt_type,
+        "reason": reason,
+        "feature_id": feature and feature["id"],
+        "test_file": feature and records.test_file(feature),
+        "orientation": text,
+    }

@@ -1,0 +1,151 @@
+"""`harness add-features --spec FILE`: an agent plans more features; the plan is kept whole or taken back whole.
+
+A plan adds features behind the others and a new test file for each, and changes nothing else. It is checked once,
+mended in one more turn, and then accepted as a commit or taken back into a rescue ref; also by the next command, where
+the harness was killed (``planning.py``). Source: features.md UAH-074,
+UAH-101..105, UAH-257, UAH-266, C48.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agent_harness.errors import HarnessError, Refused, StateDamaged, UnsafeTree, VerificationFailed
+from agent_harness.kernel.git import DETACHED
+from agent_harness.protocols.features import (
+    preflight,
+    prompts,
+    records,
+    worktree,
+)
+from agent_harness.protocols.features.engine import checkpoints, run
+from agent_harness.protocols.features.escalation import after_session
+from agent_harness.protocols.features.marks import override
+from agent_harness.protocols.features.planning import initializer
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.validity import valid_features
+from agent_harness.protocols.features.verdict import claims
+from agent_harness.protocols.features.work import plan
+from agent_harness.supervision import interruption
+from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy
+
+Record = dict[str, Any]
+
+MESSAGE = "Plan more features"
+
+
+def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> Record:
+    """The features that the agent added, committed; ``VerificationFailed`` when its plan is not valid."""
+    text = initializer.specification(spec)
+    allowed = run.choose_agents(project, agents)
+    agent = Dispatcher(allowed, RefusalPolicy(again="harness add-features --spec FILE"), project.say).choose()
+    _refuse_unsafe(project)
+    before = valid_features(project)
+    preflight.budget(project.store.costs(), project.budgets, None)
+    checkpoint = checkpoints.create(project, 0, None, "manual")
+    head = project.git.head()
+    project.store.hold()
+    try:
+        with interruption.watched() as stop:
+            project.say("Planning more features...")
+            planner = initializer.Planner(project, agent, stop)
+            record = plan.begin(project, checkpoint, planner.run_id)
+            planner.turn(_prompt(project, before, text))
+            record = plan.spent(project, record)
+            found = _problems(project, before, checkpoint)
+            if found:
+                project.say(f"The plan is not valid ({found[0]}); one repair turn.")
+                planner.turn(initializer.repair_prompt(project, found))
+                record = plan.spent(project, record)
+                found = _problems(project, before, checkpoint)
+            if found:
+                raise VerificationFailed(f"The agent's plan is not valid: {found[0]}", problems=found)
+            commit = _commit(project, checkpoint)
+            plan.adopt(project, record, commit)
+    except (HarnessError, KeyboardInterrupt) as error:
+        ref = plan.take_back(project, checkpoint)
+        if isinstance(error, HarnessError):
+            error.hint = f"git show {ref}" if ref else "harness add-features --help"
+        raise
+    return _tell(project, before, commit, str(head))
+
+
+def _refuse_unsafe(project: Project) -> None:
+    override.refuse_unsafe(project)
+    if dirty := [path for path in worktree.dirty_paths(project.git) if path != project.progress_name]:
+        raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:3])}", hint="git add -A && git commit")
+    state = project.store.state()
+    if state.get("next_prompt") == "continuation":
+        raise Refused(f"Feature #{state.get('current_feature')} is unfinished and comes first", hint="harness run")
+
+
+def _prompt(project: Project, before: Record, text: str) -> str:
+    listed = records.features_of(before)
+    rows = [f"- #{f['id']} {records.description(f)}"[:160] for f in listed[-100:]]
+    return prompts.render(
+        "extend",
+        {
+            "specification": text.strip(),
+            "features": "\n".join(rows) or "none yet",
+            "features_file": project.features_name,
+            "state_dir": project.state_name,
+            "next_id": str(max((records.number(f["id"]) for f in listed), default=0) + 1),
+            "max_steps": str(project.config.features.max_verification_steps),
+        },
+    )
+
+
+def _problems(project: Project, before: Record, checkpoint: Record) -> list[str]:
+    """Everything that the plan did and may not do, one line each."""
+    if changed := project.store.tampered():
+        return [f"the state of the harness was changed: {', '.join(changed)}"]
+    try:
+        after = project.store.features()
+    except (StateDamaged, OSError) as error:
+        return [str(error)]
+    old = {f["id"] for f in records.features_of(before)}
+    new = [f for f in records.features_of(after) if f.get("id") not in old]
+    found = [line for line in claims.compare(before, after).violations if not line.endswith(": added")]
+    found += [f"Feature #{i}: 'passes' was changed" for i in claims.compare(before, after).claims]
+    found += records.problems(after, require_test_file=True)
+    if not new:
+        found.append("no feature was added")
+    found += [f"Feature #{f.get('id')}: 'passes' is true before anything was built" for f in new if records.passes(f)]
+    return found or _wrong_files(project, new, checkpoint)
+
+
+def _wrong_files(project: Project, new: list[Record], checkpoint: Record) -> list[str]:
+    """New test files are there, and no other file differs."""
+    way_back = checkpoints.way_back(checkpoint)
+    tests = {records.test_file(f).split("::", 1)[0] for f in new}
+    candidate = project.candidate("extend", MESSAGE, way_back)
+    changed = list(project.git.changed_paths(way_back.head, candidate))
+    free = {project.features_name, project.progress_name}
+    lines = [f"{path} was changed" for kind, path in changed if path not in free and (path not in tests or kind != "A")]
+    return lines + [
+        f"the test file {file} does not exist" for file in sorted(tests) if not (project.root / file).is_file()
+    ]
+
+
+def _commit(project: Project, checkpoint: Record) -> str:
+    way_back = checkpoints.way_back(checkpoint)
+    commit = project.candidate("extend", MESSAGE, way_back)
+    if way_back.head is not None and not project.git.ancestor(way_back.head, commit):
+        raise VerificationFailed("The agent rewrote the history.")
+    if project.git.look().branch not in (way_back.branch, DETACHED):
+        raise VerificationFailed("The agent left the branch.")
+    return commit
+
+
+def _tell(project: Project, before: Record, commit: str, head: str) -> Record:
+    old = {f["id"] for f in records.features_of(before)}
+    after = project.store.features()
+    new = [f for f in records.features_of(after) if f["id"] not in old]
+    for feature in new:
+        project.say(f"Added Feature #{feature['id']}: {records.description(feature)}")
+    for line in records.flags({"features": new}, max_steps=project.config.features.max_verification_steps):
+        project.say(f"Warning: {line}")
+    after_session.offer_split(project)
+    project.say("Ready for: harness run")
+    project.store.event("features_added", features=[f["id"] for f in new], commit=commit, base=head)
+    return {"added": new, "commit": commit, "next": "harness run"}

@@ -1,0 +1,161 @@
+"""`harness init --adopt`: a project that has code and tests already becomes a feature project; no agent, no cost.
+
+What is missing is written and committed; nothing that exists is overwritten. The suite runs once at HEAD: what passes
+is protected from now on, what fails is recorded as known and demanded of nobody. An adoption that was interrupted, or
+that ended because the tests could not be run, is resumed by the same command. Source: house plan, section 5; C23, C48.
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from agent_harness.errors import ConfigurationError, Refused, UnsafeTree
+from agent_harness.kernel import clock, files
+from agent_harness.kernel.git import Git
+from agent_harness.protocols.features import progress, records, worktree
+from agent_harness.protocols.features.config import commands as command_rules
+from agent_harness.protocols.features.config import default_text, load
+from agent_harness.protocols.features.engine.locking import locked
+from agent_harness.protocols.features.layout import FeatureLayout
+from agent_harness.protocols.features.people import abort
+from agent_harness.protocols.features.planning import initializer
+from agent_harness.protocols.features.project import Project, Say
+from agent_harness.protocols.features.verdict import proven
+
+Record = dict[str, Any]
+
+MESSAGE = "harness: project adopted"
+TESTS = ("tests", "test", "testing")
+
+
+def adopt(root: Path, *, say: Say) -> Record:
+    """Makes the repository in ``root`` a feature project; refused with the disk unchanged when that is not safe."""
+    layout = initializer.layout_of(root)
+    git = Git(root)
+    _refuse_unsafe(root, layout, git)
+    written = _write_missing(root, layout)
+    config = load(root)
+    project = Project.open(root, config, say)
+    _refuse_wrong_features(project)
+    for name in written:
+        say(f"Created: {name}")
+    own = [name for name in _own_names(layout) if name in worktree.dirty_paths(git)]
+    if own:
+        worktree.commit_files(git, own, MESSAGE)
+    say(f"Running the suite once: {config.testing.full}")
+    with locked(project):
+        project.store.settle_in()
+        found = _measure(project)
+    passing, total = records.counts(project.store.features())
+    say(f"Known to pass: {len(found['passing'])} tests. Known failures: {len(found['failing'])}.")
+    for node in found["failing"][:10]:
+        say(f"- {node}")
+    next_step = "harness run" if total else 'harness add-feature "..."'
+    say(f"Ready for: {next_step}")
+    return {
+        "created": written,
+        "features": {"passing": passing, "total": total},
+        "tests": {"passing": len(found["passing"]), "total": found["total"]},
+        "known_failures": found["failing"],
+        "commit": git.head(),
+        "next": next_step,
+    }
+
+
+def _refuse_unsafe(root: Path, layout: FeatureLayout, git: Git) -> None:
+    if os.path.exists(layout.session_state):
+        raise Refused("This project is initialised already", hint="harness run")
+    if not git.is_repository or git.head() is None:
+        raise UnsafeTree(
+            "Only a git repository with a commit can be adopted", hint="git init && git add -A && git commit -m 'Start'"
+        )
+    if git.top().resolve() != root.resolve():
+        raise Refused(f"Run this at the top of the repository: {git.top()}", hint=f"cd {git.top()}")
+    if under_way := git.operation_under_way():
+        raise UnsafeTree(f"{under_way.capitalize()} is under way in this repository", hint="git status")
+    if git.branch() is None:
+        raise UnsafeTree("HEAD is detached", hint="git switch BRANCH")
+    if not os.access(root, os.W_OK | os.X_OK):
+        raise Refused(f"{root} cannot be written", hint=f"ls -ld {root}")
+    dirty = [path for path in worktree.dirty_paths(git) if path not in _own_names(layout)]
+    if dirty:
+        raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:3])}", hint="git add -A && git commit")
+    links = [name for name in _own_names(layout) if (root / name).is_symlink()]
+    if links:
+        raise Refused(f"{links[0]} is a link; the harness writes only files of the project", hint=f"ls -l {links[0]}")
+
+
+def _own_names(layout: FeatureLayout) -> list[str]:
+    paths = (layout.settings, layout.features, layout.progress)
+    return [*map(layout.relative, paths), "init.sh", "reset.sh", ".gitignore"]
+
+
+def _refuse_wrong_features(project: Project) -> None:
+    found = records.problems(project.store.features(), require_test_file=project.config.features.require_test_file)
+    if found:
+        raise ConfigurationError(found[0], hint=f"edit {project.features_name}, then harness init --adopt")
+
+
+def _write_missing(root: Path, layout: FeatureLayout) -> list[str]:
+    """Every file of the contract that is not there; what was written."""
+    written = []
+    name = root.resolve().name or "project"
+    for path, text in (
+        (layout.settings, _settings(root, name)),
+        (layout.features, _no_features(name)),
+        (layout.progress, _first_entry(name)),
+    ):
+        if not os.path.exists(path):
+            files.replace(path, text)
+            written.append(layout.relative(path))
+    for script, what in initializer.SCRIPTS.items():
+        place = root / script
+        if not place.exists():
+            files.replace(place, initializer.SCRIPT.format(what=what))
+            place.chmod(place.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+            written.append(script)
+    before = _bytes(root / ".gitignore")
+    initializer.ignore(root, initializer.ignored_lines(layout))
+    return [*written, *([".gitignore"] if _bytes(root / ".gitignore") != before else [])]
+
+
+def _bytes(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
+
+
+def _settings(root: Path, name: str) -> str:
+    found = command_rules.facts(root, os.environ)
+    folder = next((f"{each}/" for each in TESTS if (root / each).is_dir()), "")
+    full = f"{found.runner} {folder}".strip() + " -v"
+    return default_text(name, full=full, feature=f"{found.runner} {{test_file}} -v", lint=found.lint)
+
+
+def _no_features(name: str) -> str:
+    whole: Record = {
+        "project": name,
+        "generated_by": "adopted",
+        "last_updated": clock.timestamp(),
+        "features": [],
+        "instructions": records.INSTRUCTIONS,
+    }
+    return files.dumps(whole)
+
+
+def _first_entry(name: str) -> str:
+    told = [("WHAT I DID", ["the project was adopted with the code and tests that it had"])]
+    return progress.header(name) + progress.entry(0, told)
+
+
+def _measure(project: Project) -> Record:
+    """The state of the adopted project; ``Refused``, to be resumed, when the suite cannot be run."""
+    facts = abort.suite_at_head(project)
+    if facts.problem or not facts.total:
+        raise Refused(
+            f"The tests could not be run: {facts.problem or 'the command ran no test'}",
+            hint="set testing.full in .harness.yaml, then harness init --adopt",
+        )
+    failing = proven.not_open(project.store.features(), facts.failing)
+    abort.fresh_state(project, facts, known_failures=failing)
+    project.store.event("adopted", session=0, passing=len(facts.passing), known_failures=len(failing))
+    return {"passing": sorted(facts.passing), "failing": failing, "total": facts.total}

@@ -1,0 +1,167 @@
+"""The summary that an agent is given instead of reading files: pure text, under 1,000 tokens.
+
+Tokens are counted as one for every four characters, rounded up, which is an upper bound in practice for English and
+code. When the summary is too long, key files go first, then decisions, then the lists of partial work.
+Source: features.md UAH-244..251, UAH-319, C49, C57.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent_harness.protocols.features import records
+
+Record = dict[str, Any]
+
+TOKEN_LIMIT = 1000
+_LINE_LIMIT = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrientationFacts:
+    """Everything the summary says."""
+
+    session: int
+    project: str
+    passing: int
+    total: int
+    health: str
+    feature: Record | None
+    dependencies: tuple[tuple[int, bool], ...] = ()
+    last_session: int = 0
+    last: Mapping[str, Any] | None = None  # completed, commits, status
+    failure: str | None = None
+    key_files: tuple[tuple[str, int | None], ...] = ()
+    decisions: tuple[tuple[int, str], ...] = ()
+    partial: Mapping[str, Any] | None = None
+    waiting: tuple[str, ...] = ()
+
+
+def tokens(text: str) -> int:
+    """An upper bound of the tokens in a text, by its length."""
+    return -(-len(text) // 4)
+
+
+def summary(facts: OrientationFacts) -> str:
+    """The orientation summary, always under ``TOKEN_LIMIT`` tokens."""
+    text = ""
+    for candidate in _ever_shorter(facts):
+        text = _render(candidate)
+        if tokens(text) < TOKEN_LIMIT:
+            return text
+    return text[: 4 * (TOKEN_LIMIT - 2)]
+
+
+def _ever_shorter(facts: OrientationFacts) -> Sequence[OrientationFacts]:
+    partial = facts.partial and {**facts.partial, **{k: list(facts.partial.get(k) or [])[:3] for k in _LISTS}}
+    steps = [facts, replace(facts, key_files=facts.key_files[:3])]
+    steps.append(replace(steps[-1], key_files=()))
+    steps.append(replace(steps[-1], decisions=facts.decisions[:3]))
+    steps.append(replace(steps[-1], decisions=(), waiting=facts.waiting[:3]))
+    steps.append(replace(steps[-1], partial=partial))
+    steps.append(replace(steps[-1], failure=_short(facts.failure, 400)))
+    return steps
+
+
+_LISTS = ("done", "left", "wip_files")
+
+
+def _render(facts: OrientationFacts) -> str:
+    sections = [_state(facts), _last_session(facts), _partial(facts) or _task(facts), _files(facts), _decisions(facts)]
+    return "\n\n".join(s for s in sections if s) + "\n"
+
+
+def _state(facts: OrientationFacts) -> str:
+    share = records.percent(facts.passing, facts.total)
+    return (
+        "## Current State\n\n"
+        f"**Session:** {facts.session}\n**Project:** {_short(facts.project, 80)}\n"
+        f"**Progress:** {facts.passing}/{facts.total} features passing ({share}%)\n**Health:** {_short(facts.health)}"
+    )
+
+
+def _last_session(facts: OrientationFacts) -> str:
+    if not facts.last_session or not facts.last:
+        return "## Last Session\n- none yet"
+    commits = [str(c)[:10] for c in facts.last.get("commits") or []]
+    shown = f"{len(commits)} ({', '.join(commits[:3])})" if commits else "0"
+    lines = [
+        f"## Last Session (Session {facts.last_session})",
+        f"- Completed: {_short(str(facts.last.get('completed') or 'nothing'))}",
+        f"- Commits: {shown}",
+        f"- Status: {str(facts.last.get('status') or 'unknown').capitalize()}",
+    ]
+    if facts.failure:
+        lines.append(f"- Rejected because: {_short(facts.failure, 800)}")
+    return "\n".join(lines)
+
+
+def _task(facts: OrientationFacts) -> str:
+    if facts.feature is None:
+        return "\n".join(["## Your Task This Session", "No feature can be worked on now:", *_bullets(facts.waiting)])
+    if facts.feature.get("id") is None:
+        return "## Your Task This Session\nClean up. No feature, no new functionality."
+    lines = [
+        "## Your Task This Session",
+        f"**Feature #{facts.feature['id']}:** {_short(records.description(facts.feature))}",
+        f"**Test file:** {records.test_file(facts.feature)}",
+        f"**Dependencies:** {_dependencies(facts.dependencies)}",
+    ]
+    steps = facts.feature.get("verification_steps")
+    if isinstance(steps, list) and steps:
+        lines += ["**Verification steps:**", *_bullets([str(s) for s in steps[:10]], 160)]
+    return "\n".join(lines)
+
+
+def _dependencies(found: Sequence[tuple[int, bool]]) -> str:
+    if not found:
+        return "none"
+    names = ", ".join(f"#{i}" for i, _ in found)
+    return f"Features {names} (all passing ✓)" if all(ok for _, ok in found) else f"Features {names} (NOT all passing)"
+
+
+def _partial(facts: OrientationFacts) -> str:
+    if not facts.partial or facts.feature is None:
+        return ""
+    p = facts.partial
+    lines = [
+        "## Continuing Partial Feature",
+        "",
+        f"**Feature #{facts.feature['id']}:** {_short(records.description(facts.feature))}",
+        f"**Status:** PARTIAL ({str(p.get('reason') or 'ended').replace('_', ' ')} in Session {p.get('session')})",
+        f"**Test file:** {records.test_file(facts.feature)}",
+        "",
+        "**What's Done:**",
+        *_bullets(p.get("done") or ["see the WIP commit"]),
+        "",
+        "**What's Left:**",
+        *_bullets(p.get("left") or ["make the feature's test file pass"]),
+        "",
+        "**WIP Files:**",
+        *_bullets((p.get("wip_files") or ["none"])[:15]),
+        "",
+        "**DO NOT restart from scratch. Continue from where it stopped.**",
+    ]
+    return "\n".join(lines)
+
+
+def _files(facts: OrientationFacts) -> str:
+    if not facts.key_files:
+        return ""
+    rows = [f"- {path}" + (f" (last modified Session {n})" if n else "") for path, n in facts.key_files]
+    return "\n".join(["## Key Files", *rows])
+
+
+def _decisions(facts: OrientationFacts) -> str:
+    if not facts.decisions:
+        return ""
+    return "\n".join(["## Recent Decisions", *[f"- Session {n}: {_short(text)}" for n, text in facts.decisions[:9]]])
+
+
+def _bullets(lines: Sequence[object], limit: int = _LINE_LIMIT) -> list[str]:
+    return [f"- {_short(str(line), limit)}" for line in lines]
+
+
+def _short(text: str | None, limit: int = _LINE_LIMIT) -> str:
+    line = " ".join((text or "").split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"

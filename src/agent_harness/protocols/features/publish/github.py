@@ -1,0 +1,226 @@
+"""Issues on GitHub through PyGithub: few calls, retried where that can help, every refusal in one line.
+
+The library comes with the extra ``github`` and is imported when a tracker is made. ``GITHUB_API_URL`` names another
+GitHub; ``GH_TOKEN`` or ``GITHUB_TOKEN`` holds the token. Source: features.md UAH-383..386, C28.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agent_harness.errors import ConfigurationError, HarnessError, ToolMissing
+from agent_harness.kernel import clock, failures, retry
+from agent_harness.protocols.features.publish.tracker import Issue
+
+if TYPE_CHECKING:
+    from github.Issue import Issue as Found
+    from github.Repository import Repository
+
+T = TypeVar("T")
+
+LABEL = "agent-harness"
+TRIES = 4  # the first one and three more (UAH-385)
+ANSWER_SECONDS = 30
+MOST_WAITED_SECONDS = 3_700.0  # of one pass: GitHub's limits end within the hour
+SECONDARY_LIMIT_SECONDS = 60.0  # what GitHub asks for when it does not say how long
+BETWEEN_WRITES_SECONDS = 1.0  # what GitHub asks of programs that write
+BETWEEN_REQUESTS_SECONDS = 0.1
+
+_NAME = re.compile(r"(?:https?://[^/]+/|git@[^:]+:)?([\w.-]+/[\w.-]+?)(?:\.git)?/?")
+_WRITERS = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
+_GONE = (404, 410)
+
+
+def repository_name(text: str) -> str:
+    """``owner/name``, also of an address; ``ConfigurationError`` when the text is neither."""
+    found = _NAME.fullmatch(text.strip())
+    if found is None:
+        raise ConfigurationError(f"github.repo: {text!r} is not owner/name", hint="edit .harness.yaml")
+    return found[1]
+
+
+class GitHubTracker:
+    """The issues of one repository that carry the label of the harness."""
+
+    def __init__(self, repository: str, *, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
+        """``ToolMissing`` without the library; ``HarnessError`` without a token. Asks nothing of GitHub yet."""
+        self._name = repository
+        self._say = say
+        self._waited = 0.0
+        self._library = _library()
+        token = environ.get("GH_TOKEN") or environ.get("GITHUB_TOKEN")
+        if not token:
+            raise _failure("AUTH", "there is no token.", hint="export GITHUB_TOKEN=...")
+        where = environ.get("GITHUB_API_URL") or "https://api.github.com"
+        self._repository = self._open(token, where.rstrip("/"))
+
+    def _open(self, token: str, where: str) -> "Repository":
+        client = self._library.Github(
+            auth=self._library.Auth.Token(token),
+            base_url=where,
+            timeout=ANSWER_SECONDS,
+            user_agent="agent-harness",
+            per_page=100,
+            retry=None,
+            seconds_between_requests=clock.scaled(BETWEEN_REQUESTS_SECONDS),
+            seconds_between_writes=clock.scaled(BETWEEN_WRITES_SECONDS),
+            lazy=True,  # asks for nothing before it is needed
+        )
+        return client.get_repo(self._name)
+
+    def issues(self) -> list[Issue]:
+        """Every issue that carries the label, open or closed; pull requests are none."""
+
+        def ask() -> list[Issue]:
+            found = self._repository.get_issues(state="all", labels=[LABEL], sort="created", direction="asc")
+            return [_issue(each) for each in found if each.pull_request is None]
+
+        return self._tried(ask)
+
+    def issue(self, number: int) -> Issue | None:
+        """One issue; ``None`` when it was deleted, or moved to another repository, where it has another number."""
+
+        def ask() -> Issue | None:
+            try:
+                found = self._repository.get_issue(number)
+                return _issue(found) if found.pull_request is None and found.number == number else None
+            except self._library.GithubException as error:
+                if error.status in _GONE:
+                    return None
+                raise
+
+        return self._tried(ask)
+
+    def create(self, title: str, body: str) -> Issue:
+        """A new open issue; after a try without an answer, the issue which that try made after all."""
+        tries = 0
+
+        def ask() -> Issue:
+            nonlocal tries
+            tries += 1
+            made = self._made_already(body) if tries > 1 else None
+            return made or _issue(self._repository.create_issue(title=title, body=body, labels=[LABEL]))
+
+        return self._tried(ask)
+
+    def _made_already(self, body: str) -> Issue | None:
+        mark = last_line(body)
+        newest = self._repository.get_issues(state="all", sort="created", direction="desc")
+        return next((_issue(each) for each in newest[:30] if last_line(each.body or "") == mark), None)
+
+    def set_open(self, number: int, *, is_open: bool) -> None:
+        """Closes an issue as completed, or reopens it."""
+        state, reason = ("open", "reopened") if is_open else ("closed", "completed")
+        self._tried(lambda: self._repository.get_issue(number).edit(state=state, state_reason=reason))
+
+    def comment(self, number: int, text: str) -> None:
+        """Adds a comment."""
+        self._tried(lambda: self._repository.get_issue(number).create_comment(text))
+
+    # -- trying again ------------------------------------------------------------------------------------------------
+
+    def _tried(self, ask: Callable[[], T]) -> T:
+        """The answer; ``HarnessError`` once trying again does not help or was tried often enough."""
+        import requests
+        import stamina
+        from stamina.instrumentation import set_on_retry_hooks
+
+        set_on_retry_hooks(())  # otherwise each retry is a line on the terminal
+        try:
+            for attempt in stamina.retry_context(
+                on=self._wait_before_next,
+                attempts=TRIES,
+                timeout=None,
+                wait_initial=clock.scaled(1),
+                wait_max=clock.scaled(30),
+                wait_jitter=0,
+            ):
+                with attempt:
+                    return ask()
+        except self._library.GithubException as error:
+            raise self._refused(error) from None
+        except requests.RequestException as error:
+            raise _failure("NETWORK", f"it cannot be reached ({type(error).__name__}).", hint=None) from None
+        raise AssertionError("stamina ends with an answer or an error")
+
+    def _wait_before_next(self, error: Exception) -> bool | float:
+        """Whether another try can help; seconds where GitHub says how long to wait."""
+        import requests
+
+        if isinstance(error, self._library.GithubException):
+            asked = seconds_asked(error.status, error.headers or {}, str(error.data))
+            if asked is None:
+                return error.status >= 500
+            return self._may_wait(asked)
+        return isinstance(error, requests.ConnectionError | requests.Timeout)
+
+    def _may_wait(self, seconds: float) -> bool | float:
+        self._waited += seconds
+        if self._waited > MOST_WAITED_SECONDS:
+            return False
+        if seconds >= 5:
+            self._say(f"GitHub's limit is reached; going on in {seconds:.0f} s.")
+        return clock.scaled(seconds)
+
+    def _refused(self, error: Any) -> HarnessError:
+        if seconds_asked(error.status, error.headers or {}, str(error.data)) is not None:
+            return _failure("RATE_LIMIT", "its limit is reached, and waiting takes too long.", hint=None)
+        category, words, hint = _REFUSALS.get(error.status, (None, f"it answered {error.status}.", None))
+        if error.status >= 500:
+            category, words = "NETWORK", f"it answered {error.status} {TRIES} times."
+        told = error.data.get("message") if isinstance(error.data, dict) else None
+        return _failure(
+            category or "UNKNOWN", words.format(name=self._name) + (f" ({told})" if told else ""), hint=hint
+        )
+
+
+_REFUSALS: Mapping[int, tuple[str, str, str | None]] = {
+    401: ("AUTH", "the token is wrong or has expired.", "export GITHUB_TOKEN=..."),
+    403: ("AUTH", "the token may not write issues in {name}.", "give the token access to issues, read and write"),
+    404: ("CONFIG", "{name} is not there, or the token may not see it.", "see github.repo in .harness.yaml"),
+    410: ("CONFIG", "{name} has its issues switched off.", "switch issues on, or set github.sync_mode: none"),
+}
+
+
+def seconds_asked(status: int, headers: Mapping[str, Any], message: str) -> float | None:
+    """How long a refusal asks to wait; ``None`` when it is no limit that ends by waiting (UAH-383)."""
+    if status not in (403, 429):
+        return None
+    at = clock.now()
+    asked = retry.parse_retry_after(headers.get("retry-after"), at)
+    if asked is not None:
+        return asked
+    if headers.get("x-ratelimit-remaining") == "0":
+        reset = str(headers.get("x-ratelimit-reset"))
+        left = float(reset) - at.timestamp() if reset.isdigit() and len(reset) < 12 else SECONDARY_LIMIT_SECONDS
+        return max(left, 0.0) + 1.0  # the limit ends within that second
+    limited = status == 429 or "rate limit" in message.lower()
+    return SECONDARY_LIMIT_SECONDS if limited else None
+
+
+def last_line(text: str) -> str:
+    """The last line that is not empty; an empty text has none."""
+    lines = text.split()
+    return text.strip().splitlines()[-1].strip() if lines else ""
+
+
+def _issue(found: "Found") -> Issue:
+    writer = found.user is not None and found.user.type == "Bot"
+    return Issue(
+        number=found.number,
+        is_open=found.state == "open",
+        marker=last_line(found.body or ""),
+        trusted=writer or found.author_association in _WRITERS,
+    )
+
+
+def _failure(category: str, words: str, *, hint: str | None) -> HarnessError:
+    return HarnessError(words, hint=hint, category=failures.category(category).name)
+
+
+def _library() -> Any:
+    try:
+        import github
+    except ImportError:
+        raise ToolMissing("the extra `github` is not installed.", hint="pip install 'agent-harness[github]'") from None
+    return github

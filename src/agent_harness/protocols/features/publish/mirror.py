@@ -1,0 +1,307 @@
+"""Features as issues elsewhere: open is unfinished, closed is verified; written after sessions, never read back.
+
+What happens to each issue is one pure rule (``step_for``). The issue numbers are in ``.harness/github_issues.json``,
+and each issue ends with a marker, so that a lost file makes no second set of issues. features.json stays the
+authority; what people do to the issues is respected. Source: features.md section U, C01, C17, C37, C38.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+from urllib.parse import quote
+
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import clock
+from agent_harness.kernel.redact import redact
+from agent_harness.protocols.features import records
+from agent_harness.protocols.features.engine.result import Result
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.publish.tracker import Issue, Tracker
+
+Record = dict[str, Any]
+Act = Literal["create", "close", "reopen", "tell"]
+
+REOPENED = (
+    "The harness has verified this feature and closes the issue again: `features.json` in the repository says what is "
+    "done. If it is not right, set its `passes` to false there, or add a feature."
+)
+VERIFIED = "The harness has verified this feature. It closes no issues here (`github.close_on_verify` is off)."
+MANY = 20  # issues to create, from which on a person is told first
+_TITLE = 250
+_BODY = 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """What the settings ask for."""
+
+    create_missing: bool = True
+    close_verified: bool = True
+
+
+@dataclass
+class MirrorReport:
+    """What one pass over the features did; feature ids."""
+
+    created: list[int] = field(default_factory=list)
+    closed: list[int] = field(default_factory=list)
+    reopened: list[int] = field(default_factory=list)
+    told: list[int] = field(default_factory=list)
+    left_closed: list[int] = field(default_factory=list)  # a person closed them, and the feature does not pass
+    not_ours: list[int] = field(default_factory=list)  # the recorded issue is another one
+
+    def as_json(self) -> Record:
+        return {name: list(getattr(self, name)) for name in self.__dataclass_fields__}
+
+    def line(self) -> str | None:
+        """What was done, for a person; ``None`` when nothing was."""
+        words = {"created": "created", "closed": "closed", "reopened": "reopened", "told": "commented on"}
+        parts = [f"{word} {_named(getattr(self, name))}" for name, word in words.items() if getattr(self, name)]
+        return f"GitHub: {'; '.join(parts)}." if parts else None
+
+
+def _named(ids: Sequence[int]) -> str:
+    more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
+    return ("the issue of " if len(ids) == 1 else "the issues of ") + ", ".join(f"Feature {i}" for i in ids[:5]) + more
+
+
+# -- rules -------------------------------------------------------------------------------------------------------------
+
+
+def step_for(*, passes: bool, issue: Issue | None, row: Mapping[str, Any], wishes: Wishes) -> Act | None:
+    """What one issue needs; ``row`` is what the harness remembers of it.
+
+    ========  ======  =================================================================================
+    issue     passes
+    ========  ======  =================================================================================
+    none      any     create, if missing ones are wanted
+    open      true    close; if closing is not wanted, say so once
+    open      false   nothing
+    closed    false   reopen what the harness closed; leave what a person closed (C37)
+    closed    true    nothing
+    ========  ======  =================================================================================
+    """
+    if issue is None:
+        return "create" if wishes.create_missing else None
+    if issue.is_open and passes:
+        if wishes.close_verified:
+            return "close"
+        return None if row.get("told") is True else "tell"
+    if not issue.is_open and not passes and row.get("closed_by_harness") is True:
+        return "reopen"
+    return None
+
+
+def marker(project: str, feature_id: int) -> str:
+    """The last line of an issue's text, by which the harness knows it again."""
+    return f"<!-- agent-harness: {quote(project, safe='')} feature {feature_id} -->"
+
+
+def title(feature: Mapping[str, Any]) -> str:
+    """The issue's title; a number sign would point to another issue."""
+    return _cut(f"Feature {feature.get('id')}: {_plain(records.description(feature))}", _TITLE)
+
+
+def body(project: str, feature: Mapping[str, Any]) -> str:
+    """The issue's text: what proves the feature, what it needs, who keeps the list; last the marker."""
+    steps = feature.get("verification_steps")
+    listed = [f"- {_plain(str(step))}" for step in steps] if isinstance(steps, list) else []
+    needs = ", ".join(f"Feature {i}" for i in records.dependencies(feature))
+    parts = [
+        _plain(records.description(feature)),
+        f"Proven by: `{records.test_file(feature).replace('`', '')}`",
+        "\n".join(["Verification:", *listed]) if listed else "",
+        f"Needs: {needs}" if needs else "",
+        "Kept by agent-harness from `features.json`, which says what is done. Closed means verified.",
+    ]
+    text = _cut("\n\n".join(part for part in parts if part), _BODY)
+    return f"{text}\n\n{marker(project, int(feature['id']))}"
+
+
+def _plain(text: str) -> str:
+    """Text that calls nobody, points to no other issue, and holds no secret and no marker."""
+    one_line = " ".join(redact(text).split())
+    return one_line.replace("@", "@\u200b").replace("#", "#\u200b").replace("<!--", "<\u200b!--")
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+# -- one pass ----------------------------------------------------------------------------------------------------------
+
+
+class Mirror:
+    """Brings the issues of one project up to date; what it did so far is on disk after each step."""
+
+    def __init__(self, project: Project, tracker: Tracker, repository: str) -> None:
+        self._project = project
+        self._tracker = tracker
+        self._repository = repository
+        self._known = _rows(project.store.issues(), repository)
+        settings = project.config.github
+        self._wishes = Wishes(create_missing=settings.create_missing_issues, close_verified=settings.close_on_verify)
+        self.report = MirrorReport()
+
+    def bring_up_to_date(self) -> MirrorReport:
+        """One pass over features.json; a feature whose issue is right costs nothing."""
+        document = self._project.store.features()
+        name = str(document.get("project") or self._project.config.project.name)
+        listed = {issue.number: issue for issue in self._tracker.issues()}
+        self._announce(len(records.features_of(document)) - max(len(listed), len(self._known)))
+        for feature in records.features_of(document):
+            if isinstance(feature.get("id"), int):
+                self._one(name, feature, listed)
+        return self.report
+
+    def _announce(self, missing: int) -> None:
+        """A person is told before something that takes a while."""
+        if self._wishes.create_missing and missing >= MANY:
+            self._project.say(f"GitHub: creating about {missing} issues; that takes a second or two each.")
+
+    def _one(self, name: str, feature: Record, listed: Mapping[int, Issue]) -> None:
+        feature_id = feature["id"]
+        mark = marker(name, feature_id)
+        found = self._find(feature_id, mark, listed)
+        if found is not None and found.marker != mark:
+            self.report.not_ours.append(feature_id)
+            return
+        row = self._known.get(str(feature_id), {}) if found else {}
+        if found is not None and found.is_open and row.get("closed_by_harness") is True:
+            row = {**row, "closed_by_harness": False, "reopened_by_person": True}
+        if found is not None:
+            self._remember(feature_id, {**row, "number": found.number})
+        self._act(name, feature, found)
+
+    def _find(self, feature_id: int, mark: str, listed: Mapping[int, Issue]) -> Issue | None:
+        """The feature's issue: the recorded one while it exists, else the first that carries the marker."""
+        number = self._known.get(str(feature_id), {}).get("number")
+        if isinstance(number, int):
+            recorded = listed.get(number) or self._tracker.issue(number)
+            if recorded is not None and recorded.marker == mark:
+                return recorded
+            return self._marked(mark, listed) or recorded
+        return self._marked(mark, listed)
+
+    def _marked(self, mark: str, listed: Mapping[int, Issue]) -> Issue | None:
+        found = [issue for issue in listed.values() if issue.marker == mark and issue.trusted]
+        return min(found, key=lambda issue: issue.number, default=None)
+
+    def _act(self, name: str, feature: Record, found: Issue | None) -> None:
+        feature_id, passes = feature["id"], records.passes(feature)
+        row = self._known.get(str(feature_id), {})
+        act = step_for(passes=passes, issue=found, row=row, wishes=self._wishes)
+        if act == "create":
+            made = self._tracker.create(title(feature), body(name, feature))
+            self._known[str(feature_id)] = {}
+            self._remember(feature_id, {"number": made.number})
+            self.report.created.append(feature_id)
+            if passes and self._wishes.close_verified and made.is_open:
+                self._close(feature_id, made.number)
+        elif found is None:
+            return
+        elif act == "close":
+            if row.get("reopened_by_person") is True:
+                self._tracker.comment(found.number, REOPENED)
+            self._close(feature_id, found.number)
+        elif act == "reopen":
+            self._tracker.set_open(found.number, is_open=True)
+            self._remember(feature_id, {"number": found.number})
+            self.report.reopened.append(feature_id)
+        elif act == "tell":
+            self._tracker.comment(found.number, VERIFIED)
+            self._remember(feature_id, {**row, "told": True})
+            self.report.told.append(feature_id)
+        elif not found.is_open and not passes:
+            self.report.left_closed.append(feature_id)
+
+    def _close(self, feature_id: int, number: int) -> None:
+        self._tracker.set_open(number, is_open=False)
+        self._remember(feature_id, {"number": number, "closed_by_harness": True})
+        self.report.closed.append(feature_id)
+
+    def _remember(self, feature_id: int, row: Record) -> None:
+        if self._known.get(str(feature_id)) != row:
+            self._known[str(feature_id)] = row
+            kept = {"repository": self._repository, "issues": self._known}
+            self._project.store.write(self._project.layout.github_issues, kept)
+
+
+def _rows(found: Mapping[str, Any], repository: str) -> dict[str, Record]:
+    """What was remembered of the issues in this repository; another repository has other issues."""
+    rows = found.get("issues")
+    if found.get("repository") != repository or not isinstance(rows, dict):
+        return {}
+    return {str(i): row for i, row in rows.items() if isinstance(row, dict)}
+
+
+# -- at the end of a session -------------------------------------------------------------------------------------------
+
+
+def after_session(project: Project, session: int) -> str | None:
+    """Mirrors the features once, if the settings ask for it; never raises for what the other side does.
+
+    The problem in one line, when there was one; the session's result stands whatever happens here.
+    """
+    settings = project.config.github
+    if settings.repo is None or settings.sync_mode == "none" or not settings.sync_on_session_end:
+        return None
+    report = MirrorReport()
+    try:
+        from agent_harness.protocols.features.publish import github
+
+        repository = github.repository_name(str(settings.repo))
+        tracker = github.GitHubTracker(repository, environ=os.environ, say=project.say)
+        mirror = Mirror(project, tracker, repository)
+        report = mirror.report
+        mirror.bring_up_to_date()
+    except HarnessError as error:
+        return _failed(project, session, error, report)
+    except Exception as error:  # a mirror of the work is never worth the work
+        return _failed(project, session, HarnessError(f"{type(error).__name__}: {error}"), report)
+    _tell(project, session, report)
+    return None
+
+
+def close(project: Project, result: Result) -> Result:
+    """The session's result after its mirror; ``github.on_sync_failure: fail`` ends the run as paused (C38).
+
+    Whoever has pressed Ctrl-C is not kept waiting: the next session mirrors this one too.
+    """
+    if result.reason == "user_pause":
+        return result
+    problem = after_session(project, result.session)
+    strict = project.config.github.on_sync_failure == "fail"
+    return replace(result, exit_code=5) if problem and strict and not result.exit_code else result
+
+
+def _tell(project: Project, session: int, report: MirrorReport) -> None:
+    if line := report.line():
+        project.say(line)
+    changed = bool(report.line() or report.not_ours)
+    project.store.event("github_synced", "important" if changed else "routine", session=session, **report.as_json())
+    for feature_id in report.not_ours:
+        project.say(f"Warning: the issue recorded for Feature #{feature_id} is another one; it was left alone.")
+
+
+def _failed(project: Project, session: int, error: HarnessError, report: MirrorReport) -> str:
+    """Says that the mirror is behind; with ``on_sync_failure: fail`` the project is paused as well (C38)."""
+    problem = " ".join(redact(error.message).split())[:300]
+    strict = project.config.github.on_sync_failure == "fail"
+    project.store.event(
+        "github_sync_failed",
+        "critical" if strict else "important",
+        session=session,
+        message=problem,
+        hint=error.hint,
+        category=error.category or error.data.get("category"),
+        **report.as_json(),
+    )
+    project.say(f"Warning: GitHub was not updated: {problem} The session stands; the next one tries again.")
+    if error.hint:
+        project.say(f"next: {error.hint}")
+    if strict:
+        project.store.write_pause({"reason": f"GitHub was not updated: {problem}", "at": clock.timestamp()})
+        project.say("Paused, as github.on_sync_failure asks. Go on with: harness resume")
+    return problem

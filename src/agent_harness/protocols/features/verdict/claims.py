@@ -1,0 +1,75 @@
+"""What the agent changed in features.json: its claims, and what it may not touch. Pure.
+
+Legal is ``passes`` from false to true and ``last_updated``; anything else is a violation that names the feature and
+the field. Source: features.md C14, C21, UAH-110..112, UAH-301..303.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent_harness.protocols.features import records
+
+Record = dict[str, Any]
+
+_FREE_MEMBERS = frozenset({"features", "last_updated"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimedChanges:
+    """Feature ids newly claimed, in the order of the file, and every illegal change, one line each."""
+
+    claims: tuple[int, ...] = ()
+    violations: tuple[str, ...] = ()
+
+
+def compare(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> ClaimedChanges:
+    """The difference between the way back's features.json and the agent's; ``None`` means that it is not readable."""
+    if after is None:
+        return ClaimedChanges(violations=("features.json does not parse, or is no file",))
+    listed = after.get("features")
+    if not isinstance(listed, list):
+        return ClaimedChanges(violations=("features.json: 'features' is not a list",))
+    old, new = _by_id(before), _by_id(after)
+    violations = _members(before, after)
+    violations += [f"Feature #{i}: removed" for i in old if i not in new]
+    violations += [f"Feature #{i}: added" for i in new if i not in old]
+    if len(new) != len(listed):
+        violations.append("features.json: an entry is no object, has no id, or repeats one")
+    elif [i for i in new if i in old] != [i for i in old if i in new]:
+        violations.append("features.json: the order of the features was changed")
+    claims: list[int] = []
+    for feature_id in (i for i in old if i in new):
+        if records.passes(new[feature_id]) and not records.passes(old[feature_id]):
+            claims.append(old[feature_id]["id"])
+        violations += _fields(feature_id, old[feature_id], new[feature_id])
+    return ClaimedChanges(claims=tuple(claims), violations=tuple(violations))
+
+
+def _by_id(document: Mapping[str, Any]) -> dict[object, Record]:
+    return {_key(f.get("id")): f for f in records.features_of(document)}
+
+
+def _key(value: object) -> object:
+    return value if isinstance(value, int | str) else repr(value)
+
+
+def _members(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    names = [n for n in {**before, **after} if n not in _FREE_MEMBERS]
+    return [f"features.json: {n!r} was changed" for n in names if not _same(before.get(n), after.get(n))]
+
+
+def _fields(feature_id: object, old: Record, new: Record) -> list[str]:
+    lines = []
+    for name in {**old, **new}:
+        if _same(old.get(name), new.get(name)) and (name in old) == (name in new):
+            continue
+        if name == "passes" and old.get(name) is not True and new.get(name) is True:
+            continue
+        lines.append(f"Feature #{feature_id}: {name!r} was changed")
+    return lines
+
+
+def _same(one: object, other: object) -> bool:
+    return json.dumps(one, sort_keys=True, default=str) == json.dumps(other, sort_keys=True, default=str)

@@ -1,0 +1,132 @@
+"""Which features the harness itself has accepted: nothing else counts as proven, whatever features.json says.
+
+``proven.json``, outside the project, lists them with the commit that holds them all. A feature that is marked as
+passing and is not in that list (a person or an agent edited the file, or the project was moved or copied), or whose
+commit is no longer part of the history, is believed only after the suite has been run at HEAD and its own tests have
+passed there. Source: features.md C31, UAH-489.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agent_harness.errors import Escalated
+from agent_harness.protocols.features import preflight, questions, records
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.verdict.judge import Judge, Suite
+
+Record = dict[str, Any]
+
+
+def check(project: Project) -> None:
+    """Refuses when a feature is marked as passing that nobody has proven and whose tests do not pass.
+
+    ``Escalated`` (E9), or ``PreflightFailed`` where the baseline knows these tests to pass and they were broken since.
+    """
+    marked = _marked(project.store.features())
+    head = project.git.head()
+    unproven = {i: file for i, file in sorted(marked.items()) if i not in _accepted(project, head)}
+    if not unproven:
+        return
+    project.say(f"Marked as passing without a proof: {_named(list(unproven))}; running the suite.")
+    facts = Judge(project).suite(head or "HEAD")
+    own = {node for node in facts.failing if any(belongs(node, file) for file in unproven.values())}
+    empty = _without_tests(unproven, facts)
+    if not facts.problem and (broken := _were_known(project, facts, own, [unproven[i] for i in empty])):
+        raise preflight.baseline_broken(broken, str(project.config.testing.full))
+    _refuse(project, facts, unproven, failing=own, empty=empty)
+    project.store.write_proven({"commit": head, "features": sorted(marked)})
+
+
+def _accepted(project: Project, head: str | None) -> set[int]:
+    """The features of proven.json, as long as HEAD holds the commit at which they were accepted."""
+    found = project.store.proven()
+    commit, listed = found.get("commit"), found.get("features")
+    if head is None or not isinstance(commit, str) or not isinstance(listed, list):
+        return set()
+    known = project.git.commit_of(commit) is not None and project.git.ancestor(commit, head)
+    return {i for i in listed if isinstance(i, int)} if known else set()
+
+
+def vouch(project: Project, feature_id: int, *, proven: bool) -> None:
+    """A person's word: the feature counts as accepted from now on, or no longer does."""
+    head = project.git.head()
+    others = _accepted(project, head) - {feature_id}
+    project.store.write_proven({"commit": head, "features": sorted(others | ({feature_id} if proven else set()))})
+
+
+def require(project: Project, facts: Suite) -> None:
+    """``Escalated`` unless the suite proves every feature that is marked as passing, and the whole baseline.
+
+    Tests that fail count, but for those of features that are open.
+    """
+    document = project.store.features()
+    marked = _marked(document)
+    baseline = {str(i) for i in project.store.baseline().get("passing_tests") or []}
+    still_open = [records.test_file(f) for f in records.features_of(document) if f["id"] not in marked]
+    by_word = {
+        f["id"]: records.test_file(f) for f in records.features_of(document) if f["id"] in marked and _by_word(f)
+    }
+    if by_word:
+        project.say(f"Passing by a person's word, not by a proof: {_named(list(by_word))}")
+    still_open += by_word.values()
+    marked = {i: file for i, file in marked.items() if i not in by_word}
+    counted = {node for node in facts.failing if not any(belongs(node, file) for file in still_open if file)}
+    known_red = {str(i) for i in project.store.baseline().get("known_failures") or []}
+    failing = (counted - known_red) | (baseline - facts.passing)
+    _refuse(project, facts, marked, failing=failing, empty=_without_tests(marked, facts))
+
+
+def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[str]) -> list[str]:
+    """The tests that fail now, when all of them are in the baseline and features are open: no mark is wrong then.
+
+    Where all features are marked, it is for a person to say what is wrong (E9).
+    """
+    known = {str(node) for node in project.store.baseline().get("passing_tests") or []}
+    lost = known - facts.passing
+    explained = failing <= known and all(any(belongs(node, file) for node in lost) for file in empty)
+    passing, total = records.counts(project.store.features())
+    return sorted(lost) if explained and passing < total else []
+
+
+def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failing: set[str], empty: list[int]) -> None:
+    """``Escalated``, with the question kept, when there is anything to ask (E9)."""
+    if not (facts.problem or failing or empty):
+        return
+    passing, total = records.counts(project.store.features())
+    why = f"no passing test for {_named(empty)}"
+    if failing:
+        why = f"{len(failing)} failures"
+    if facts.problem:
+        why = f"no report: {facts.problem}"
+    broken = sorted({*empty, *(i for i, file in marked.items() if any(belongs(node, file) for node in failing))})
+    message = f"{passing}/{total} features marked passing but the suite has {why}."
+    asked = questions.question("false_positives", message, features=broken, failing=sorted(failing)[:20])
+    questions.store(project, asked)
+    raise Escalated(message, hint=questions.hint(asked), escalation=asked, failing=asked["failing"], features=broken)
+
+
+def not_open(document: Record, nodes: Iterable[str]) -> list[str]:
+    """Those tests that belong to no open feature, in order."""
+    still_open = [records.test_file(f) for f in records.features_of(document) if not records.passes(f)]
+    return sorted(node for node in nodes if not any(belongs(node, file) for file in still_open if file))
+
+
+def _without_tests(marked: Mapping[int, str], facts: Suite) -> list[int]:
+    return [i for i, file in sorted(marked.items()) if not any(belongs(node, file) for node in facts.passing)]
+
+
+def _by_word(feature: Record) -> bool:
+    return isinstance(feature.get("marked"), dict)
+
+
+def _marked(document: Record) -> dict[int, str]:
+    return {f["id"]: records.test_file(f) for f in records.features_of(document) if records.passes(f)}
+
+
+def belongs(node: str, test_file: str) -> bool:
+    """Whether a test id lies in this test file, which may carry ``::node``."""
+    return node == test_file or node.startswith((f"{test_file}::", f"{test_file}[", f"{test_file}/"))
+
+
+def _named(ids: list[int]) -> str:
+    return ", ".join(f"Feature #{i}" for i in ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")

@@ -1,0 +1,204 @@
+"""A cleanup session: no feature, the same road. Its work is kept whole, or goes back whole.
+
+    accepted     the suite holds, no feature is marked: pushed, file sizes and lint measured again, coding next
+    rejected     rolled back; coding next, and no cleanup before the next multiple of the interval
+    ended early  rolled back into a rescue ref (Ctrl-C, time, context, crash); the next run cleans up again
+
+Nothing of it counts against a feature. Source: features.md UAH-055, UAH-241, UAH-321..327, C35, C36, C47.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from agent_harness.agents import usage
+from agent_harness.errors import NothingEligible, Refused
+from agent_harness.kernel import clock
+from agent_harness.protocols.features import progress, prompts, records
+from agent_harness.protocols.features.engine import (
+    accept,
+    checkpoints,
+    provider_retry,
+    state_guard,
+    wip,
+)
+from agent_harness.protocols.features.engine.open_session import OpenSession
+from agent_harness.protocols.features.engine.result import Result
+from agent_harness.protocols.features.engine.settlement import Settlement
+from agent_harness.protocols.features.engine.walk import SessionWalk
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.verdict import quality
+from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.ruling import Ruling
+
+Record = dict[str, Any]
+
+MESSAGE = "Clean up"
+
+
+def ask_for(project: Project) -> None:
+    """Makes the next session a cleanup, as `harness cleanup` wants; refused while a feature is unfinished."""
+    state = project.store.state()
+    if state.get("next_prompt") == "continuation":
+        raise Refused(
+            f"Feature #{state.get('current_feature')} is unfinished; its unproven commits would be pushed",
+            hint="harness run",
+        )
+    if not records.counts(project.store.features())[0]:
+        raise NothingEligible("There is nothing to clean up: no feature is complete.", hint="harness run")
+    project.store.write(project.layout.session_state, {**state, "next_prompt": "cleanup"})
+
+
+class CleanupRoad(SessionWalk):
+    """Walks one cleanup session; it ends as a settlement like any other."""
+
+    def _opening(self) -> str:
+        return opening_prompt(self._project, self._under_way, self._orientation, self._judge)
+
+    def _after_turn(self) -> Result | str:
+        changes = self._changes()
+        if broken := self._broken_rule(changes):
+            code, failure = broken
+            return self._reject(failure, code)
+        if changes.claims:
+            named = ", ".join(f"#{i}" for i in changes.claims)
+            return self._reject(f"A cleanup session marks no feature; it marked {named}.", "cleanup_claimed")
+        self._under_way = self._under_way.at(self._project, "judging")
+        self._tell_story()
+        candidate = accept.candidate(self._project, self._under_way, MESSAGE)
+        ruling = self._judge.rule(self._under_way, candidate)
+        return self._accept(ruling) if ruling.accepted else self._reject(ruling.failure, ruling.code, ruling)
+
+    def _story(self) -> list[progress.Part]:
+        return [("WHAT I DID", ["cleaned up; see the commits of this session"])]
+
+    def _accept(self, ruling: Ruling) -> Result:
+        settlement = accepted(self._project, self._under_way, ruling, self._sum.used)
+        settled, published = self._settle_and_publish(settlement)
+        self._project.say("Session complete. Cleanup verified.")
+        told = "Cleanup verified."
+        settlement = replace(settlement, commit=published.commit)
+        return self._result("complete", "complete", told, settlement, settled, exit_code=published.exit_code)
+
+    def _hand_off(self, reason: str, *, failure: str | None = None, exit_code: int | None = None) -> Result:
+        project = self._project
+        code = self._hand_off_exit(reason) if exit_code is None else exit_code
+        provider_retry.rest(project, reason)
+        reason = reason if reason == "rate_limited" else wip.recorded(reason)
+        state_guard.report(project, self._under_way)
+        settlement = ended_early(project, self._under_way, wip.recorded(reason), self._sum.used)
+        settled = self._settle(settlement)
+        why = self._sum.refusal or reason.replace("_", " ")
+        aside = f"what it did is kept aside: git show {settled.rescue_ref}"
+        message = f"The cleanup was not finished ({why}); {aside if settled.rescue_ref else 'nothing was changed'}."
+        project.say(message)
+        return self._result("failed", reason, message, settlement, settled, exit_code=code)
+
+    def _rolled_back(self, failure: str) -> Settlement:
+        return rejected(self._project, self._under_way, failure, self._sum.used)
+
+
+def opening_prompt(project: Project, under_way: OpenSession, orientation: str, judge: Judge) -> str:
+    """The prompt with what is wrong with the project now."""
+    head = project.git.head() or "HEAD"
+    return prompts.render(
+        "cleanup",
+        {
+            "orientation": orientation,
+            "issues": _issues(project, judge, head),
+            "lint": project.config.quality.lint_command or "no linter is configured",
+            "suite_command": str(project.config.testing.full),
+            "progress_file": project.progress_name,
+            "features_file": project.features_name,
+            "state_dir": project.state_name,
+            "session": str(under_way.session),
+        },
+    )
+
+
+def _issues(project: Project, judge: Judge, commit: str) -> str:
+    tests = [records.test_file(f) for f in records.features_of(project.store.features())]
+    sizes = quality.file_sizes(project.git, commit, 0, {}, tests)["files"]
+    most = project.config.quality.max_file_lines
+    lines = [
+        f"- {row['path']} has {row['lines']} lines (limit {most})" for row in quality.large_files(sizes, most)[:20]
+    ]
+    lint = judge.lint(commit)
+    lines += [f"- lint {kind}: {count} findings" for kind, count in sorted(lint.kinds.items())[:20]]
+    if lint.problem or (lint.errors and not lint.kinds):
+        lines.append(f"- {lint.problem or f'lint: {lint.errors} findings'}")
+    return "\n".join(lines) or "- none measured; look for duplication and unclear names"
+
+
+# -- the three endings, as settlements ---------------------------------------------------------------------------------
+
+
+def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
+    """The candidate becomes the branch's head; sizes and lint follow; coding is next (UAH-325, UAH-326)."""
+    way_back = checkpoints.way_back(under_way.checkpoint)
+    commits = [found.sha for found in project.git.commits_between(way_back.head, ruling.commit)]
+    summary = {"completed": "a cleanup", "commits": commits, "status": "complete"}
+    return replace(
+        _plain(project, under_way, used, "complete", _state(under_way, "complete", None, summary)),
+        kind="accept",
+        commit=ruling.commit,
+        branch=way_back.branch,
+        expected_head=accept.branch_tip(project, way_back.branch),
+        baseline=accept.next_baseline(project, under_way, ruling),
+        file_sizes=ruling.proof.file_sizes,
+        quality=accept.quality_record(project, under_way, ruling),
+        events=[{"event_type": "cleanup_completed", "level": "important", "commit": ruling.commit}],
+        push=True,
+    )
+
+
+def rejected(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Settlement:
+    """All of it goes back; the features go on."""
+    summary: Record = {"completed": "nothing", "commits": [], "status": "failed, rolled back"}
+    state = _state(under_way, "failed", failure, summary)
+    return _back(project, under_way, _plain(project, under_way, used, "complete", state), failure)
+
+
+def ended_early(project: Project, under_way: OpenSession, reason: str, used: usage.Totals) -> Settlement:
+    """All of it goes back, kept in the rescue; the cleanup is still due."""
+    told = f"cleanup ended early ({reason.replace('_', ' ')})"
+    summary: Record = {"completed": "nothing", "commits": [], "status": told}
+    state = _state(under_way, "failed", None, summary) | {
+        "termination_reason": reason,
+        "next_prompt": "cleanup" if reason in ("user_pause", "error") else "coding",
+    }
+    if state["next_prompt"] == "cleanup":
+        state["cleaned_up_at"] = under_way.state.get("cleaned_up_at")
+    return _back(project, under_way, _plain(project, under_way, used, reason, state), f"ended early ({reason})")
+
+
+def _plain(project: Project, under_way: OpenSession, used: usage.Totals, reason: str, state: Record) -> Settlement:
+    return Settlement(
+        kind="nothing",
+        session=under_way.session,
+        state=state,
+        costs=accept.costs_after(project, under_way, used),
+        session_record=accept.session_record(under_way, used, reason, completed=False) | {"prompt_type": "cleanup"},
+        baseline=under_way.baseline,
+    )
+
+
+def _back(project: Project, under_way: OpenSession, settlement: Settlement, told: str) -> Settlement:
+    entry = progress.entry(
+        under_way.session, [("HARNESS", ["The cleanup session was rolled back.", " ".join(told.split())[:500]])]
+    )
+    return replace(settlement, kind="rollback", checkpoint=under_way.checkpoint, progress_entry=entry)
+
+
+def _state(under_way: OpenSession, status: str, failure: str | None, summary: Record) -> Record:
+    """The session state after a cleanup: counters of features stay as they are (C35)."""
+    return {
+        **under_way.state,
+        "last_session": under_way.session,
+        "status": status,
+        "termination_reason": None,
+        "next_prompt": "coding",
+        "timestamp": clock.timestamp(),
+        "cleaned_up_at": records.counts(under_way.features)[0],
+        "last_failure": failure,
+        "last_session_summary": summary,
+    }

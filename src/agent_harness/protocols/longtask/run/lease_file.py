@@ -1,0 +1,312 @@
+"""The lease of one run, ``.lth.lock``: at most one worker a task, also after crashes and beside other programs.
+
+    free        nothing is there
+    held        it ends later than now: wait
+    over        it ends now or earlier: retired, then ours
+    unreadable  no lease can be read: over once it is 1860 s old, held until then
+
+A lease is a file of ours, or a folder with ``lock.json`` inside (another program's form). Every look and every change
+happens under the lock of the task directory, for milliseconds. While the run goes on, a thread renews the lease; one
+that another run took, or that ran out while this process was suspended, is lost for good. Source: ``longtask.md`` 14.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import threading
+from datetime import timedelta
+
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import clock, files, lease
+from agent_harness.kernel.json import jsontext
+from agent_harness.protocols.longtask.lifecycle import seconds_until
+from agent_harness.protocols.longtask.lock import DirectoryLock
+from agent_harness.protocols.longtask.records import moment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from typing import Any
+
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
+
+    Record = dict[str, Any]
+
+__all__ = ["DEFAULT_TTL_SECONDS", "UNREADABLE_SECONDS", "Held", "RunLease", "look"]
+
+DEFAULT_TTL_SECONDS = 120
+UNREADABLE_SECONDS = 1860
+_LOOK_SECONDS = 1.0  # how late a run that was suspended notices it
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+class Held:
+    """A lease that is not ours to take: what is known about it, and in how many seconds to look again."""
+
+    __slots__ = ("info", "wait_seconds")
+
+    def __init__(self, info: Record, wait_seconds: int) -> None:
+        self.info = info
+        self.wait_seconds = wait_seconds
+
+
+class _Found:
+    """What lies at the place of the lease."""
+
+    __slots__ = ("content", "held", "identity", "info")
+
+    def __init__(self, content: bytes, identity: tuple[int, int], info: Record, held: int) -> None:
+        self.content = content
+        self.identity = identity
+        self.info = info
+        self.held = held  # in seconds; 0: it is over
+
+
+class RunLease:
+    """One lease; a context manager once it is acquired. ``now`` stands still in tests."""
+
+    def __init__(
+        self,
+        layout: LongTaskLayout,
+        *,
+        owner: str | None,
+        ttl_seconds: int,
+        run_id: str,
+        now: Callable[[], datetime] = clock.now,
+    ) -> None:
+        self.layout = layout
+        self.owner = owner or f"{os.getpid()}@{sys.platform}"
+        self.ttl_seconds = ttl_seconds
+        self.token = lease.new_token()
+        self.lost: str | None = None  # why, once it is
+        self.retired: Record | None = None  # the lease that was over, where there was one
+        self.run_id = run_id
+        self._now = now
+        self._expires_at: datetime | None = None
+        self._acquired_at = ""
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    # ---- taking
+
+    def acquire(self) -> Held | None:
+        """Takes the lease; ``None`` when it is ours now, else who has it."""
+        with self._directory():
+            self._sweep()
+            found = look(self.layout, self._now())
+            if found is not None:
+                if found.held:
+                    return Held(found.info, found.held)
+                if not self._retire(found):
+                    return Held(found.info, 1)
+                self.retired = found.info
+            if not self._create():
+                return Held({"path": self.layout.lock, "message": "another run took it just now"}, 1)
+        return None
+
+    def keep(self) -> None:
+        """Starts to renew the lease, three times in its length, until ``release``."""
+        self._thread = threading.Thread(target=self._renew_on, name="lth-lease", daemon=True)
+        self._thread.start()
+
+    def release(self) -> None:
+        """Gives the lease back, if it is still ours. Safe to repeat."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self._expires_at is None:
+            return
+        self._expires_at = None
+        try:
+            with self._directory():
+                if self._is_ours():
+                    os.unlink(self.layout.lock)
+        except (HarnessError, OSError):
+            return  # it ends by itself
+
+    def __enter__(self) -> RunLease:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    # ---- holding
+
+    def renew(self) -> bool:
+        """Moves the end of the lease forward; false, and ``lost`` says why, when it is no longer ours."""
+        try:
+            with self._directory():
+                if not self.check():
+                    return False
+                expires_at = self._now() + timedelta(seconds=self.ttl_seconds)
+                files.replace(self.layout.lock, self._content(expires_at), mode=0o644, before=self._confirm)
+                self._expires_at = expires_at
+        except (HarnessError, OSError):
+            return self.in_time()  # tried again, until the lease is over
+        return True
+
+    def check(self) -> bool:
+        """Whether the lease is still ours. Call it under the lock of the directory, before anything is written."""
+        if self.in_time() and not self._is_ours():
+            self.lost = "another run took the lease"
+        return self.lost is None
+
+    def in_time(self) -> bool:
+        """Whether the lease has not run out; looks at no file."""
+        if self.lost is None and (self._expires_at is None or self._now() >= self._expires_at):
+            self.lost = "the lease ran out while this process was suspended"
+        return self.lost is None
+
+    def _confirm(self) -> None:
+        if not self.check():
+            raise HarnessError(self.lost or "the lease is lost")
+
+    def _renew_on(self) -> None:
+        renewal = self._next_renewal()
+        while not self._ended.wait(min(_LOOK_SECONDS, self.ttl_seconds / 6)):
+            if not self.in_time():
+                return
+            if self._now() >= renewal:
+                if not self.renew():
+                    return
+                renewal = self._next_renewal()
+
+    def _next_renewal(self) -> datetime:
+        return self._now() + timedelta(seconds=self.ttl_seconds / 3)
+
+    # ---- files
+
+    def _directory(self) -> DirectoryLock:
+        return DirectoryLock(self.layout.root)
+
+    def _content(self, expires_at: datetime) -> str:
+        return jsontext.dumps(
+            {
+                "owner": self.owner,
+                "pid": os.getpid(),
+                "acquiredAt": self._acquired_at,
+                "expiresAt": clock.timestamp(expires_at, fraction=True),
+                "token": self.token,
+                "host": os.uname().nodename,
+                "runId": self.run_id,
+            }
+        )
+
+    def _create(self) -> bool:
+        """Puts the lease in its place with its content; false when something is there."""
+        now = self._now()
+        self._acquired_at = clock.timestamp(now, fraction=True)
+        expires_at = now + timedelta(seconds=self.ttl_seconds)
+        if not _place(self.layout.lock, self._beside("new"), self._content(expires_at)):
+            return False
+        self._expires_at = expires_at
+        return True
+
+    def _retire(self, found: _Found) -> bool:
+        """Takes a lease that is over away; false, and everything as before, when it is not the one that was judged."""
+        aside = self._beside("old")
+        try:
+            os.rename(self.layout.lock, aside)
+        except OSError:
+            return False
+        if _read(aside)[:2] == (found.content, found.identity):
+            _remove(aside)
+            return True
+        if not os.path.lexists(self.layout.lock):
+            os.rename(aside, self.layout.lock)
+        return False
+
+    def _is_ours(self) -> bool:
+        try:
+            record = jsontext.loads(_read(self.layout.lock)[0], exact=False)
+        except (OSError, ValueError):
+            return False
+        return isinstance(record, dict) and record.get("token") == self.token
+
+    def _beside(self, kind: str) -> str:
+        return f"{self.layout.lock}.{self.token}.{kind}"
+
+    def _sweep(self) -> None:
+        """Removes what runs that were killed left beside the lease; nobody else is at work under the lock."""
+        for name in os.listdir(self.layout.root):
+            if name.startswith(".lth.lock.") and (name.endswith((".new", ".old")) or ".tmp." in name):
+                _remove(os.path.join(self.layout.root, name))
+
+
+def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
+    """The lease that is there, and for how many seconds it holds; ``None`` when there is none."""
+    try:
+        content, identity, changed_at = _read(layout.lock)
+    except FileNotFoundError:
+        return None
+    try:
+        info = jsontext.loads(content, exact=False)
+    except ValueError:
+        info = None
+    until = moment(info.get("expiresAt")) if isinstance(info, dict) else None
+    if isinstance(info, dict) and until is not None:
+        return _Found(content, identity, info, seconds_until(until, now))
+    over_at = clock.moment(changed_at) + timedelta(seconds=UNREADABLE_SECONDS)
+    told: Record = {"path": layout.lock, "message": "the lock cannot be read; it counts as expired once it is old"}
+    return _Found(content, identity, told, seconds_until(over_at, now))
+
+
+def _read(path: str) -> tuple[bytes, tuple[int, int], float]:
+    """Content, identity and age of a lease in either form; the content of what cannot be read is empty."""
+    found = os.lstat(path)
+    inner = os.path.join(path, "lock.json") if stat.S_ISDIR(found.st_mode) else path
+    content, changed_at = b"", found.st_mtime
+    try:
+        descriptor = files.open_regular(inner, os.O_RDONLY | os.O_NOFOLLOW)
+        try:
+            content = os.read(descriptor, 65_536)
+            changed_at = max(changed_at, os.fstat(descriptor).st_mtime)
+        finally:
+            os.close(descriptor)
+    except (OSError, HarnessError):
+        content = b""
+    return content, (found.st_dev, found.st_ino), changed_at
+
+
+def _place(path: str, temporary: str, content: str) -> bool:
+    files.replace(temporary, content, mode=0o644)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise files.refusal(path, "written", error) from None
+        return _place_without_links(path, content)
+    finally:
+        _remove(temporary)
+    return True
+
+
+def _place_without_links(path: str, content: str) -> bool:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise files.refusal(path, "written", error) from None
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content.encode())
+    return True
+
+
+def _remove(path: str) -> None:
+    try:
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
+            os.unlink(path)
+            return
+        import shutil
+
+        shutil.rmtree(path, ignore_errors=True)
+    except OSError:
+        return

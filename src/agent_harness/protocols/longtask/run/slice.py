@@ -1,0 +1,238 @@
+"""One slice under way: the worker, and what becomes of the checkpoint; the lease is held all the time.
+
+Source: ``longtask.md`` 10.2 - 10.4, 14.
+"""
+
+from __future__ import annotations
+
+import signal
+
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import clock
+from agent_harness.kernel.json import jsontext
+from agent_harness.protocols.longtask import criteria, evidence, log
+from agent_harness.protocols.longtask.layout import file_stamp
+from agent_harness.protocols.longtask.records import Checkpoint
+from agent_harness.protocols.longtask.run import (
+    handoff,
+    limits,
+    outcome,
+    worker_process,
+)
+from agent_harness.protocols.longtask.run.worker_result import WorkerResult
+from agent_harness.protocols.longtask.store import InvalidTask
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeVar
+
+    from agent_harness.protocols.longtask.run.adapters import Plan
+    from agent_harness.protocols.longtask.run.lease_file import RunLease
+    from agent_harness.protocols.longtask.run.prepared import Prepared
+    from agent_harness.protocols.longtask.run.signals import Signals
+    from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
+
+    Record = dict[str, Any]
+    Answer = tuple[Record, int]
+    T = TypeVar("T")
+
+__all__ = ["LeaseGone", "Slice"]
+
+_CLAIM_ROUNDS = 3
+
+
+class LeaseGone(Exception):
+    """Another run may have the task; the checkpoint is not ours to write."""
+
+
+class _Claimed(Exception):
+    """The checkpoint says `done` and was not verified as it stands."""
+
+
+class Slice:
+    """Runs one worker, or a second one in its place, and settles the end."""
+
+    def __init__(
+        self,
+        store: LongTaskStore,
+        prepared: Prepared,
+        options: Mapping[str, object],
+        *,
+        lock: RunLease,
+        signals: Signals,
+    ) -> None:
+        self.store = store
+        self.layout = store.layout
+        self.prepared = prepared
+        self.options = options
+        self.lock = lock
+        self.signals = signals
+
+    def run(self, plan: Plan) -> Answer:
+        """The answer of ``lth run``, and its exit status."""
+        first = self.attempt(plan)
+        try:
+            return self._settled(first)
+        except LeaseGone:
+            return self.lost(first)
+
+    def _settled(self, first: WorkerResult) -> Answer:
+        if first.ran.stopped:
+            return self.answer(self.cut_short(first), first), first.ran.exit_code
+        if first.ran.exit_code == 0:
+            members, code = self.succeeded(first)
+            return self.answer(members.pop("status"), first) | members, code
+        self.classify(first)
+        name = self.prepared.fallback
+        if first.limited and name and not self.signals.number:
+            from agent_harness.protocols.longtask.run import fallback
+
+            return fallback.run(self, first, name)
+        members = self.failed(first)
+        return self.answer(members.pop("status"), first) | members, first.ran.exit_code
+
+    # ---- the worker
+
+    def attempt(self, plan: Plan, prefix: str = "") -> WorkerResult:
+        """Runs a worker to its end and keeps its output."""
+        told = {"LTH_TASK_DIR": self.layout.root, "LTH_WORKER": plan.worker, "LTH_RUN_ID": self.lock.run_id}
+        ran = worker_process.execute(
+            plan, self.prepared.prompt, told=told, run_id=self.lock.run_id, stop=self._must_stop
+        )
+        if ran.stopped and self.lock.lost:
+            ran.error = f"lease lost: {self.lock.lost}"
+        elif ran.stopped and self.signals.number:
+            ran.exit_code = 128 + self.signals.number
+            ran.error = f"interrupted by {signal.Signals(self.signals.number).name}"
+        if ran.exit_code == 0:
+            limits.worked(ran)
+        name = f"evidence/worker-output-{file_stamp(ran.finished_at)}.txt"
+        try:
+            return WorkerResult(ran, self.store.keep(name, worker_process.output_file(ran)), prefix)
+        except HarnessError:
+            reason = f"exit {ran.exit_code}; its output could not be kept"
+            self._log({"kind": "worker_failed", "worker": plan.worker, "status": "needs-human", "reason": reason})
+            raise
+
+    def _must_stop(self) -> bool:
+        return self.signals.number is not None or not self.lock.in_time()
+
+    def classify(self, attempt: WorkerResult) -> None:
+        """Names the failure of a worker."""
+        attempt.classify(self.prepared.task, self.options, self.prepared.prompt, self.layout.root)
+        if attempt.limited and attempt.classification:
+            limits.refused(attempt.ran, attempt.classification)
+
+    # ---- its end
+
+    def change(self, act: Callable[[CheckpointChange], T], *ended: WorkerResult) -> T:
+        """One change of the checkpoint with the events of the workers that ended; ``LeaseGone`` drops it as a whole."""
+
+        def owned(change: CheckpointChange) -> T:
+            if not self.lock.check():
+                raise LeaseGone
+            for attempt in ended:
+                change.event(**attempt.event())
+            return act(change)
+
+        try:
+            return self.store.change(owned, fallback=self.prepared.before)
+        except InvalidTask:  # the contract itself no longer loads; what ran is told all the same
+            for attempt in ended:
+                self._log(attempt.event())
+            raise
+
+    def _log(self, event: Record) -> None:
+        self.store.event({"type": event.pop("kind"), "at": clock.timestamp(fraction=True), **event})
+
+    def succeeded(self, attempt: WorkerResult, *, fallback: bool = False) -> tuple[Record, int]:
+        """Exit 0: what the worker wrote stays, a claim of `done` only when it is verified.
+
+        Members for the answer, ``status`` among them, and the exit status.
+        """
+        verified: dict[str, Record] = {}
+        for left in range(_CLAIM_ROUNDS, -1, -1):
+            try:
+                return self.change(
+                    lambda change, last=not left: self._succeeded(change, attempt, verified, last, fallback), attempt
+                )
+            except _Claimed as claim:
+                verified[str(claim)] = self._verify(attempt, str(claim))
+        raise AssertionError("the last round never asks for a verification")
+
+    def _succeeded(
+        self, change: CheckpointChange, attempt: WorkerResult, verified: Record, last: bool, fallback: bool
+    ) -> tuple[Record, int]:
+        raw, before = change.checkpoint.raw, self.prepared.before
+        if change.damaged:
+            evidence.add(change, *attempt.items)
+            outcome.ask_about_damage(change, attempt.worker)
+            return {"status": raw["status"], "invalidCheckpoint": change.damaged}, 1
+        report = None
+        if change.checkpoint.status == "done":
+            text = jsontext.line(raw)
+            report = verified.get(text)
+            if report is None and not last:
+                raise _Claimed(text)
+        outcome.settle_success(change, before, attempt.ran, attempt.items, fallback=fallback)
+        if change.checkpoint.status == "done" and (report is None or report["status"] != "pass"):
+            outcome.withdraw_claim(change, attempt.worker, criteria.unmet(report) if report else [])
+            return {"status": "paused", "verification": report}, 0
+        return {"status": raw["status"]}, 0
+
+    def _verify(self, attempt: WorkerResult, text: str) -> Record:
+        """The report on a checkpoint with the worker's output among its evidence; runs outside of any lock."""
+        raw = jsontext.loads(text)
+        raw["evidence"] = [*Checkpoint(raw).items("evidence"), *attempt.items]
+        return criteria.check(self.layout, self.prepared.task, Checkpoint(raw), stop=self._must_stop)
+
+    def failed(self, attempt: WorkerResult, *, earliest: bool = False) -> Record:
+        """A failure that has a class: status, blocker and next step go by it. Members for the answer.
+
+        ``earliest``: a rate limit lasts only until the first of the workers may go on.
+        """
+        git = handoff.repository_lines(self.layout, self.prepared.task) if attempt.limited else []
+        earliest = earliest or self.prepared.waited_for is not None
+        return self.change(lambda change: self._failed(change, attempt, git, earliest), attempt)
+
+    def _failed(self, change: CheckpointChange, attempt: WorkerResult, git: list[str], earliest: bool) -> Record:
+        found, prepared = attempt.classification or {}, self.prepared
+        if attempt.limited:
+            outcome.cool_down(change, attempt.worker, found, attempt.items)
+        until = outcome.earliest_end(change.checkpoint) if attempt.limited and earliest else None
+        outcome.apply_class(
+            change, found, attempt.items, before=prepared.before, worker=attempt.worker, until=until, text=attempt.text
+        )
+        if change.damaged and not attempt.limited:
+            outcome.ask_about_damage(change, attempt.worker)
+        members: Record = {"status": change.checkpoint.status}
+        if change.damaged:
+            members["invalidCheckpoint"] = change.damaged
+        if attempt.limited and handoff.is_wanted(change.task):
+            names = (prepared.requested, attempt.worker, prepared.fallback)
+            members["handoffPath"] = handoff.write(change, names, attempt.items, git)
+        return members
+
+    def _cut_short(self, change: CheckpointChange, attempt: WorkerResult) -> str:
+        """The end of a worker that a signal stopped: its output is kept, its progress too, a claim of `done` is not."""
+        if change.damaged:
+            outcome.ask_about_damage(change, attempt.worker)
+        outcome.keep_output(change, attempt.worker, attempt.items)
+        if change.checkpoint.status == "done":
+            outcome.withdraw_claim(change, attempt.worker, [])
+        return change.checkpoint.status
+
+    def cut_short(self, attempt: WorkerResult) -> str:
+        """The status after a worker that a signal stopped."""
+        return self.change(lambda change: self._cut_short(change, attempt), attempt)
+
+    def lost(self, attempt: WorkerResult) -> Answer:
+        """The end of a run whose lease is gone: it is told, and the checkpoint left to the run that has it."""
+        self._log(attempt.event(reason="lease lost"))
+        log.warn(f"lease lost: {self.lock.lost}; the checkpoint was left alone")
+        return self.answer(self.prepared.answer["status"], attempt) | {"error": f"lease lost: {self.lock.lost}"}, 1
+
+    def answer(self, status: str, attempt: WorkerResult) -> Record:
+        """The answer of a run with one worker."""
+        return {**self.prepared.answer, **attempt.result(), "status": status}

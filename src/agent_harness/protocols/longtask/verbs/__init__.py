@@ -1,0 +1,1 @@
+"""What the commands of `lth` do, beside running a slice."""

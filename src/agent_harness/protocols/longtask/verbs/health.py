@@ -1,0 +1,177 @@
+"""Is the task ready to be woken: its files, what is due, its scheduler, the programs and folders of its workers.
+
+Nothing is started but `PROGRAM --version`, for three seconds at most. Source: ``longtask.md`` 17.
+"""
+
+from __future__ import annotations
+
+import os
+
+from agent_harness.errors import HarnessError
+from agent_harness.protocols.longtask import claim, values
+from agent_harness.protocols.longtask.run import adapters, forbidden
+from agent_harness.protocols.longtask.store import LongTaskStore
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.records import Checkpoint, Contract
+
+    Record = dict[str, Any]
+
+__all__ = ["SCHEDULERS", "health", "report", "scheduler_of"]
+
+SCHEDULERS = ("openclaw-cron", "manual")
+_SCHEDULER_ALIASES = {"openclaw": "openclaw-cron", "none": "manual"}
+_PROBE_SECONDS = 3.0
+_RANK = {"pass": 0, "warn": 1, "fail": 2}
+
+
+def health(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[Record, int]:
+    """The report of ``lth health``; exit status 1 only with ``strict``, for a check that fails."""
+    found = report(layout)
+    return found, 1 if values.flag(options, "strict") and found["status"] == "fail" else 0
+
+
+def report(layout: LongTaskLayout) -> Record:
+    """What each check found, and the worst of it."""
+    store = LongTaskStore(layout)
+    errors = store.errors()
+    if errors:
+        checks = [_check("task-contract", "fail", "; ".join(errors))]
+        return {
+            "status": "fail",
+            "taskId": store.task_id(),
+            "scheduler": None,
+            "preferredWorker": None,
+            "checks": checks,
+        }
+    task, checkpoint = store.load()
+    checks = list(_checks(layout, task, checkpoint, store))
+    worst = max(checks, key=lambda each: _RANK[each["status"]])["status"]
+    preferred = task.preferred_worker
+    return {
+        "status": worst,
+        "taskId": task.id,
+        "scheduler": scheduler_of(task),
+        "preferredWorker": adapters.normalised(preferred) if preferred else None,
+        "checks": checks,
+    }
+
+
+def scheduler_of(task: Contract) -> str:
+    """The scheduler's one name; unknown names stay as they are."""
+    named = task.section("scheduler").get("type")
+    if isinstance(named, str) and named.strip():
+        return _SCHEDULER_ALIASES.get(named.strip(), named.strip())
+    return "openclaw-cron" if adapters.normalised(task.preferred_worker or "") == adapters.DIRECT else "manual"
+
+
+def _check(name: str, status: str, message: str, **members: object) -> Record:
+    return {"name": name, "status": status, "message": message, **members}
+
+
+def _checks(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, store: LongTaskStore) -> Iterator[Record]:
+    yield _check("task-contract", "pass", f"{task.id} loads")
+    found = claim.look(layout, checkpoint, store.now()).due
+    yield _check(
+        "run-decision",
+        "warn" if found.decision == "needs-human" else "pass",
+        f"{found.decision}: {found.reason}",
+        decision=found.decision,
+        waitSeconds=found.wait_seconds,
+    )
+    yield _scheduler(task)
+    preferred, allowed, fallback = _workers(task)
+    named = [each for each in (preferred, *allowed) if each]
+    if scheduler_of(task) == "openclaw-cron" or adapters.DIRECT in named:
+        yield _program("openclaw-cli", "openclaw")
+    if "codex-cli" in named:
+        yield _program("codex-cli", "codex")
+    if "kimi-cli" in [*named, fallback]:
+        yield _program("kimi-cli", "kimi")
+    if "claude-code" in [*named, fallback]:
+        yield _program("claude-code", "claude")
+    yield from _repository(layout, task)
+    for worker in dict.fromkeys([*named, *([fallback] if fallback else [])]):
+        if adapters.is_runnable(worker):
+            yield _plan(layout, task, worker)
+    sandboxed = preferred == "codex-cli" and adapters.reads_only("codex-cli", task.raw, {})
+    if sandboxed and fallback and fallback != "codex-cli" and adapters.is_runnable(fallback):
+        text = f"codex-cli is read-only, its fallback {fallback} runs without that sandbox"
+        yield _check("fallback-sandbox", "warn", text, worker=fallback)
+
+
+def _workers(task: Contract) -> tuple[str | None, list[str], str | None]:
+    policy = task.section("workerPolicy")
+    listed, fallback = policy.get("allowed"), policy.get("fallbackOnRateLimit")
+    allowed = (
+        [adapters.normalised(each) for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
+    )
+    preferred = adapters.normalised(task.preferred_worker) if task.preferred_worker else None
+    named = fallback if isinstance(fallback, str) and fallback.strip() else None
+    return preferred, allowed, adapters.normalised(named) if named else None
+
+
+def _scheduler(task: Contract) -> Record:
+    name = scheduler_of(task)
+    every = task.section("scheduler").get("every")
+    members = {"scheduler": name, "every": every if isinstance(every, str) else None}
+    if name in SCHEDULERS:
+        return _check("scheduler-config", "pass", f"{name} wakes the task", **members)
+    return _check("scheduler-config", "warn", f"unknown scheduler type: {name}", **members)
+
+
+def _program(name: str, program: str) -> Record:
+    import shutil
+
+    from agent_harness.kernel import process
+    from agent_harness.protocols.longtask.run.output import clipped, environment
+
+    path = shutil.which(program)
+    if path is None:
+        return _check(name, "warn", f"{program} is not on PATH")
+    try:
+        done = process.run([path, "--version"], cwd="/", env=environment({}), timeout_seconds=_PROBE_SECONDS)
+    except HarnessError as error:
+        return _check(name, "warn", f"{program} --version: {error.message}")
+    if done.timed_out:
+        return _check(name, "warn", f"{program} --version did not answer within {_PROBE_SECONDS:g} s")
+    text = done.output.decode("utf-8", "replace")
+    first = clipped(next((line.strip() for line in text.splitlines() if line.strip()), ""), 200)
+    if done.exit_code:
+        return _check(name, "warn", f"{program} --version exited with status {done.exit_code}: {first}")
+    return _check(name, "pass", first or f"{program} is there")
+
+
+def _repository(layout: LongTaskLayout, task: Contract) -> Iterator[Record]:
+    if task.repo_path is None:
+        if task.text("domain") == "coding":
+            yield _check("repo-context", "warn", "a coding task without context.repoPath")
+        return
+    root = forbidden.expanded(task.repo_path, layout.root)
+    if not os.path.isdir(root):
+        yield _check("repo-context", "fail", f"the repository path is no directory: {root}", path=root)
+        return
+    from agent_harness.kernel.git import Git
+
+    try:
+        is_repository = Git(root).is_repository
+    except (HarnessError, OSError):
+        is_repository = False
+    if is_repository:
+        yield _check("repo-context", "pass", f"{root} is a git worktree", path=root)
+    else:
+        yield _check("repo-context", "fail", f"{root} is no git worktree", path=root)
+
+
+def _plan(layout: LongTaskLayout, task: Contract, worker: str) -> Record:
+    name = f"worker-plan:{worker}"
+    try:
+        plan = adapters.plan(worker, task.raw, layout, {})
+    except HarnessError as error:
+        return _check(name, "fail", error.message, worker=worker, cwd=None)
+    return _check(name, "pass", plan.command, worker=worker, cwd=plan.cwd)

@@ -1,0 +1,151 @@
+"""The OpenClaw job that wakes a task: a command to paste, and the same job without a model in the loop.
+
+Source: ``longtask.md`` 17.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+from agent_harness.protocols.longtask import schema, values
+from agent_harness.protocols.longtask.run import adapters
+from agent_harness.protocols.longtask.store import LongTaskStore
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.records import Contract
+
+    Record = dict[str, Any]
+    Options = Mapping[str, object]
+
+__all__ = ["recipe"]
+
+DEFAULT_EVERY = "30m"
+DEFAULT_MODEL = "minimax/MiniMax-M2.5"
+DEFAULT_TIMEOUT_SECONDS = 300
+DEFAULT_TOOLS = "exec read write"
+_MARGIN_SECONDS = 30  # in which the harness writes the checkpoint after its worker's time is over
+_LEAST_SECONDS = 30
+
+
+def recipe(layout: LongTaskLayout, options: Options) -> tuple[Record, int]:
+    """The answer of ``lth openclaw-recipe``; nothing is written."""
+    task, _ = LongTaskStore(layout).load()
+    job = _job(task, options)
+    argv = _argv(layout, task, options, int(job["timeoutSeconds"]))
+    shown = adapters.quoted(*argv)
+    message = _run_message(shown) if "run" in argv else _tick_message(shown, layout)
+    schedule = {**job, "worker": _worker(task, options), "schedulerCommand": shown}
+    return {
+        "taskId": task.id,
+        "command": _pasted(job, ("--message", message)),
+        "message": message,
+        "schedule": schedule,
+        "commandNoModel": _pasted(_without_model(job), ("--command-argv", _json(argv))),
+    }, 0
+
+
+def _job(task: Contract, options: Options) -> Record:
+    """Option, then ``task.scheduler``, then default."""
+    config = task.section("scheduler")
+    seconds = values.positive(options, "timeout-seconds")
+    own = schema.whole(config.get("timeoutSeconds"), DEFAULT_TIMEOUT_SECONDS)
+
+    def chosen(option: str, member: str, default: str) -> str:
+        found = config.get(member)
+        return values.text(options, option) or (found if isinstance(found, str) and found.strip() else default)
+
+    return {
+        "every": chosen("every", "every", DEFAULT_EVERY),
+        "name": chosen("name", "name", f"{task.id}-tick"),
+        "sessionKey": chosen("session-key", "sessionKey", f"agent:main:cron:{task.id}"),
+        "model": chosen("model", "model", DEFAULT_MODEL),
+        "timeoutSeconds": str(seconds or own),
+        "tools": chosen("tools", "tools", DEFAULT_TOOLS),
+    }
+
+
+def _worker(task: Contract, options: Options) -> str | None:
+    named = values.text(options, "worker") or task.preferred_worker
+    return adapters.normalised(named) if named else None
+
+
+def _argv(layout: LongTaskLayout, task: Contract, options: Options, seconds: int) -> list[str]:
+    """What the job runs: a slice when `lth run` can start the worker, else one tick."""
+    worker = _worker(task, options)
+    if worker is None or not adapters.is_runnable(worker):
+        return [*_program(), "tick", layout.root]
+    named = values.text(options, "fallback-worker") or task.section("workerPolicy").get("fallbackOnRateLimit")
+    fallback = adapters.normalised(named) if isinstance(named, str) and named.strip() else None
+    more = ["--fallback-worker", fallback] if fallback and fallback != worker else []
+    limit = str(max(_LEAST_SECONDS, seconds - _MARGIN_SECONDS))
+    return [*_program(), "run", layout.root, "--worker", worker, *more, "--timeout-seconds", limit]
+
+
+def _program() -> list[str]:
+    """The installed `lth` by its absolute path, else this Python with the module."""
+    beside = os.path.join(os.path.dirname(sys.executable or ""), "lth")
+    for path in (beside, shutil.which("lth")):
+        if path and os.path.isfile(path) and os.access(path, os.X_OK):
+            return [os.path.abspath(path)]
+    return [sys.executable or "python3", "-m", "agent_harness.cli.lth"]
+
+
+def _run_message(command: str) -> str:
+    return "\n".join(
+        (
+            "Run exactly this command once and wait until it ends:",
+            "",
+            command,
+            "",
+            "Report the JSON result that it prints, then stop. Do not run anything else.",
+        )
+    )
+
+
+def _tick_message(command: str, layout: LongTaskLayout) -> str:
+    recorded = adapters.quoted(*_program(), "record", layout.root, "--status", "paused", "--note", "THE NEXT STEP")
+    return "\n".join(
+        (
+            "Run exactly this command once:",
+            "",
+            command,
+            "",
+            'If "decision" in its JSON result is wait, done or needs-human, report it and stop.',
+            "Otherwise do exactly one bounded slice, as workerPrompt says.",
+            "Then update the checkpoint and the log with this command, and stop:",
+            "",
+            recorded,
+            "",
+            "Only when every success criterion is met use --status done, which verifies it first.",
+        )
+    )
+
+
+def _pasted(job: Record, last: tuple[str, str]) -> str:
+    pairs = [
+        ("--name", job["name"]),
+        ("--every", job["every"]),
+        ("--session", "isolated"),
+        ("--session-key", job["sessionKey"]),
+        *([("--model", job["model"]), ("--tools", job["tools"])] if "model" in job else []),
+        ("--timeout-seconds", job["timeoutSeconds"]),
+        last,
+    ]
+    return " \\\n  ".join(["openclaw cron add", *(f"{name} {adapters.quoted(value)}" for name, value in pairs)])
+
+
+def _without_model(job: Record) -> Record:
+    return {name: value for name, value in job.items() if name not in ("model", "tools")}
+
+
+def _json(argv: list[str]) -> str:
+    from agent_harness.kernel.json import jsontext
+
+    return jsontext.line(argv)

@@ -1,0 +1,275 @@
+"""One attempt at a task, as the disk has it: the work tree, what was there at the claim, and the record of it.
+
+The record in ``.harness/claims/`` is a convenience: what was there is in the snapshot, a git object that a private ref
+keeps. Where the record is lost, everything is found again from the ref. Source: ``tasklist.md`` 11.2.
+"""
+
+import hashlib
+import os
+import shlex
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agent_harness.errors import StateDamaged, UnsafeTree
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.isolated import id_bytes
+from agent_harness.kernel.git.status import (
+    GITLINK,
+    Links,
+    kind_at,
+    matcher,
+)
+from agent_harness.kernel.snapshot import Snapshot
+from agent_harness.protocols.tasklist.layout import HARNESS_FILES, path_of, safe_name
+
+if TYPE_CHECKING:
+    from agent_harness.protocols.tasklist.records import Task
+    from agent_harness.protocols.tasklist.workers.worker import Worker
+
+__all__ = [
+    "ABSENT",
+    "BASE_REFS",
+    "RESCUE_REFS",
+    "Attempt",
+    "TreeFile",
+    "AttemptTree",
+    "attempt_of",
+    "differences",
+    "entry_at",
+    "note",
+    "noted",
+    "place_of",
+    "record_of",
+    "ref_folder",
+]
+
+Record = dict[str, Any]
+
+BASE_REFS = "refs/harness/base"
+RESCUE_REFS = "refs/harness/rescue"
+
+
+class TreeFile(NamedTuple):
+    """One file of a tree or an index."""
+
+    mode: str
+    oid: str
+
+
+ABSENT = TreeFile("000000", "")
+"""Stands for a file that is not there."""
+
+
+@dataclass(frozen=True)
+class AttemptTree:
+    """A worker's work tree."""
+
+    git: Git  # its root is the top of the work tree
+    exclude: tuple[str, ...]  # patterns of the harness's own files, relative to the top
+    folder: str  # where the project's commands run: the task list's own place in this work tree
+
+    @cached_property
+    def top(self) -> str:
+        """The top of the work tree."""
+        return os.fspath(self.git.top())
+
+    def is_ours(self, path: bytes) -> bool:
+        """Whether a path, relative to the top, is one of the harness's own files."""
+        return self._matches(path)
+
+    @cached_property
+    def _matches(self) -> Callable[[bytes], bool]:
+        return matcher(self.exclude)
+
+
+def place_of(worker: "Worker") -> AttemptTree | None:
+    """The work tree that the worker stands in; ``None`` outside of git.
+
+    The task list may lie in it, below its top, in another work tree of the same repository (then its place in this one
+    is the same), or somewhere else.
+    """
+    if worker.git is None or not worker.git.is_repository:
+        return None
+    git = Git(worker.git.top())
+    home = Git(worker.layout.root)
+    if not home.is_repository or home.shared_dir() != git.shared_dir():
+        return AttemptTree(git, (), os.fspath(git.top()))
+    below = os.fsdecode(home.prefix())
+    folder = os.path.join(git.top(), below) if below else os.fspath(git.top())
+    exclude = tuple(f"{below}/{name}" if below else name for name in HARNESS_FILES)
+    return AttemptTree(git, exclude, folder if os.path.isdir(folder) else os.fspath(git.top()))
+
+
+# ---- the record --------------------------------------------------------------------------------------------------
+
+
+def record_of(worker: "Worker", task: "Task") -> Record:
+    """What was written down for the claim that the task has now; empty when there is nothing usable."""
+    found = worker.claim_record(task.id)
+    names_it = (found.get("task"), found.get("attempt"), found.get("ref"))
+    return found if names_it == (task.id, task.attempts + 1, task.base_ref) else {}
+
+
+def note(worker: "Worker", task: "Task", **members: object) -> None:
+    """Adds members to the record of the claim; each is an object, and is believed for this claim only."""
+    found = record_of(worker, task) or {"task": task.id, "attempt": task.attempts + 1, "ref": task.base_ref}
+    kept = {name: {**value, "claim": claim_key(task)} for name, value in members.items() if isinstance(value, dict)}
+    worker.keep_claim_record(task.id, {**found, **kept})
+
+
+def noted(worker: "Worker", task: "Task", name: str) -> Record:
+    """A member that ``note`` added for this very claim; empty when there is none."""
+    found = record_of(worker, task).get(name)
+    return found if isinstance(found, dict) and found.get("claim") == claim_key(task) else {}
+
+
+def claim_key(task: "Task") -> str:
+    """Tells a claim from every other claim of the task, without giving its token away."""
+    return hashlib.sha256((task.claim_token or "").encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+# ---- the attempt -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt whose way back is there."""
+
+    place: AttemptTree
+    snapshot: Snapshot
+    tree: str | None  # the work tree of the claim, where the state tells it
+
+    @property
+    def base(self) -> str:
+        """The commit that was checked out at the claim."""
+        return self.snapshot.head or ""
+
+    @cached_property
+    def own(self) -> dict[bytes, TreeFile]:
+        """The person's own files: what was not as in HEAD at the claim, byte for byte as it was; ``ABSENT`` if gone."""
+        found = differences(self.place.git, self.base, self.snapshot.commit)
+        return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
+
+    @cached_property
+    def staged(self) -> dict[bytes, TreeFile]:
+        """What was staged at the claim."""
+        found = differences(self.place.git, self.base, self.snapshot.index_tree)
+        return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
+
+    def refuse_elsewhere(self) -> None:
+        """``UnsafeTree`` in another work tree than the one that the task was claimed in."""
+        if self.tree and os.path.realpath(self.tree) != os.path.realpath(self.place.top):
+            raise UnsafeTree(f"the task was claimed in the work tree {self.tree}", hint=f"cd {shlex.quote(self.tree)}")
+
+    def untouched(self) -> set[bytes]:
+        """Those of the person's own files that are now as they were at the claim."""
+        return {path for path, entry in self.own.items() if self._is_untouched(path, entry)}
+
+    def _is_untouched(self, path: bytes, entry: TreeFile) -> bool:
+        if entry_at(self.place.git, path, entry) == entry:
+            return True
+        return entry == ABSENT and kind_at(os.fsencode(self.place.top), path) == "folder"  # git knows files only
+
+
+def attempt_of(worker: "Worker", task: "Task") -> Attempt | None:
+    """The attempt under way, with its way back; ``None`` outside of git, and where it has none (any more)."""
+    place = place_of(worker)
+    if place is None or not task.base_ref or not task.base_ref.startswith(f"{BASE_REFS}/"):
+        return None
+    record = record_of(worker, task)
+    named = place.git.commit_of(task.base_ref)
+    snapshot = _recorded(place.git, record, named) or _found_again(place.git, task, named)
+    tree = task.raw.get("worktree") or record.get("tree")
+    return Attempt(place, snapshot, path_of(tree) if isinstance(tree, str) else None) if snapshot else None
+
+
+def _recorded(git: Git, record: Record, named: str | None) -> Snapshot | None:
+    """The snapshot of the record, if the ref agrees with it or is gone."""
+    try:
+        found = Snapshot.from_record(record.get("snapshot") or {})
+    except (StateDamaged, AttributeError):
+        return None
+    usable = found.head is not None and (named or git.commit_of(found.commit)) == found.commit
+    return found if usable else None
+
+
+def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
+    """The snapshot that the ref names, without kept indexes; it must be of the commit that the task started at."""
+    base, branch = task.started_at_commit, task.started_branch
+    if not named or not base or not branch or git.commit_of(f"{named}^1") != base:
+        return None
+    beside = git.commit_of(f"{named}^2")
+    if not beside:
+        return None
+    lost = {"index_exact": "lost-exact", "index_plain": "lost-plain", "index_full": "lost-full"}
+    return Snapshot(
+        ref=task.base_ref or "", commit=named, head=base, branch=branch, index_tree=git.tree_of(beside), **lost
+    )
+
+
+# ---- files -------------------------------------------------------------------------------------------------------
+
+
+def differences(git: Git, old: str, new: str, *words: str) -> dict[bytes, tuple[TreeFile, TreeFile]]:
+    """How two trees differ: path -> (entry of the old, entry of the new); ``words`` name another command of git."""
+    command = words or ("diff-tree", "-r")
+    ends = (old,) if words else (old, new)
+    fields = git.run(*command, "-z", "--raw", "--no-renames", "--no-abbrev", *ends).split(b"\0")
+    return {path: _both(head) for head, path in zip(fields[:-1:2], fields[1::2], strict=True)}
+
+
+def _both(head: bytes) -> tuple[TreeFile, TreeFile]:
+    """The two entries of one raw line: ``:100644 100644 OID OID M``."""
+    old_mode, new_mode, old, new, _ = head.decode().removeprefix(":").split()
+    return _entry(old_mode, old), _entry(new_mode, new)
+
+
+def _entry(mode: str, oid: str) -> TreeFile:
+    return ABSENT if mode == ABSENT.mode else TreeFile(mode, oid)
+
+
+def entry_at(git: Git, path: bytes, like: TreeFile) -> TreeFile | None:
+    """What is at a path of the work tree, byte for byte; ``None`` for what could not be ``like`` the other entry.
+
+    What is below a link is elsewhere.
+    """
+    top = os.fsencode(git.top())
+    full = os.path.join(top, path)
+    kind = kind_at(top, path)
+    if kind == "nothing" or Links(top).above(path):
+        return ABSENT
+    if kind == "folder":
+        return TreeFile(GITLINK, Git(os.fsdecode(full)).head() or "") if like.mode == GITLINK else None
+    return _entry_of(full, 2 * id_bytes(git.repository)) if kind == "file" else None
+
+
+def _entry_of(full: bytes, digits: int) -> TreeFile | None:
+    """The entry that a file's bytes, or a link's target, would have; ``None`` when they cannot be read."""
+    try:
+        found = os.lstat(full)
+        if stat.S_ISLNK(found.st_mode):
+            target = os.readlink(full)
+            digest = _digest(digits, len(target))
+            digest.update(target)
+            return TreeFile("120000", digest.hexdigest())
+        with open(full, "rb") as file:
+            digest = _digest(digits, os.fstat(file.fileno()).st_size)
+            while part := file.read(1 << 20):
+                digest.update(part)
+    except OSError:
+        return None
+    return TreeFile("100755" if found.st_mode & 0o100 else "100644", digest.hexdigest())
+
+
+def _digest(digits: int, size: int) -> "hashlib._Hash":
+    made = (hashlib.sha256 if digits == 64 else hashlib.sha1)(usedforsecurity=False)
+    made.update(b"blob %d\0" % size)
+    return made
+
+
+def ref_folder(refs: str, task_id: str) -> str:
+    """Where the refs of one task are."""
+    return f"{refs}/{safe_name(task_id)}"

@@ -1,0 +1,197 @@
+"""The commit of a task: what the attempt changed, and nothing of what was the person's own before it.
+
+What was dirty or untracked at the claim and is still the same, byte for byte, stays out of the commit, and stays
+staged or not as it was. A file of the person's that the attempt changed further goes in as a whole. Source:
+``tasklist.md`` 11.4.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from agent_harness.errors import UnsafeTree
+from agent_harness.kernel import snapshot
+from agent_harness.kernel.git import DETACHED, GitFailed, Head
+from agent_harness.kernel.git.status import parents, shown
+from agent_harness.protocols.tasklist.attempts.attempt import (
+    ABSENT,
+    Attempt,
+    TreeFile,
+    attempt_of,
+    differences,
+    place_of,
+    ref_folder,
+)
+
+if TYPE_CHECKING:
+    from agent_harness.protocols.tasklist.records import Task
+    from agent_harness.protocols.tasklist.workers.worker import Worker
+
+__all__ = ["AttemptWork", "commit_work", "fingerprint", "paths_of", "work_of"]
+
+CANDIDATE_REFS = "refs/harness/candidates"
+PUT = ("update-index", "-z", "--add", "--replace", "--index-info")
+EMPTY_BLOBS = (
+    "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
+    "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
+)
+
+
+@dataclass(frozen=True)
+class AttemptWork:
+    """The attempt's work so far, apart from what is the person's own."""
+
+    attempt: Attempt
+    head: Head
+    tree: str  # of HEAD, with the attempt's uncommitted changes
+    changes: Mapping[bytes, tuple[TreeFile, TreeFile]]  # from HEAD to this tree
+    kept: frozenset[bytes]  # the person's own files that are as they were
+    committed: frozenset[bytes]  # what commits since the claim changed
+
+    @cached_property
+    def new(self) -> frozenset[bytes]:
+        """Files that the changes leave behind."""
+        return frozenset(path for path, (_, now) in self.changes.items() if now != ABSENT)
+
+    @cached_property
+    def folders(self) -> frozenset[bytes]:
+        """The folders above these files."""
+        return frozenset(parent for path in self.new for parent in parents(path))
+
+    def is_theirs(self, path: bytes) -> bool:
+        """Whether a file is the person's, and the attempt did nothing to it, nor anything in its place."""
+        is_known = path in self.kept or path in self.attempt.staged
+        is_changed = path in self.committed or path in self.changes
+        return is_known and not is_changed and path not in self.folders and self.new.isdisjoint(parents(path))
+
+
+def commit_work(worker: "Worker", task: "Task", message: str) -> str | None:
+    """The commit that holds the attempt's work: a new one on the branch that is checked out, or HEAD as it is.
+
+    HEAD when nothing is to be committed, and where no baseline tells the attempt's work from the person's; ``None``
+    outside of git and on a branch without a commit. Safe to repeat after a crash. ``UnsafeTree`` when git is in the
+    middle of something, or the branch moves meanwhile; the work tree is untouched then. No hook runs.
+    """
+    attempt = attempt_of(worker, task)
+    if attempt is None:
+        place = place_of(worker)
+        return place.git.head() if place else None
+    attempt.refuse_elsewhere()
+    with work_of(attempt, task) as work:
+        if not work.changes:
+            return work.head.commit
+        made = attempt.place.git.commit_tree(work.tree, [str(work.head.commit)], message)
+        _stage(work, made)
+        _advance(work, made)
+    return made
+
+
+def fingerprint(worker: "Worker", task: "Task") -> str | None:
+    """The tree of all that is not ignored, the person's own files too; ``None`` where there is no baseline."""
+    attempt = attempt_of(worker, task)
+    if attempt is None:
+        return None
+    attempt.refuse_elsewhere()
+    with _candidate(attempt, task) as commit:
+        return attempt.place.git.tree_of(commit)
+
+
+@contextmanager
+def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
+    """What the attempt did, as objects that are safe from garbage collection within the context."""
+    git = attempt.place.git
+    with _candidate(attempt, task) as full:
+        head = git.look()
+        if head.commit is None or head.tree is None:
+            raise UnsafeTree(f"{head.branch} has no commit any more", hint="git log --all --oneline")
+        committed = frozenset(differences(git, attempt.base, head.commit))
+        kept, tree = _apart(attempt, full, head)
+        yield AttemptWork(attempt, head, tree, differences(git, head.tree, tree), kept, committed)
+
+
+@contextmanager
+def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
+    """A commit of everything that is not ignored, under a private ref within the context."""
+    place = attempt.place
+    ref = ref_folder(CANDIDATE_REFS, task.id)
+    commit = snapshot.candidate(
+        place.git, ref, exclude=place.exclude, message=f"Candidate of {task.id}", base=attempt.snapshot
+    )
+    try:
+        yield commit
+    finally:
+        place.git.update_ref(ref, None)
+
+
+def _apart(attempt: Attempt, full: str, head: Head) -> tuple[frozenset[bytes], str]:
+    """The person's own files that are as they were, and the candidate's tree in which they are as in HEAD.
+
+    So are the harness's own. A file that the person had removed stays removed where the attempt put something into its
+    place.
+    """
+    git = attempt.place.git
+    found = differences(git, full, str(head.commit))
+    own = attempt.untouched()
+    new = {path for path, (now, _) in found.items() if now != ABSENT and path not in own}
+    folders = {parent for path in new for parent in parents(path)}
+    kept = frozenset(path for path in own if path not in folders and new.isdisjoint(parents(path)))
+    wanted = {path: entry for path, (_, entry) in found.items() if path in kept or attempt.place.is_ours(path)}
+    if not wanted:
+        return kept, git.tree_of(full)
+    with git.room() as room, git.view() as view:
+        index = room.path("task")
+        view.call("read-tree", full, index=index)
+        view.call(*PUT, input=_lines(wanted, full), index=index)
+        return kept, view.call("write-tree", index=index).stdout.strip().decode()
+
+
+# ---- the index and the branch --------------------------------------------------------------------------------------
+
+
+def _stage(work: AttemptWork, commit: str) -> None:
+    """Makes the index say what the commit says, and leaves staged what the person had staged before the claim."""
+    git = work.attempt.place.git
+    found = differences(git, commit, "", "diff-index", "--cached")
+    wanted = {path: want for path, (said, now) in found.items() if (want := _wanted(work, path, said, now)) != now}
+    missing = [path for path in work.attempt.staged if path not in found and work.is_theirs(path)]
+    wanted |= {path: work.attempt.staged[path] for path in missing}
+    if wanted:
+        git.run(*PUT, input=_lines(wanted, commit))
+        git.run("update-index", "-q", "--refresh", check=False)
+
+
+def _wanted(work: AttemptWork, path: bytes, said: TreeFile, now: TreeFile) -> TreeFile:
+    """What the index must hold where it holds another thing than the commit."""
+    if work.attempt.place.is_ours(path):
+        return now
+    if not work.is_theirs(path):
+        return said
+    if path not in work.attempt.staged and now.oid in EMPTY_BLOBS and said == ABSENT:
+        return now  # `git add -N`
+    return work.attempt.staged.get(path, said)
+
+
+def _lines(wanted: Mapping[bytes, TreeFile], commit: str) -> bytes:
+    """Entries as ``update-index`` reads them; removals first, so that a file can take the place of a folder."""
+    ordered = sorted(wanted.items(), key=lambda pair: pair[1] != ABSENT)
+    nothing = "0" * len(commit)
+    return b"".join(f"{entry.mode} {entry.oid or nothing}\t".encode() + path + b"\0" for path, entry in ordered)
+
+
+def _advance(work: AttemptWork, commit: str) -> None:
+    """Moves the branch that is checked out, if nobody else has moved it."""
+    head = work.head
+    ref = "HEAD" if head.branch == DETACHED else head.branch
+    try:
+        work.attempt.place.git.update_ref(ref, commit, head.commit, message=f"commit: {commit[:12]}")
+    except GitFailed as error:
+        hint = "git log --oneline, then run the same command again"
+        raise UnsafeTree(f"{ref} could not be moved to the task's commit: {error.message}", hint=hint) from error
+
+
+def paths_of(work: AttemptWork) -> list[str]:
+    """The files with uncommitted work in them, one line each."""
+    lost = [path for path in work.attempt.own if path not in work.kept and path not in work.committed]
+    return sorted({shown(path) for path in (*work.changes, *lost)})

@@ -1,0 +1,240 @@
+"""Makes a task whole that an interrupted session left in progress, by the table in ``recovery.py``.
+
+Whoever recovers takes the claim over first, under a token of its own: an owner that wakes up later can change nothing,
+and two that recover at the same time do not do it twice. Source: ``tasklist.md`` 12.
+"""
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from agent_harness.errors import NotOwner, PersonNeeded, ToolMissing, UnsafeTree, UsageError
+from agent_harness.kernel import clock, lease
+from agent_harness.protocols.tasklist import progress, proven, recovery
+from agent_harness.protocols.tasklist.attempts import close_attempt, rollback, verbs
+from agent_harness.protocols.tasklist.attempts.attempt import (
+    BASE_REFS,
+    noted,
+    place_of,
+    ref_folder,
+)
+from agent_harness.protocols.tasklist.attempts.close_attempt import CATEGORIES, Failure
+from agent_harness.protocols.tasklist.claims import expiry
+from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS
+from agent_harness.protocols.tasklist.workers import session_lease
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from agent_harness.protocols.tasklist.records import State, Task
+    from agent_harness.protocols.tasklist.store import TaskListChange
+    from agent_harness.protocols.tasklist.workers.worker import Worker
+
+__all__ = ["recover"]
+
+Record = dict[str, Any]
+
+DECISIONS = ("resume", "fail")
+
+
+def recover(worker: "Worker", task_id: str | None = None, decide: str | None = None) -> list[Record]:
+    """Recovers one task, or every interrupted one that this worker may recover: what was found and done, for each.
+
+    ``task_id``, ``row`` (the step of the table), ``reason``, ``evidence``, and ``action``: ``completed``, ``failed``,
+    ``released``, ``blocked`` (the proof cannot run; the log says why) or ``resume``. The last means that only the agent
+    can judge: nothing is done before it decides by ``decide`` (``resume`` or ``fail``); once it has (``decided``), the
+    task is this worker's (``token``). ``NotOwner`` for a task that somebody is at work on, ``UnsafeTree`` (and the list
+    halted) when others committed during the attempt.
+    """
+    if decide is not None and decide not in DECISIONS:
+        raise UsageError(f"{decide!r} is no decision", hint="--decide resume or --decide fail")
+    state, now = worker.store.read(), worker.store.now()
+    if task_id is None:
+        names = [task.id for task in state.tasks if _is_left(worker, state, task, now)]
+        return [_recover(worker, name, None) for name in names]
+    worker.find(state, task_id)
+    return [_recover(worker, task_id, decide)]
+
+
+# ---- who may -----------------------------------------------------------------------------------------------------
+
+
+def _is_left(worker: "Worker", state: "State", task: "Task", now: "datetime") -> bool:
+    """Whether a task was interrupted, in this work tree, and is this worker's to recover."""
+    if task.status != "in_progress" or task.raw.get("worktree") not in (None, worker.tree_name):
+        return False
+    if task.claimed_by == worker.owner:
+        dead = session_lease.process_is_dead(task.raw.get("claimed_process"))
+        return dead or not expiry.is_live(task, state, now)
+    return _may_take(worker, state, task, now)
+
+
+def _may_take(worker: "Worker", state: "State", task: "Task", now: "datetime") -> bool:
+    """Whether the worker may take a claim over: its own, one without a sign of life, all in a session of its own."""
+    if task.claimed_by in (None, worker.owner) or not expiry.is_live(task, state, now):
+        return True
+    session = session_lease.holder(state, now)
+    return session is not None and session.get("owner") == worker.session_owner
+
+
+def _refuse_living(worker: "Worker", state: "State", task: "Task", now: "datetime") -> None:
+    if task.status != "in_progress":
+        raise NotOwner(f"{task.id} is {task.status}, not in progress", hint="harness task claim")
+    if not _may_take(worker, state, task, now):
+        raise NotOwner(f"{task.id} belongs to {task.claimed_by}, who is at work on it", hint="harness status")
+
+
+def _take_over(worker: "Worker", task_id: str) -> "Worker":
+    """Makes the worker the owner, under a new token; the worker with that token."""
+    token = lease.new_token()
+
+    def act(change: "TaskListChange") -> None:
+        state, now = change.state, change.now
+        session_lease.keep(state, worker, now)
+        task = worker.find(state, task_id)
+        _refuse_living(worker, state, task, now)
+        seconds = task.lease.seconds if task.lease and task.lease.seconds > 0 else DEFAULT_LEASE_SECONDS
+        fresh = lease.renewed(lease.Lease(worker.owner, token, now, now, seconds), now, seconds).expires_at
+        known = task.lease_expires_at
+        proven.hand_over(worker.layout, task, token)
+        task.raw.update(
+            claimed_by=worker.owner,
+            claim_token=token,
+            lease_expires_at=clock.timestamp(max(fresh, known) if known else fresh),
+            lease_seconds=seconds,
+            claimed_process=worker.process.as_record() if worker.process else None,
+            claimed_session=state.session_count,
+            worktree=task.raw.get("worktree") or worker.tree_name,
+        )
+        _find_base(worker, task)
+        change.touch()
+
+    worker.store.change(act)
+    taken = copy.copy(worker)
+    taken.token = token
+    return taken
+
+
+def _find_base(worker: "Worker", task: "Task") -> None:
+    """Finds the way back of a claim again that a restored backup knew nothing of."""
+    place, start = place_of(worker), task.started_at_commit
+    if task.base_ref or not place or not start:
+        return
+    folder = ref_folder(BASE_REFS, task.id)
+    words = ("for-each-ref", "--sort=-creatordate", "--format=%(refname)", f"{folder}/{task.attempts + 1}*")
+    for ref in place.git.text(*words).split():
+        base = place.git.commit_of(f"{ref}^1") or ""
+        if base.startswith(start):
+            branch = worker.claim_record(task.id).get("branch")
+            known = branch if isinstance(branch, str) else place.git.look().branch
+            task.raw.update(base_ref=ref, started_at_commit=base, started_branch=known)
+            return
+
+
+# ---- what is done ------------------------------------------------------------------------------------------------
+
+
+def _recover(worker: "Worker", task_id: str, decide: str | None) -> Record:
+    state = worker.store.read()
+    task = worker.find(state, task_id)
+    _refuse_living(worker, state, task, worker.store.now())
+    _find_base(worker, task)
+    intent = noted(worker, task, "intent")
+    if intent.get("verb") in ("fail", "release"):
+        ours = _take_over(worker, task_id)
+        return _finish(ours, close_attempt.mine(ours, task_id), intent)
+    found = rollback.evidence(worker, task)
+    if found["foreign"] and decide != "resume":
+        raise _strangers(worker, task, found)
+    row = recovery.row_for(
+        uncommitted=bool(found["uncommitted"]) or not found["known"],
+        commits=bool(found["commits"]),
+        checkpoints=bool(found["checkpoints"]),
+    )
+    answer: Record = {"task_id": task.id, "row": row.step, "reason": row.reason, "evidence": found}
+    step = decide or row.step
+    if step == "resume" and not decide:
+        return answer | {"action": "resume", "decided": False}
+    ours = _take_over(worker, task_id)
+    return answer | _STEPS[step](ours, close_attempt.mine(ours, task_id), row, decide) | {"reason": row.reason}
+
+
+def _resume(worker: "Worker", task: "Task", row: recovery.RecoveryRow, decide: str | None) -> Record:
+    _log(worker, task, "resumed", f"the agent decided to go on: {row.reason}")
+    return {"action": "resume", "decided": decide is not None, "token": task.claim_token}
+
+
+def _fail(worker: "Worker", task: "Task", row: recovery.RecoveryRow, decide: str | None) -> Record:
+    reason = "the agent decided that the work is lost" if decide else row.reason
+    failure = Failure(
+        category="SESSION_TIMEOUT",
+        message=reason if decide else "No progress detected",
+        rollback=bool(decide),
+        recovery=("failed", reason),
+    )
+    return {"action": "failed", **close_attempt.failed(worker, task, failure)}
+
+
+def _validate(worker: "Worker", task: "Task", row: recovery.RecoveryRow, decide: str | None) -> Record:
+    try:
+        ran = verbs.validated(worker, task)
+    except (PersonNeeded, ToolMissing) as error:
+        return {"action": "blocked", "error": error.message, "hint": error.hint, "token": task.claim_token}
+    if ran["result"] == "PASS":
+        made = verbs.commit_of(worker, close_attempt.mine(worker, task.id))
+        done = close_attempt.completed(worker, task, made, recovery=("completed", f"{row.reason}; validation passed"))
+        return {"action": "completed", **done, "validation": ran}
+    said = verbs.how(ran)
+    failure = Failure(
+        category="TIMEOUT" if ran["result"] == "TIMEOUT" else "TEST_FAIL",
+        message=f"Interrupted; validation: {said}",
+        recovery=("rolled back, failed", f"{row.reason}; validation: {said}"),
+    )
+    return {
+        "action": "failed",
+        **close_attempt.failed(worker, close_attempt.mine(worker, task.id), failure),
+        "validation": ran,
+    }
+
+
+_STEPS = {"resume": _resume, "fail": _fail, "validate": _validate}
+
+
+def _finish(worker: "Worker", task: "Task", intent: Record) -> Record:
+    """Ends an attempt that was being ended when the process died."""
+    said = intent.get("message")
+    message = said if isinstance(said, str) and said else "no reason given"
+    reason = f"an interrupted {intent['verb']}"
+    answer: Record = {"task_id": task.id, "row": "finish", "reason": reason, "evidence": None}
+    if intent["verb"] == "release":
+        done = close_attempt.released(worker, task, message)
+        _log(worker, task, "released", reason)
+        return answer | {"action": "released", **done, "reason": reason}
+    category = intent.get("category")
+    failure = Failure(
+        category=category if isinstance(category, str) and category in CATEGORIES else "SESSION_TIMEOUT",
+        message=message,
+        rollback=intent.get("rollback") is not False,
+        recovery=("failed", reason),
+    )
+    return answer | {"action": "failed", **close_attempt.failed(worker, task, failure), "reason": reason}
+
+
+def _strangers(worker: "Worker", task: "Task", found: Record) -> UnsafeTree:
+    """Halts the list: what others committed during the attempt is not ours to judge or to take back."""
+    first = found["foreign"][0]
+    message = f"{first['author']} committed {first['commit'][:12]} during the attempt at {task.id}"
+    hint = f"a person decides: harness task recover {task.id} --decide resume, or fail it with --no-rollback"
+
+    def act(change: "TaskListChange") -> None:
+        close_attempt.halt_in(change, "TASK_EXEC", message, task.id)
+        change.touch()
+
+    worker.store.change(act)
+    _log(worker, task, "refused", message)
+    return UnsafeTree(message, hint=hint, evidence=found)
+
+
+def _log(worker: "Worker", task: "Task", action: str, reason: str) -> None:
+    session = worker.store.read().session_count
+    text = f"action={progress.quoted(action)} reason={progress.quoted(reason)}"
+    worker.store.log(progress.entry("RECOVERY", session, task=task.id, text=text))

@@ -1,0 +1,279 @@
+"""The way back of a task: what was there at the claim, and going back to it without losing anything.
+
+Nothing here moves the work tree in any other way than the kernel's ``restore``: what it takes away is in a rescue
+first. Source: ``tasklist.md`` 11.2, 11.3.
+"""
+
+import os
+from collections.abc import Iterator
+from itertools import chain, count
+from typing import TYPE_CHECKING, Any
+
+from agent_harness.errors import UnsafeTree
+from agent_harness.kernel import clock, snapshot
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.client import IDENTITY
+from agent_harness.kernel.git.status import shown
+from agent_harness.protocols.tasklist.attempts import rollback_hard
+from agent_harness.protocols.tasklist.attempts.attempt import (
+    BASE_REFS,
+    RESCUE_REFS,
+    Attempt,
+    attempt_of,
+    place_of,
+    ref_folder,
+)
+from agent_harness.protocols.tasklist.attempts.commits import commit_work, paths_of, work_of
+from agent_harness.protocols.tasklist.claims import expiry
+from agent_harness.protocols.tasklist.layout import written
+
+if TYPE_CHECKING:
+    from agent_harness.kernel.git import Commit
+    from agent_harness.kernel.snapshot import Rescue, Snapshot
+    from agent_harness.protocols.tasklist.attempts.attempt import AttemptTree
+    from agent_harness.protocols.tasklist.records import Task
+    from agent_harness.protocols.tasklist.workers.worker import Worker
+
+__all__ = [
+    "BaseMissing",
+    "commit_work",
+    "drop_baseline",
+    "evidence",
+    "plan",
+    "rescue_refs",
+    "roll_back",
+    "take_baseline",
+]
+
+Record = dict[str, Any]
+
+HOW_TO_GO_ON = "settle it by hand, then: harness resume"
+
+
+class BaseMissing(UnsafeTree):
+    """The task has a baseline by its record, and the repository no longer has it."""
+
+    code = "base_missing"
+
+
+# ---- at the claim ------------------------------------------------------------------------------------------------
+
+
+def take_baseline(worker: "Worker", task_id: str, attempt: int, *, dirty: str = "remember") -> Record | None:
+    """Remembers the work tree for an attempt that starts now; answers the record of the claim, for the caller to keep.
+
+    Its members: ``task``, ``attempt``, ``tree``, ``ref``, ``head``, ``branch``, ``at`` and the ``snapshot``, in which
+    are the person's own changes, what was staged and the names that were ignored. ``None`` outside of git and on a
+    branch without a commit: there is no way back then. ``UnsafeTree`` when git is in the middle of something, a path is
+    in conflict, or, with ``dirty="refuse"``, anything is not committed. Nothing that a person sees changes.
+    """
+    place = place_of(worker)
+    if place is None or place.git.head() is None:
+        return None
+    if dirty == "refuse":
+        _refuse_dirty(place)
+    taken = _take(place, task_id, attempt)
+    return {
+        "task": task_id,
+        "attempt": attempt,
+        "tree": written(place.top),
+        "ref": taken.ref,
+        "head": taken.head,
+        "branch": taken.branch,
+        "at": clock.timestamp(worker.store.now()),
+        "snapshot": taken.as_record(),
+    }
+
+
+def drop_baseline(worker: "Worker", record: Record) -> None:
+    """Forgets a way back that no claim uses; nothing when it is gone already."""
+    place, ref = place_of(worker), record.get("ref")
+    if place and isinstance(ref, str) and ref.startswith(f"{BASE_REFS}/") and place.git.commit_of(ref):
+        place.git.update_ref(ref, None)
+
+
+def _refuse_dirty(place: "AttemptTree") -> None:
+    found = [path for each in place.git.status() if not place.is_ours(path := os.fsencode(each.path))]
+    if found:
+        raise UnsafeTree(
+            f"{len(found)} files are not committed, such as {shown(found[0])}", hint="commit or stash them"
+        )
+
+
+def _take(place: "AttemptTree", task_id: str, attempt: int) -> "Snapshot":
+    folder = ref_folder(BASE_REFS, task_id)
+    names = chain([f"{folder}/{attempt}"], (f"{folder}/{attempt}-{number}" for number in count(2)))
+    message = f"Before attempt {attempt} at {task_id}"
+    while True:
+        ref = next(name for name in names if place.git.commit_of(name) is None)
+        try:
+            return snapshot.take(place.git, ref, exclude=place.exclude, message=message)
+        except UnsafeTree:
+            if place.git.commit_of(ref) is None:
+                raise
+
+
+# ---- going back --------------------------------------------------------------------------------------------------
+
+
+def roll_back(worker: "Worker", task: "Task", *, policy: str = "restore", allow_pushed: bool = False) -> Record:
+    """Brings the work tree back to what it was at the claim: ``rolled_back``, ``rescue`` (a ref), ``reason`` and more.
+
+    ``policy``: ``restore``; ``none`` leaves everything; ``hard`` also takes away what the person had not committed at
+    the claim, after rescuing it. Safe to repeat after a crash. ``BaseMissing`` when the way back is gone,
+    ``UnsafeTree`` when one of the conditions of 11.3 does not hold; the work tree is untouched then.
+    """
+    if policy == "none":
+        return _stayed("the policy of this task list is to leave the work tree as it is")
+    attempt = _way_back(worker, task)
+    if attempt is None:
+        return _stayed("there is no baseline: the task was claimed outside of git or before the first commit")
+    _check(worker, task, attempt, allow_pushed=allow_pushed)
+    number = _next_number(attempt.place.git, task.id)
+    rescued = snapshot.restore(
+        attempt.place.git,
+        attempt.snapshot,
+        f"{ref_folder(RESCUE_REFS, task.id)}/{number}",
+        exclude=attempt.place.exclude,
+        rescue_files=worker.layout.rescue_files(task.id, number),
+    )
+    more = rollback_hard.clear(worker, task, attempt) if policy == "hard" else None
+    return _went(attempt, rescued, policy) | ({"rescue_of_own": more} if more else {})
+
+
+def plan(worker: "Worker", task: "Task", *, policy: str = "restore", allow_pushed: bool = False) -> Record:
+    """What ``roll_back`` would do: ``possible``, ``reason``, the base, and the ``commits`` and ``files`` taken back."""
+    attempt = _way_back(worker, task) if policy != "none" else None
+    if attempt is None:
+        return {**roll_back(worker, task, policy="none"), "possible": False}
+    found: Record = {"possible": True, "reason": None, "policy": policy, "base": attempt.base}
+    found |= {"branch": attempt.snapshot.branch, "ref": attempt.snapshot.ref}
+    try:
+        _check(worker, task, attempt, allow_pushed=allow_pushed)
+    except UnsafeTree as error:
+        return {**found, "possible": False, "reason": error.message}
+    seen = evidence(worker, task)
+    return {**found, "commits": seen["commits"], "files": seen["uncommitted"]}
+
+
+def _way_back(worker: "Worker", task: "Task") -> Attempt | None:
+    attempt = attempt_of(worker, task)
+    if attempt is not None or not task.base_ref:
+        return attempt
+    if place_of(worker) is None:
+        tree = task.raw.get("worktree")
+        raise UnsafeTree(f"{task.id} was claimed in the work tree {tree}", hint="run the same command there")
+    raise BaseMissing(f"the baseline {task.base_ref} of {task.id} is gone", hint="git fsck --lost-found")
+
+
+def _went(attempt: Attempt, rescued: "Rescue", policy: str) -> Record:
+    return {
+        "rolled_back": True,
+        "policy": policy,
+        "base": attempt.base,
+        "rescue": rescued.ref,
+        "reason": None,
+        "commits": [_commit(*each) for each in rescued.rolled_back_commits],
+        "left_in_place": [_plain(path) for path in rescued.left_in_place],
+        "moved": [_plain(path) for path in rescued.moved],
+    }
+
+
+def _commit(sha: str, subject: str) -> Record:
+    return {"commit": sha, "subject": _plain(subject)}
+
+
+def _plain(text: str) -> str:
+    """Text that JSON can hold, on one line, whatever bytes it was made of."""
+    return shown(os.fsencode(text))
+
+
+def _stayed(reason: str) -> Record:
+    return {"rolled_back": False, "rescue": None, "reason": reason}
+
+
+# ---- conditions --------------------------------------------------------------------------------------------------
+
+
+def _check(worker: "Worker", task: "Task", attempt: Attempt, *, allow_pushed: bool) -> None:
+    """``UnsafeTree`` unless going back takes nothing from anybody else; source: 11.3."""
+    git, base = attempt.place.git, attempt.snapshot
+    attempt.refuse_elsewhere()
+    waiting = git.operation_under_way()
+    if waiting:
+        raise _refused(f"git is in the middle of {waiting}", "git status")
+    head = git.look()
+    if head.branch != base.branch:
+        raise _refused(f"{head.branch} is checked out, and the task was claimed on {base.branch}", "git branch")
+    if head.commit is None or not git.ancestor(attempt.base, head.commit):
+        raise _refused(f"the history was rewritten: {attempt.base[:12]} is not below HEAD", "git reflog")
+    pushed = git.published(attempt.base, head.commit)
+    if pushed and not allow_pushed:
+        raise _refused(f"{len(pushed)} commits of the attempt were pushed, such as {pushed[0][:12]}", "git log")
+    other = _living_neighbour(worker, task, attempt.place.top)
+    if other:
+        raise _refused(f"{other} is being worked on in this work tree by somebody else", "harness status")
+
+
+def _refused(reason: str, hint: str) -> UnsafeTree:
+    return UnsafeTree(f"nothing was rolled back: {reason}", hint=f"{hint}; {HOW_TO_GO_ON}")
+
+
+def _living_neighbour(worker: "Worker", task: "Task", top: str) -> str | None:
+    """Another task that is claimed in this work tree by another worker who may still be at work."""
+    state, now = worker.store.read(), worker.store.now()
+    for other in state.tasks:
+        is_here = other.status == "in_progress" and other.id != task.id and other.raw.get("worktree") == written(top)
+        if is_here and other.claimed_by != worker.owner and expiry.is_live(other, state, now):
+            return other.id
+    return None
+
+
+# ---- what happened -----------------------------------------------------------------------------------------------
+
+
+def evidence(worker: "Worker", task: "Task") -> Record:
+    """What the attempt left, seen from the baseline: ``uncommitted`` files, ``commits``, ``checkpoints``.
+
+    ``foreign`` are commits of other authors among them, ``stashes`` the lines of ``git stash list``. ``known`` is false
+    where there is no baseline to compare with. Source: ``tasklist.md`` 12.
+    """
+    steps = task.checkpoints_of_attempt
+    attempt = attempt_of(worker, task)
+    found: Record = {
+        "known": False,
+        "uncommitted": [],
+        "commits": [],
+        "foreign": [],
+        "stashes": [],
+        "checkpoints": steps,
+    }
+    if attempt is None:
+        return found
+    attempt.refuse_elsewhere()
+    git = attempt.place.git
+    with work_of(attempt, task) as work:
+        commits = git.commits_between(attempt.base, str(work.head.commit))
+        found |= {"known": True, "uncommitted": paths_of(work)}
+    found["commits"] = [_commit(each.sha, each.subject) for each in commits]
+    found["foreign"] = [
+        _commit(each.sha, each.subject) | {"author": _plain(each.author)} for each in _foreign(git, commits)
+    ]
+    found["stashes"] = [_plain(line) for line in git.text("stash", "list").splitlines()]
+    return found
+
+
+def _foreign(git: Git, commits: list["Commit"]) -> list["Commit"]:
+    ours = {f"{name} <{address}>" for name, address in (git.identity, IDENTITY)}
+    return [each for each in commits if each.author not in ours]
+
+
+def rescue_refs(git: Git, task_id: str) -> Iterator[str]:
+    """The refs of the rescues of one task, as git orders them."""
+    yield from git.text("for-each-ref", "--format=%(refname)", f"{ref_folder(RESCUE_REFS, task_id)}/").split()
+
+
+def _next_number(git: Git, task_id: str) -> int:
+    """The number of the next rescue of a task."""
+    numbers = [ref.rpartition("/")[2].partition("-")[0] for ref in rescue_refs(git, task_id)]
+    return max((int(each) for each in numbers if each.isdecimal()), default=0) + 1

@@ -1,0 +1,216 @@
+"""One command on one commit: started in a checkout of our own, bounded, and believed only with its report.
+
+``run_tests`` is the plain use; ``execute`` and ``execute_plain`` work in a checkout that is already there.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from agent_harness.errors import Refused
+from agent_harness.kernel import process
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.redact import redact
+from agent_harness.verification.check import Command, parse, report_options, with_report
+from agent_harness.verification.runner import witness
+from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
+from agent_harness.verification.runner.testreport import (
+    Report,
+    ReportProblem,
+    read_cases,
+    read_junit,
+)
+from agent_harness.verification.verdict import TestRun
+from agent_harness.verification.workspace import Overlay, Workspace, in_place, workspace
+
+OUTPUT_BYTES = 65536
+NOT_FOUND = 127
+Stop = Callable[[], bool]
+_Found = tuple[Report | None, str | None]  # the report, or why there is none
+
+
+def run_tests(
+    git: Git,
+    commit: str,
+    command: str,
+    *,
+    environment: RunEnvironment,
+    overlays: Sequence[Overlay] = (),
+    timeout_seconds: float = 1800.0,
+    keep_going: bool = False,
+    stop: Stop | None = None,
+) -> TestRun:
+    """Runs a test command on a commit and says what passed; nothing that it started is left when it returns.
+
+    ``git.root`` is the project. ``keep_going`` is for whole suites: neither a failure nor a test module that cannot be
+    imported ends the run. A run that cannot be believed has a ``problem``, never half a report (C61).
+    """
+    with place_for(git, commit, environment=environment, overlays=overlays) as space:
+        return execute(
+            space, command, environment=environment, timeout_seconds=timeout_seconds, keep_going=keep_going, stop=stop
+        )
+
+
+@contextmanager
+def place_for(
+    git: Git, commit: str, *, environment: RunEnvironment, overlays: Sequence[Overlay] = ()
+) -> Iterator[Workspace]:
+    """Where to run commands on a commit: a fresh checkout, or the project itself with ``isolation: in_place``."""
+    if environment.isolation == IN_PLACE:
+        with in_place(git, commit) as space:
+            yield space
+    else:
+        with workspace(git, commit, overlays=overlays, links=environment.links) as space:
+            yield space
+
+
+def execute(
+    space: Workspace,
+    command: str,
+    *,
+    environment: RunEnvironment,
+    timeout_seconds: float,
+    keep_going: bool = False,
+    select: Collection[str] = (),
+    stop: Stop | None = None,
+) -> TestRun:
+    """Runs a test command in a checkout. ``select`` keeps only these pytest node ids."""
+    parsed = parse(command)
+    environment = environment.completed(parsed)
+    private = Path(tempfile.mkdtemp(prefix="run-", dir=space.private))
+    report = private / "report.xml"
+    root = None if space.has_settings or "--rootdir" in command else str(space.cwd)
+    options = report_options(str(report), str(private / "cache"), keep_going=keep_going, root=root)
+    started, extra = with_report(parsed, environment.words(parsed, space.cwd), str(report), options)
+    variables = {**environment.variables_for(parsed, space), **extra}
+    if not _is_watched(parsed, environment):
+        report = _fresh_report(space, environment, report)
+        done = _process(started, space, variables, timeout_seconds, stop)
+        found = _judged(done, lambda: read_junit(report), timeout_seconds, "")
+        return _test_run(parsed, space, environment, done, found)
+    with witness.Witness(private) as seen:
+        variables[witness.VARIABLE] = witness.settings(
+            seen.address,
+            project=None if environment.isolation == IN_PLACE else environment.root,
+            keep=environment.kept,
+            select=_selection(private, select),
+        )
+        done = _process(started, space, variables, timeout_seconds, stop)
+    sessions = seen.sessions
+    where = next((session.last for session in reversed(sessions.values()) if session.finished is None), "")
+    found = _judged(done, lambda: _believed(sessions, report, done, plain=parsed.pytest), timeout_seconds, where)
+    if found[0] is not None and environment.isolation != IN_PLACE and (changed := space.disturbed()):
+        found = None, f"the run changed the tests themselves: {changed[0]}"
+    return _test_run(parsed, space, environment, done, found)
+
+
+def execute_plain(
+    space: Workspace, command: str, *, environment: RunEnvironment, timeout_seconds: float, stop: Stop | None = None
+) -> TestRun:
+    """Runs a command of which only the exit status counts, such as a linter."""
+    parsed = parse(command)
+    environment = environment.completed(parsed)
+    started = environment.words(parsed, space.cwd) or command
+    variables = {**environment.variables_for(parsed, space), **dict(parsed.variables)}
+    done = _process(started, space, variables, timeout_seconds, stop)
+    problem = f"it ran into its limit of {timeout_seconds:g} s" if done.timed_out else None
+    return _test_run(parsed, space, environment, done, (None, problem))
+
+
+def _is_watched(command: Command, environment: RunEnvironment) -> bool:
+    """Whether our pytest plugin must have its say: for everything but other runners that write their own report."""
+    return command.pytest or not (command.reports_itself or environment.report)
+
+
+def _fresh_report(space: Workspace, environment: RunEnvironment, private: Path) -> Path:
+    """Where another runner writes its report; what is there already, committed or left over, is taken away first."""
+    if not environment.report:
+        return private
+    place = space.cwd / environment.report
+    if not Path(os.path.realpath(place.parent)).is_relative_to(os.path.realpath(space.cwd)):
+        return private
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)
+    place.unlink(missing_ok=True)
+    return place
+
+
+def _selection(private: Path, ids: Collection[str]) -> Path | None:
+    if not ids:
+        return None
+    file = private / "select.json"
+    file.write_text(json.dumps(sorted(ids)), encoding="utf-8")
+    return file
+
+
+def _process(
+    started: str | list[str], space: Workspace, variables: dict[str, str], timeout_seconds: float, stop: Stop | None
+) -> process.Completed:
+    try:
+        return process.run(
+            started,
+            cwd=space.cwd,
+            env=variables,
+            timeout_seconds=timeout_seconds,
+            keep_bytes=OUTPUT_BYTES,
+            stop=stop,
+        )
+    except Refused as error:
+        return process.Completed(
+            exit_code=NOT_FOUND,
+            output=f"{error.message}\n".encode(),
+            truncated=False,
+            timed_out=False,
+            stopped=False,
+            seconds=0.0,
+            total_bytes=0,
+        )
+
+
+def _judged(done: process.Completed, read: Callable[[], Report], limit_seconds: float, where: str) -> _Found:
+    """The report, or why there is none that counts."""
+    if done.timed_out:
+        return None, f"it ran into its limit of {limit_seconds:g} s{f' in {where}' if where else ''}"
+    if done.stopped:
+        return None, "it was stopped"
+    if done.exit_code == NOT_FOUND:
+        return None, "the command was not found"
+    try:
+        return read(), None
+    except ReportProblem as problem:
+        return None, str(problem)
+
+
+def _believed(
+    sessions: dict[int, witness.WitnessedSession], report: Path, done: process.Completed, *, plain: bool
+) -> Report:
+    if not sessions and not plain:
+        raise ReportProblem("no test report was written; another runner than pytest writes JUnit XML to {report}")
+    witness.check(sessions)
+    found = witness.believed(sessions, *read_cases(report))
+    ended = {session.finished for session in sessions.values()}
+    if plain and done.exit_code == 0 and ended != {0}:
+        raise ReportProblem(f"the process ended with 0 although pytest ended with {max(e or 0 for e in ended)}")
+    return found
+
+
+def _test_run(
+    command: Command, space: Workspace, environment: RunEnvironment, done: process.Completed, found: _Found
+) -> TestRun:
+    report, problem = found
+    output = done.output.decode("utf-8", "replace").replace(str(space.cwd), str(environment.root))
+    return TestRun(
+        command=command.text,
+        commit=space.commit,
+        exit_code=done.exit_code,
+        report=report,
+        problem=problem,
+        output=redact(output),
+        seconds=done.seconds,
+        timed_out=done.timed_out,
+        notes=space.notes,
+    )
