@@ -15,7 +15,7 @@ from agent_harness.protocols.features.engine import checkpoints, recover
 from agent_harness.protocols.features.engine import settlement as engine_settlement
 from agent_harness.protocols.features.logs import checkpoint_retention
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.work import plan
+from agent_harness.protocols.features.work import plan_record
 
 Record = dict[str, Any]
 
@@ -221,13 +221,13 @@ def test_a_plan_that_was_accepted_is_there_once(yard: Yard, adopted: bool) -> No
     """UAH-003, UAH-074, C56: the harness died before, or right after, the commit went onto the branch."""
     project = yard.project
     project.store.settle_in()
-    record = plan.begin(project, checkpoints.create(project, 0, None, "manual"), "run")
+    record = plan_record.begin(project, checkpoints.create(project, 0, None, "manual"), "run")
     yard.features(False, False, False)
     yard.git("commit", "-qam", "Plan")
     commit = yard.git("rev-parse", "HEAD")
     if not adopted:
         yard.git("reset", "-q", "--soft", "HEAD~1")
-    project.store.write_open_session({**record, "phase": plan.PLANNED, "commit": commit})
+    project.store.write_open_session({**record, "phase": plan_record.PLANNED, "commit": commit})
     assert recover.recover(yard.project) == {"session": None, "step": "adopt"}
     assert yard.git("rev-parse", "HEAD") == commit
     assert yard.git("status", "--porcelain") == ""
@@ -238,9 +238,9 @@ def test_what_a_plan_has_cost_survives_its_end(yard: Yard) -> None:
     """UAH-007, UAH-415, C31: the state comes back as the harness wrote it, and the money stays spent."""
     project = yard.project
     project.store.settle_in()
-    record = plan.begin(project, checkpoints.create(project, 0, None, "manual"), "run")
+    record = plan_record.begin(project, checkpoints.create(project, 0, None, "manual"), "run")
     project.store.write(project.layout.costs, {"cumulative": {"total_cost_usd": 2.5}})
-    plan.spent(project, record)
+    plan_record.spent(project, record)
     (yard.root / ".harness/costs.yaml").write_text("{}")
     (yard.root / ".harness/session_state.json").write_text('{"stuck_count": 9}')
     found = recover.recover(yard.project)

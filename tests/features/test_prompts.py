@@ -7,10 +7,10 @@ from typing import Any
 
 from agent_harness.protocols.features import prompts, records
 from agent_harness.protocols.features.config import load
-from agent_harness.protocols.features.engine import turn
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.prompts import verification_types
+from agent_harness.protocols.features.work import session_prompts
 
 FEATURE: dict[str, Any] = {
     "id": 7,
@@ -47,7 +47,9 @@ def opening(tmp_path: Path, kind: str, settings: str = "", **feature: Any) -> st
         run_id="x",
         git_config=empty,
     )
-    return " ".join(turn.opening_prompt(Project.open(tmp_path, load(tmp_path)), under_way, "THE ORIENTATION").split())
+    return " ".join(
+        session_prompts.opening_prompt(Project.open(tmp_path, load(tmp_path)), under_way, "THE ORIENTATION").split()
+    )
 
 
 def initializer(max_steps: int = 7) -> str:

@@ -319,6 +319,12 @@ class State:
         return whole(self._config("max_sessions"), DEFAULT_MAX_SESSIONS)
 
     @property
+    def fix_rounds(self) -> int | None:
+        """Further turns of ``harness run``'s agent after a failed proof; ``None`` where the list does not say."""
+        found = self._config("fix_rounds")
+        return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+
+    @property
     def reflect_iterations(self) -> int:
         return whole(self._config("reflect_iterations"), 0)
 

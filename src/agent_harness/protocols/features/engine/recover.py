@@ -27,7 +27,8 @@ from agent_harness.protocols.features.engine.result import Result
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import push_retry
 from agent_harness.protocols.features.verdict.judge import Judge
-from agent_harness.protocols.features.work import cleanup, plan
+from agent_harness.protocols.features.work import plan_record
+from agent_harness.protocols.features.work.cleanup import ended_early as cleanup_ended_early
 
 Record = dict[str, Any]
 
@@ -53,8 +54,8 @@ def recover(project: Project) -> Record | None:
     number = found.get("session")
     action = recovery.action_for(str(found.get("phase")))
     ended = process.end_orphans(found.get("agent") or {"run_id": found.get("run_id")})
-    if action.phase in (plan.PLANNING, plan.PLANNED):
-        return plan.recover(project, found, lambda: _restore_state(project, found))
+    if action.phase in (plan_record.PLANNING, plan_record.PLANNED):
+        return plan_record.recover(project, found, lambda: _restore_state(project, found))
     if action.step == "forget":
         engine_settlement.forget(project)
         return {"session": number, "step": action.step}
@@ -185,7 +186,7 @@ def _hand_off(project: Project, under_way: OpenSession, reason: str, message: st
     used = totals_of(project, under_way.session)
     found = [path for path in worktree.dirty_paths(project.git) if path != project.progress_name]
     if under_way.feature_id is None:
-        settlement = cleanup.ended_early(project, under_way, reason, used)
+        settlement = cleanup_ended_early(project, under_way, reason, used)
     else:
         settlement = wip.handed_off(project, under_way, reason, used, red_tests=None, message=message)
     actions.log_from_git(project, under_way, settlement.commit)

@@ -43,7 +43,10 @@ from agent_harness.protocols.features.publish import mirror
 from agent_harness.protocols.features.validity import valid_features
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge
-from agent_harness.protocols.features.work import cleanup, feature
+from agent_harness.protocols.features.work.cleanup import CleanupWork
+from agent_harness.protocols.features.work.cleanup import ask_for as ask_for_cleanup
+from agent_harness.protocols.features.work.feature import FeatureWork
+from agent_harness.session.engine import walk
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
 from agent_harness.verification.workspace import clear_leftovers
@@ -156,7 +159,7 @@ class Runs:
         questions.forget_passing(project)
         proven.check(project)
         if self._cleanup_only:
-            cleanup.ask_for(project)
+            ask_for_cleanup(project)
         return recovered
 
     def _choice(self, feature_id: int | None) -> selection.Choice:
@@ -199,10 +202,10 @@ class Runs:
         )
         named = "" if start.feature["id"] is None else f" #{start.feature['id']}"
         project.say(f"Agent working on {f'Feature{named}: ' if named else ''}{records.description(start.feature)}")
-        walker = cleanup.CleanupRoad if start.feature["id"] is None else feature.SessionRoad
-        road = walker(project, agent, judge, under_way, orientation=start.orientation, stop=stop, spare=self._spare)
+        kind = CleanupWork if start.feature["id"] is None else FeatureWork
+        work = kind(project, agent, judge, under_way, orientation=start.orientation, stop=stop, spare=self._spare)
         try:
-            return road.walk()
+            return walk(work, work.turns)
         except KeyboardInterrupt:
             project.say("Interrupted; handing off.")
             return self._hand_off("user_pause")

@@ -354,3 +354,9 @@ def _partial(project: Project, under_way: OpenSession, reason: str, left: _Left)
         "left": to_do or earlier.get("left") or [],
         "wip_files": list(dict.fromkeys(files))[:40],
     }
+
+
+def rest(project: Project, reason: str) -> None:
+    """Pauses the project where a session's end asks for it, until `harness resume` (C28)."""
+    if reason == "overloaded":
+        project.store.write_pause({"reason": "overloaded", "at": clock.timestamp()})

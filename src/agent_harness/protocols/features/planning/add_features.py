@@ -25,7 +25,9 @@ from agent_harness.protocols.features.planning import initializer
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.validity import valid_features
 from agent_harness.protocols.features.verdict import claims
-from agent_harness.protocols.features.work import plan
+from agent_harness.protocols.features.work import plan_record
+from agent_harness.protocols.features.work.plan import PlanWork
+from agent_harness.session.engine import walk
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy
 
@@ -48,22 +50,28 @@ def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> Record:
     try:
         with interruption.watched() as stop:
             project.say("Planning more features...")
-            planner = initializer.Planner(project, agent, stop)
-            record = plan.begin(project, checkpoint, planner.run_id)
-            planner.turn(_prompt(project, before, text))
-            record = plan.spent(project, record)
-            found = _problems(project, before, checkpoint)
+            record: Record = {}
+
+            def problems() -> list[str]:
+                plan_record.spent(project, record)
+                return _problems(project, before, checkpoint)
+
+            work = PlanWork(
+                project,
+                agent,
+                stop,
+                prompt=_prompt(project, before, text),
+                problems=problems,
+                what="The plan",
+            )
+            record |= plan_record.begin(project, checkpoint, work.run_id)
+            found = walk(work, work.turns)
             if found:
-                project.say(f"The plan is not valid ({found[0]}); one repair turn.")
-                planner.turn(initializer.repair_prompt(project, found))
-                record = plan.spent(project, record)
-                found = _problems(project, before, checkpoint)
-            if found:
-                raise VerificationFailed(f"The agent's plan is not valid: {found[0]}", problems=found)
+                raise VerificationFailed(f"The agent's plan is not valid: {found[0]}", problems=list(found))
             commit = _commit(project, checkpoint)
-            plan.adopt(project, record, commit)
+            plan_record.adopt(project, record, commit)
     except (HarnessError, KeyboardInterrupt) as error:
-        ref = plan.take_back(project, checkpoint)
+        ref = plan_record.take_back(project, checkpoint)
         if isinstance(error, HarnessError):
             error.hint = f"git show {ref}" if ref else "harness add-features --help"
         raise

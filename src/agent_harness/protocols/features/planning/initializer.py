@@ -1,55 +1,45 @@
 """Session 0: an agent turns a specification into features, stubs, scripts and one commit.
 
-The harness writes the settings and .gitignore first, checks what the agent wrote, gives it one turn to mend it, and
+The harness writes the settings and .gitignore first, checks what the agent wrote, gives it one fix round, and
 makes the commit. Nothing counts as initialised before all of that stands. Source: features.md section L, C33, C48.
 """
 
 import os
 import stat
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_harness.agents import registry, usage
-from agent_harness.agents.base import Agent, Brief
+from agent_harness.agents import registry
+from agent_harness.agents.base import Agent
 from agent_harness.errors import (
     HarnessError,
-    LimitInForce,
     Refused,
     StateDamaged,
     UnsafeTree,
     UsageError,
     VerificationFailed,
 )
-from agent_harness.kernel import clock, files, process, snapshot
+from agent_harness.kernel import clock, files, snapshot
 from agent_harness.kernel.git import Git
 from agent_harness.protocols.features import (
-    costs,
     progress,
     prompts,
     records,
     worktree,
 )
 from agent_harness.protocols.features.config import default_text, load
-from agent_harness.protocols.features.engine import (
-    actions,
-    provider_retry,
-    turn,
-    turn_settings,
-)
 from agent_harness.protocols.features.escalation import after_session
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.planning import script_check
 from agent_harness.protocols.features.project import Project, Say
-from agent_harness.protocols.features.publish import push_guard
 from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.work.plan import PlanWork, remember_failed_try
+from agent_harness.session.engine import walk
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
-from agent_harness.supervision.outcome import Outcome
-from agent_harness.supervision.supervisor import supervise
 
 Record = dict[str, Any]
 
@@ -194,7 +184,7 @@ def ignore(root: Path, lines: list[str]) -> None:
 
 
 def _plan(project: Project, agent: Agent, specification: str, stop: interruption.Stop) -> None:
-    """The initializer turn and, when its features.json is wrong, one repair turn."""
+    """The initializer turn and, when its features.json is wrong, one fix round."""
     config = project.config
     prompt = prompts.render(
         "initializer",
@@ -208,101 +198,15 @@ def _plan(project: Project, agent: Agent, specification: str, stop: interruption
             "max_steps": str(config.features.max_verification_steps),
         },
     )
-    planner = Planner(project, agent, stop)
-    planner.turn(prompt)
-    found = _problems(project)
-    if found:
-        project.say(f"features.json is not valid ({found[0]}); one repair turn.")
-        planner.turn(repair_prompt(project, found))
-        found = _problems(project)
-    if found:
-        _remember_failed_try(project)
+    work = PlanWork(project, agent, stop, prompt=prompt, problems=lambda: _problems(project), what="features.json")
+    if found := walk(work, work.turns):
+        remember_failed_try(project)
         raise VerificationFailed(
             f"The agent's features.json is not valid: {found[0]}"
             + (f" (and {len(found) - 1} more)" if len(found) > 1 else ""),
             hint="harness init --spec FILE (what the agent wrote is still here)",
-            problems=found,
+            problems=list(found),
         )
-
-
-def repair_prompt(project: Project, found: list[str]) -> str:
-    """What is wrong with a plan, for the one turn that may mend it."""
-    listed = "\n".join(f"- {line}" for line in found[:50])
-    return prompts.render("repair", {"problems": listed, "features_file": project.features_name})
-
-
-class Planner:
-    """Runs the agent for session 0, turn by turn under one watch."""
-
-    def __init__(self, project: Project, agent: Agent, stop: interruption.Stop) -> None:
-        self._project = project
-        self._agent = agent
-        self._stop = stop
-        self._watch = turn.watch_for(project, project.store.costs(), None, project.config.models.initializer)
-        self.run_id = process.new_run_id()
-        self._rounds = 0
-        self._patience = provider_retry.ProviderRetry(project, stop, 0, time.monotonic())
-        self._recording = turn.recording_of(project, 0, None)
-        self.used = usage.Totals()
-
-    def turn(self, prompt: str) -> None:
-        """One turn to its end; ``HarnessError`` when the agent did not end it well."""
-        outcome, trouble = self._patience.served(lambda _again: self._listen(prompt), lambda: False)
-        self._rounds += 1
-        if outcome.reason == "finished" and outcome.ok:
-            return
-        _remember_failed_try(self._project)
-        if outcome.reason == "user_pause":
-            raise KeyboardInterrupt
-        if outcome.limit is not None:
-            raise LimitInForce(f"Rate limited: {outcome.limit}", hint="harness limits; then the same command again")
-        why = trouble.sentence if trouble else f"{outcome.reason}: {outcome.message}"
-        raise HarnessError(
-            f"The initializer session did not end well. {why}", hint=f"less {self._project.layout.transcript(0)}"
-        )
-
-    def _listen(self, prompt: str) -> Outcome:
-        project = self._project
-        brief = Brief(
-            prompt=prompt,
-            cwd=project.root,
-            session=0,
-            prompt_type="initializer",
-            round=self._rounds,
-            run_id=self.run_id,
-            environment=push_guard.variables(project.git.record_config()),
-        )
-        with self._stop.listening():
-            outcome = supervise(
-                self._agent,
-                turn_settings.handed(project, brief),
-                monitors=self._watch,
-                transcript=Path(project.layout.transcript(0)),
-                on_started=lambda record: project.store.event("agent_started", session=0, process=dict(record)),
-                stop_requested=self._stop.requested,
-                on_event=actions.ActionLog(project, 0, project.config.models.initializer).see,
-                silence_seconds=provider_retry.silence_seconds(project, self._agent.capabilities),
-                recording=self._recording,
-            )
-        self.used = usage.merge(self.used, outcome.usage)
-        self._record_costs(outcome.usage)
-        return outcome
-
-    def _record_costs(self, used: usage.Totals) -> None:
-        """What a turn cost is on record at once, also when nothing comes of the session."""
-        project = self._project
-        spent = costs.Spent(
-            session=0,
-            started=clock.timestamp(),
-            feature_id=None,
-            input_tokens=used.input_tokens,
-            output_tokens=used.output_tokens,
-            cached_tokens=used.cached_tokens,
-            cost_usd=used.cost_usd,
-            assumed_usd=used.budget_usd() if used.cost_usd is None else 0.0,
-        )
-        record = costs.add_session(project.store.costs(), spent, project.budgets)
-        project.store.write(project.layout.costs, record)
 
 
 def _problems(project: Project) -> list[str]:
@@ -321,12 +225,6 @@ def _problems(project: Project) -> list[str]:
         if file and not found and not (project.root / file).is_file():
             found.append(f"{name}: its test file {file} does not exist")
     return found
-
-
-def _remember_failed_try(project: Project) -> None:
-    path = os.path.join(project.layout.git_dir, "harness", "failed_init.json")
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    files.write_json(path, {"paths": worktree.dirty_paths(project.git), "at": clock.timestamp()})
 
 
 # -- after the agent ---------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ Source: features.md section K, UAH-434..451 for the verification types.
 from collections.abc import Mapping
 from importlib.resources import files
 
-NAMES = ("initializer", "repair", "coding", "continuation", "cleanup", "extend", "rules", "fix", "evidence", "again")
+NAMES = ("initializer", "repair", "coding", "continuation", "cleanup", "extend", "rules", "fix", "evidence")
 
 
 def render(name: str, values: Mapping[str, str]) -> str:

@@ -21,7 +21,9 @@ class Ruling:
     """Accepted with its proof; or not, with the reason and what the harness saw."""
 
     accepted: bool
-    final: bool = False  # rolled back at once; otherwise the agent may mend it (C03)
+    final: bool = False  # rolled back at once; otherwise the agent may repair it (C03)
+    asks: bool = False  # proven but for the evidence that the agent must show (C20)
+    judged: bool = True  # by the tests; a rule that was broken is refused without them
     code: str = ""
     failure: str = ""
     output: str = ""
@@ -32,7 +34,7 @@ class Ruling:
 
     @classmethod
     def unproven(cls, failure: str, *, code: str, output: str = "") -> "Ruling":
-        """A claim that the agent may mend."""
+        """A claim that the agent may repair."""
         return cls(accepted=False, code=code, failure=failure, output=output)
 
     def of(self, commit: str) -> "Ruling":

@@ -1,1 +1,1 @@
-"""The kinds of work that a session does: ``feature``, ``cleanup``, ``plan`` (the record of a planning agent)."""
+"""The kinds of work of a feature project, each as the session engine asks it: a feature, a cleanup, a plan."""

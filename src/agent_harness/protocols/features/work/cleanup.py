@@ -1,4 +1,4 @@
-"""A cleanup session: no feature, the same road. Its work is kept whole, or goes back whole.
+"""A cleanup session works on no feature. Its work is kept whole, or goes back whole.
 
     accepted     the suite holds, no feature is marked: pushed, file sizes and lint measured again, coding next
     rejected     rolled back; coding next, and no cleanup before the next multiple of the interval
@@ -17,18 +17,19 @@ from agent_harness.protocols.features import progress, prompts, records
 from agent_harness.protocols.features.engine import (
     accept,
     checkpoints,
-    provider_retry,
     state_guard,
     wip,
 )
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.engine.result import Result
 from agent_harness.protocols.features.engine.settlement import Settlement
-from agent_harness.protocols.features.engine.walk import SessionWalk
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.protocols.features.verdict.ruling import Ruling
+from agent_harness.protocols.features.work.session_work import SessionWork
+from agent_harness.session.policy import POLICIES, Policy
+from agent_harness.session.work import Ending, TurnSoFar
 
 Record = dict[str, Any]
 
@@ -48,53 +49,60 @@ def ask_for(project: Project) -> None:
     project.store.write(project.layout.session_state, {**state, "next_prompt": "cleanup"})
 
 
-class CleanupRoad(SessionWalk):
-    """Walks one cleanup session; it ends as a settlement like any other."""
+class CleanupWork(SessionWork):
+    """One cleanup session."""
+
+    @property
+    def policy(self) -> Policy:
+        """The row of the table."""
+        return POLICIES["cleanup"]
 
     def _opening(self) -> str:
         return opening_prompt(self._project, self._under_way, self._orientation, self._judge)
 
-    def _after_turn(self) -> Result | str:
+    def _again(self, ruling: Ruling) -> str:
+        raise AssertionError("a cleanup session has no fix rounds")
+
+    def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling:
+        """Whether the suite holds on what the agent left; a cleanup claims nothing, and needs no claim."""
         changes = self._changes()
         if broken := self._broken_rule(changes):
-            code, failure = broken
-            return self._reject(failure, code)
+            return broken
         if changes.claims:
             named = ", ".join(f"#{i}" for i in changes.claims)
-            return self._reject(f"A cleanup session marks no feature; it marked {named}.", "cleanup_claimed")
+            failure = f"A cleanup session marks no feature; it marked {named}."
+            return Ruling(accepted=False, final=True, judged=False, code="cleanup_claimed", failure=failure)
         self._under_way = self._under_way.at(self._project, "judging")
         self._tell_story()
-        candidate = accept.candidate(self._project, self._under_way, MESSAGE)
-        ruling = self._judge.rule(self._under_way, candidate)
-        return self._accept(ruling) if ruling.accepted else self._reject(ruling.failure, ruling.code, ruling)
+        return self._judge.rule(self._under_way, accept.candidate(self._project, self._under_way, MESSAGE))
 
     def _story(self) -> list[progress.Part]:
         return [("WHAT I DID", ["cleaned up; see the commits of this session"])]
 
-    def _accept(self, ruling: Ruling) -> Result:
-        settlement = accepted(self._project, self._under_way, ruling, self._sum.used)
+    def accepted(self, ruling: Ruling) -> Result:
+        settlement = accepted_cleanup(self._project, self._under_way, ruling, self._used)
         settled, published = self._settle_and_publish(settlement)
         self._project.say("Session complete. Cleanup verified.")
         told = "Cleanup verified."
         settlement = replace(settlement, commit=published.commit)
         return self._result("complete", "complete", told, settlement, settled, exit_code=published.exit_code)
 
-    def _hand_off(self, reason: str, *, failure: str | None = None, exit_code: int | None = None) -> Result:
+    def _hand_off(self, reason: str, refusal: str | None) -> Result:
         project = self._project
-        code = self._hand_off_exit(reason) if exit_code is None else exit_code
-        provider_retry.rest(project, reason)
+        code = self._hand_off_exit(reason)
+        wip.rest(project, reason)
         reason = reason if reason == "rate_limited" else wip.recorded(reason)
         state_guard.report(project, self._under_way)
-        settlement = ended_early(project, self._under_way, wip.recorded(reason), self._sum.used)
+        settlement = ended_early(project, self._under_way, wip.recorded(reason), self._used)
         settled = self._settle(settlement)
-        why = self._sum.refusal or reason.replace("_", " ")
+        why = refusal or reason.replace("_", " ")
         aside = f"what it did is kept aside: git show {settled.rescue_ref}"
         message = f"The cleanup was not finished ({why}); {aside if settled.rescue_ref else 'nothing was changed'}."
         project.say(message)
         return self._result("failed", reason, message, settlement, settled, exit_code=code)
 
     def _rolled_back(self, failure: str) -> Settlement:
-        return rejected(self._project, self._under_way, failure, self._sum.used)
+        return rejected_cleanup(self._project, self._under_way, failure, self._used)
 
 
 def opening_prompt(project: Project, under_way: OpenSession, orientation: str, judge: Judge) -> str:
@@ -132,7 +140,7 @@ def _issues(project: Project, judge: Judge, commit: str) -> str:
 # -- the three endings, as settlements ---------------------------------------------------------------------------------
 
 
-def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
+def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
     """The candidate becomes the branch's head; sizes and lint follow; coding is next (UAH-325, UAH-326)."""
     way_back = checkpoints.way_back(under_way.checkpoint)
     commits = [found.sha for found in project.git.commits_between(way_back.head, ruling.commit)]
@@ -151,7 +159,7 @@ def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usa
     )
 
 
-def rejected(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Settlement:
+def rejected_cleanup(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Settlement:
     """All of it goes back; the features go on."""
     summary: Record = {"completed": "nothing", "commits": [], "status": "failed, rolled back"}
     state = _state(under_way, "failed", failure, summary)

@@ -1,9 +1,7 @@
-"""One session on a feature, from preflight to close: the main road of a feature project.
+"""A session on one feature: its claim is accepted, goes back to the agent, is rejected, or is handed off.
 
-    preflight → select → checkpoint → brief → supervise → judge → settle
-
-A claim is judged as a commit; a failed proof is fed back a few times; everything ends as one settlement (endings.py).
-Source: house plan, section 4; features.md sections M, N, O, C03, C14, C20.
+A claim is judged as a commit; a failed proof goes back a few times; everything ends as one settlement (endings.py).
+Source: features.md sections M, N, O, C03, C14, C20.
 """
 
 from dataclasses import replace
@@ -12,81 +10,81 @@ from agent_harness.protocols.features import progress, records
 from agent_harness.protocols.features.engine import (
     accept,
     actions,
-    provider_retry,
     state_guard,
-    turn,
     wip,
 )
 from agent_harness.protocols.features.engine.result import Result
 from agent_harness.protocols.features.engine.settlement import Settlement
-from agent_harness.protocols.features.engine.walk import SessionWalk
 from agent_harness.protocols.features.marks import manual_verification
 from agent_harness.protocols.features.prompts import verification_types
 from agent_harness.protocols.features.verdict.ruling import Ruling
+from agent_harness.protocols.features.work import session_prompts
+from agent_harness.protocols.features.work.session_work import SessionWork
+from agent_harness.session.policy import POLICIES, Policy
+from agent_harness.session.work import Ending, TurnSoFar
 
 
-class SessionRoad(SessionWalk):
-    """Walks one session on a feature: its claim is accepted, given back to mend, rejected or handed off."""
+class FeatureWork(SessionWork):
+    """One session on a feature."""
 
     _accepted_tree: tuple[str, Ruling] | None = None
+    _refused: Ruling | None = None  # the latest claim that the tests refused
+
+    @property
+    def policy(self) -> Policy:
+        """The row of the table, with the settings' number of fix rounds."""
+        rounds = self._project.config.verification.fix_rounds
+        return replace(POLICIES["feature"], fix_rounds=rounds)
 
     def _opening(self) -> str:
-        return turn.opening_prompt(self._project, self._under_way, self._orientation)
+        return session_prompts.opening_prompt(self._project, self._under_way, self._orientation)
 
-    def _after_turn(self) -> Result | str:
-        """The session's end, or the prompt of its next turn."""
-        changes = self._changes()
-        if broken := self._broken_rule(changes):
-            code, failure = broken
-            return self._reject(failure, code)
-        if not changes.claims:
-            return self._without_claim()
-        ruling = self._ruling(changes.claims[0])
-        if ruling.final:
-            return self._reject(ruling.failure, ruling.code, ruling)
-        if ruling.accepted and self._is_shown():
-            return self._accept(ruling)
-        accept.put_back_features(self._project, self._under_way)
-        return self._ask_for_evidence() if ruling.accepted else self._ask_for_fix(ruling)
-
-    def _is_shown(self) -> bool:
-        """Whether the agent has shown what it must; of a feature that a person verifies, it need show nothing."""
-        needed = self._project.config.verification.require_evidence
-        return self._sum.evidence_shown or not needed or verification_types.kind(self._under_way.feature) == "manual"
-
-    def _without_claim(self) -> Result | str:
-        if self._sum.asked_for_evidence:
-            return self._no_evidence()
-        if not self._sum.fix_rounds:
-            return self._hand_off("complete")
-        return self._ask_for_fix(Ruling.unproven("The agent did not claim the feature again.", code="no_claim"))
-
-    def _ask_for_fix(self, ruling: Ruling) -> Result | str:
-        """The failure goes back into the conversation, a limited number of times (C03 a)."""
-        self._sum.fix_rounds += 1
-        if self._sum.fix_rounds > self._project.config.verification.fix_rounds:
-            return self._reject(self._sum.failure or ruling.failure, ruling.code, ruling)
-        if ruling.code != "no_claim":
-            self._sum.failure, self._sum.output = ruling.failure, ruling.output
-        self._project.say(f"Fix round {self._sum.fix_rounds}: the failure goes back to the agent.")
-        return turn.fix_prompt(
-            self._project,
-            self._under_way,
-            failure=self._sum.failure or ruling.failure,
-            output=self._sum.output,
-            fix_round=self._sum.fix_rounds,
+    def _again(self, ruling: Ruling) -> str:
+        if ruling.asks:
+            self._project.say("No evidence was shown; asking the agent for it once.")
+            return session_prompts.evidence_prompt(self._project, self._under_way)
+        fix_round = self.turns.so_far.fix_rounds
+        self._project.say(f"Fix round {fix_round}: the failure goes back to the agent.")
+        output = self._refused.output if self._refused else ""
+        return session_prompts.fix_prompt(
+            self._project, self._under_way, failure=self._failure(ruling), output=output, fix_round=fix_round
         )
 
-    def _ask_for_evidence(self) -> Result | str:
-        if self._sum.asked_for_evidence:
-            return self._no_evidence()
-        self._sum.asked_for_evidence = True
-        self._project.say("No evidence was shown; asking the agent for it once.")
-        return turn.evidence_prompt(self._project, self._under_way)
+    def _failure(self, ruling: Ruling) -> str:
+        """What was wrong with the latest claim; an agent that does not claim again has not repaired it."""
+        return self._refused.failure if self._refused and not ruling.final else ruling.failure
+
+    def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling | None:
+        """What the features that the agent marked are worth; ``None`` when it marked none in its first turn."""
+        changes = self._changes()
+        if broken := self._broken_rule(changes):
+            return broken
+        if not changes.claims:
+            return self._without_claim(so_far)
+        ruling = self._judged(changes.claims[0])
+        if ruling.final or (ruling.accepted and self._is_shown(so_far)):
+            return ruling
+        accept.put_back_features(self._project, self._under_way)
+        if ruling.accepted:
+            return replace(ruling, accepted=False, asks=True)
+        self._refused = ruling
+        return ruling
+
+    def _without_claim(self, so_far: TurnSoFar) -> Ruling | None:
+        if so_far.asked:
+            return Ruling(accepted=False, asks=True)
+        if not so_far.fix_rounds:
+            return None
+        return Ruling.unproven("The agent did not claim the feature again.", code="no_claim")
+
+    def _is_shown(self, so_far: TurnSoFar) -> bool:
+        """Whether the agent has shown what it must; of a feature that a person verifies, it need show nothing."""
+        needed = self._project.config.verification.require_evidence
+        return so_far.evidence_shown or not needed or verification_types.kind(self._under_way.feature) == "manual"
 
     # -- the verdict -------------------------------------------------------------------------------------------------
 
-    def _ruling(self, claimed: int) -> Ruling:
+    def _judged(self, claimed: int) -> Ruling:
         project, under_way = self._project, self._under_way
         project.say(f"Agent claims Feature #{claimed} complete.")
         project.store.event("feature_claimed", session=under_way.session, feature_id=claimed)
@@ -126,7 +124,7 @@ class SessionRoad(SessionWalk):
 
     # -- the endings of a feature's session --------------------------------------------------------------------------
 
-    def _accept(self, ruling: Ruling) -> Result:
+    def accepted(self, ruling: Ruling) -> Result:
         project, under_way = self._project, self._under_way
         project.store.event(
             "verification_passed", session=under_way.session, feature_id=under_way.feature_id, commit=ruling.commit
@@ -134,7 +132,7 @@ class SessionRoad(SessionWalk):
         actions.log_from_git(project, under_way, ruling.commit)
         by_person = verification_types.kind(under_way.feature) != "automated"
         make = manual_verification.accepted if by_person else accept.accepted
-        settlement = make(project, under_way, ruling, self._sum.used)
+        settlement = make(project, under_way, ruling, self._used)
         settled, published = self._settle_and_publish(settlement)
         told = f"Feature #{under_way.feature_id} {'awaits a person.' if by_person else 'verified.'}"
         project.say(f"Session complete. {told}")
@@ -143,7 +141,13 @@ class SessionRoad(SessionWalk):
         settlement = replace(settlement, commit=published.commit)
         return self._result("complete", "complete", told, settlement, settled, exit_code=published.exit_code)
 
-    def _hand_off(self, reason: str, *, failure: str | None = None, exit_code: int | None = None) -> Result:
+    def unfinished(self, ending: Ending) -> Result:
+        """Handed off; a claim without the evidence that it needs counts as not made."""
+        return self._no_evidence() if ending.reason == "no_evidence" else super().unfinished(ending)
+
+    def _hand_off(
+        self, reason: str, refusal: str | None, *, failure: str | None = None, exit_code: int | None = None
+    ) -> Result:
         project = self._project
         self._under_way = self._under_way.at(project, "judging")
         state_guard.report(project, self._under_way)
@@ -152,18 +156,18 @@ class SessionRoad(SessionWalk):
             project,
             self._under_way,
             reason,
-            self._sum.used,
+            self._used,
             red_tests=red,
             failure=failure,
-            message=self._sum.refusal,
+            message=refusal,
         )
         settled = self._settle(settlement)
         left = wip.what_became_of_it(project, settlement, reason)
         name = accept.feature_name(self._under_way.feature)
         why = wip.WORDINGS[reason].why if reason in wip.WORDINGS else reason
-        message = failure or f"{name} is not finished ({self._sum.refusal or why}); {left}."
+        message = failure or f"{name} is not finished ({refusal or why}); {left}."
         project.say(f"Session handed off. {message}")
-        provider_retry.rest(project, reason)
+        wip.rest(project, reason)
         code = self._hand_off_exit(reason) if exit_code is None else exit_code
         reason = reason if reason == "rate_limited" else wip.recorded(reason)
         return self._result("partial", reason, message, settlement, settled, exit_code=code)
@@ -179,7 +183,7 @@ class SessionRoad(SessionWalk):
             code="no_evidence",
             message=failure,
         )
-        return replace(self._hand_off("complete", failure=failure, exit_code=1), rejected_as="no_evidence")
+        return replace(self._hand_off("complete", None, failure=failure, exit_code=1), rejected_as="no_evidence")
 
     def _rolled_back(self, failure: str) -> Settlement:
-        return accept.rolled_back(self._project, self._under_way, failure, self._sum.used)
+        return accept.rolled_back(self._project, self._under_way, failure, self._used)

@@ -1,101 +1,155 @@
-"""The record of an agent that plans more features, so that a harness that is killed leaves nothing half done.
+"""A plan: an agent writes features, at `harness init --spec` or `harness add-features --spec`.
 
-    planning   the agent may have written anything: taken back, kept in a rescue ref
-    planned    the plan was valid and its commit is written down: it goes onto the branch
-
-Source: features.md UAH-003, UAH-074, C31, C56.
+It is judged by the rules of a plan, and has one fix round. What becomes of a plan is its caller's
+(``initializer.py``, ``extending.py``). Source: features.md section L, UAH-101..105, C48.
 """
 
+import os
+import time
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
-from agent_harness.kernel import owner, snapshot
-from agent_harness.protocols.features import private_refs
-from agent_harness.protocols.features.engine import accept, checkpoints
+from agent_harness.agents.base import Agent, Brief
+from agent_harness.errors import HarnessError, LimitInForce
+from agent_harness.kernel import clock, files, process
+from agent_harness.protocols.features import costs, prompts, worktree
+from agent_harness.protocols.features.engine import actions, turn_settings
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.publish import push_guard
+from agent_harness.protocols.features.work.session_work import turns_of
+from agent_harness.session.changes import changed_in_repository
+from agent_harness.session.policy import POLICIES
+from agent_harness.session.work import Ending, TurnRequest, TurnSoFar
+from agent_harness.supervision.interruption import Stop
+from agent_harness.supervision.outcome import Outcome
 
-Record = dict[str, Any]
-
-PLANNING, PLANNED = "planning", "planned"
-
-
-def begin(project: Project, checkpoint: Record, run_id: str) -> Record:
-    """Writes down that an agent plans, and the state as it was; durable before this returns."""
-    store = project.store
-    record = {
-        "session": 0,
-        "feature_id": None,
-        "phase": PLANNING,
-        "checkpoint": checkpoint,
-        "features": store.features(),
-        "state": store.state(),
-        "baseline": store.baseline(),
-        "costs": store.costs(),
-        "run_id": run_id,
-        "harness": owner.current().as_record(),
-        "agent": None,
-    }
-    store.write_open_session(record)
-    return record
+__all__ = ["PlanRuling", "PlanWork", "remember_failed_try"]
 
 
-def spent(project: Project, record: Record) -> Record:
-    """The record with what a turn of the agent has cost, which the harness has just written."""
-    noted = {**record, "costs": project.store.costs()}
-    project.store.write_open_session(noted)
-    return noted
+@dataclass(frozen=True, kw_only=True)
+class PlanRuling:
+    """What is wrong with a plan; nothing when it is accepted."""
+
+    problems: tuple[str, ...]
+    final: bool = False
+    asks: bool = False
+
+    @property
+    def accepted(self) -> bool:
+        """Nothing is wrong."""
+        return not self.problems
 
 
-def adopt(project: Project, record: Record, commit: str) -> None:
-    """The plan's commit becomes the branch's head; safe to repeat after a crash."""
-    planned = {**record, "phase": PLANNED, "commit": commit}
-    project.store.write_open_session(planned)
-    _adopt(project, planned)
-    close(project)
+class PlanWork:
+    """One plan under way; ends as the problems that are left after the fix round, none when the plan is valid.
+
+    A turn that does not end well raises: ``KeyboardInterrupt`` for a pause, ``LimitInForce`` where the provider says
+    when it serves again, else ``HarnessError``.
+    """
+
+    name = "The plan"
+    policy = POLICIES["plan"]
+
+    def __init__(
+        self, project: Project, agent: Agent, stop: Stop, *, prompt: str, problems: Callable[[], list[str]], what: str
+    ) -> None:
+        """``problems`` says what is wrong with what the agent has written; ``what`` names that for people."""
+        self._project = project
+        self._prompt = prompt
+        self._problems = problems
+        self._what = what
+        self.run_id = process.new_run_id()
+        self.turns = turns_of(project, agent, stop, session=0, feature_id=None, prompt_type="initializer")
+
+    def brief(self, ruling: PlanRuling | None) -> str:
+        """The plan that is wanted, or what is wrong with the one that was written."""
+        if ruling is None:
+            return self._prompt
+        self._project.say(f"{self._what} is not valid ({ruling.problems[0]}); one repair turn.")
+        listed = "\n".join(f"- {line}" for line in ruling.problems[:50])
+        return prompts.render("repair", {"problems": listed, "features_file": self._project.features_name})
+
+    def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
+        """The turn under the settings of the initializer."""
+        project = self._project
+        brief = turn_settings.handed(
+            project,
+            Brief(
+                prompt=prompt,
+                cwd=project.root,
+                session=0,
+                prompt_type="initializer",
+                round=so_far.round,
+                conversation=so_far.conversation,
+                run_id=self.run_id,
+                environment=push_guard.variables(project.git.record_config()),
+            ),
+        )
+        log, began = actions.ActionLog(project, 0, brief.model), time.monotonic()
+
+        def ended(outcome: Outcome) -> None:
+            log.close(time.monotonic() - began)
+            self._record_costs(outcome)
+
+        return TurnRequest(
+            brief=brief,
+            on_started=lambda record: project.store.event("agent_started", session=0, process=dict(record)),
+            on_event=log.see,
+            on_ended=ended,
+            facts=lambda: changed_in_repository(project.git, project.root),
+        )
+
+    def _record_costs(self, outcome: Outcome) -> None:
+        """What a turn cost is on record at once, also when nothing comes of the session."""
+        project, used = self._project, outcome.usage
+        spent = costs.Spent(
+            session=0,
+            started=clock.timestamp(),
+            feature_id=None,
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens,
+            cached_tokens=used.cached_tokens,
+            cost_usd=used.cost_usd,
+            assumed_usd=used.budget_usd() if used.cost_usd is None else 0.0,
+        )
+        record = costs.add_session(project.store.costs(), spent, project.budgets)
+        project.store.write(project.layout.costs, record)
+
+    def claimed(self) -> bool:
+        """Never: a plan is read when its turn has ended."""
+        return False
+
+    def closed(self) -> None:
+        """Nobody else ends a plan."""
+
+    def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> PlanRuling:
+        """The rules of a plan, applied to what is on disk."""
+        return PlanRuling(problems=tuple(self._problems()))
+
+    def accepted(self, ruling: PlanRuling) -> tuple[str, ...]:
+        """No problem is left."""
+        return ()
+
+    def rejected(self, ruling: PlanRuling, ending: Ending | None) -> tuple[str, ...]:
+        """The problems that are left."""
+        return ruling.problems
+
+    def unfinished(self, ending: Ending) -> tuple[str, ...]:
+        """Raises why the agent's turn did not end well."""
+        remember_failed_try(self._project)
+        if ending.reason == "user_pause":
+            raise KeyboardInterrupt
+        outcome = ending.outcome
+        if outcome and outcome.limit is not None:
+            raise LimitInForce(f"Rate limited: {outcome.limit}", hint="harness limits; then the same command again")
+        why = ending.message if ending.provider or outcome is None else f"{outcome.reason}: {outcome.message}"
+        raise HarnessError(
+            f"The initializer session did not end well. {why}", hint=f"less {self._project.layout.transcript(0)}"
+        )
 
 
-def _adopt(project: Project, record: Record) -> None:
-    way_back = checkpoints.way_back(record["checkpoint"])
-    tip = accept.branch_tip(project, way_back.branch)
-    commit = str(record["commit"])
-    if tip is None or not project.git.ancestor(commit, tip):
-        snapshot.adopt(project.git, commit, branch=way_back.branch, expected_head=tip)
-
-
-def take_back(project: Project, checkpoint: Record) -> str | None:
-    """Everything as it was before the agent; what it did is in the rescue ref that is returned."""
-    ref = private_refs.free(project.git, f"refs/harness/rolled-back/plan-{checkpoint['id']}")
-    rescued = snapshot.restore(
-        project.git,
-        checkpoints.way_back(checkpoint),
-        ref,
-        exclude=project.excluded,
-        rescue_files=project.root / project.excluded[0] / "rescue-files" / str(checkpoint["id"]),
-        set_aside_operation=True,
-    )
-    close(project)
-    return rescued.ref
-
-
-def close(project: Project) -> None:
-    """Forgets the plan under way: all of its effects are on disk."""
-    for ref in dict.fromkeys(("refs/harness/candidates/extend", *project.candidate_refs)):
-        if project.git.commit_of(ref):
-            project.git.update_ref(ref, None)
-    project.candidate_refs.clear()
-    project.store.close_session()
-
-
-def recover(project: Project, found: Record, put_back: Callable[[], None]) -> Record:
-    """Makes a plan whole that a dead harness left open; ``put_back`` brings the state files back."""
-    project.say("Planning more features was interrupted; recovering.")
-    put_back()
-    if found.get("phase") == PLANNED:
-        _adopt(project, found)
-        close(project)
-        project.say("The plan was valid; its features are there.")
-        return {"session": None, "step": "adopt"}
-    ref = take_back(project, found["checkpoint"])
-    kept = f" What the agent did is kept: git show {ref}" if ref else ""
-    project.say(f"It was taken back; run harness add-features again.{kept}")
-    return {"session": None, "step": "take_back", "rescue_ref": ref}
+def remember_failed_try(project: Project) -> None:
+    """Names what is uncommitted now, so that the next `harness init` does not refuse to start over it."""
+    path = os.path.join(project.layout.git_dir, "harness", "failed_init.json")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    files.write_json(path, {"paths": worktree.dirty_paths(project.git), "at": clock.timestamp()})

@@ -17,8 +17,7 @@ from agent_harness.protocols.tasklist import selection, spending
 from agent_harness.protocols.tasklist.attempts import reprove, verbs
 from agent_harness.protocols.tasklist.claims import claim
 from agent_harness.protocols.tasklist.records import ADD
-from agent_harness.protocols.tasklist.runner import run_attempt
-from agent_harness.protocols.tasklist.runner.run_attempt import Attempted, AttemptTerms
+from agent_harness.protocols.tasklist.work import Attempted, AttemptTerms, attempt
 from agent_harness.protocols.tasklist.workers import session_lease, sessions
 from agent_harness.protocols.tasklist.workers.worker import Worker
 from agent_harness.supervision import interruption
@@ -96,7 +95,9 @@ def run(
                 if ending is None:
                     chosen, ending = _chosen(dispatcher, worker, terms)
                 if ending is None:
-                    done, ending = _one(replace(terms, agent=chosen), worker, begun["session"], used)
+                    done, ending = _one(
+                        replace(terms, agent=chosen, spare=dispatcher.has_spare(chosen)), worker, begun["session"], used
+                    )
                     if done:
                         made.append(done)
                         used = merge(used, done.used)
@@ -160,7 +161,7 @@ class _Present:
 def _before_next(made: list[Attempted], used: Totals, max_tasks: int | None, terms: AttemptTerms) -> _Ending | None:
     if made and made[-1].ends_run:
         paused = terms.stop.requested() and not terms.stop.signalled
-        code = 130 if terms.stop.signalled else 0 if paused else 9
+        code = 130 if terms.stop.signalled else 0 if paused else made[-1].exit_code
         return _Ending(reason="stopped", exit_code=code, message=f"Stopped: {made[-1].ends_run}")
     lost = [each.task_id for each in made if each.result == "lost"]
     if lost and lost.count(lost[-1]) >= LOST_TIMES:
@@ -201,7 +202,7 @@ def _one(terms: AttemptTerms, worker: Worker, session: int, used: Totals) -> tup
     task = worker.find(worker.store.read(), claimed["task_id"])
     terms.say(f"{task.id}: {task.title} (attempt {task.attempts + 1} of {task.max_attempts})")
     try:
-        done = run_attempt.attempt(terms, worker, task, session=session, spent_usd=used.budget_usd())
+        done = attempt(terms, worker, task, session=session, spent_usd=used.budget_usd())
     except HarnessError as error:  # the task is closed or halted; the list says how
         _release_quietly(worker, task.id, error)
         return None, _ending_by(error)

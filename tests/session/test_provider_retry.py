@@ -9,8 +9,9 @@ import pytest
 from agent_harness.agents.events import RateLimited
 from agent_harness.agents.usage import Totals
 from agent_harness.protocols.features import lifecycle
-from agent_harness.protocols.features.engine import provider_retry, wip
-from agent_harness.protocols.features.engine.provider_retry import Trouble, trouble_of, wait_before
+from agent_harness.protocols.features.engine import wip
+from agent_harness.session import provider_retry
+from agent_harness.session.provider_retry import ProviderFailure, provider_failure, wait_before
 from agent_harness.supervision.outcome import Outcome
 
 HOUR = 3600.0
@@ -59,18 +60,20 @@ def outcome(**fields: Any) -> Outcome:
         ({"reason": "context_limit"}, None),
     ],
 )
-def test_troubles_are_told_from_failures(fields: dict[str, Any], kind: str | None) -> None:
+def test_what_the_provider_did_is_told_apart_from_a_failure_of_the_agent(
+    fields: dict[str, Any], kind: str | None
+) -> None:
     """UAH-374..378 C28."""
-    found = trouble_of(outcome(**fields))
+    found = provider_failure(outcome(**fields))
     assert (found.kind if found else None) == kind
 
 
 def all_waits(kind: str, *, asked: float | None = None, left: float = HOUR) -> list[float]:
     """The waits of tries that all fail, until there is to be no further one or twelve were made."""
-    trouble = Trouble(kind=kind, message="no", asked_seconds=asked)
+    failure = ProviderFailure(kind=kind, message="no", asked_seconds=asked)
     waits: list[float] = []
     while len(waits) < 12:
-        wait = wait_before(trouble, len(waits) + 1, left)
+        wait = wait_before(failure, len(waits) + 1, left)
         if wait is None:
             break
         waits.append(wait)
@@ -104,7 +107,7 @@ def test_what_the_provider_asks_for_wins_and_the_sessions_time_bounds_it() -> No
 
 def test_a_client_that_has_tried_again_itself_is_not_started_again() -> None:
     """UAH-376 UAH-378 C28: two tries in all."""
-    found = trouble_of(outcome(message="the provider's answer is malformed, twice over. m: Expecting value"))
+    found = provider_failure(outcome(message="the provider's answer is malformed, twice over. m: Expecting value"))
     assert found is not None
     assert (found.kind, wait_before(found, 1, HOUR)) == ("malformed", None)
 
@@ -112,12 +115,12 @@ def test_a_client_that_has_tried_again_itself_is_not_started_again() -> None:
 def test_the_moment_of_a_reset_is_a_wait() -> None:
     """C28."""
     told = RateLimited(message="429", resets_at="2999-01-01T00:00:00Z", retry_after_seconds=3)
-    found = trouble_of(outcome(reason="rate_limited", message="429", rate_limit=told))
+    found = provider_failure(outcome(reason="rate_limited", message="429", rate_limit=told))
     assert found is not None
     assert found.asked_seconds is not None
     assert found.asked_seconds > 1e6
     past = RateLimited(message="429", resets_at="2001-01-01T00:00:00Z")
-    found = trouble_of(outcome(reason="rate_limited", message="429", rate_limit=past))
+    found = provider_failure(outcome(reason="rate_limited", message="429", rate_limit=past))
     assert found is not None
     assert found.asked_seconds == 0
 

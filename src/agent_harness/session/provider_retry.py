@@ -1,6 +1,6 @@
 """What is done when the provider does not serve the agent, as one table.
 
-    trouble       how it shows                               waits before further tries, in seconds     then
+    failure       how it shows                               waits before further tries, in seconds     then
     rate_limited  429, a used-up allowance                   as asked, else 1, 2, 4 ..., each <= 300    until its end
     overloaded    529                                        30, 30, 30                                 paused
     network       the connection failed                      1, 2                                       error
@@ -18,12 +18,11 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from agent_harness.agents.base import Capabilities
 from agent_harness.agents.events import RateLimited
 from agent_harness.kernel import clock, failures, retry
-from agent_harness.protocols.features.project import Project
+from agent_harness.session.journal import Journal
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.outcome import Outcome
 
@@ -42,26 +41,26 @@ _OWN_AFFAIR = re.compile(r"\bpermission denied\b", re.IGNORECASE)  # says "not a
 
 
 @dataclass(frozen=True, kw_only=True)
-class TroubleRow:
-    """One trouble: the waits between tries (``None``: growing, without an end), how a session ends, what helps."""
+class RetryRule:
+    """One failure: the waits between tries (``None``: growing, without an end), how a session ends, what helps."""
 
     waits: tuple[float, ...] | None
-    ends: str  # a key of ``handoff.WORDINGS``
+    ends: str  # the reason of the session's ending
     advice: str
 
 
-TABLE: Mapping[str, TroubleRow] = {
-    "rate_limited": TroubleRow(waits=None, ends="rate_limited", advice="Run again when the limit is reset."),
-    "overloaded": TroubleRow(waits=(30.0, 30.0, 30.0), ends="overloaded", advice="Paused. Go on with: harness resume"),
-    "network": TroubleRow(waits=(1.0, 2.0), ends="refused", advice="Check the connection, then run again."),
-    "no_response": TroubleRow(waits=(0.0,), ends="refused", advice="Run again later."),
-    "malformed": TroubleRow(waits=(0.0,), ends="refused", advice="Look at the transcript, then run again."),
-    "auth": TroubleRow(waits=(), ends="refused", advice="Check the API key or the login of the agent."),
+TABLE: Mapping[str, RetryRule] = {
+    "rate_limited": RetryRule(waits=None, ends="rate_limited", advice="Run again when the limit is reset."),
+    "overloaded": RetryRule(waits=(30.0, 30.0, 30.0), ends="overloaded", advice="Paused. Go on with: harness resume"),
+    "network": RetryRule(waits=(1.0, 2.0), ends="refused", advice="Check the connection, then run again."),
+    "no_response": RetryRule(waits=(0.0,), ends="refused", advice="Run again later."),
+    "malformed": RetryRule(waits=(0.0,), ends="refused", advice="Look at the transcript, then run again."),
+    "auth": RetryRule(waits=(), ends="refused", advice="Check the API key or the login of the agent."),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trouble:
+class ProviderFailure:
     """Why the provider did not serve a turn."""
 
     kind: str
@@ -75,29 +74,31 @@ class Trouble:
 
     @property
     def sentence(self) -> str:
-        """What the person is told in the end."""
+        """For the person, when no further try is made."""
         return f"{self.message.rstrip('.')}. {TABLE[self.kind].advice}"
 
 
-def silence_seconds(project: Project, capabilities: Capabilities) -> float | None:
-    """How long nothing may be heard of an agent of this kind; ``None`` for no limit (UAH-376)."""
-    told = project.config.session.response_seconds
-    return float(told) if told is not None else RESPONSE_SECONDS if capabilities.streams else None
+def silence_seconds(configured: float | None, capabilities: Capabilities) -> float | None:
+    """How long nothing may be heard of an agent of this kind; ``None`` for no limit (UAH-376).
+
+    What is configured wins; else agents that stream have 120 s, and others, whose silence says nothing, no limit.
+    """
+    return configured if configured is not None else RESPONSE_SECONDS if capabilities.streams else None
 
 
-def trouble_of(outcome: Outcome) -> Trouble | None:
-    """The trouble that a turn ended in; ``None`` when it ended otherwise, well or badly."""
+def provider_failure(outcome: Outcome) -> ProviderFailure | None:
+    """The failure that a turn ended in; ``None`` when it ended otherwise, well or badly."""
     if outcome.reason == "rate_limited":
         overloaded = failures.first_match(outcome.message, (("overloaded", failures.OVERLOADED),))
         kind = "overloaded" if overloaded else "rate_limited"
-        return Trouble(kind=kind, message=outcome.message, asked_seconds=_asked(outcome.rate_limit))
+        return ProviderFailure(kind=kind, message=outcome.message, asked_seconds=_asked(outcome.rate_limit))
     if outcome.reason == "no_response":
-        return Trouble(kind="no_response", message=outcome.message)
+        return ProviderFailure(kind="no_response", message=outcome.message)
     if outcome.reason != "finished" or outcome.ok:
         return None
     kind = _kind_of_failure(outcome.message, outcome.text_tail)
     again = _TRIED_AGAIN.search(outcome.message) is not None
-    return Trouble(kind=kind, message=outcome.message, tried_again=again) if kind else None
+    return ProviderFailure(kind=kind, message=outcome.message, tried_again=again) if kind else None
 
 
 def _kind_of_failure(message: str, tail: str) -> str | None:
@@ -125,44 +126,41 @@ def _asked(refused: RateLimited | None) -> float | None:
     return max(0.0, (at - clock.now()).total_seconds()) if at else refused.retry_after_seconds if refused else None
 
 
-def wait_before(trouble: Trouble, tries: int, left_seconds: float, *, spare: bool = False) -> float | None:
+def wait_before(failure: ProviderFailure, tries: int, left_seconds: float, *, spare: bool = False) -> float | None:
     """Seconds to wait before the next try, after so many tries (from 1); ``None`` when there is to be none.
 
     ``spare``: another agent can take over from one that is refused.
     """
-    if spare and trouble.kind == "rate_limited":
+    if spare and failure.kind == "rate_limited":
         left_seconds = min(left_seconds, LONGEST_WITH_A_SPARE_SECONDS)
-    waits = TABLE[trouble.kind].waits
-    if trouble.tried_again:
+    waits = TABLE[failure.kind].waits
+    if failure.tried_again:
         wait = None
     elif waits is not None:
         wait = waits[tries - 1] if tries <= len(waits) else None
-    elif trouble.asked_seconds is not None and trouble.asked_seconds > left_seconds:
+    elif failure.asked_seconds is not None and failure.asked_seconds > left_seconds:
         wait = None  # it would only be refused again
     else:
-        wait = retry.next_delay(tries, trouble.asked_seconds, cap=LONGEST_WAIT_SECONDS)
+        wait = retry.next_delay(tries, failure.asked_seconds, cap=LONGEST_WAIT_SECONDS)
     return wait if wait is not None and wait <= left_seconds else None
-
-
-def rest(project: Project, reason: str) -> None:
-    """Pauses the project where a session's end asks for it, until `harness resume` (C28)."""
-    if reason == "overloaded":
-        project.store.write_pause({"reason": "overloaded", "at": clock.timestamp()})
 
 
 @dataclass
 class ProviderRetry:
     """Runs a turn again while the provider does not serve it and a further try can help."""
 
-    project: Project
+    journal: Journal
     stop: Stop
-    session: int
     began: float  # when the session's time limit began to run, of the monotonic clock
+    timeout_seconds: float  # that limit
     spare: bool = False  # another agent can take over from one that is refused
+    waits_for_limit: bool = True  # of the policy
     _tries: dict[str, int] = field(default_factory=dict)
 
-    def served(self, run: Callable[[bool], Outcome], is_enough: Callable[[], bool]) -> tuple[Outcome, Trouble | None]:
-        """The outcome of the last try and the trouble that it ended in; ``run`` is told whether it is a further one.
+    def run(
+        self, turn: Callable[[bool], Outcome], is_enough: Callable[[], bool]
+    ) -> tuple[Outcome, ProviderFailure | None]:
+        """The outcome of the last try and the failure that it ended in; ``turn`` gets whether it is a further one.
 
         ``is_enough`` says that the turn has left something to judge although it was cut off. Asked to stop while it
         waits, the outcome says so.
@@ -170,30 +168,37 @@ class ProviderRetry:
         self._tries.clear()
         again = False
         while True:
-            outcome = run(again)
-            trouble = trouble_of(outcome)
-            if trouble is None or is_enough():
+            outcome = turn(again)
+            failure = provider_failure(outcome)
+            if failure is None or is_enough():
                 return outcome, None
-            wait = wait_before(trouble, self._count(trouble, outcome), self._left_seconds(), spare=self.spare)
+            if failure.kind == "rate_limited" and not self.waits_for_limit:
+                return outcome, failure
+            wait = wait_before(failure, self._count(failure, outcome), self._left_seconds(), spare=self.spare)
             if wait is None:
-                return outcome, trouble
-            self._tell(trouble, wait)
+                return outcome, failure
+            self._report(failure, wait)
             if not self.stop.wait(wait):
                 return replace(outcome, reason="user_pause", ok=False), None
             again = True
 
     def _left_seconds(self) -> float:
         spent = (time.monotonic() - self.began) / clock.time_scale()
-        return self.project.config.session.timeout_minutes * 60 - spent
+        return self.timeout_seconds - spent
 
-    def _count(self, trouble: Trouble, outcome: Outcome) -> int:
+    def _count(self, failure: ProviderFailure, outcome: Outcome) -> int:
         """Tries in a row that ended so; a refusal after the agent was served for a while begins a new row."""
-        was_served = outcome.usage.reported and TABLE[trouble.kind].waits != (0.0,)
-        self._tries[trouble.kind] = 1 if was_served else self._tries.get(trouble.kind, 0) + 1
-        return self._tries[trouble.kind]
+        was_served = outcome.usage.reported and TABLE[failure.kind].waits != (0.0,)
+        self._tries[failure.kind] = 1 if was_served else self._tries.get(failure.kind, 0) + 1
+        return self._tries[failure.kind]
 
-    def _tell(self, trouble: Trouble, wait: float) -> None:
+    def _report(self, failure: ProviderFailure, wait: float) -> None:
         when = f"in {wait:g} s" if wait else "now"
-        self.project.say(f"The provider did not serve the agent ({trouble.message}); trying again {when}.")
-        fields: dict[str, Any] = {"kind": trouble.kind, "wait_seconds": wait, "message": trouble.message}
-        self.project.store.event("provider_retry", session=self.session, tries=self._tries[trouble.kind], **fields)
+        self.journal.say(f"The provider did not serve the agent ({failure.message}); trying again {when}.")
+        self.journal.event(
+            "provider_retry",
+            tries=self._tries[failure.kind],
+            kind=failure.kind,
+            wait_seconds=wait,
+            message=failure.message,
+        )

@@ -1,0 +1,367 @@
+"""What sessions on a feature and cleanup sessions have in common: their turns, the rules of the project, their ends.
+
+What a session works on, and how it may end, is its own: ``feature.py``, ``cleanup.py``.
+Source: features.md sections M, N, O, C03, C14.
+"""
+
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from agent_harness.agents import usage
+from agent_harness.agents.base import Agent, Brief
+from agent_harness.errors import StateDamaged
+from agent_harness.protocols.features import (
+    costs,
+    progress,
+    questions,
+    records,
+)
+from agent_harness.protocols.features.engine import (
+    accept,
+    actions,
+    checkpoints,
+    state_guard,
+    turn_settings,
+)
+from agent_harness.protocols.features.engine import (
+    settlement as engine_settlement,
+)
+from agent_harness.protocols.features.engine.open_session import OpenSession
+from agent_harness.protocols.features.engine.result import Result
+from agent_harness.protocols.features.engine.settlement import Settled, Settlement
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.publish import push_guard, push_retry
+from agent_harness.protocols.features.verdict import claims, screenshots
+from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.ruling import Ruling
+from agent_harness.session.changes import changed_in_repository
+from agent_harness.session.limits import SessionLimits, watch
+from agent_harness.session.policy import Policy
+from agent_harness.session.provider_retry import silence_seconds
+from agent_harness.session.turn import Turns
+from agent_harness.session.work import Ending, TurnRequest, TurnSoFar
+from agent_harness.supervision.interruption import Stop
+from agent_harness.supervision.monitors import BudgetLimit, ContextWindow, RepeatedError, Stall
+from agent_harness.supervision.outcome import Outcome
+from agent_harness.supervision.recording import Recording
+
+Record = dict[str, Any]
+
+HAND_OFF_EXIT = {"user_pause": 130, "overloaded": 5, "error": 1, "refused": 1, "rate_limited": 5, "budget_exceeded": 9}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectJournal:
+    """Where the turns of one session report: the person, and ``events.jsonl``."""
+
+    project: Project
+    session: int
+
+    def say(self, line: str) -> None:
+        self.project.say(line)
+
+    def event(self, event_type: str, **fields: object) -> None:
+        self.project.store.event(event_type, session=self.session, **dict[str, Any](fields))
+
+
+def turns_of(
+    project: Project,
+    agent: Agent,
+    stop: Stop,
+    *,
+    session: int,
+    feature_id: int | None,
+    prompt_type: str,
+    spare: bool = False,
+    base: Record | None = None,
+) -> Turns:
+    """The turns of one session under the project's settings; its recording lies beside its transcript."""
+    config, began = project.config, time.monotonic()
+    way_back = checkpoints.way_back(base) if base else None
+    answer_seconds = config.session.response_seconds
+    return Turns(
+        agent=agent,
+        journal=ProjectJournal(project=project, session=session),
+        stop=stop,
+        watch=watch(_limits(project, feature_id, config.models.for_prompt(prompt_type))),
+        transcript=Path(project.layout.transcript(session)),
+        timeout_seconds=config.session.timeout_minutes * 60,
+        spare=spare,
+        recording=Recording(Path(project.layout.cassette(session)), project.git, lambda: project.tree_now(way_back)),
+        silence_seconds=silence_seconds(None if answer_seconds is None else float(answer_seconds), agent.capabilities),
+        began=began,
+    )
+
+
+def _limits(project: Project, feature_id: int | None, model: str) -> SessionLimits:
+    config, budgets, spent = project.config, project.budgets, project.store.costs()
+    money = [
+        BudgetLimit(name="Session", limit_usd=budgets.per_session),
+        BudgetLimit(name="Project", limit_usd=budgets.total, spent_usd=costs.counted(spent)),
+    ]
+    if feature_id is not None:
+        before = costs.of_feature(spent, feature_id)
+        money.append(BudgetLimit(name="Feature", limit_usd=budgets.per_feature, spent_usd=before))
+    return SessionLimits(
+        timeout_seconds=config.session.timeout_minutes * 60,
+        warning_seconds=config.session.timeout_warning_minutes * 60,
+        budgets=tuple(money),
+        model=model,
+        context=ContextWindow(
+            window_tokens=config.context.window_tokens,
+            warn_threshold=config.context.warn_threshold,
+            force_threshold=config.context.force_threshold,
+        ),
+        stall=Stall(
+            check_interval_tokens=config.progress.check_interval_tokens,
+            window_tokens=config.context.window_tokens,
+            force_stop_after=config.progress.force_stop_after_stuck_checks,
+            warning_message=config.progress.stuck_warning,
+            force_stop_message=config.progress.force_stop_message,
+        ),
+        repeated_error=RepeatedError(
+            max_repeated=config.progress.max_repeated_errors, message=config.progress.repeated_error_message
+        ),
+    )
+
+
+class SessionWork(ABC):
+    """One session that is checkpointed and recorded as under way; it is settled when the engine returns."""
+
+    def __init__(
+        self,
+        project: Project,
+        agent: Agent,
+        judge: Judge,
+        under_way: OpenSession,
+        *,
+        orientation: str,
+        stop: Stop,
+        spare: bool = False,
+    ) -> None:
+        self._project = project
+        self._judge = judge
+        self._under_way = under_way
+        self._orientation = orientation
+        self._stop = stop
+        self._tips = push_guard.tips(project)
+        self.turns = turns_of(
+            project,
+            agent,
+            stop,
+            session=under_way.session,
+            feature_id=under_way.feature_id,
+            prompt_type=under_way.prompt_type,
+            spare=spare,
+            base=under_way.checkpoint,
+        )
+
+    @property
+    @abstractmethod
+    def policy(self) -> Policy:
+        """The row of the table of policies."""
+
+    @property
+    def name(self) -> str:
+        """Of what this session works on, for people."""
+        return accept.feature_name(self._under_way.feature)
+
+    def brief(self, ruling: Ruling | None) -> str:
+        """The prompt of the next turn; the state files count as they are now."""
+        self._project.store.hold()
+        return self._opening() if ruling is None else self._again(ruling)
+
+    @abstractmethod
+    def _opening(self) -> str:
+        """The prompt of the first turn."""
+
+    @abstractmethod
+    def _again(self, ruling: Ruling) -> str:
+        """The prompt of a further turn, after a refusal."""
+
+    @abstractmethod
+    def _story(self) -> list[progress.Part]:
+        """The progress entry of a session whose agent wrote none."""
+
+    @abstractmethod
+    def _hand_off(self, reason: str, refusal: str | None) -> Result:
+        """Ends the session before its work is proven; ``refusal`` is what the provider said."""
+
+    @abstractmethod
+    def _rolled_back(self, failure: str) -> Settlement:
+        """What becomes of a session that is rejected."""
+
+    # -- one turn ----------------------------------------------------------------------------------------------------
+
+    def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
+        """The turn under the settings; its process is on record before anything of it is read."""
+        project, under_way = self._project, self._under_way
+        brief = turn_settings.handed(
+            project,
+            Brief(
+                prompt=prompt,
+                cwd=project.root,
+                session=under_way.session,
+                prompt_type=under_way.prompt_type,
+                feature_id=under_way.feature_id,
+                round=so_far.round,
+                conversation=so_far.conversation,
+                run_id=under_way.run_id,
+                environment=push_guard.variables(under_way.git_config),
+            ),
+        )
+        log = actions.ActionLog(project, under_way.session, brief.model, under_way.feature_id)
+        began, way_back = time.monotonic(), checkpoints.way_back(under_way.checkpoint)
+
+        def started(process: Mapping[str, object]) -> None:
+            self._under_way = under_way.at(project, "running", agent=dict(process))
+            project.store.event("agent_started", session=under_way.session, feature_id=under_way.feature_id)
+
+        def ended(_outcome: Outcome) -> None:
+            log.close(time.monotonic() - began)
+            screenshots.keep(project, under_way.session, under_way.feature_id, log.screenshots)
+            project.store.clear_places()
+
+        return TurnRequest(
+            brief=brief,
+            on_started=started,
+            on_event=log.see,
+            on_ended=ended,
+            facts=lambda: changed_in_repository(project.git, project.root, way_back.head),
+            test_file=records.test_file(under_way.feature),
+        )
+
+    def claimed(self) -> bool:
+        """Whether features.json marks a feature that was not marked before."""
+        return bool(self._changes().claims)
+
+    def closed(self) -> Result | None:
+        """The end of a session whose checkpoint is gone: nobody can go back (UAH-390)."""
+        if checkpoints.is_gone(self._project, self._under_way.checkpoint):
+            return self._without_way_back()
+        return None
+
+    def _changes(self) -> claims.ClaimedChanges:
+        try:
+            found: Record | None = self._project.store.features()
+        except (StateDamaged, OSError):
+            found = None
+        if os.path.islink(self._project.layout.features):
+            found = None
+        return claims.compare(self._under_way.features, found)
+
+    def _broken_rule(self, changes: claims.ClaimedChanges) -> Ruling | None:
+        """The rejection of what is refused at once, whatever the tests say (C03 c)."""
+        found = self._broken(changes)
+        return Ruling(accepted=False, final=True, judged=False, code=found[0], failure=found[1]) if found else None
+
+    def _broken(self, changes: claims.ClaimedChanges) -> tuple[str, str] | None:
+        if tampered := state_guard.put_back(self._project, self._under_way):
+            return state_guard.CODE, state_guard.sentence(tampered)
+        if waiting := self._project.git.operation_under_way():
+            return "operation_unfinished", f"The agent left {waiting} unfinished."
+        if changes.violations:
+            return "features_json_tampered", "features.json was tampered with: " + "; ".join(changes.violations[:5])
+        most = self._project.config.verification.max_features_per_session
+        if len(changes.claims) > most:
+            return "multiple_claims", f"Agent claimed multiple features. Max is {most}."
+        missing = actions.missing_prefixes(self._project, self._under_way.session) if changes.claims else None
+        return ("missing_prefixes", missing) if missing else None
+
+    def _tell_story(self) -> None:
+        """The agent's own progress entry, or else one by the harness, is part of the candidate."""
+        accept.ensure_progress_entry(self._project, self._under_way, self._story())
+
+    # -- the ways to end that all sessions share ---------------------------------------------------------------------
+
+    def rejected(self, ruling: Ruling, ending: Ending | None) -> Result:
+        """Rolled back; what was taken away is kept in a rescue ref."""
+        project, under_way = self._project, self._under_way
+        failure = self._failure(ruling)
+        project.say(failure)
+        if not ruling.judged:
+            project.store.event(
+                ruling.code, "critical", session=under_way.session, feature_id=under_way.feature_id, message=failure
+            )
+        settlement = self._rolled_back(failure)
+        settled = self._settle(settlement)
+        actions.log_from_git(project, under_way, settled.rescue_ref)
+        project.say(f"Session rejected and rolled back. What was taken away is kept: git show {settled.rescue_ref}")
+        result = self._result("failed", "complete", failure, settlement, settled, exit_code=1)
+        if not ruling.judged:
+            return result
+        broken = {"regressions": ruling.regressions, "broken_features": ruling.broken_features}
+        return replace(result, rejected_as=ruling.code, **broken)
+
+    def _failure(self, ruling: Ruling) -> str:
+        """What the person reads of a rejection."""
+        return ruling.failure
+
+    def unfinished(self, ending: Ending) -> Result:
+        """Handed off, in the way of this kind of session."""
+        reason = "complete" if ending.reason == "no_claim" else ending.reason
+        return self._hand_off(reason, ending.provider.sentence if ending.provider else None)
+
+    def _without_way_back(self) -> Result:
+        """Nobody can go back: the work stays as it is, unmarked, and a person decides (UAH-390)."""
+        project = self._project
+        state_guard.report(project, self._under_way)
+        accept.put_back_features(project, self._under_way)
+        failure = f"The checkpoint of Session {self._under_way.session} is gone; its work is left as it is."
+        project.say(failure)
+        asked = questions.question("no_way_back", failure, feature_id=self._under_way.feature_id)
+        settlement = accept.without_way_back(project, self._under_way, failure, self._used, asked)
+        settled = self._settle(settlement)
+        return self._result("failed", "error", failure, settlement, settled, exit_code=3)
+
+    def _hand_off_exit(self, reason: str) -> int:
+        """A pause that a person asked for elsewhere is a clean end of this command; Ctrl-C is told as such."""
+        paused = reason == "user_pause" and not self._stop.signalled
+        return 0 if paused else HAND_OFF_EXIT.get(reason, 0)
+
+    def _settle_and_publish(self, settlement: Settlement) -> tuple[Settled, push_retry.Published]:
+        """Settled and pushed; a push that the remote rejects is tried once more on top of what it has (C30)."""
+        settled = self._settle(settlement)
+        config = self._under_way.git_config
+        push = push_retry.after_push(
+            self._project, lambda: self._judge, settlement, settled, config, undisturbed=self._stop.held
+        )
+        return settled, push
+
+    def _settle(self, settlement: Settlement) -> Settled:
+        with self._stop.held():
+            push_guard.report(self._project, self._under_way, self._tips)
+            return engine_settlement.settle(self._project, self._under_way.as_record(), settlement)
+
+    @property
+    def _used(self) -> usage.Totals:
+        return self.turns.so_far.used
+
+    def _result(
+        self,
+        status: str,
+        reason: str,
+        message: str,
+        settlement: Settlement,
+        settled: Settled,
+        *,
+        exit_code: int = 0,
+    ) -> Result:
+        return Result(
+            session=self._under_way.session,
+            feature_id=self._under_way.feature_id,
+            status=status,
+            reason=reason,
+            message=message,
+            accepted=settlement.kind == "accept",
+            commit=settlement.commit,
+            rescue_ref=settled.rescue_ref,
+            cost_usd=self._used.cost_usd,
+            exit_code=exit_code,
+            told=self.turns.so_far.message,
+        )

@@ -1,0 +1,300 @@
+"""One attempt of ``harness run`` at a claimed task, as the session engine asks it.
+
+The agent's first turn, fix rounds after a failed proof, and one of three ends: completed, failed, given back.
+Source: ``tasklist.md`` 11, 12.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from agent_harness.agents.base import Agent, Brief
+from agent_harness.agents.usage import Totals
+from agent_harness.errors import HarnessError, NotOwner, Refused, TimedOut, VerificationFailed
+from agent_harness.kernel.process import new_run_id
+from agent_harness.protocols.tasklist import progress
+from agent_harness.protocols.tasklist.attempts import commits, rollback, verbs
+from agent_harness.protocols.tasklist.claims.lease_keeper import LeaseKeeper
+from agent_harness.protocols.tasklist.layout import safe_name
+from agent_harness.protocols.tasklist.records import Task
+from agent_harness.protocols.tasklist.runner import prompt
+from agent_harness.protocols.tasklist.workers.worker import Worker
+from agent_harness.session.changes import changed_in_folder, changed_in_repository
+from agent_harness.session.engine import walk
+from agent_harness.session.limits import SessionLimits, watch
+from agent_harness.session.policy import POLICIES, Policy
+from agent_harness.session.provider_retry import silence_seconds
+from agent_harness.session.turn import Turns
+from agent_harness.session.work import Ending, TurnRequest, TurnSoFar
+from agent_harness.supervision.interruption import Stop
+from agent_harness.supervision.monitors import BudgetLimit, ProjectFacts
+from agent_harness.supervision.recording import Recording
+
+__all__ = ["Attempted", "AttemptTerms", "TaskRuling", "TaskWork", "attempt"]
+
+Record = dict[str, Any]
+
+UNCOUNTED = {
+    "user_pause": "a person stopped the run",
+    "rate_limited": "the agent was rate limited",
+    "overloaded": "the provider was overloaded",
+    "refused": "the provider did not serve the agent",
+}
+"""Endings that are not the task's fault: the task is given back untried."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptTerms:
+    """Under which an attempt is made."""
+
+    agent: Agent
+    max_minutes: float
+    max_cost_usd: float  # of the run
+    say: Callable[[str], None]
+    stop: Stop
+    spare: bool = False  # another agent can take over from one that is refused
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempted:
+    """What became of an attempt."""
+
+    task_id: str
+    result: str  # completed, failed, released, lost
+    message: str
+    used: Totals = field(default_factory=Totals)
+    ends_run: str | None = None  # why no further task should be begun
+    exit_code: int = 9  # of a run that ends so
+    refused: bool = False  # the provider refused; it was no attempt
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskRuling:
+    """What the harness's own run of the validation says: completed, or why not."""
+
+    completed: Record | None = None
+    error: VerificationFailed | TimedOut | None = None
+    asks: bool = False
+
+    @property
+    def accepted(self) -> bool:
+        """The task is proven, and completed."""
+        return self.completed is not None
+
+    @property
+    def final(self) -> bool:
+        """Whether the agent can do nothing about it."""
+        return self.error is not None and bool(self.error.data.get("final"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskJournal:
+    """Where the turns of one attempt report: the person, and the progress log of the list."""
+
+    terms: AttemptTerms
+    worker: Worker
+    session: int
+    task_id: str
+
+    def say(self, line: str) -> None:
+        """One line for the person."""
+        self.terms.say(line)
+
+    def event(self, event_type: str, **fields: object) -> None:
+        """One line of the progress log."""
+        text = f"{event_type.replace('_', ' ')}: {fields.get('message')}"
+        self.worker.store.log(progress.entry("WARN", self.session, task=self.task_id, text=text))
+
+
+def attempt(terms: AttemptTerms, worker: Worker, task: Task, *, session: int, spent_usd: float) -> Attempted:
+    """Lets the agent work on a task that the worker has claimed, proves the result, and closes the attempt.
+
+    The agent's processes are gone when this returns. The task is never left in progress, unless the claim was lost to
+    somebody else. ``ConfigurationError`` for a task without a validation: the list is halted, and no agent started.
+    """
+    if task.validation_command is None:
+        verbs.validate(worker, task.id)  # says what is missing, before an agent works for nothing
+    work = TaskWork(terms, worker, task, session=session, spent_usd=spent_usd)
+    try:
+        return walk(work, work.turns)
+    except NotOwner as error:
+        return Attempted(task_id=task.id, result="lost", message=error.message, used=work.turns.so_far.used)
+    except KeyboardInterrupt:
+        return work.unfinished(Ending(reason="user_pause"))
+
+
+class TaskWork:
+    """One attempt under way."""
+
+    def __init__(self, terms: AttemptTerms, worker: Worker, task: Task, *, session: int, spent_usd: float) -> None:
+        """``spent_usd`` is what the run has spent before this attempt."""
+        self._terms = terms
+        self._worker = worker
+        self._task = task
+        self._session = session
+        self._budget_usd = max(0.0, terms.max_cost_usd - spent_usd)
+        name = f"{session}-{safe_name(task.id)}.{task.attempts + 1}"
+        sessions = Path(worker.layout.sessions)
+        renew = LeaseKeeper(worker, task)
+
+        def stop_requested() -> str | None:
+            renew()
+            return terms.stop.requested()
+
+        self.turns = Turns(
+            agent=terms.agent,
+            journal=TaskJournal(terms=terms, worker=worker, session=session, task_id=task.id),
+            stop=terms.stop,
+            watch=watch(
+                SessionLimits(
+                    timeout_seconds=terms.max_minutes * 60,
+                    budgets=(BudgetLimit(name="Run", limit_usd=terms.max_cost_usd, spent_usd=spent_usd),),
+                )
+            ),
+            transcript=sessions / f"{name}.log",
+            timeout_seconds=terms.max_minutes * 60,
+            spare=terms.spare,
+            waits_for_limit=POLICIES["task"].waits_for_limit,
+            recording=Recording(
+                sessions / f"{name}.cassette.jsonl", worker.git, lambda: commits.fingerprint(worker, task)
+            ),
+            silence_seconds=silence_seconds(None, terms.agent.capabilities),
+            stop_requested=stop_requested,
+        )
+
+    @property
+    def name(self) -> str:
+        """The id of the task."""
+        return self._task.id
+
+    @property
+    def policy(self) -> Policy:
+        """The row of the table, with the list's own number of fix rounds."""
+        rounds = self._worker.store.read().fix_rounds
+        return POLICIES["task"] if rounds is None else replace(POLICIES["task"], fix_rounds=rounds)
+
+    def brief(self, ruling: TaskRuling | None) -> str:
+        """The task, or what the validation said of the work so far."""
+        task = self._task
+        if ruling is None or ruling.error is None:
+            return prompt.first(task, log=progress.condensed(self._worker.layout), rescues=task.rescues)
+        self._terms.say(f"{task.id}: {ruling.error.message}; sent back")
+        tail = ruling.error.data.get("tail")
+        return prompt.fix(task, ruling.error.message, list(tail) if isinstance(tail, list) else [])
+
+    def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
+        """The turn in the worker's own folder; the verbs that the agent calls find this claim."""
+        worker, task = self._worker, self._task
+        os.makedirs(worker.layout.sessions, exist_ok=True)
+        brief = Brief(
+            prompt=prompt,
+            cwd=Path(worker.tree),
+            session=self._session,
+            prompt_type="continuation" if so_far.round else "coding",
+            task_id=task.id,
+            round=so_far.round,
+            conversation=so_far.conversation,
+            budget_usd=max(0.0, self._budget_usd - so_far.used.budget_usd()),
+            environment=self._environment(),
+            run_id=new_run_id(),
+        )
+        return TurnRequest(brief=brief, facts=self._changed)
+
+    def _environment(self) -> Mapping[str, str]:
+        worker = self._worker
+        named = {
+            "HARNESS_STATE_ROOT": worker.layout.root,
+            "HARNESS_SESSION_ID": worker.session_owner,
+            "HARNESS_TASK_ID": self._task.id,
+            "HARNESS_CLAIM_TOKEN": worker.token or "",
+        }
+        return {**named, **({"HARNESS_WORKER_ID": worker.id} if worker.id else {})}
+
+    def _changed(self) -> ProjectFacts:
+        root, git = Path(self._worker.tree), self._worker.git
+        if git is None:
+            return changed_in_folder(root)
+        return changed_in_repository(git, root, self._task.started_at_commit)
+
+    def claimed(self) -> bool:
+        """Whether the agent has closed the task by the verbs."""
+        return self.closed() is not None
+
+    def _has_work(self) -> bool:
+        try:
+            found = rollback.evidence(self._worker, self._task)
+        except Refused:
+            return True
+        return not found["known"] or bool(found["uncommitted"] or found["commits"])
+
+    def closed(self) -> Attempted | None:
+        """What the agent made of the task by the verbs; ``None`` while it is still open."""
+        task = self._worker.find(self._worker.store.read(), self._task.id)
+        if task.status == "in_progress":
+            return None
+        results = {"completed": "completed", "failed": "failed", "pending": "released"}
+        ours = task.last_claim_token == self._worker.token
+        result = results.get(task.status, "lost") if ours else "lost"
+        message = task.error_log[-1] if result == "failed" and task.error_log else f"{result} by the agent"
+        return self._attempted(result, message)
+
+    def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> TaskRuling | None:
+        """The harness's own run of the validation; a task that passes is committed and completed by it.
+
+        ``None`` for an agent that was cut off before it did anything.
+        """
+        if ending is not None and not self._has_work():
+            return None
+        self._terms.say(f"{self._task.id}: running {self._task.validation_command}")
+        try:
+            return TaskRuling(completed=verbs.complete(self._worker, self._task.id))
+        except (VerificationFailed, TimedOut) as error:
+            return TaskRuling(error=error)
+
+    def accepted(self, ruling: TaskRuling) -> Attempted:
+        """Completed, with its commit where there is one."""
+        commit = (ruling.completed or {}).get("commit")
+        return self._attempted("completed", f"proven, commit {str(commit)[:7]}" if commit else "proven")
+
+    def rejected(self, ruling: TaskRuling, ending: Ending | None) -> Attempted:
+        """Failed: the work is rolled back into a rescue, and the attempt counts."""
+        category = "TIMEOUT" if isinstance(ruling.error, TimedOut) else "TEST_FAIL"
+        return self._fail(category, ruling.error.message if ruling.error else "", ending)
+
+    def unfinished(self, ending: Ending) -> Attempted:
+        """Given back untried when it was not the task's fault; else failed."""
+        if ending.reason in UNCOUNTED:
+            return self._give_back(ending)
+        outcome = ending.outcome
+        left = f"the agent ended with exit {outcome.exit_code}" if outcome else ending.reason
+        return self._fail("TASK_EXEC", ending.message or left, ending)
+
+    def _fail(self, category: str, message: str, ending: Ending | None) -> Attempted:
+        ends_run = ending.message if ending and ending.reason == "budget_exceeded" else None
+        try:
+            done = verbs.fail(self._worker, self._task.id, category, message)
+        except Refused as error:  # going back was refused; the attempt is counted and the list halted
+            return replace(self._attempted("failed", error.message), ends_run=error.message)
+        where = f"; its work is in {done['rescue']}" if done.get("rescue") else ""
+        return replace(self._attempted("failed", f"[{category}] {message}{where}"), ends_run=ends_run)
+
+    def _give_back(self, ending: Ending) -> Attempted:
+        why = UNCOUNTED[ending.reason]
+        try:
+            with self._terms.stop.held():
+                done = verbs.release(self._worker, self._task.id, why)
+        except HarnessError as error:
+            return replace(self._attempted("lost", error.message), ends_run=why)
+        where = f"; its work is in {done['rescue']}" if done.get("rescue") else ""
+        given = self._attempted("released", f"{why}{where}")
+        if ending.reason == "user_pause":
+            return replace(given, ends_run=why)
+        if ending.reason == "rate_limited":
+            return replace(given, refused=True)
+        said = ending.provider.sentence if ending.provider else why
+        return replace(given, refused=True, ends_run=said, exit_code=5 if ending.reason == "overloaded" else 1)
+
+    def _attempted(self, result: str, message: str) -> Attempted:
+        return Attempted(task_id=self._task.id, result=result, message=message, used=self.turns.so_far.used)
