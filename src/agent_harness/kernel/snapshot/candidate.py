@@ -4,8 +4,9 @@ import os
 from collections.abc import Callable, Sequence
 
 from agent_harness.errors import UnsafeTree
-from agent_harness.kernel.git import Git, GitFailed
+from agent_harness.kernel.git import Git, GitFailed, Head
 from agent_harness.kernel.git import status as walk
+from agent_harness.kernel.git.objects import ABSENT, FOLDER
 from agent_harness.kernel.git.operation_lock import install_index
 from agent_harness.kernel.snapshot.operation import (
     Operation,
@@ -19,7 +20,7 @@ from agent_harness.kernel.snapshot.operation import (
 )
 from agent_harness.kernel.snapshot.records import Snapshot
 
-__all__ = ["adopt", "candidate"]
+__all__ = ["adopt", "candidate", "tree_of_files"]
 
 
 def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, base: Snapshot | None = None) -> str:
@@ -36,18 +37,24 @@ def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, 
         head = git.look()
         notes = load_notes(git, base) if base else notes_now(git)
         with at_desk(git, room, head, notes, raw=False) as desk:
-            index, found = _compared(desk, base)
-            _read_changes(desk, index, found, base)
-            if exclude:
-                _leave_out(desk, index, walk.matcher(exclude, git.prefix()), base.head if base else head.commit)
-            tree = desk.write_tree(index)
+            tree, index = _written(desk, head, exclude, base)
             made = head.commit if tree == head.tree else None
             if made is None:
                 author = (notes.identity[0], notes.identity[1]) if notes.identity else git.identity
                 made = desk.commit(tree, [head.commit] if head.commit else [], message, identity=author)
             desk.set_ref(ref, made)
-        git.trusted_index = room.keep(index)
+        git.trusted_index = (room.keep(index), tree)
     return made
+
+
+def tree_of_files(git: Git, *, exclude: Sequence[str] = (), base: Snapshot | None = None) -> str:
+    """The tree of the commit that ``candidate`` would make, by the same rules. Nothing names it: git may collect it."""
+    refuse_operation(git)
+    with git.room() as room:
+        head = git.look()
+        notes = load_notes(git, base) if base else notes_now(git)
+        with at_desk(git, room, head, notes, raw=False) as desk:
+            return _written(desk, head, exclude, base)[0]
 
 
 def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base: Snapshot | None = None) -> None:
@@ -70,7 +77,7 @@ def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base
                 move_head(git, room, branch=branch, commit=commit, expected=tip, now=now)
             except GitFailed as error:
                 raise UnsafeTree(f"{branch} moved meanwhile", hint="git log --oneline") from error
-            git.trusted_index = room.keep(index)
+            git.trusted_index = (room.keep(index), git.tree_of(commit))
             desk.set_flags(index, desk.notes.flags_by_path())
         install_index(git.repository, index)
 
@@ -93,15 +100,32 @@ def _compared(desk: Operation, base: Snapshot | None) -> tuple[str, walk.Scan]:
     return index, walk.scan(desk.view, index)
 
 
-def _read_changes(desk: Operation, index: str, found: walk.Scan, base: Snapshot | None) -> None:
+def _written(desk: Operation, head: Head, exclude: Sequence[str], base: Snapshot | None) -> tuple[str, str]:
+    """The tree of the files as they are, those that match ``exclude`` as in the HEAD of the base; and its index."""
+    excluded = walk.matcher(exclude, desk.git.prefix())
+    index, found = _compared(desk, base)
+    _read_changes(desk, index, found, base, excluded)
+    wanted = base.head if base else head.commit
+    with desk.git.objects() as objects:
+        tree = objects.tree_of(wanted) if wanted else ""
+        apart = {*objects.differences(head.tree or "", tree), *(path for _, path in found.staged)}
+    _put_back(desk, index, tree, sorted(filter(excluded, apart)))
+    return desk.write_tree(index), index
+
+
+def _read_changes(
+    desk: Operation, index: str, found: walk.Scan, base: Snapshot | None, excluded: Callable[[bytes], bool]
+) -> None:
     """Reads into the index what differs, and what rules ignore now although the base held it or git tracks it."""
     hidden = {os.fsencode(path): oid for path, oid in desk.notes.hidden.items()}
     paths = [*found.changed, *found.untracked, *_tracked(desk, found)]
     paths = [path for path in paths if path not in hidden or desk.blob_id(path) != hidden[path]]
     if base and base.index_plain != base.index_full:
         paths += _held_untracked(desk, base, {*paths, *hidden})
-    add, gone = desk.storable(paths)
-    walk.update(desk.view, index, remove=[*found.deleted, *gone], add=add)
+    add, gone = desk.storable([path for path in paths if not excluded(path)])
+    stays = {parent for path in found.deleted if excluded(path) for parent in walk.parents(path)}
+    remove = [path for path in found.deleted if not excluded(path)]
+    walk.update(desk.view, index, remove=[*remove, *gone], add=[path for path in add if path not in stays])
 
 
 def _tracked(desk: Operation, found: walk.Scan) -> list[bytes]:
@@ -109,7 +133,7 @@ def _tracked(desk: Operation, found: walk.Scan) -> list[bytes]:
     copy = desk.room.copy_of_index("own") if found.ignored or found.nested else None
     if copy is None:
         return []
-    modes = {entry.path: entry.mode for entry in walk.entries(desk.listed(copy, "-s"))}
+    modes = desk.modes(copy)
     names = sorted(modes)
     files = [name for path in found.ignored for name in walk.at_or_below(names, path)]
     modules = {path for path, mode in modes.items() if mode == walk.GITLINK}
@@ -118,31 +142,29 @@ def _tracked(desk: Operation, found: walk.Scan) -> list[bytes]:
 
 def _held_untracked(desk: Operation, base: Snapshot, known: set[bytes]) -> list[bytes]:
     """Files that were untracked at the base and are still there, ignored or not."""
-    words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", base.index_tree, base.commit)
-    paths = walk.split(desk.view.call(*words).stdout)
-    return desk.files_among(path for path in paths if path not in known)
+    new = [path for path, (old, _) in desk.git.differences(base.index_tree, base.commit).items() if old == ABSENT]
+    return desk.files_among(path for path in new if path not in known)
 
 
-def _leave_out(desk: Operation, index: str, excluded: Callable[[bytes], bool], head: str | None) -> None:
-    """Gives the harness's own files in the index the content that they have in this commit."""
-    there = {entry.path: entry for entry in walk.entries(desk.listed(index, "-s")) if excluded(entry.path)}
-    tree = desk.view.call("ls-tree", "-r", "-z", head).stdout if head else b""
-    wanted = {entry.path: entry for entry in walk.entries(tree) if excluded(entry.path)}
-    if there == wanted:
-        return
-    nothing = "00" * desk.id_bytes()
-    lines = [f"0 {nothing}\t".encode() + path for path in there if path not in wanted]
-    lines += [f"{entry.mode} {entry.oid}\t".encode() + path for path, entry in wanted.items()]
-    desk.view.call("update-index", "-z", "--index-info", input=walk.joined(lines), index=index)
+def _put_back(desk: Operation, index: str, tree: str, paths: Sequence[bytes]) -> None:
+    """Gives files in the index the content that they have in this tree."""
+    with desk.git.objects() as objects:
+        entries = {path: objects.at(tree, path) for path in paths}
+    lines = {path: ABSENT if entry.mode == FOLDER else entry for path, entry in entries.items()}
+    if lines:
+        nothing = "00" * desk.id_bytes()
+        ordered = sorted(lines.items(), key=lambda pair: pair[1] != ABSENT)  # a file may take a folder's place
+        text = walk.joined(f"{entry.mode} {entry.oid or nothing}\t".encode() + path for path, entry in ordered)
+        desk.view.call("update-index", "-z", "--index-info", input=text, index=index)
 
 
 def _index_of(desk: Operation, commit: str) -> str:
     """An index of the commit that knows the files as they were when we read them last."""
-    trusted = desk.git.trusted_index
-    warm = desk.room.kept(trusted, "warm") if trusted else None
+    digest, tree = desk.git.trusted_index or ("", "")
+    warm = desk.room.kept(digest, "warm")
     if warm is None:
         return desk.cold_index(commit, desk.notes.away_by_path())
-    if desk.write_tree(warm) != desk.git.tree_of(commit):
+    if tree != desk.git.tree_of(commit):
         desk.view.call("read-tree", "-m", commit, index=warm)
         desk.refresh(warm)
     return warm
