@@ -95,7 +95,7 @@ def recovery_tables() -> str:
         for name, each in wip.WORDINGS.items()
     ]
     return page(
-        "src/agent_harness/protocols/features/recovery.py and handoff.py",
+        "src/agent_harness/protocols/features/recovery.py and engine/wip.py",
         "# Recovery",
         "The session under way is recorded outside the project, in "
         "`$XDG_STATE_HOME/agent-harness/projects/NAME/open_session.json`, before anything of it happens. The next "

@@ -1,8 +1,9 @@
-"""Pointers from docstrings and pages into ``docs/contracts/``: ``tasklist.md`` 10.2 leads to a heading, or is named.
+"""Pointers from docstrings and pages into ``docs/``: ``tasklist.md`` 10.2 leads to a heading, or is named.
 
 A pointer is the name of a contract and what follows it: numbers of sections, letters of sections, ids of a table of
 requirements, with commas, ``and``, ranges. It resolves when a heading of the contract begins with it (``### 10.2
-Leases``), or a table ``docs/requirements*.toml`` has the id. A contract counts from the moment its page is there.
+Leases``), or a table ``docs/requirements*.toml`` has the id. A contract counts from the moment its page is there. A
+page that a docstring names with its folder (``docs/index.md``) is there.
 """
 
 import ast
@@ -14,6 +15,9 @@ CODE = ("src", "tests", "scripts", "bench")
 HEADING = re.compile(r"^#{2,6} (?:[Ss]ection )?`?([\w.-]+?)`?[.:]?(?= |$)", re.MULTILINE)
 REFERENCE = r"(?:[A-Z]{2}-[\d.]+-\d+|[A-Z]{1,3}-?\d{2,3}|\d+(?:\.\d+)*|[A-Z]{1,2}\b)"
 BETWEEN = r"(?:, and |, | and | to | ?- ?|\.\.|; (?:rows |sections? )?)"
+FORMER = re.compile(r"\bhouse plan\b|\bdesign/[\w-]+\.md|(?<![\w/-])dependencies\.md")
+"""What was never a page of this project."""
+PAGE = re.compile(r"(?<![\w/.])docs/[\w/-]+\.md\b")
 
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -24,7 +28,7 @@ def problems(root: Path, ids: Iterable[str]) -> list[str]:
     return [
         f"{path.relative_to(root)}:{line}: {wrong}"
         for path, line, text in texts(root)
-        for wrong in unresolved(text, known)
+        for wrong in (*unresolved(text, known), *(missing(text, root) if path.suffix == ".py" else ()))
     ]
 
 
@@ -50,10 +54,17 @@ def texts(root: Path) -> Iterator[tuple[Path, int, str]]:
 def unresolved(text: str, known: Mapping[str, set[str]]) -> Iterator[str]:
     """What is wrong with the pointers in a text; ``known`` has what may be pointed to, by contract."""
     plain = " ".join(text.split())
+    for former in FORMER.findall(plain):
+        yield f"{former} is no page of this project"
     for name, where in known.items():
         for reference in references(plain, name):
             if reference not in where:
                 yield f"{name} {reference} is no heading of docs/contracts/{name} and no requirement"
+
+
+def missing(text: str, root: Path) -> Iterator[str]:
+    """The pages that a docstring names and that are not there; commands in pages may name pages of examples."""
+    return (f"{page} is not there" for page in PAGE.findall(text) if not (root / page).is_file())
 
 
 def references(text: str, name: str) -> Iterator[str]:

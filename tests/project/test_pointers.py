@@ -69,6 +69,11 @@ def test_what_leads_nowhere_is_named(tmp_path: Path, docstring: str, named: list
     assert [line.partition(" of docs/")[0] for line in lines] == wanted
 
 
+def test_a_page_that_is_named_is_there(tmp_path: Path) -> None:
+    found = problems(tmp_path, "See docs/page.md, docs/gone.md, other/docs/away.md; house\nplan, section 4.")
+    assert found == ["src/one.py:1: house plan is no page of this project", "src/one.py:1: docs/gone.md is not there"]
+
+
 def test_pages_are_looked_at_too(tmp_path: Path) -> None:
     found = problems(
         tmp_path, "", "See [rules.md](contracts/rules.md) 9.1.\n\nAnd [`rules.md`](contracts/rules.md) 9.7."

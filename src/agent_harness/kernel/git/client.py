@@ -147,10 +147,11 @@ class Git:
     def view(self, *, inherit: Sequence[int] = ()) -> Iterator[IsolatedView]:
         """Our settings over the repository's own HEAD and index, with the ignore rules of ``info/exclude``.
 
-        Within this context all calls of this thread share one view. Descriptors of ``inherit`` stay open in git.
+        Within this context all calls of this thread share one view. Descriptors of ``inherit`` stay open in git: with
+        them the view is a new one.
         """
         shared = getattr(self._open, "view", None)
-        if shared is not None:
+        if shared is not None and not inherit:
             yield shared
             return
         with IsolatedView(self.repository, excludes=self.repository_text("exclude"), inherit=inherit) as view:
@@ -158,7 +159,7 @@ class Git:
             try:
                 yield view
             finally:
-                self._open.view = None
+                self._open.view = shared
 
     @contextmanager
     def objects(self) -> Iterator[Objects]:
@@ -168,7 +169,12 @@ class Git:
 
     @contextmanager
     def _batch(self) -> Iterator[Batch]:
-        with self.view() as view:
+        """That of the view that is open; else of a new one, which no other call shares."""
+        shared = getattr(self._open, "view", None)
+        if shared is not None:
+            yield shared.batch()
+            return
+        with IsolatedView(self.repository) as view:
             yield view.batch()
 
     @contextmanager

@@ -9,7 +9,7 @@ import os
 
 from agent_harness.kernel.git.index_file import stored_entries
 
-__all__ = ["second_now", "young"]
+__all__ = ["second_now", "racy"]
 
 
 def second_now(folder: str) -> int:
@@ -22,7 +22,7 @@ def second_now(folder: str) -> int:
     return found
 
 
-def young(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | None:
+def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | None:
     """Mode and object id of the entries whose file has changed in or after this second; ``None`` if it cannot be told.
 
     Costs nothing when the index is older than that.

@@ -10,8 +10,8 @@ from agent_harness.kernel.git.objects import ABSENT, FOLDER
 from agent_harness.kernel.git.operation_lock import install_index
 from agent_harness.kernel.snapshot.operation import (
     Operation,
-    at_desk,
     branch_tip,
+    in_operation,
     load_notes,
     move_head,
     notes_now,
@@ -36,13 +36,13 @@ def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, 
     with git.room() as room:
         head = git.look()
         notes = load_notes(git, base) if base else notes_now(git)
-        with at_desk(git, room, head, notes, raw=False) as desk:
-            tree, index = _written(desk, head, exclude, base)
+        with in_operation(git, room, head, notes, raw=False) as operation:
+            tree, index = _written(operation, head, exclude, base)
             made = head.commit if tree == head.tree else None
             if made is None:
                 author = (notes.identity[0], notes.identity[1]) if notes.identity else git.identity
-                made = desk.commit(tree, [head.commit] if head.commit else [], message, identity=author)
-            desk.set_ref(ref, made)
+                made = operation.commit(tree, [head.commit] if head.commit else [], message, identity=author)
+            operation.set_ref(ref, made)
         git.trusted_index = (room.keep(index), tree)
     return made
 
@@ -53,8 +53,8 @@ def tree_of_files(git: Git, *, exclude: Sequence[str] = (), base: Snapshot | Non
     with git.room() as room:
         head = git.look()
         notes = load_notes(git, base) if base else notes_now(git)
-        with at_desk(git, room, head, notes, raw=False) as desk:
-            return _written(desk, head, exclude, base)[0]
+        with in_operation(git, room, head, notes, raw=False) as operation:
+            return _written(operation, head, exclude, base)[0]
 
 
 def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base: Snapshot | None = None) -> None:
@@ -71,100 +71,100 @@ def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base
         tip = branch_tip(git, branch, now)
         if tip not in (expected_head, commit):
             raise UnsafeTree(f"{branch} is at {tip or 'no commit'}, not at {expected_head}", hint="git log --oneline")
-        with at_desk(git, room, now, load_notes(git, base) if base else notes_now(git), raw=False) as desk:
-            index = _index_of(desk, commit)
+        with in_operation(git, room, now, load_notes(git, base) if base else notes_now(git), raw=False) as operation:
+            index = _index_of(operation, commit)
             try:
                 move_head(git, room, branch=branch, commit=commit, expected=tip, now=now)
             except GitFailed as error:
                 raise UnsafeTree(f"{branch} moved meanwhile", hint="git log --oneline") from error
             git.trusted_index = (room.keep(index), git.tree_of(commit))
-            desk.set_flags(index, desk.notes.flags_by_path())
+            operation.set_flags(index, operation.notes.flags_by_path())
         install_index(git.repository, index)
 
 
-def _compared(desk: Operation, base: Snapshot | None) -> tuple[str, walk.Scan]:
+def _compared(operation: Operation, base: Snapshot | None) -> tuple[str, walk.Scan]:
     """An index, and how the files differ from it: that of the base, believed under its digest, else one that believes
     nothing. It is the latter too where rules that shape content have changed: then unchanged files may become other
     objects.
     """
-    warm = desk.kept_index(base.index_plain, desk.notes.young_plain) if base else None
+    warm = operation.kept_index(base.index_plain, operation.notes.young_plain) if base else None
     if warm:
-        found = walk.scan(desk.view, warm)
+        found = walk.scan(operation.view, warm)
         if not any(os.path.basename(path) == b".gitattributes" for path in found.every_path()):
             return warm, found
     if base:
-        index = desk.cold_index(base.index_tree, desk.notes.away_by_path())
+        index = operation.cold_index(base.index_tree, operation.notes.away_by_path())
     else:
-        copy = desk.own_copy("copy")
-        index = desk.cold_index(desk.write_tree(copy), walk.flagged(desk.listed(copy, "-v")))
-    return index, walk.scan(desk.view, index)
+        copy = operation.own_copy("copy")
+        index = operation.cold_index(operation.write_tree(copy), walk.flagged(operation.listed(copy, "-v")))
+    return index, walk.scan(operation.view, index)
 
 
-def _written(desk: Operation, head: Head, exclude: Sequence[str], base: Snapshot | None) -> tuple[str, str]:
+def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Snapshot | None) -> tuple[str, str]:
     """The tree of the files as they are, those that match ``exclude`` as in the HEAD of the base; and its index."""
-    excluded = walk.matcher(exclude, desk.git.prefix())
-    index, found = _compared(desk, base)
-    _read_changes(desk, index, found, base, excluded)
+    excluded = walk.matcher(exclude, operation.git.prefix())
+    index, found = _compared(operation, base)
+    _read_changes(operation, index, found, base, excluded)
     wanted = base.head if base else head.commit
-    with desk.git.objects() as objects:
+    with operation.git.objects() as objects:
         tree = objects.tree_of(wanted) if wanted else ""
         apart = {*objects.differences(head.tree or "", tree), *(path for _, path in found.staged)}
-    _put_back(desk, index, tree, sorted(filter(excluded, apart)))
-    return desk.write_tree(index), index
+    _put_back(operation, index, tree, sorted(filter(excluded, apart)))
+    return operation.write_tree(index), index
 
 
 def _read_changes(
-    desk: Operation, index: str, found: walk.Scan, base: Snapshot | None, excluded: Callable[[bytes], bool]
+    operation: Operation, index: str, found: walk.Scan, base: Snapshot | None, excluded: Callable[[bytes], bool]
 ) -> None:
     """Reads into the index what differs, and what rules ignore now although the base held it or git tracks it."""
-    hidden = {os.fsencode(path): oid for path, oid in desk.notes.hidden.items()}
-    paths = [*found.changed, *found.untracked, *_tracked(desk, found)]
-    paths = [path for path in paths if path not in hidden or desk.blob_id(path) != hidden[path]]
+    hidden = {os.fsencode(path): oid for path, oid in operation.notes.hidden.items()}
+    paths = [*found.changed, *found.untracked, *_tracked(operation, found)]
+    paths = [path for path in paths if path not in hidden or operation.blob_id(path) != hidden[path]]
     if base and base.index_plain != base.index_full:
-        paths += _held_untracked(desk, base, {*paths, *hidden})
-    add, gone = desk.storable([path for path in paths if not excluded(path)])
+        paths += _held_untracked(operation, base, {*paths, *hidden})
+    add, gone = operation.storable([path for path in paths if not excluded(path)])
     stays = {parent for path in found.deleted if excluded(path) for parent in walk.parents(path)}
     remove = [path for path in found.deleted if not excluded(path)]
-    walk.update(desk.view, index, remove=[*remove, *gone], add=[path for path in add if path not in stays])
+    walk.update(operation.view, index, remove=[*remove, *gone], add=[path for path in add if path not in stays])
 
 
-def _tracked(desk: Operation, found: walk.Scan) -> list[bytes]:
+def _tracked(operation: Operation, found: walk.Scan) -> list[bytes]:
     """Among ignored files and other repositories: what the repository's own index has, as files or as submodules."""
-    copy = desk.room.copy_of_index("own") if found.ignored or found.nested else None
+    copy = operation.room.copy_of_index("own") if found.ignored or found.nested else None
     if copy is None:
         return []
-    modes = desk.modes(copy)
+    modes = operation.modes(copy)
     names = sorted(modes)
     files = [name for path in found.ignored for name in walk.at_or_below(names, path)]
     modules = {path for path, mode in modes.items() if mode == walk.GITLINK}
     return [*files, *(path[:-1] for path in found.nested if path[:-1] in modules)]
 
 
-def _held_untracked(desk: Operation, base: Snapshot, known: set[bytes]) -> list[bytes]:
+def _held_untracked(operation: Operation, base: Snapshot, known: set[bytes]) -> list[bytes]:
     """Files that were untracked at the base and are still there, ignored or not."""
-    new = [path for path, (old, _) in desk.git.differences(base.index_tree, base.commit).items() if old == ABSENT]
-    return desk.files_among(path for path in new if path not in known)
+    new = [path for path, (old, _) in operation.git.differences(base.index_tree, base.commit).items() if old == ABSENT]
+    return operation.files_among(path for path in new if path not in known)
 
 
-def _put_back(desk: Operation, index: str, tree: str, paths: Sequence[bytes]) -> None:
+def _put_back(operation: Operation, index: str, tree: str, paths: Sequence[bytes]) -> None:
     """Gives files in the index the content that they have in this tree."""
-    with desk.git.objects() as objects:
+    with operation.git.objects() as objects:
         entries = {path: objects.at(tree, path) for path in paths}
     lines = {path: ABSENT if entry.mode == FOLDER else entry for path, entry in entries.items()}
     if lines:
-        nothing = "00" * desk.id_bytes()
+        nothing = "00" * operation.id_bytes()
         ordered = sorted(lines.items(), key=lambda pair: pair[1] != ABSENT)  # a file may take a folder's place
         text = walk.joined(f"{entry.mode} {entry.oid or nothing}\t".encode() + path for path, entry in ordered)
-        desk.view.call("update-index", "-z", "--index-info", input=text, index=index)
+        operation.view.call("update-index", "-z", "--index-info", input=text, index=index)
 
 
-def _index_of(desk: Operation, commit: str) -> str:
+def _index_of(operation: Operation, commit: str) -> str:
     """An index of the commit that knows the files as they were when we read them last."""
-    digest, tree = desk.git.trusted_index or ("", "")
-    warm = desk.room.kept(digest, "warm")
+    digest, tree = operation.git.trusted_index or ("", "")
+    warm = operation.room.kept(digest, "warm")
     if warm is None:
-        return desk.cold_index(commit, desk.notes.away_by_path())
-    if tree != desk.git.tree_of(commit):
-        desk.view.call("read-tree", "-m", commit, index=warm)
-        desk.refresh(warm)
+        return operation.cold_index(commit, operation.notes.away_by_path())
+    if tree != operation.git.tree_of(commit):
+        operation.view.call("read-tree", "-m", commit, index=warm)
+        operation.refresh(warm)
     return warm
