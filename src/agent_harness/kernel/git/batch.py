@@ -51,10 +51,10 @@ class Batch:
         """Id, kind and size of the object that a revision names; ``None`` when there is none."""
         return self._asked("info", name)
 
-    def read(self, name: str) -> tuple[str, bytes] | None:
-        """Kind and content; ``None`` when there is no such object."""
+    def read(self, name: str) -> tuple[Found, bytes] | None:
+        """The same with the content."""
         found = self._asked("contents", name)
-        return (found.kind, self._bytes(found.size + 1)[:-1]) if found else None
+        return (found, self._bytes(found.size + 1)[:-1]) if found else None
 
     def close(self) -> None:
         """Ends the process; there is nothing that it could lose."""

@@ -1,6 +1,6 @@
 """Objects of a repository: loose ones read from their files, all others by one git process that answers many questions.
 
-A loose object is believed only when its bytes have the digest that it is named by. What git shows of history and
+What is read is believed only when its bytes have the digest that it is named by. What git shows of history and
 trees is computed from the objects themselves: a commit's tree and parents, the files of a tree, what differs between
 two trees. So a question costs no process where the objects are loose, and one for all questions within an opened view
 (``kernel/git/isolated.py``) where they are packed.
@@ -77,11 +77,20 @@ class Objects:
         return found
 
     def read(self, name: str) -> tuple[str, bytes] | None:
-        """Kind and content of an object, by its id or by any other name; ``None`` when there is none."""
+        """Kind and content of an object, by its id or by any other name; ``None`` when there is none.
+
+        ``GitFailed`` when the content is not what its id says.
+        """
         try:
             return self._loose(name)
         except AskGit:
-            return self._asked().read(name)
+            answer = self._asked().read(name)
+        if answer is None:
+            return None
+        found, content = answer
+        if _digest(f"{found.kind} {found.size}\0".encode() + content, len(found.oid)) != found.oid:
+            raise GitFailed("cat-file", 128, f"fatal: the object {found.oid} is damaged")
+        return found.kind, content
 
     def size(self, name: str) -> int | None:
         """The bytes of a blob, by its id or by any other name; ``None`` when there is no such blob."""
@@ -185,11 +194,14 @@ class Objects:
             whole = inflater.decompress(packed, CONTENT_BYTES)
         except zlib.error:
             raise AskGit from None
-        digest = (hashlib.sha1 if len(oid) == 40 else hashlib.sha256)(whole, usedforsecurity=False)
-        if not inflater.eof or digest.hexdigest() != oid:
+        if not inflater.eof or _digest(whole, len(oid)) != oid:
             raise AskGit
         head, _, content = whole.partition(b"\0")
         return head.partition(b" ")[0].decode(), content
+
+
+def _digest(whole: bytes, digits: int) -> str:
+    return (hashlib.sha1 if digits == 40 else hashlib.sha256)(whole, usedforsecurity=False).hexdigest()
 
 
 def _parents(commit: bytes) -> list[str]:

@@ -10,6 +10,7 @@ import re
 import stat
 from collections.abc import Iterator
 
+from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git.locate import Repository, text_of
 
 __all__ = ["AskGit", "below", "checked_out", "read_regular", "tip"]
@@ -72,9 +73,10 @@ def _files(folder: str) -> Iterator[str]:
 
 
 def read_regular(path: str | os.PathLike[str], *, most_bytes: int) -> bytes | None:
-    """What a regular file holds; ``None`` when nothing, or a folder, is there. ``AskGit`` for anything else.
+    """What a regular file holds; ``None`` when nothing, or a folder, is there.
 
-    Links are not followed, and a pipe does not make us wait.
+    ``AskGit`` for a link, which is not followed, and for a larger file. ``UnsafeTree`` for a pipe or the like, on which
+    git would wait.
     """
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -82,13 +84,18 @@ def read_regular(path: str | os.PathLike[str], *, most_bytes: int) -> bytes | No
         return None
     except OSError:
         raise AskGit from None
-    with open(number, "rb") as file:
+    try:
         found = os.fstat(number)
         if stat.S_ISDIR(found.st_mode):
             return None
-        if not stat.S_ISREG(found.st_mode) or found.st_size > most_bytes:
+        if not stat.S_ISREG(found.st_mode):
+            raise UnsafeTree(f"{os.fsdecode(path)} is no regular file", hint=f"ls -l {os.fsdecode(path)}")
+        if found.st_size > most_bytes:
             raise AskGit
-        return file.read(most_bytes)
+        with open(number, "rb", closefd=False) as file:
+            return file.read(most_bytes)
+    finally:
+        os.close(number)
 
 
 def _packed(repository: Repository, ref: str) -> str | None:
