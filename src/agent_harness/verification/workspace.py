@@ -85,10 +85,16 @@ def _content(path: Path) -> bytes | None:
 
 @contextmanager
 def workspace(
-    git: Git, commit: str, *, overlays: Sequence[Overlay] = (), links: Iterable[str] = ()
+    git: Git,
+    commit: str,
+    *,
+    overlays: Sequence[Overlay] = (),
+    links: Iterable[str] = (),
+    lent: Iterable[str] = (),
 ) -> Iterator[Workspace]:
     """A checkout of ``commit`` with overlays applied and ignored folders of the project lent to it as links.
 
+    ``links`` are checked against the ignore rules; ``lent`` is known to be ignored.
     ``git.root`` is the project. Leftovers of harnesses that died are removed first. Raises ``Refused`` when there is no
     place for it and ``GitFailed`` when the commit cannot be read.
     """
@@ -100,8 +106,10 @@ def workspace(
         if not Path(os.path.realpath(cwd)).is_relative_to(os.path.realpath(top)):
             raise Refused("the commit has a link in the place of the project's folder", hint="git show --stat")
         cwd.mkdir(parents=True, exist_ok=True)
-        lent = (_lend(git, Path(git.root), (top, cwd), link) for link in links)
-        notes = tuple(note for note in lent if note)
+        project = Path(git.root)
+        said = [_lend(project, (top, cwd), link, _unlendable(project, link) or _kept(git, link)) for link in links]
+        said += [_lend(project, (top, cwd), link, _unlendable(project, link)) for link in lent]
+        notes = tuple(note for note in said if note)
         (folder / _STOPPER).write_text("[pytest]\n")
         yield Workspace(commit=commit, top=top, cwd=cwd, private=folder, notes=notes)
 
@@ -305,11 +313,11 @@ def _index_lines(git: Git, overlay: Overlay) -> Iterator[bytes]:
             yield entry + b"\0"
 
 
-def _lend(git: Git, project: Path, space: tuple[Path, Path], link: str) -> str | None:
-    """Links one ignored folder of the project into the checkout; why not, when it must not be."""
+def _lend(project: Path, space: tuple[Path, Path], link: str, why: str | None) -> str | None:
+    """Links one ignored folder of the project into the checkout, unless something speaks against it; what does."""
     top, cwd = space
     target = cwd / link
-    why = _unlendable(git, project, link) or _no_room(cwd, target)
+    why = why or _no_room(cwd, target)
     if why:
         return f"{link} was not lent: {why}"
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -319,7 +327,7 @@ def _lend(git: Git, project: Path, space: tuple[Path, Path], link: str) -> str |
     return None
 
 
-def _unlendable(git: Git, project: Path, link: str) -> str | None:
+def _unlendable(project: Path, link: str) -> str | None:
     parts = Path(link).parts
     if not parts or Path(link).is_absolute() or ".." in parts or parts[0] == ".git":
         return "it is no path inside the project"
@@ -327,9 +335,13 @@ def _unlendable(git: Git, project: Path, link: str) -> str | None:
         return "it does not exist"
     if not Path(os.path.realpath(project / link)).is_relative_to(os.path.realpath(project)):
         return "it leads out of the project"
-    if not git.ok("check-ignore", "-q", "--", link):
-        return "git does not ignore it, so it belongs into the commit"
     return None
+
+
+def _kept(git: Git, link: str) -> str | None:
+    if git.ok("check-ignore", "-q", "--", link):
+        return None
+    return "git does not ignore it, so it belongs into the commit"
 
 
 def _no_room(cwd: Path, target: Path) -> str | None:

@@ -161,6 +161,19 @@ class IsolatedView:
             raise GitFailed(words[0], done.returncode, done.stderr.decode("utf-8", "replace"))
         return done
 
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """Starts git and does not wait: it reads from us until its standard input is closed. The caller ends it."""
+        tree = str(self.repository.top)
+        return subprocess.Popen(
+            [_git(), *words],
+            cwd=tree,
+            env={**environment(), **self._places(tree, None)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
     def _places(self, tree: str, index: str | None) -> dict[str, str]:
         places = {"GIT_WORK_TREE": tree, "GIT_DIR": self._folder}
         if self._head is None:
