@@ -18,6 +18,7 @@ _RUN: dict[str, tuple[str | None, str]] = {
     "command": ("TEXT", "the shell command of local-command"),
     "cwd": ("DIR", "where the worker works"),
     "timeout-seconds": ("N", "how long the worker may take (1800)"),
+    "max-cost": ("USD", "what the slice may cost (10)"),
     "lock-ttl-seconds": ("N", "how long the lease lasts without renewal (120)"),
     "lock-owner": ("TEXT", "who holds the lease"),
     "codex-session-path": ("FILE", "the session file of codex"),
@@ -96,6 +97,13 @@ COMMANDS: dict[str, tuple[str, dict[str, tuple[str | None, str]]]] = {
         },
     ),
     "verify": ("check every success criterion", {"verify-timeout-seconds": ("N", "of each command (300)")}),
+    "rescue": (
+        "list the working copies as they were before each slice; show one, or go back to it",
+        {
+            "show": ("ID", "what differs from it now"),
+            "restore": ("ID", "go back to it; what is there now is kept, too"),
+        },
+    ),
     "classify": (
         "name the failure that a text shows",
         {

@@ -169,20 +169,16 @@ def _seconds(given: object, default: int) -> float:
 
 def _run(desk: _Verification, command: str, cwd: str, seconds: float) -> Record:
     from agent_harness.kernel import process
+    from agent_harness.kernel.process.environment import callers_environment
+    from agent_harness.kernel.process.output import HeadTail, clipped
     from agent_harness.kernel.redact import redact
-    from agent_harness.protocols.longtask.run.output import (
-        HeadTail,
-        clipped,
-        environment,
-        exit_status,
-    )
 
     out, err = HeadTail(65_536, 65_536), HeadTail(65_536, 65_536)
     try:
         done = process.run(
             command,
             cwd=cwd,
-            env=environment({"LTH_TASK_DIR": desk.layout.root}),
+            env=callers_environment({"LTH_TASK_DIR": desk.layout.root}),
             timeout_seconds=seconds,
             keep_bytes=0,
             on_output=out.add,
@@ -191,7 +187,7 @@ def _run(desk: _Verification, command: str, cwd: str, seconds: float) -> Record:
         )
     except HarnessError as error:
         return _result("fail", error.message, **_ran(command, cwd))
-    code = 124 if done.timed_out else None if done.exit_code is None else exit_status(done.exit_code)
+    code = 124 if done.timed_out else None if done.exit_code is None else process.exit_status(done.exit_code)
     if done.timed_out:
         message = f"timed out after {seconds:g} s"
     elif done.stopped or code is None:
