@@ -13,6 +13,7 @@ import pytest
 from agent_harness.kernel.rate_limits import LimitClock
 
 from .ground import Ground, checkpoint, program, task
+from .test_run import edits
 
 Record = dict[str, Any]
 USAGE = '{"type":"usage","input_tokens":%d,"output_tokens":10,"context_tokens":100}'
@@ -246,3 +247,78 @@ def test_nothing_is_restored_under_a_run(destroyed: Ground) -> None:
     lth = shlex.join([sys.executable, "-m", "agent_harness.cli.lth"])
     destroyed.run(f'{lth} rescue "$LTH_TASK_DIR" --restore {point["id"]}', code=1)
     assert "a run holds the lease" in destroyed.outputs()[1]
+
+
+# ---- files that the criteria's commands name
+
+
+TRUTH = "test -e book.md\n"
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Ground:
+    """A task whose criterion runs a script of the working copy; the script says no so far."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/check.sh").write_text(TRUTH)
+    made = Ground(tmp_path / "task")
+    criterion = {"id": "checked", "description": "d", "metric": "command", "target": "sh check.sh"}
+    made.task = task(successCriteria=[criterion], context={"repoPath": str(tmp_path / "work")})
+    return made
+
+
+FORGED = "echo 'exit 0' > check.sh"
+
+
+@pytest.mark.parametrize(
+    "bend", [FORGED, "rm check.sh; ln -s /bin/true check.sh", "cp /bin/true true; mv true check.sh"]
+)
+def test_a_script_that_a_slice_has_bent_proves_nothing(judged: Ground, bend: str) -> None:
+    answer = judged.run(f"{bend}; {edits(status='done', nextStep='Nothing.')}").answer
+    assert answer["status"] == judged.checkpoint["status"] == "paused"
+    (check,) = answer["verification"]["checks"]
+    assert check["status"] == "fail" and "check.sh" in check["message"] and check["exitCode"] is None
+    assert judged.lth("verify", code=1).answer["checks"][0]["message"] == check["message"]
+    done = judged.lth("record", "--status", "done", code=1)
+    assert "verification failed" in done.err
+
+
+def test_a_script_as_it_was_or_as_a_person_wants_it_proves_again(judged: Ground, tmp_path: Path) -> None:
+    judged.run(FORGED)
+    judged.lth("verify", code=1)
+    judged.run("true")
+    judged.lth("verify", code=1)
+    (tmp_path / "work/check.sh").write_text("test -d .  # decided by a person\n")
+    judged.lth("verify", code=0)
+    judged.run(FORGED)
+    judged.lth("verify", code=1)
+    judged.run("echo 'test -d .  # decided by a person' > check.sh")
+    assert judged.lth("verify", code=0).answer["status"] == "pass"
+
+
+def test_a_later_slice_does_not_hide_what_an_earlier_one_has_bent(judged: Ground) -> None:
+    judged.run(FORGED)
+    judged.run("echo '# a remark' >> check.sh")
+    judged.lth("verify", code=1)
+
+
+def test_an_honest_slice_is_believed(judged: Ground) -> None:
+    answer = judged.run(f"touch book.md; {edits(status='done', nextStep='Nothing.')}").answer
+    assert (answer["status"], judged.checkpoint["status"]) == ("done", "done")
+
+
+def test_a_slice_may_change_what_the_contract_lets_it_change(judged: Ground) -> None:
+    judged.task = {**judged.task, "workerPolicy": {"preferred": "local-command", "mayChange": ["check.sh"]}}
+    judged.run(FORGED)
+    judged.lth("verify", code=0)
+
+
+def test_tests_may_come_and_none_may_go(judged: Ground, tmp_path: Path) -> None:
+    criterion = {"id": "tested", "description": "d", "metric": "command", "target": "python3 -m unittest test_it.py"}
+    judged.task = {**judged.task, "successCriteria": [criterion]}
+    head = "import unittest\nclass It(unittest.TestCase):\n"
+    whole, more = "    def test_a(self): self.assertTrue(1)\n", "    def test_b(self): self.assertEqual(2, 2)\n"
+    (tmp_path / "work/test_it.py").write_text(head + whole)
+    judged.run(f"printf {shlex.quote(more)} >> test_it.py")
+    judged.lth("verify", code=0)
+    judged.run("sed -i 's/assertTrue(1)/assertTrue/' test_it.py")
+    assert "test_it.py" in judged.lth("verify", code=1).answer["checks"][0]["message"]

@@ -149,7 +149,63 @@ def _command(desk: _Verification, criterion: Record) -> Record:
         return _result("fail", f"refused to run in forbidden cwd {cwd} (matched {pattern})", **_ran(command, cwd))
     if not os.path.isdir(cwd):
         return _result("fail", f"the working directory is no directory: {cwd}", **_ran(command, cwd))
+    if why := _objection(desk, criterion):
+        return _result("fail", why, **_ran(command, cwd))
     return _run(desk, command, cwd, _seconds(target.get("timeoutSeconds"), desk.timeout_seconds))
+
+
+def _objection(desk: _Verification, criterion: Record) -> str | None:
+    """What speaks against a command before it runs: a worker has bent a file that it stands on, as it still is."""
+    name = str(criterion.get("id"))
+    return next((str(each["message"]) for each in standing(desk.layout) if each["criterion"] == name), None)
+
+
+def standing(layout: LongTaskLayout) -> list[Record]:
+    """The objections about files that are still as a worker left them; a person may have edited the others."""
+    return [each for each in objections(layout) if digest_of(content_of(each["path"])) == each["after"]]
+
+
+def objections(layout: LongTaskLayout) -> list[Record]:
+    """What slices have made of files that the criteria stand on, as ``criteria_guard`` found it."""
+    path = os.path.join(layout.sessions, "guard.json")
+    if not os.path.lexists(path):
+        return []
+    try:
+        found = files.read_json(layout.inside(layout.relative(path)), exact=False).get("objections")
+    except (HarnessError, OSError):
+        return []
+    names = ("criterion", "path", "before", "after", "message")
+    listed = found if isinstance(found, list) else []
+    return [each for each in listed if isinstance(each, dict) and all(isinstance(each.get(n), str) for n in names)]
+
+
+def commands(layout: LongTaskLayout, task: Contract) -> list[tuple[str, str, str]]:
+    """Id, command and folder of every criterion that a command decides and that could be run."""
+    desk = _Verification(layout, task, [], 0, None)
+    found = []
+    for each in task.criteria:
+        target = {"command": each["target"]} if isinstance(each["target"], str) else each["target"]
+        command = target.get("command") if isinstance(target, dict) else None
+        if each["metric"] == "command" and isinstance(command, str) and command.strip():
+            folder = _folder(desk, target)
+            if "\0" not in folder and os.path.isdir(folder):
+                found.append((str(each.get("id")), command, folder))
+    return found
+
+
+def content_of(path: str) -> bytes | None:
+    """The content of a regular file; ``None`` for anything else, and when it cannot be read."""
+    try:
+        return files.read_bytes(path)
+    except (HarnessError, OSError, ValueError):
+        return None
+
+
+def digest_of(content: bytes | None) -> str:
+    """Tells a content from every other; empty for none."""
+    from agent_harness.kernel import digest
+
+    return "" if content is None else digest.sha256(content)
 
 
 def _ran(command: str | None, cwd: str | None) -> Record:

@@ -21,12 +21,14 @@ from agent_harness.agents.events import Event, RateLimited
 from agent_harness.kernel import clock, process
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.longtask import log
+from agent_harness.protocols.longtask.criteria_guard import CriteriaGuard
 from agent_harness.protocols.longtask.run import session_folder, worker_agent, worker_result
 from agent_harness.protocols.longtask.run import usage as slice_usage
 from agent_harness.protocols.longtask.run.adapters import Plan
+from agent_harness.protocols.longtask.run.ran import Ran
 from agent_harness.protocols.longtask.run.slice import LeaseGone, Slice
 from agent_harness.protocols.longtask.run.worker_agent import NEVER_STARTED, STOPPED, Startable
-from agent_harness.protocols.longtask.run.worker_result import Ran, WorkerResult
+from agent_harness.protocols.longtask.run.worker_result import WorkerResult
 from agent_harness.session.changes import changed_in_folder
 from agent_harness.session.engine import walk
 from agent_harness.session.limits import SessionLimits, watch
@@ -100,6 +102,7 @@ class SliceWork:
         self._printed = Printed()
         self._mask = KeyMask()
         self._agent: Startable | None = None
+        self._guard: CriteriaGuard | None = None
         self._outcome: Outcome | None = None
         self._used = usage.Totals()
 
@@ -115,6 +118,7 @@ class SliceWork:
             at=self._ran.started_at,
             takes_point=task.section("workerPolicy").get("rescuePoints") is not False,
         )
+        self._guard = CriteriaGuard(slice_.layout, task)
         agent = Startable(worker_agent.agent_of(plan, self._printed, self._refusal), plan, slice_.must_stop)
         self._agent = agent
         turns = Turns(
@@ -188,9 +192,13 @@ class SliceWork:
         return False
 
     def closed(self) -> Answer | None:
-        """Keeps the output; the end of a slice whose lease is lost."""
+        """Keeps the output, and looks at what the criteria stand on; the end of a slice whose lease is lost."""
         self.attempt = self.slice.kept(self._judged(), self.prefix)
-        return self._lost() if self.slice.lock.lost else None
+        if self.slice.lock.lost:
+            return self._lost()
+        if self._guard:
+            self._guard.ended()
+        return None
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> ClaimCheck | None:
         """Whether a claim of `done` holds; ``None`` after any other end than exit 0."""

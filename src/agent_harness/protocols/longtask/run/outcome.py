@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.protocols.longtask.records import Checkpoint, Contract
-    from agent_harness.protocols.longtask.run.worker_result import Ran
+    from agent_harness.protocols.longtask.run.ran import Ran
     from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
 
     Record = dict[str, Any]

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from agent_harness.protocols.longtask.run.lease_file import RunLease
-    from agent_harness.protocols.longtask.run.runner import Prepared
-    from agent_harness.protocols.longtask.run.worker_result import Ran
+    from agent_harness.protocols.longtask.run.prepared import Prepared
+    from agent_harness.protocols.longtask.run.ran import Ran
     from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
     from agent_harness.supervision.interruption import Stop
 
