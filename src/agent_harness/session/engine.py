@@ -8,15 +8,15 @@ Source: docs/architecture.md, "The way of a session"; ``features.md`` C03; ``tas
 from typing import TypeVar
 
 from agent_harness.session.turn import Turns
-from agent_harness.session.work import Ending, Ruling, Work
+from agent_harness.session.work import Ending, Judgement, Work
 
 __all__ = ["walk"]
 
 Ended = TypeVar("Ended")
-RulingT = TypeVar("RulingT", bound=Ruling)
+JudgementT = TypeVar("JudgementT", bound=Judgement)
 
 
-def walk(work: Work[Ended, RulingT], turns: Turns) -> Ended:
+def walk(work: Work[Ended, JudgementT], turns: Turns) -> Ended:
     """Runs turns of the agent until one of them decides; exactly one of the work's settlements has run by then.
 
     A turn that was cut off ends the session, unless the policy has such work judged; then no further turn follows. A

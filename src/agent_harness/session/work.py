@@ -15,12 +15,12 @@ from agent_harness.session.provider_retry import ProviderFailure
 from agent_harness.supervision.monitors import NO_FACTS, ProjectFacts
 from agent_harness.supervision.outcome import Outcome
 
-__all__ = ["Ending", "Ruling", "TurnRequest", "TurnSoFar", "Work"]
+__all__ = ["Ending", "Judgement", "TurnRequest", "TurnSoFar", "Work"]
 
 Ended_co = TypeVar("Ended_co", covariant=True)
 
 
-class Ruling(Protocol):
+class Judgement(Protocol):
     """The answer of a protocol's judge to one claim."""
 
     @property
@@ -39,7 +39,7 @@ class Ruling(Protocol):
         ...
 
 
-RulingT = TypeVar("RulingT", bound=Ruling)
+JudgementT = TypeVar("JudgementT", bound=Judgement)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class TurnRequest:
     test_file: str | None = None  # whose run counts as evidence
 
 
-class Work(Protocol[Ended_co, RulingT]):
+class Work(Protocol[Ended_co, JudgementT]):
     """One piece of work of a protocol: a feature, a cleanup, a plan, a task's attempt, a slice."""
 
     @property
@@ -107,7 +107,7 @@ class Work(Protocol[Ended_co, RulingT]):
         """The row of the table, with the fix rounds that the settings give."""
         ...
 
-    def brief(self, ruling: RulingT | None) -> str:
+    def brief(self, ruling: JudgementT | None) -> str:
         """The prompt of the first turn, or of a fix round after this ruling."""
         ...
 
@@ -119,7 +119,7 @@ class Work(Protocol[Ended_co, RulingT]):
         """Whether the agent says that it is done, although its turn was cut off or ended badly."""
         ...
 
-    def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> RulingT | None:
+    def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> JudgementT | None:
         """What the work is worth after a turn; ``None`` when nothing is claimed. Judged by the harness alone."""
         ...
 
@@ -127,11 +127,11 @@ class Work(Protocol[Ended_co, RulingT]):
         """The end of a session whose work item was closed, or whose checkpoint vanished, while the agent worked."""
         ...
 
-    def accepted(self, ruling: RulingT) -> Ended_co:
+    def accepted(self, ruling: JudgementT) -> Ended_co:
         """Settles work that is proven."""
         ...
 
-    def rejected(self, ruling: RulingT, ending: Ending | None) -> Ended_co:
+    def rejected(self, ruling: JudgementT, ending: Ending | None) -> Ended_co:
         """Settles work that is refused, for good or after its last fix round."""
         ...
 
