@@ -23,7 +23,7 @@
     └── Interrupted                 130   a person pressed Ctrl-C, or the process was told to end
 
 An error is for people: it carries one clear line, data, and the next command to type. A failure of the work is a
-recorded value with a category instead (``kernel/failures.py``). Source: house plan, section 5.
+recorded value with a category instead (``kernel/failures.py``).
 """
 
 __all__ = [

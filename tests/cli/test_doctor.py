@@ -21,7 +21,7 @@ def test_a_disk_without_room_is_noticed(tmp_path: Path) -> None:
     assert command.disk(str(tmp_path)).state in ("ok", "warning")
     full = command.disk("/proc")
     assert (full.state, full.message) == ("wrong", "the disk is full: 0.0 MiB are free")
-    assert (full.mend or "").startswith("df -h /proc")
+    assert (full.fix or "").startswith("df -h /proc")
     assert command.disk(str(tmp_path / "gone")).message.endswith("No such file or directory")
 
 
@@ -131,3 +131,20 @@ def test_a_long_task_is_looked_at(
     assert code == 4
     assert rows["task-contract"]["state"] == "wrong"
     assert rows["task-contract"]["mend"].startswith("lth health ")
+
+
+def test_a_task_list_is_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lock is tried, and what a person must correct is named with the command (tasklist.md 9.5, 13.2)."""
+    monkeypatch.setenv("HARNESS_AGENT", "command:true")
+    tasks = [{"id": "task-001", "depends_on": ["nobody"]}, {"id": "task-002"}]
+    halt = {"category": "CONFIG", "message": "no command"}
+    (tmp_path / "harness-tasks.json").write_text(json.dumps({"tasks": tasks, "halt": halt}))
+    code, rows = told(tmp_path, capsys, monkeypatch)
+    assert code == 4
+    assert (rows["lock"]["state"], rows["state"]["state"]) == ("ok", "ok")
+    assert rows["config"]["mend"].startswith("harness task set task-001 depends_on=")
+    assert rows["halt"]["mend"] == "harness resume"
+    assert rows["validation"]["message"].endswith("task-001, task-002")
+    assert rows["marker"]["mend"] == "harness activate"

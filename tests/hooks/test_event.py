@@ -1,4 +1,4 @@
-"""What a client says is read safely, and leads to the right task list. 2, 3."""
+"""What a client says is read safely, and leads to the right task list (tasklist.md 2, 3)."""
 
 import json
 import os

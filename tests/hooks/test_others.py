@@ -1,4 +1,4 @@
-"""SessionStart, SubagentStop and TeammateIdle, row by row of 4, 5.1 and 5.2."""
+"""SessionStart, SubagentStop and TeammateIdle, row by row (tasklist.md 4, 5.1, 5.2)."""
 
 from typing import Any
 

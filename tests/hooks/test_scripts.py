@@ -152,6 +152,16 @@ def test_a_session_without_progress_is_let_go_and_hears_why(root: Path) -> None:
     assert answer(call("stop", root, {"stop_hook_active": False}))["decision"] == "block"
 
 
+@pytest.mark.parametrize(("name", "limit"), [("subagentstop", 7), ("teammateidle", 8)])
+def test_a_helper_without_progress_is_let_go(root: Path, name: str, limit: int) -> None:
+    """So often each is kept, and no more before something moves (tasklist.md 5.1, 5.2, 6.3)."""
+    helper = {"teammate_name": "w", "agent_id": "w"}
+    kept = [bool(call(name, root, helper).stdout) for _ in range(limit + 2)]
+    assert kept == [True] * limit + [False] * 2
+    make(root, task(1, "completed"), task(2), task(3, "in_progress", checkpoints=[{"step": 1}]))
+    assert call(name, root, helper).stdout
+
+
 def test_a_hook_that_is_registered_twice_counts_once(root: Path) -> None:
     calls = [threading.Thread(target=call, args=("stop", root, {"last_assistant_message": "x"})) for _ in range(2)]
     for each in calls:
@@ -347,6 +357,19 @@ def test_a_copied_plugin_finds_the_package_that_was_installed_last(root: Path, t
         assert run() == b""
     done = subprocess.run([*command[:-1], str(copied / "harness-claim.py")], cwd=root, capture_output=True, check=True)
     assert json.loads(done.stdout)["claimed"] is False
+
+
+def test_a_plugin_that_an_earlier_release_copied_still_finds_the_package(root: Path, tmp_path: Path) -> None:
+    """Up to 1.2 a plugin looked for ``hooks/road.py`` and called what is in there."""
+    copied = shutil.copytree(SCRIPTS, tmp_path / "copied")
+    start = copied / "harness_start.py"
+    start.write_text(start.read_text().replace("dispatch", "road"))
+    config = Path(os.environ["HOME"]) / ".config" / "agent-harness"
+    config.mkdir(parents=True)
+    (config / "hooks-path").write_text(f"{sys.executable}\n{SCRIPTS.parents[2]}\n")
+    command = [sys.executable, "-S", "-E", str(copied / "harness-stop.py")]
+    done = subprocess.run(command, cwd=root, input=b"{}", capture_output=True, check=True)
+    assert b"block" in done.stdout
 
 
 def test_a_linked_plugin_finds_the_package_beside_it(root: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Stop, row by row of the table of 6.1."""
+"""Stop, row by row of its table (tasklist.md 6.1)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The claim and renew scripts: one JSON object and exit status 0, whatever happens. 7.3."""
+"""The claim and renew scripts: one JSON object and exit status 0, whatever happens (tasklist.md 7.3)."""
 
 import json
 import subprocess

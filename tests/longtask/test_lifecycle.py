@@ -115,3 +115,14 @@ def test_a_tick_names_the_preferred_worker_as_it_is_written(desk: Desk) -> None:
     desk.write("task.json", contract)
     assert desk.lth("tick").json["worker"] == "codex"
     assert desk.events[-1]["worker"] == "codex"
+
+
+def test_a_tick_regards_neither_the_lease_nor_cooldowns(desk: Desk) -> None:
+    desk.write(".lth.lock", {"owner": "me", "pid": 1, "expiresAt": "2099-01-01T00:00:00Z"})
+    cooldowns = {"local-command": {"type": "rate_limit", "source": "manual", "blockedUntil": after(1000)}}
+    desk.write("checkpoint.json", checkpoint(workerCooldowns=cooldowns))
+    answer = desk.lth("tick").json
+    assert (answer["decision"], answer["waitSeconds"]) == ("run", 0)
+    assert "- local-command: blocked until " in answer["workerPrompt"]
+    assert desk.event_types == ["tick_started", "worker_prompt_generated"]
+    assert desk.checkpoint["workerCooldowns"] == cooldowns

@@ -105,6 +105,15 @@ def test_what_a_worker_is_told(tmp_path: Path) -> None:
     assert f"Next step: {NEXT}" in text
 
 
+def test_marks_of_a_run_around_this_one_are_not_passed_on(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    marks = {"CLAUDECODE": "1", "HARNESS_CLAIM_TOKEN": "token-outside", "HARNESS_RUN_ID": "run-outside"}
+    ground.run("env", env={**marks, "KEPT": "kept"})
+    names = {line.partition("=")[0] for line in ground.outputs()[0].splitlines()}
+    assert "KEPT" in names and not {"CLAUDECODE", "HARNESS_CLAIM_TOKEN"} & names
+    assert "run-outside" not in ground.outputs()[0]
+
+
 @pytest.mark.parametrize("command", [EMPTY, "exec <&-; sleep 0.2; echo done", "head -c 1 >/dev/null"])
 def test_a_worker_need_not_read_its_prompt(tmp_path: Path, command: str) -> None:
     ground = Ground(tmp_path)
@@ -362,6 +371,16 @@ def test_a_program_that_is_missing(tmp_path: Path) -> None:
     assert (answer["exitCode"], answer["classification"]["class"]) == (127, "missing_context")
     assert "error: kimi: command not found" in ground.outputs()[0]
     assert ground.checkpoint["blocker"]["source"] == "kimi-cli"
+    assert not ground.lock.exists()
+
+
+def test_a_program_that_the_system_does_not_execute(tmp_path: Path) -> None:
+    env = program(tmp_path / "bin", "kimi", "echo never")
+    (tmp_path / "bin/kimi").write_bytes(b"no program\0")
+    ground = Ground(tmp_path / "task")
+    answer = ground.lth("run", "--worker", "kimi", "--cwd", ".", code=127, env=env).answer
+    assert (answer["exitCode"], answer["status"]) == (127, "needs-human")
+    assert ground.events("worker_failed")[0]["reason"] == "exit 127"
     assert not ground.lock.exists()
 
 

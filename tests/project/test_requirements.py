@@ -21,20 +21,45 @@ class TestMore:
 
     def test_two(self) -> None:
         """C08."""
+
+async def test_later() -> None: ...
 '''
 PROGRAM = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import proven
-tests = proven.named(Path("tests"))
-for each in sorted(tests):
-    print(each, *tests[each])
-titles, reasons = proven.areas(Path("requirements.toml"))
+tests = proven.tests_and_docstrings(Path("tests"))
+by_id = proven.named(tests)
+for each in sorted(by_id):
+    print(each, *by_id[each])
+table = proven.load(Path("requirements.toml"))
 print("--")
-print(*proven.problems(titles, reasons, tests), sep="\\n")
-for area in titles.values():
-    print(*proven.rows(area, reasons, tests), sep="\\n")
+print(table.title, table.introduction)
+print("--")
+print(*proven.problems(table, tests), *proven.strange([table], tests), sep="\\n")
+print("--")
+for area in table.areas:
+    print(*proven.rows(table, area, tests), sep="\\n")
+"""
+TABLE = """
+title = "Rules"
+introduction = "All of them."
+["One"]
+UAH-001 = "first"
+UAH-004 = "fourth"
+UAH-011 = "alone"
+UAH-012 = "told"
+["10.2 Two"]
+"TL-10.2-1" = { rule = "named here", tests = [
+    "a/test_it.py::test_later",
+    "a/test_it.py::TestMore::test_two",
+] }
+"TL-10.2-2" = { rule = "not there", tests = ["a/test_it.py::plain"] }
+"TL-10.2-3" = { rule = "empty", tests = [] }
+["Reasons"]
+UAH-012 = "why"
+UAH-013 = "of what"
 """
 
 
@@ -42,19 +67,16 @@ def test_what_counts_as_a_proof(tmp_path: Path) -> None:
     (tmp_path / "tests" / "a").mkdir(parents=True)
     (tmp_path / "tests" / "a" / "test_it.py").write_text(TESTS)
     (tmp_path / "tests" / "a" / "yard.py").write_text('"""UAH-010"""\n')
-    (tmp_path / "requirements.toml").write_text(
-        '["One"]\nUAH-001 = "first"\nUAH-004 = "fourth"\nUAH-011 = "alone"\nUAH-012 = "told"\n'
-        '["Reasons"]\nUAH-012 = "why"\n'
-    )
+    (tmp_path / "requirements.toml").write_text(TABLE)
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(ROOT / "scripts")],
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        check=False,
+        check=True,
     )
-    named, _, rest = done.stdout.partition("--\n")
-    assert named.splitlines() == [
+    by_id, heading, problems, rows = (part.splitlines() for part in done.stdout.split("--\n"))
+    assert by_id == [
         "C07 a/test_it.py",
         "C08 a/test_it.py::TestMore::test_two",
         "UAH-001 a/test_it.py",
@@ -63,18 +85,24 @@ def test_what_counts_as_a_proof(tmp_path: Path) -> None:
         "UAH-004 a/test_it.py::test_one a/test_it.py::TestMore",
         "UAH-005 a/test_it.py::test_one",
         "UAH-006 a/test_it.py::test_one",
-    ], done.stderr
-    lines = rest.splitlines()
-    assert lines[0] == "UAH-011 has neither a test nor a written reason"
-    assert "UAH-002 is named by a test and is no requirement" in lines
-    assert "('UAH-004', 'fourth', '`a/test_it.py::test_one`<br>`a/test_it.py::TestMore`')" in lines
-    assert "('UAH-012', 'told', 'why')" in lines
+    ]
+    assert heading == ["Rules All of them."]
+    assert problems[:4] == [
+        "UAH-011 has neither a test nor a written reason",
+        "TL-10.2-3 has neither a test nor a written reason",
+        "UAH-013 has a reason and is no requirement",
+        "TL-10.2-2 names a/test_it.py::plain, which is no test",
+    ]
+    assert "UAH-002 is named by a test and is no requirement" in problems[4:]
+    assert "('UAH-004', 'fourth', '`a/test_it.py::test_one`<br>`a/test_it.py::TestMore`')" in rows
+    assert "('UAH-012', 'told', 'why')" in rows
+    assert "('TL-10.2-1', 'named here', '`a/test_it.py::test_later`<br>`a/test_it.py::TestMore::test_two`')" in rows
 
 
 def test_the_list_is_whole() -> None:
     """Every number of both series is there once; the check of the pages needs it to name what is unproven."""
     program = "import sys; sys.path.insert(0, 'scripts'); import proven; from pathlib import Path; "
-    program += "print(*(i for a in proven.areas(Path('docs/requirements.toml'))[0].values() for i in a))"
+    program += "print(*proven.load(Path('docs/requirements.toml')).ids)"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     wanted = [f"UAH-{n:03}" for n in range(1, 564)] + [f"C{n:02}" for n in range(1, 67)]
     assert done.stdout.split() == wanted

@@ -8,7 +8,7 @@ import pytest
 
 from agent_harness.testing.model_server import serve
 
-from .test_driver import job, shop
+from .test_runner import job, shop
 
 
 @pytest.mark.scenario

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from .test_driver import job, plain, shop
+from .test_runner import job, plain, shop
 
 USAGE = """printf '{"type":"usage","input_tokens":%s,"output_tokens":0}\\n' """
 

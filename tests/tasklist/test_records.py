@@ -101,6 +101,21 @@ def test_a_member_reads_as(members: dict[str, Any], name: str, expected: object)
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "2026-03-01T12:00:00Z",
+        "2026-03-01T12:00:00",
+        "2026-03-01T12:00:00.000Z",
+        "2026-03-01T14:00:00+02:00",
+        " 2026-03-01T06:30:00.000000-05:30 ",
+    ],
+)
+def test_a_time_is_read_with_or_without_an_offset(text: str) -> None:
+    """Times are UTC where nothing else is written (tasklist.md 1.1)."""
+    assert Task({"failed_at": text}).failed_at == NOON
+
+
+@pytest.mark.parametrize(
     ("tasks", "field", "said"),
     [
         ([{"title": "x"}], "tasks[0].id", "has no id"),

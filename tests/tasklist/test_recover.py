@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent_harness.errors import LeaseLost, LockBusy, NotOwner, UnsafeTree, UsageError
+from agent_harness.errors import Busy, LeaseLost, LockBusy, NotOwner, UnsafeTree, UsageError
 from agent_harness.kernel import files
 from agent_harness.protocols.tasklist.attempts import recover, verbs
+from agent_harness.protocols.tasklist.claims import claim
 from agent_harness.protocols.tasklist.workers.worker import Worker
 
 from .yard import TASK, Yard
@@ -145,6 +146,27 @@ def test_every_task_that_was_left_is_recovered(tmp_path: Path) -> None:
     [found] = recover.recover(yard.worker("next"))
     assert found["action"] == "failed"
     assert recover.recover(yard.worker("next")) == []
+
+
+def test_a_task_that_somebody_has_taken_over_is_not_recovered_again(tmp_path: Path) -> None:
+    """Whoever recovers owns the claim first, so that two never do it (tasklist.md 12)."""
+    yard, _ = interrupted(tmp_path, checkpoints=STEP)
+    token = one(yard, decide="resume")["token"]
+    assert recover.recover(yard.worker("third")) == []
+    with pytest.raises(NotOwner, match="who is at work on it"):
+        recover.recover(yard.worker("third"), TASK, "fail")
+    assert (yard.task().claim_token, yard.task().attempts) == (token, 0)
+
+
+def test_nothing_is_claimed_before_the_agent_has_judged_what_was_interrupted(tmp_path: Path) -> None:
+    """The answer names the command by which it decides (tasklist.md 7.2, 12)."""
+    yard, _ = interrupted(tmp_path, checkpoints=STEP)
+    with pytest.raises(Busy) as raised:
+        claim.claim(yard.worker("next"))
+    assert (raised.value.code, raised.value.exit_code) == ("interrupted", 5)
+    assert f"harness task recover {TASK} --decide resume" in (raised.value.hint or "")
+    one(yard, decide="fail")
+    assert claim.claim(yard.worker("next"))["attempt"] == 2
 
 
 def test_a_task_of_another_work_tree_is_left(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """What an agent adapter is: it starts one turn of an agent and hands out its events.
 
-An adapter is a small file over shared parts (house plan, section 4). It declares what it can do; the supervisor
+An adapter is a small file over shared parts (``docs/architecture.md``). It declares what it can do; the supervisor
 degrades, it does not pretend.
 """
 

@@ -1,6 +1,6 @@
 """The command agent: any program can be an agent. The prompt comes on stdin, events go out on stdout.
 
-The seam is described in ``docs/command-agent.md``. Source: house plan, section 4, "The command agent".
+The seam is described in ``docs/command-agent.md``.
 """
 
 import os

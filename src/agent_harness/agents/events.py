@@ -1,6 +1,6 @@
 """The few events into which every agent client's stream is turned.
 
-Monitors, logs and protocols see these and never a client. Source: house plan, sections 4 and "The command agent".
+Monitors, logs and protocols see these and never a client. Source: ``docs/architecture.md``.
 """
 
 import json

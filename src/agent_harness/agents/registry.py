@@ -1,7 +1,6 @@
 """Which agent runs: a table from kind to class, imported on first use, and the order in which a choice is looked for.
 
-Order: the command line, ``HARNESS_AGENT``, ``agent:`` of the settings, the first client found on PATH. Source: house
-plan, section 4.
+Order: the command line, ``HARNESS_AGENT``, ``agent:`` of the settings, the first client found on PATH.
 """
 
 import shlex

@@ -61,7 +61,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "activate": ("Integration", "agent_harness.cli.tasklist:activate", "Make hooks act on this task list."),
     "deactivate": ("Integration", "agent_harness.cli.tasklist:deactivate", "Make hooks rest on this task list."),
-    "doctor": ("Integration", "agent_harness.cli.doctor.command:doctor", "Say what is wrong here, and what mends it."),
+    "doctor": ("Integration", "agent_harness.cli.doctor.command:doctor", "Say what is wrong here, and how to fix it."),
 }
 
 ANSWERS_JSON = ("task", "session", "rescue")
@@ -117,7 +117,7 @@ def cli() -> None:
 
 
 def main(words: list[str]) -> int:
-    """Runs one command line; every ending is an exit code of the house plan's table."""
+    """Runs one command line; every ending is an exit code of ``docs/exit-codes.md``."""
     as_json = "--json" in words or (words[0:1] != [] and words[0] in ANSWERS_JSON and "--text" not in words)
     verb = _verb(words)
     try:

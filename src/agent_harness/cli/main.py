@@ -8,7 +8,7 @@ import sys
 
 
 def main() -> int:
-    """Runs the command line in ``sys.argv``; the exit code of the house plan's table, never a traceback."""
+    """Runs the command line in ``sys.argv``; an exit code of ``docs/exit-codes.md``, never a traceback."""
     if hasattr(sys.stdout, "reconfigure"):  # a name that is no UTF-8 is shown, and stays JSON
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

@@ -53,7 +53,7 @@ def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool,
 
 
 def _refuse_empty(task_list: "TaskList") -> None:
-    """``NothingEligible`` before an agent is looked for; what is damaged is the session's to mend."""
+    """``NothingEligible`` before an agent is looked for; what is damaged is the session's to fix."""
     from agent_harness.errors import NothingEligible, StateDamaged
     from agent_harness.protocols.tasklist.records import ADD
 

@@ -238,12 +238,12 @@ def release(task_list: "TaskList", task_id: str, why: str) -> Record:
     return task_list.release(task_id, why)
 
 
-@task.command(short_help="Mend what was interrupted.", epilog="Example:  harness task recover task-001 --decide resume")
+@task.command(short_help="Fix what was interrupted.", epilog="Example:  harness task recover task-001 --decide resume")
 @click.argument("task_id", metavar="[ID]", required=False)
 @click.option("--decide", type=click.Choice(["resume", "fail"]), help="Your judgement, where only you can judge.")
 @verb("recover")
 def recover(task_list: "TaskList", task_id: str | None, decide: str | None) -> Record:
-    """Mend a damaged state from its backup, and the tasks that an interrupted session left."""
+    """Fix a damaged state from its backup, and the tasks that an interrupted session left."""
     return task_list.recover(task_id, decide=decide)
 
 
@@ -291,7 +291,7 @@ def session() -> None:
 @click.option("--take-over", is_flag=True, help="The other session is known to be dead (a person's decision).")
 @verb("session start")
 def start(task_list: "TaskList", take_over: bool) -> Record:
-    """Take the session lease, mend what was interrupted, run harness-init.sh, count the session.
+    """Take the session lease, fix what was interrupted, run harness-init.sh, count the session.
 
     Exit 5: another session is active. 9: max_sessions is reached. 3: halted. 4: the environment cannot be set up.
     """

@@ -3,11 +3,11 @@
     event            what the client says, and where the task list is
     decision         what a hook answers, as the bytes and the exit status that clients expect
     stop, session_start, subagent_stop, teammate_idle      one rule each: values in, a Decision out
-    wording          the lines that agents read
-    guard            how often a session may be kept going without progress
-    reflect          another look at finished work, where a list asks for it
-    road             event in, answer out; never a traceback, exit status 0 or 2
-    calllog          one line a call, for whoever wants to look on
+    messages         the lines that agents read
+    stop_limit       how often a session may be kept going without progress
+    final_review     another look at finished work, where a list asks for it
+    dispatch         event in, answer out; never a traceback, exit status 0 or 2
+    call_log         one line per call, for whoever wants to look on
     task_scripts     the claim and renew scripts
     install, clients, jsonedit      writes the hooks into the settings of a client, and takes them out again
 

@@ -33,7 +33,7 @@ POINTS = """\
 3. Is the quality of the code what you would want to review?
 4. Do tests and documentation say what is there now?
 5. Do the parts agree with one another?
-Mend what you find, run the validations of the tasks that you touch, then stop."""
+Fix what you find, run the validations of the tasks that you touch, then stop."""
 
 
 def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decision | None:

@@ -57,7 +57,7 @@ def halted(state: State) -> str:
     found = state.halt or {}
     words = (f"[{found.get('category')}]", found.get("task_id") or "", found.get("message") or "")
     why = " ".join(" ".join(word.split()) for word in words if isinstance(word, str) and word and word != "[None]")
-    return f"HARNESS: halted for a person: {cut(why, 600)}. When it is mended: `harness resume`."
+    return f"HARNESS: halted for a person: {cut(why, 600)}. When it is fixed: `harness resume`."
 
 
 def shell_word(text: str) -> str:

@@ -85,7 +85,7 @@ def _shown(value: object) -> str:
 
 def _findings(state: State) -> list[str]:
     found = state.findings()
-    return [f"[CONFIG] {messages.cut(each.message, 300)} (a person must mend it)" for each in found[:NAMED]]
+    return [f"[CONFIG] {messages.cut(each.message, 300)} (a person must fix it)" for each in found[:NAMED]]
 
 
 def _first_step(state: State) -> str:

@@ -4,6 +4,7 @@
 lost by undoing  5. order respects dependencies  6. every failure has a name and a next step  7. no command hangs, and
 no secret is written.
 
-Rules (values in, values out): clock, graph, lease, failures, retry. Effects (disk, git, processes): files, journal,
-lock, owner, process, git, snapshot, redact, root, limitclock. Rules never import effects.
+Rules (values in, values out): clock, graph, lease, failures, retry, json.jsontext. Effects (disk, git, processes):
+files, journal, lock, owner, process, git, snapshot, redact, root, rate_limits, trusted_state. Rules never import
+effects.
 """

@@ -9,7 +9,7 @@ only known to whoever noted it. The moment comes from the first source that has 
     text         the wait that its message tells in prose (``kernel/retry.py``)
     guess        a wait that grows with each refusal in a row, from half a minute to five minutes
 
-Source: ``features.md`` C28, UAH-374, UAH-375; house plan, promise 6.
+Source: ``features.md`` C28, UAH-374, UAH-375; ``docs/architecture.md``, promise 6.
 """
 
 from __future__ import annotations

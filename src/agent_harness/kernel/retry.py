@@ -1,7 +1,7 @@
 """How long to wait before the next try: longer each time, as long as the other side asks, never without end.
 
 All waits are in seconds and computed only; whoever waits uses ``clock.sleep``. Sources: ``features.md`` C28,
-``dependencies.md`` 2.6, ``longtask.md`` 11 (waits told in prose).
+``longtask.md`` 11 (waits told in prose).
 """
 
 from __future__ import annotations

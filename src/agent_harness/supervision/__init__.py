@@ -1,4 +1,4 @@
-"""One agent run under watch: a turn is started, listened to, steered or stopped, and told as an ``Outcome``."""
+"""One agent run under watch: a turn is started, listened to, steered or stopped, and reported as an ``Outcome``."""
 
 from agent_harness.supervision.evidence import Evidence
 from agent_harness.supervision.monitors import (

@@ -1,4 +1,4 @@
-"""How a turn ended: the record that everybody above supervision decides by. Source: house plan, section 4."""
+"""How a turn ended: the record that everybody above supervision decides by (``docs/architecture.md``)."""
 
 from dataclasses import dataclass
 

@@ -2,7 +2,7 @@
 
 The supervisor degrades, it does not pretend. An agent that cannot be steered is told nothing: what it should have been
 told is in ``Outcome.not_delivered``, and it is stopped at the hard limits only (context 100 %, timeout, budget, the
-second stuck check). Source: house plan, section 4; features.md UAH-328..356, C18, C27.
+second stuck check). Source: features.md UAH-328..356, C18, C27.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """Listening to one turn: events → monitors → steer, wrap up or stop, until it is over.
 
 An agent that cannot be steered is told nothing; what it should have been told is kept as not delivered.
-Source: house plan, section 4; features.md UAH-328..356, C18, C27, C28.
+Source: features.md UAH-328..356, C18, C27, C28.
 """
 
 import time

@@ -6,7 +6,7 @@
         check_agent(make)       # make("answer"), make("fail"), ... return agents that behave so
 
 It starts real turns in temporary folders and raises ``AssertionError`` with the clause that does not hold. Source:
-house plan, section 4; ``agents/base.py``.
+``agents/base.py``.
 """
 
 import os
@@ -22,7 +22,7 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import owner
 from agent_harness.testing import agent_clauses
 from agent_harness.testing.agent_clauses import Clause
-from agent_harness.testing.listening import PATIENCE_SECONDS, demand, events_of, listen_for, said, whole_turn
+from agent_harness.testing.listening import WAIT_SECONDS, demand, events_of, listen_for, said, whole_turn
 
 __all__ = ["BEHAVIOURS", "CLAUSES", "check_agent", "events_of"]
 
@@ -114,7 +114,7 @@ def _waits_without_an_event(agent: Agent, brief: Brief) -> None:
     turn = agent.start(brief)
     try:
         listen_for(turn, "hanging")
-        until = time.monotonic() + PATIENCE_SECONDS
+        until = time.monotonic() + WAIT_SECONDS
         while turn.next_event(0.1) is not None:
             demand(time.monotonic() < until, "next_event must be None when nothing happens")
         demand(not turn.ended, "a turn that hangs has not ended")

@@ -5,10 +5,10 @@ import time
 from agent_harness.agents.base import Agent, Brief, Turn
 from agent_harness.agents.events import Event, Text
 
-PATIENCE_SECONDS = 60.0
+WAIT_SECONDS = 60.0
 
 
-def events_of(turn: Turn, *, seconds: float = PATIENCE_SECONDS) -> list[Event]:
+def events_of(turn: Turn, *, seconds: float = WAIT_SECONDS) -> list[Event]:
     """Every event of a turn up to its end; raises ``AssertionError`` when the end does not come in time."""
     found: list[Event] = []
     until = time.monotonic() + seconds
@@ -31,7 +31,7 @@ def whole_turn(agent: Agent, brief: Brief) -> list[Event]:
 
 def listen_for(turn: Turn, word: str) -> None:
     """Returns once a text of the agent holds the word; raises ``AssertionError`` when none does in time."""
-    until = time.monotonic() + PATIENCE_SECONDS
+    until = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < until:
         event = turn.next_event(1.0)
         if isinstance(event, Text) and word in event.text:

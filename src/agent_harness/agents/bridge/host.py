@@ -1,6 +1,6 @@
 """The near end of a bridge: an agent that runs as a program of ours, and is spoken to while it works.
 
-The program (``bridged.py`` is its end) runs in a process of its own, so that an SDK never lives in the harness and the
+The program (``worker.py`` is its end) runs in a process of its own, so that an SDK never lives in the harness and the
 whole agent can be ended as a group. Both sides speak JSON lines. To the program go
 
     {"type": "brief", ...}         first, once: the brief, the adapter's settings, what an earlier turn left to be kept

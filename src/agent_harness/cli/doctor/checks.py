@@ -1,6 +1,6 @@
 """What ``harness doctor`` looks at beside the task list: accounts and agents, git, feature projects, long tasks.
 
-Each look gives lines that say what it came to, and the command that mends it. Nothing is changed.
+Each look gives lines that say what it came to, and the command that fixes it. Nothing is changed.
 """
 
 import os
@@ -22,16 +22,16 @@ _STATES = {"pass": "ok", "warn": "warning", "fail": "wrong"}
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What one look came to; ``mend`` is the command that mends it."""
+    """What one look came to; ``fix`` is the command that fixes it; ``mend`` in JSON answers."""
 
     name: str
     state: str  # ok, warning, wrong
     message: str
-    mend: str | None = None
+    fix: str | None = None
 
     def as_json(self) -> Record:
         """The members of the JSON record."""
-        return {"name": self.name, "state": self.state, "message": self.message, "mend": self.mend}
+        return {"name": self.name, "state": self.state, "message": self.message, "mend": self.fix}
 
 
 def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
@@ -45,8 +45,8 @@ def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
     named = ", ".join(each.spec for each in ready) or "none of those known by name"
     if choice["problem"]:
         told = "wrong" if choice["kind"] else "warning"
-        mend = _install(str(choice["problem"])) or choice["hint"] or "harness agents"
-        yield CheckResult("agents", told, f"ready: {named}; but {choice['problem']}", mend)
+        fix = _install(str(choice["problem"])) or choice["hint"] or "harness agents"
+        yield CheckResult("agents", told, f"ready: {named}; but {choice['problem']}", fix)
     else:
         yield CheckResult("agents", "ok", f"ready: {named}; a run takes {choice['kind']} (by {choice['source']})")
     for limit in LimitClock().all():
@@ -89,8 +89,8 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
         yield CheckResult("repository", "warning", "HEAD is detached", "git switch BRANCH")
     lock = os.path.join(path, ".git", "index.lock")
     if _age(lock) > OLD_LOCK_SECONDS:
-        mend = f"rm {shlex.quote(lock)}   when no git command is running here"
-        yield CheckResult("git lock", "warning", "a git command has left its lock, or is still at work", mend)
+        fix = f"rm {shlex.quote(lock)}   when no git command is running here"
+        yield CheckResult("git lock", "warning", "a git command has left its lock, or is still at work", fix)
 
 
 def identity(path: str) -> Iterator[CheckResult]:
@@ -102,8 +102,8 @@ def identity(path: str) -> Iterator[CheckResult]:
         words, cwd=path, capture_output=True, timeout=30, check=False, stdin=subprocess.DEVNULL, text=True
     )
     if not done.stdout.strip() and not os.environ.get("GIT_AUTHOR_EMAIL"):
-        mend = "git config --global user.email YOU@EXAMPLE.ORG && git config --global user.name YOU"
-        yield CheckResult("identity", "warning", "git does not know who commits: user.email is not set", mend)
+        fix = "git config --global user.email YOU@EXAMPLE.ORG && git config --global user.name YOU"
+        yield CheckResult("identity", "warning", "git does not know who commits: user.email is not set", fix)
 
 
 def _age(path: str) -> float:

@@ -1,4 +1,5 @@
-"""``harness doctor``: looks at everything that the harness stands on, and says what mends what is wrong."""
+"""``harness doctor``: looks at everything that the harness stands on, and names the command that fixes what is
+wrong."""
 
 import json
 import os
@@ -27,28 +28,28 @@ LOW_BYTES = 64 << 20
 SIGNS = {"ok": "ok", "warning": "!!", "wrong": "XX"}
 
 
-@click.command(short_help="Say what is wrong here, and what mends it.")
+@click.command(short_help="Say what is wrong here, and how to fix it.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def doctor(as_json: bool) -> int:
     """Look at Python, git, the agents, rate limits, and the project, list or long task here. Changes nothing.
 
     Exit code 0 when nothing is wrong, 4 when something is.
     """
-    found = list(looks())
+    found = list(checks())
     wrong = [each for each in found if each.state == "wrong"]
-    following = next((each.mend for each in [*wrong, *found] if each.mend and each.state != "ok"), "harness status")
+    following = next((each.fix for each in [*wrong, *found] if each.fix and each.state != "ok"), "harness status")
     if as_json:
         answer = {"ok": not wrong, "verb": "doctor", "checks": [each.as_json() for each in found], "next": following}
         click.echo(json.dumps(answer, ensure_ascii=False))
     else:
         for each in found:
             click.echo(f"{SIGNS[each.state]:>2}  {each.name:<14} {each.message}")
-            if each.mend and each.state != "ok":
-                click.echo(f"{'':>18} mend: {each.mend}")
+            if each.fix and each.state != "ok":
+                click.echo(f"{'':>19} fix: {each.fix}")
     return 4 if wrong else 0
 
 
-def looks() -> Iterator[CheckResult]:
+def checks() -> Iterator[CheckResult]:
     """Every look, in the order of what stands on what."""
     yield CheckResult("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
     yield _git()
@@ -71,7 +72,7 @@ def looks() -> Iterator[CheckResult]:
     if project.kind != "longtask":
         needed = project.kind == "features"
         yield from _guarded(lambda path: parts.repository(path, needed=needed), project.path)
-    yield from _guarded(_LOOKS[project.kind], project.path)
+    yield from _guarded(_CHECKS[project.kind], project.path)
 
 
 def _guarded(look: Callable[[str], Iterator[CheckResult]], folder: str) -> Iterator[CheckResult]:
@@ -117,9 +118,9 @@ def _command() -> CheckResult:
     if done.returncode == 0:
         return CheckResult("command", "ok", f"harness is {done.stdout.strip()} in a login shell")
     folder = os.path.dirname(os.path.abspath(sys.argv[0]))
-    mend = f"echo 'export PATH=\"{folder}:$PATH\"' >> ~/.profile"
+    fix = f"echo 'export PATH=\"{folder}:$PATH\"' >> ~/.profile"
     return CheckResult(
-        "command", "warning", "a login shell does not find harness; Codex starts its commands in one", mend
+        "command", "warning", "a login shell does not find harness; Codex starts its commands in one", fix
     )
 
 
@@ -132,10 +133,10 @@ def disk(folder: str) -> CheckResult:
     free = found.f_bavail * found.f_frsize
     files_left = found.f_favail if found.f_files else 1  # some file systems do not count files
     text = f"{free / (1 << 20):,.1f} MiB are free" if files_left else "no further file can be made"
-    mend = f"df -h {shlex.quote(folder)}   and free some space on that disk"
+    fix = f"df -h {shlex.quote(folder)}   and free some space on that disk"
     if free < FULL_BYTES or not files_left:
-        return CheckResult("disk", "wrong", f"the disk is full: {text}", mend)
-    return CheckResult("disk", "warning" if free < LOW_BYTES else "ok", text, mend)
+        return CheckResult("disk", "wrong", f"the disk is full: {text}", fix)
+    return CheckResult("disk", "warning" if free < LOW_BYTES else "ok", text, fix)
 
 
 def _task_list(folder: str) -> Iterator[CheckResult]:
@@ -147,12 +148,12 @@ def _task_list(folder: str) -> Iterator[CheckResult]:
     yield CheckResult("state", "ok", f"{len(state.tasks)} tasks, revision {state.revision}")
     yield _lock(layout.root)
     for each in state.findings():
-        mend = f"harness task set {each.task_id} {each.field}=…" if each.task_id else "edit harness-tasks.json"
-        yield CheckResult("config", "wrong", each.message, mend)
+        fix = f"harness task set {each.task_id} {each.field}=…" if each.task_id else "edit harness-tasks.json"
+        yield CheckResult("config", "wrong", each.message, fix)
     unproven = [task.id for task in state.tasks if task.status != "completed" and not task.validation_command]
     if unproven:
-        mend = f"harness task set {unproven[0]} validation.command='…'"
-        yield CheckResult("validation", "warning", f"without a validation command: {', '.join(unproven[:5])}", mend)
+        fix = f"harness task set {unproven[0]} validation.command='…'"
+        yield CheckResult("validation", "warning", f"without a validation command: {', '.join(unproven[:5])}", fix)
     if state.halt:
         yield CheckResult(
             "halt", "wrong", f"{state.halt.get('category')}: {state.halt.get('message')}", "harness resume"
@@ -193,7 +194,7 @@ def _hooks(folder: str) -> Iterator[CheckResult]:
     yield from parts.codex_trust(folder)
 
 
-_LOOKS: dict[str, Callable[[str], Iterator[CheckResult]]] = {
+_CHECKS: dict[str, Callable[[str], Iterator[CheckResult]]] = {
     "tasklist": _task_list,
     "features": parts.feature_project,
     "longtask": parts.long_task,

@@ -14,7 +14,7 @@ from agent_harness.kernel.git.locate import Repository
 __all__ = ["await_lock"]
 
 HELD_SECONDS = 10.0
-YOUNG_SECONDS = 1.0
+FRESH_SECONDS = 1.0
 PROCESSES = "/proc"
 
 
@@ -26,7 +26,7 @@ def await_lock(repository: Repository, lock: str) -> None:
             age = time.time() - os.lstat(lock).st_mtime
         except FileNotFoundError:
             return
-        if age > YOUNG_SECONDS and _nobody_holds(repository, lock):
+        if age > FRESH_SECONDS and _nobody_holds(repository, lock):
             os.replace(lock, f"{repository.git_dir}/harness/left.lock")
             return
         if time.monotonic() > until:

@@ -8,7 +8,7 @@ their times say.
 import os
 import struct
 
-__all__ = ["second_now", "young"]
+__all__ = ["second_now", "racy"]
 
 HEADER = struct.Struct(">4sII")
 FIXED = 40  # bytes of times, numbers and size before the object id
@@ -26,7 +26,7 @@ def second_now(folder: str) -> int:
     return found
 
 
-def young(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | None:
+def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | None:
     """Mode and object id of the entries whose file has changed in or after this second; ``None`` if it cannot be told.
 
     Costs nothing when the index is older than that.

@@ -1,7 +1,7 @@
 """A lock that is a directory: made by ``mkdir``, judged by who is named in it, removed by way of a rename.
 
 Shell scripts can take part, since ``mkdir`` excludes in every language, and so can hosts that share a disk without
-``flock``. Whoever judges a directory holds the kernel lock of ``lockfile`` where there is one, so that no two of our
+``flock``. Whoever judges a directory holds the kernel lock of ``file`` where there is one, so that no two of our
 own processes judge the same directory. Source: ``tasklist.md`` 9.1, 9.3.
 """
 

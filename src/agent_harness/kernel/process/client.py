@@ -22,7 +22,7 @@ Sink = Callable[[bytes], object]
 
 CHUNK_BYTES = 1 << 18
 _START_SECONDS = 60.0
-_PATIENCE_SECONDS = supervisor.KILL_SECONDS + 2.0  # how late a lifeline may be before this end takes over
+_LATE_SECONDS = supervisor.KILL_SECONDS + 2.0  # how late a lifeline may be before this end takes over
 _LAST_BYTES = 4 << 20  # read at most after the end, should a stranger hold the pipe and keep writing
 _LONGEST_POLL_SECONDS = 10.0  # another thread's ``stop`` may have set a nearer moment meanwhile
 _GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
@@ -95,7 +95,7 @@ class SupervisorClient:
         """Moves what can be moved now; waits for that, so long at most."""
         with self._lock:
             last = self.ended
-            ready = [descriptor for descriptor, _ in self._poller.poll(self._patience(timeout_seconds) * 1000)]
+            ready = [descriptor for descriptor, _ in self._poller.poll(self._deadline(timeout_seconds) * 1000)]
             for descriptor in ready:
                 if descriptor in self._open:
                     self._move(descriptor)
@@ -136,7 +136,7 @@ class SupervisorClient:
                     self._close(self._control)
                     self._expect_end(0.0)
                     while not self.ended:
-                        self.pump(_PATIENCE_SECONDS)
+                        self.pump(_LATE_SECONDS)
         finally:
             self._close(*self._open)
 
@@ -212,7 +212,7 @@ class SupervisorClient:
 
     # moving
 
-    def _patience(self, timeout_seconds: float) -> float:
+    def _deadline(self, timeout_seconds: float) -> float:
         if self.ended:
             return 0.0
         if self._take_over_at is not None:
@@ -293,7 +293,7 @@ class SupervisorClient:
 
     def _expect_end(self, grace_seconds: float) -> None:
         """From now on the lifeline must come to an end; a frozen one is woken."""
-        moment = time.monotonic() + grace_seconds + _PATIENCE_SECONDS
+        moment = time.monotonic() + grace_seconds + _LATE_SECONDS
         self._take_over_at = moment if self._take_over_at is None else min(moment, self._take_over_at)
         if self.lifeline is not None:
             self.lifeline.send_signal(signal.SIGCONT)

@@ -80,14 +80,14 @@ def run(
             sink(chunk)
 
     try:
-        with SupervisorClient(order, tag, sink=take, error_sink=on_errors, given=input or b"") as leash:
-            why = _watch(leash, deadline, stop, grace_seconds)
+        with SupervisorClient(order, tag, sink=take, error_sink=on_errors, given=input or b"") as client:
+            why = _watch(client, deadline, stop, grace_seconds)
     finally:
         if written:
             written.close()
     output = tail.bytes()
     return Completed(
-        exit_code=None if why else leash.exit_code,
+        exit_code=None if why else client.exit_code,
         output=output,
         truncated=tail.total_bytes > len(output),
         timed_out=why == "limit",
@@ -97,17 +97,17 @@ def run(
     )
 
 
-def _watch(leash: SupervisorClient, deadline: float, stop: Callable[[], bool] | None, grace_seconds: float) -> str:
+def _watch(client: SupervisorClient, deadline: float, stop: Callable[[], bool] | None, grace_seconds: float) -> str:
     """Moves the pipes until all is over; why the command was ended: ``limit``, ``stop`` or empty."""
     why = ""
     look_again = _STOP_LOOK_SECONDS if stop else _FOREVER
-    while not leash.finished:
-        if not why and not leash.exited:
+    while not client.finished:
+        if not why and not client.exited:
             why = "limit" if time.monotonic() >= deadline else "stop" if stop and stop() else ""
             if why:
-                leash.stop(grace_seconds)
-        look = _FOREVER if why or leash.exited else min(deadline - time.monotonic(), look_again)
-        leash.pump(look)
+                client.stop(grace_seconds)
+        look = _FOREVER if why or client.exited else min(deadline - time.monotonic(), look_again)
+        client.pump(look)
     return why
 
 
@@ -177,8 +177,8 @@ class Running:
         self._stderr_log = stderr_log
         self._on_output, self._on_errors = heard
         sink = None if merge_stderr else self._take_stderr
-        self._leash = SupervisorClient(order, run_id, sink=self._take_stdout, error_sink=sink, given=given)
-        self.owner = owner.of(self._leash.lifeline_pid)
+        self._client = SupervisorClient(order, run_id, sink=self._take_stdout, error_sink=sink, given=given)
+        self.owner = owner.of(self._client.lifeline_pid)
 
     def __enter__(self) -> "Running":
         return self
@@ -189,7 +189,7 @@ class Running:
     @property
     def group(self) -> int:
         """The command's pid, which is its process group and session too."""
-        return self._leash.pid
+        return self._client.pid
 
     @property
     def record(self) -> dict[str, object]:
@@ -200,17 +200,17 @@ class Running:
     @property
     def exit_code(self) -> int | None:
         """The command's exit code, negative for a signal; ``None`` while it runs, or if nobody saw its end."""
-        return self._leash.exit_code
+        return self._client.exit_code
 
     @property
     def exited(self) -> bool:
         """True once the command itself is known to be over; what it left may still be ending."""
-        return self._leash.exited
+        return self._client.exited
 
     @property
     def at_end(self) -> bool:
         """True when all of it is gone and every line was read."""
-        return self._leash.finished and not self._lines
+        return self._client.finished and not self._lines
 
     @property
     def stderr_tail(self) -> bytes:
@@ -223,7 +223,7 @@ class Running:
         A line over 1 MiB is cut there and ends with a mark; the rest of it is dropped.
         """
         until = time.monotonic() + timeout_seconds
-        while (line := self._lines.pop()) is None and not self._leash.finished:
+        while (line := self._lines.pop()) is None and not self._client.finished:
             left = until - time.monotonic()
             self._pump(left)
             if left <= 0:
@@ -236,7 +236,7 @@ class Running:
         Keeps the command's output moving: of what nobody has read, the latest 4 MiB are kept for ``read_line``.
         """
         until = _FOREVER if timeout_seconds is None else time.monotonic() + timeout_seconds
-        while not self._leash.exited and (left := until - time.monotonic()) > 0:
+        while not self._client.exited and (left := until - time.monotonic()) > 0:
             self._pump(left)
         return self.exit_code
 
@@ -245,31 +245,31 @@ class Running:
 
         False when standard input is closed, at either end.
         """
-        return self._leash.write(text)
+        return self._client.write(text)
 
     def close_input(self) -> None:
         """Closes standard input once everything is written."""
-        self._leash.end_input()
+        self._client.end_input()
 
     def stop(self, grace_seconds: float = 5.0) -> None:
         """Ends the command and all that it started: TERM, KILL after the grace. Returns when they are gone.
 
         The latest output can still be read. Safe to repeat.
         """
-        self._leash.stop(grace_seconds)
-        while not self._leash.ended:
+        self._client.stop(grace_seconds)
+        while not self._client.ended:
             self._pump(_FOREVER)
 
     def close(self) -> None:
         """Kills at once what still runs and lets go of everything. Safe to repeat."""
         try:
-            self._leash.close()
+            self._client.close()
         finally:
             self._finish()
 
     def _pump(self, timeout_seconds: float) -> None:
-        self._leash.pump(timeout_seconds)
-        if self._leash.finished:
+        self._client.pump(timeout_seconds)
+        if self._client.finished:
             self._finish()
 
     def _finish(self) -> None:

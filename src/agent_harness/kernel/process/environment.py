@@ -1,6 +1,6 @@
 """The environment that a command of ours is given: without our secrets, and without what bends its behaviour.
 
-Source: house plan, promise 7 (no secret is written); ``features.md`` runs agents and tests in a scrubbed environment.
+Source: ``docs/architecture.md``, promise 7 (no secret is written).
 """
 
 import os

@@ -12,8 +12,8 @@ REPORT   written by the new process itself: ``STEP ERRNO`` when it cannot become
 
 The command leads a session of its own and dies with the lifeline (PDEATHSIG). The lifeline is a child subreaper: what
 the command leaves behind, daemons included, becomes its child and is ended after the command. A lifeline is ended by
-SIGKILL only. Source: ``design/dependencies.md`` 2.4. Start-up time is paid by every command: only modules that cost
-nothing are imported (``signal`` costs 5 ms, ``ctypes`` 4).
+SIGKILL only. Start-up time is paid by every command: only modules that cost nothing are imported (``signal`` costs
+5 ms, ``ctypes`` 4).
 """
 
 import os

@@ -9,8 +9,8 @@ from agent_harness.kernel.git import status as walk
 from agent_harness.kernel.git.operation_lock import install_index
 from agent_harness.kernel.snapshot.operation import (
     Operation,
-    at_desk,
     branch_tip,
+    in_operation,
     load_notes,
     move_head,
     notes_now,
@@ -35,17 +35,17 @@ def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, 
     with git.room() as room:
         head = git.look()
         notes = load_notes(git, base) if base else notes_now(git)
-        with at_desk(git, room, head, notes, raw=False) as desk:
-            index, found = _compared(desk, base)
-            _read_changes(desk, index, found, base)
+        with in_operation(git, room, head, notes, raw=False) as operation:
+            index, found = _compared(operation, base)
+            _read_changes(operation, index, found, base)
             if exclude:
-                _leave_out(desk, index, walk.matcher(exclude, git.prefix()), base.head if base else head.commit)
-            tree = desk.write_tree(index)
+                _leave_out(operation, index, walk.matcher(exclude, git.prefix()), base.head if base else head.commit)
+            tree = operation.write_tree(index)
             made = head.commit if tree == head.tree else None
             if made is None:
                 author = (notes.identity[0], notes.identity[1]) if notes.identity else git.identity
-                made = desk.commit(tree, [head.commit] if head.commit else [], message, identity=author)
-            desk.set_ref(ref, made)
+                made = operation.commit(tree, [head.commit] if head.commit else [], message, identity=author)
+            operation.set_ref(ref, made)
         git.trusted_index = room.keep(index)
     return made
 
@@ -64,85 +64,85 @@ def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base
         tip = branch_tip(git, branch, now)
         if tip not in (expected_head, commit):
             raise UnsafeTree(f"{branch} is at {tip or 'no commit'}, not at {expected_head}", hint="git log --oneline")
-        with at_desk(git, room, now, load_notes(git, base) if base else notes_now(git), raw=False) as desk:
-            index = _index_of(desk, commit)
+        with in_operation(git, room, now, load_notes(git, base) if base else notes_now(git), raw=False) as operation:
+            index = _index_of(operation, commit)
             try:
                 move_head(git, room, branch=branch, commit=commit, expected=tip, now=now)
             except GitFailed as error:
                 raise UnsafeTree(f"{branch} moved meanwhile", hint="git log --oneline") from error
             git.trusted_index = room.keep(index)
-            desk.set_flags(index, desk.notes.flags_by_path())
+            operation.set_flags(index, operation.notes.flags_by_path())
         install_index(git.repository, index)
 
 
-def _compared(desk: Operation, base: Snapshot | None) -> tuple[str, walk.Scan]:
+def _compared(operation: Operation, base: Snapshot | None) -> tuple[str, walk.Scan]:
     """An index, and how the files differ from it: that of the base, believed under its digest, else one that believes
     nothing. It is the latter too where rules that shape content have changed: then unchanged files may become other
     objects.
     """
-    warm = desk.kept_index(base.index_plain, desk.notes.young_plain) if base else None
+    warm = operation.kept_index(base.index_plain, operation.notes.young_plain) if base else None
     if warm:
-        found = walk.scan(desk.view, warm)
+        found = walk.scan(operation.view, warm)
         if not any(os.path.basename(path) == b".gitattributes" for path in found.every_path()):
             return warm, found
     if base:
-        index = desk.cold_index(base.index_tree, desk.notes.away_by_path())
+        index = operation.cold_index(base.index_tree, operation.notes.away_by_path())
     else:
-        copy = desk.own_copy("copy")
-        index = desk.cold_index(desk.write_tree(copy), walk.flagged(desk.listed(copy, "-v")))
-    return index, walk.scan(desk.view, index)
+        copy = operation.own_copy("copy")
+        index = operation.cold_index(operation.write_tree(copy), walk.flagged(operation.listed(copy, "-v")))
+    return index, walk.scan(operation.view, index)
 
 
-def _read_changes(desk: Operation, index: str, found: walk.Scan, base: Snapshot | None) -> None:
+def _read_changes(operation: Operation, index: str, found: walk.Scan, base: Snapshot | None) -> None:
     """Reads into the index what differs, and what rules ignore now although the base held it or git tracks it."""
-    hidden = {os.fsencode(path): oid for path, oid in desk.notes.hidden.items()}
-    paths = [*found.changed, *found.untracked, *_tracked(desk, found)]
-    paths = [path for path in paths if path not in hidden or desk.blob_id(path) != hidden[path]]
+    hidden = {os.fsencode(path): oid for path, oid in operation.notes.hidden.items()}
+    paths = [*found.changed, *found.untracked, *_tracked(operation, found)]
+    paths = [path for path in paths if path not in hidden or operation.blob_id(path) != hidden[path]]
     if base and base.index_plain != base.index_full:
-        paths += _held_untracked(desk, base, {*paths, *hidden})
-    add, gone = desk.storable(paths)
-    walk.update(desk.view, index, remove=[*found.deleted, *gone], add=add)
+        paths += _held_untracked(operation, base, {*paths, *hidden})
+    add, gone = operation.storable(paths)
+    walk.update(operation.view, index, remove=[*found.deleted, *gone], add=add)
 
 
-def _tracked(desk: Operation, found: walk.Scan) -> list[bytes]:
+def _tracked(operation: Operation, found: walk.Scan) -> list[bytes]:
     """Among ignored files and other repositories: what the repository's own index has, as files or as submodules."""
-    copy = desk.room.copy_of_index("own") if found.ignored or found.nested else None
+    copy = operation.room.copy_of_index("own") if found.ignored or found.nested else None
     if copy is None:
         return []
-    modes = {entry.path: entry.mode for entry in walk.entries(desk.listed(copy, "-s"))}
+    modes = {entry.path: entry.mode for entry in walk.entries(operation.listed(copy, "-s"))}
     names = sorted(modes)
     files = [name for path in found.ignored for name in walk.at_or_below(names, path)]
     modules = {path for path, mode in modes.items() if mode == walk.GITLINK}
     return [*files, *(path[:-1] for path in found.nested if path[:-1] in modules)]
 
 
-def _held_untracked(desk: Operation, base: Snapshot, known: set[bytes]) -> list[bytes]:
+def _held_untracked(operation: Operation, base: Snapshot, known: set[bytes]) -> list[bytes]:
     """Files that were untracked at the base and are still there, ignored or not."""
     words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", base.index_tree, base.commit)
-    paths = walk.split(desk.view.call(*words).stdout)
-    return desk.files_among(path for path in paths if path not in known)
+    paths = walk.split(operation.view.call(*words).stdout)
+    return operation.files_among(path for path in paths if path not in known)
 
 
-def _leave_out(desk: Operation, index: str, excluded: Callable[[bytes], bool], head: str | None) -> None:
+def _leave_out(operation: Operation, index: str, excluded: Callable[[bytes], bool], head: str | None) -> None:
     """Gives the harness's own files in the index the content that they have in this commit."""
-    there = {entry.path: entry for entry in walk.entries(desk.listed(index, "-s")) if excluded(entry.path)}
-    tree = desk.view.call("ls-tree", "-r", "-z", head).stdout if head else b""
+    there = {entry.path: entry for entry in walk.entries(operation.listed(index, "-s")) if excluded(entry.path)}
+    tree = operation.view.call("ls-tree", "-r", "-z", head).stdout if head else b""
     wanted = {entry.path: entry for entry in walk.entries(tree) if excluded(entry.path)}
     if there == wanted:
         return
-    nothing = "00" * desk.id_bytes()
+    nothing = "00" * operation.id_bytes()
     lines = [f"0 {nothing}\t".encode() + path for path in there if path not in wanted]
     lines += [f"{entry.mode} {entry.oid}\t".encode() + path for path, entry in wanted.items()]
-    desk.view.call("update-index", "-z", "--index-info", input=walk.joined(lines), index=index)
+    operation.view.call("update-index", "-z", "--index-info", input=walk.joined(lines), index=index)
 
 
-def _index_of(desk: Operation, commit: str) -> str:
+def _index_of(operation: Operation, commit: str) -> str:
     """An index of the commit that knows the files as they were when we read them last."""
-    trusted = desk.git.trusted_index
-    warm = desk.room.kept(trusted, "warm") if trusted else None
+    trusted = operation.git.trusted_index
+    warm = operation.room.kept(trusted, "warm") if trusted else None
     if warm is None:
-        return desk.cold_index(commit, desk.notes.away_by_path())
-    if desk.write_tree(warm) != desk.git.tree_of(commit):
-        desk.view.call("read-tree", "-m", commit, index=warm)
-        desk.refresh(warm)
+        return operation.cold_index(commit, operation.notes.away_by_path())
+    if operation.write_tree(warm) != operation.git.tree_of(commit):
+        operation.view.call("read-tree", "-m", commit, index=warm)
+        operation.refresh(warm)
     return warm

@@ -21,35 +21,35 @@ OFF = (b"unset", b"unspecified")
 TRUE = ("true", "input", "1", "yes", "on")
 
 
-def converted(desk: Operation, index: str, listing: bytes, found: walk.Scan) -> list[bytes]:
+def converted(operation: Operation, index: str, listing: bytes, found: walk.Scan) -> list[bytes]:
     """Paths that the scan found unchanged and whose bytes may not be those of their object.
 
     ``listing`` is of the index. Costs nothing where neither attributes nor settings ask for a conversion.
     """
-    everywhere = desk.notes.settings.get("core.autocrlf", "false").lower() in TRUE
-    if not everywhere and not _has_attributes(desk, listing, found):
+    everywhere = operation.notes.settings.get("core.autocrlf", "false").lower() in TRUE
+    if not everywhere and not _has_attributes(operation, listing, found):
         return []
     changed = {*found.changed, *found.deleted}
-    files = [entry for entry in walk.entries(desk.listed(index, "-s")) if entry.mode.startswith("100")]
-    away = desk.notes.away_by_path()
+    files = [entry for entry in walk.entries(operation.listed(index, "-s")) if entry.mode.startswith("100")]
+    away = operation.notes.away_by_path()
     same = {entry.path: entry.oid for entry in files if entry.path not in changed and entry.path not in away}
-    always, sized = _asked_for(desk, index, list(same))
+    always, sized = _asked_for(operation, index, list(same))
     suspects = {*same} if everywhere else sized
-    return sorted(always | _of_another_size(desk, {path: same[path] for path in suspects - always}))
+    return sorted(always | _of_another_size(operation, {path: same[path] for path in suspects - always}))
 
 
-def _has_attributes(desk: Operation, listing: bytes, found: walk.Scan) -> bool:
+def _has_attributes(operation: Operation, listing: bytes, found: walk.Scan) -> bool:
     return (
-        bool(desk.notes.info_attributes.strip())
+        bool(operation.notes.info_attributes.strip())
         or ATTRIBUTES + b"\0" in listing
         or any(os.path.basename(path) == ATTRIBUTES for path in (*found.untracked, *found.ignored))
-        or any(os.path.exists(path) for path in (*SYSTEM_FILES, desk.notes.user_attributes))
+        or any(os.path.exists(path) for path in (*SYSTEM_FILES, operation.notes.user_attributes))
     )
 
 
-def _asked_for(desk: Operation, index: str, paths: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
+def _asked_for(operation: Operation, index: str, paths: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
     """Paths with attributes that may change anything, and paths with attributes that change line endings."""
-    with IsolatedView(desk.git.repository, head=NOWHERE, attributes=desk.notes.info_attributes) as view:
+    with IsolatedView(operation.git.repository, head=NOWHERE, attributes=operation.notes.info_attributes) as view:
         done = view.call("check-attr", "-z", "-a", "--stdin", input=walk.joined(paths), index=index)
     fields = walk.split(done.stdout)
     always, sized = set[bytes](), set[bytes]()
@@ -61,12 +61,12 @@ def _asked_for(desk: Operation, index: str, paths: Sequence[bytes]) -> tuple[set
     return always, sized
 
 
-def _of_another_size(desk: Operation, files: dict[bytes, str]) -> set[bytes]:
+def _of_another_size(operation: Operation, files: dict[bytes, str]) -> set[bytes]:
     """The files whose size is not that of their object."""
     ids = "".join(f"{oid}\n" for oid in files.values()).encode()
-    sizes = desk.view.call("cat-file", "--batch-check=%(objectsize)", "--buffer", input=ids).stdout.split(b"\n")
+    sizes = operation.view.call("cat-file", "--batch-check=%(objectsize)", "--buffer", input=ids).stdout.split(b"\n")
     pairs = zip(files, sizes, strict=False)
-    return {path for path, size in pairs if size != b"%d" % _size(desk.git.file(path))}
+    return {path for path, size in pairs if size != b"%d" % _size(operation.git.file(path))}
 
 
 def _size(path: bytes) -> int:

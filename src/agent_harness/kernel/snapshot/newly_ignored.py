@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git import status as walk
-from agent_harness.kernel.snapshot.operation import Operation, at_desk, load_notes
+from agent_harness.kernel.snapshot.operation import Operation, in_operation, load_notes
 from agent_harness.kernel.snapshot.records import Snapshot
 
 __all__ = ["Hidden", "hidden_since", "newly_ignored"]
@@ -33,23 +33,23 @@ class Hidden:
 def newly_ignored(git: Git, snapshot: Snapshot, *, exclude: Sequence[str] = ()) -> tuple[str, ...]:
     """Paths that are ignored now and would not have been at the snapshot; self-ignoring folders end in a slash."""
     excluded = walk.matcher(exclude, git.prefix())
-    with git.room() as room, at_desk(git, room, snapshot, load_notes(git, snapshot), raw=True) as desk:
-        index = desk.full_index(snapshot)
-        hidden = hidden_since(desk, index, walk.scan(desk.view, index))
+    with git.room() as room, in_operation(git, room, snapshot, load_notes(git, snapshot), raw=True) as operation:
+        index = operation.full_index(snapshot)
+        hidden = hidden_since(operation, index, walk.scan(operation.view, index))
     return tuple(os.fsdecode(path) for path in sorted((*hidden.files, *hidden.caches)) if not excluded(path))
 
 
-def hidden_since(desk: Operation, index: str, found: walk.Scan) -> Hidden:
+def hidden_since(operation: Operation, index: str, found: walk.Scan) -> Hidden:
     """Splits what is ignored now; costs nothing while no ``.gitignore`` file has changed."""
-    known = desk.notes.ignored_places()
+    known = operation.notes.ignored_places()
     new = [path for path in found.ignored if not walk.under(path, known)]
     if not any(_is_rules(path) for path in (*new, *found.every_path())):
         return Hidden()
-    names = sorted(walk.split(desk.listed(index)))
-    folder = _rules_folder(desk, index, [name for name in names if _is_rules(name)])
-    hidden = Hidden(caches=_caches(desk, folder, [path for path in new if _is_rules(path)], names))
-    files = [file for path in new for file in _files(desk.git, path, hidden)]
-    ignored = _ignored_by(desk, folder, files)
+    names = sorted(walk.split(operation.listed(index)))
+    folder = _rules_folder(operation, index, [name for name in names if _is_rules(name)])
+    hidden = Hidden(caches=_caches(operation, folder, [path for path in new if _is_rules(path)], names))
+    files = [file for path in new for file in _files(operation.git, path, hidden)]
+    ignored = _ignored_by(operation, folder, files)
     hidden.files = [path for path in files if path not in ignored]
     return hidden
 
@@ -58,36 +58,36 @@ def _is_rules(path: bytes) -> bool:
     return os.path.basename(path) == RULES
 
 
-def _rules_folder(desk: Operation, index: str, rules: Sequence[bytes]) -> str:
+def _rules_folder(operation: Operation, index: str, rules: Sequence[bytes]) -> str:
     """A folder that holds nothing but the snapshot's ``.gitignore`` files."""
-    folder = desk.room.path("rules")
+    folder = operation.room.path("rules")
     shutil.rmtree(folder, ignore_errors=True)
     os.mkdir(folder)
     words = ("checkout-index", "-z", "--stdin", f"--prefix={folder}/")
-    desk.view.call(*words, input=walk.joined(rules), index=index)
+    operation.view.call(*words, input=walk.joined(rules), index=index)
     return folder
 
 
-def _caches(desk: Operation, folder: str, rules: Sequence[bytes], names: Sequence[bytes]) -> list[bytes]:
+def _caches(operation: Operation, folder: str, rules: Sequence[bytes], names: Sequence[bytes]) -> list[bytes]:
     """Folders whose own ``.gitignore`` ignores itself and in which the snapshot has nothing."""
     places = {path: path[: -len(RULES)] for path in rules}
     new = [path for path, place in places.items() if place and not walk.holds(names, place)]
     copies = {path: os.path.join(os.fsencode(folder), path) for path in new}
     for path, copy in copies.items():
         os.makedirs(os.path.dirname(copy), exist_ok=True)
-        shutil.copyfile(desk.git.file(path), copy, follow_symlinks=False)
-    own = _ignored_by(desk, folder, new)
+        shutil.copyfile(operation.git.file(path), copy, follow_symlinks=False)
+    own = _ignored_by(operation, folder, new)
     for path in {*new} - own:
         os.unlink(copies[path])
     return [places[path] for path in new if path in own]
 
 
-def _ignored_by(desk: Operation, folder: str, paths: Sequence[bytes]) -> set[bytes]:
+def _ignored_by(operation: Operation, folder: str, paths: Sequence[bytes]) -> set[bytes]:
     """The paths that the rules in the folder, and those of the notes, ignore."""
     if not paths:
         return set()
     words = ("check-ignore", "-z", "--stdin", "--no-index")
-    done = desk.view.call(*words, input=walk.joined(paths), work_tree=folder, check=False)
+    done = operation.view.call(*words, input=walk.joined(paths), work_tree=folder, check=False)
     return set(walk.split(done.stdout))
 
 

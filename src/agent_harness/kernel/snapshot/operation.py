@@ -20,7 +20,7 @@ from agent_harness.kernel.snapshot.records import Notes, Snapshot
 
 __all__ = [
     "Operation",
-    "at_desk",
+    "in_operation",
     "branch_tip",
     "load_notes",
     "move_head",
@@ -121,11 +121,11 @@ class Operation:
         warm = self.kept_index(snapshot.index_full, self.notes.young_full)
         return warm or self.cold_index(snapshot.commit, self.notes.away_by_path())
 
-    def kept_index(self, digest: str, young: Mapping[str, str] | None) -> str | None:
+    def kept_index(self, digest: str, racy: Mapping[str, str] | None) -> str | None:
         """A kept index that hides nothing and believes nothing about young entries; ``None`` when it cannot be had."""
-        warm = None if young is None else self.room.kept(digest, "warm")
-        if warm and young:
-            lines = [f"{entry}\t".encode() + os.fsencode(path) for path, entry in young.items()]
+        warm = None if racy is None else self.room.kept(digest, "warm")
+        if warm and racy:
+            lines = [f"{entry}\t".encode() + os.fsencode(path) for path, entry in racy.items()]
             self.view.call("update-index", "-z", "--index-info", input=walk.joined(lines), index=warm)
         if warm:
             away = self.notes.away_by_path()
@@ -166,8 +166,11 @@ class Operation:
 
 
 @contextmanager
-def at_desk(git: Git, room: OperationLock, head: Head | Snapshot, notes: Notes, *, raw: bool) -> Iterator[Operation]:
-    """A desk whose view has this HEAD and the ignore rules of the notes; ``raw`` takes and writes bytes as they are.
+def in_operation(
+    git: Git, room: OperationLock, head: Head | Snapshot, notes: Notes, *, raw: bool
+) -> Iterator[Operation]:
+    """An operation whose view has this HEAD and the ignore rules of the notes; ``raw`` takes and writes bytes as they
+    are.
 
     A view that is not raw shapes content by the attributes in the work tree and those of the notes.
     """

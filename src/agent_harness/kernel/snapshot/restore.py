@@ -26,8 +26,8 @@ from agent_harness.kernel.git.operation_lock import install_index
 from agent_harness.kernel.snapshot.newly_ignored import hidden_since
 from agent_harness.kernel.snapshot.operation import (
     Operation,
-    at_desk,
     branch_tip,
+    in_operation,
     load_notes,
     move_head,
     refuse_elsewhere,
@@ -86,7 +86,7 @@ class _Done:
 class _Way:
     """What all steps need."""
 
-    desk: Operation
+    operation: Operation
     snapshot: Snapshot
     excluded: Callable[[bytes], bool]
     most_bytes: int
@@ -119,8 +119,8 @@ def restore(
         refuse_operation(git)
     refuse_elsewhere(git, snapshot.branch)
     excluded = walk.matcher(exclude, git.prefix())
-    with git.room() as room, at_desk(git, room, snapshot, load_notes(git, snapshot), raw=True) as desk:
-        way = _Way(desk, snapshot, excluded, rescue_max_bytes, rescue_ref, Aside(git, rescue_files), _Done())
+    with git.room() as room, in_operation(git, room, snapshot, load_notes(git, snapshot), raw=True) as operation:
+        way = _Way(operation, snapshot, excluded, rescue_max_bytes, rescue_ref, Aside(git, rescue_files), _Done())
         return _restore(way)
 
 
@@ -137,18 +137,18 @@ def _restore(way: _Way) -> Rescue:
 
 
 def _try(way: _Way) -> Rescue:
-    git, snapshot = way.desk.git, way.snapshot
+    git, snapshot = way.operation.git, way.snapshot
     head = git.look()
     now = _Now(head, branch_tip(git, snapshot.branch, head), snapshot.head)
-    index = way.desk.full_index(snapshot)
+    index = way.operation.full_index(snapshot)
     plan = _plan(way, index)
     made = _rescue(way, index, plan, now)
     _clear_way(way, plan)
     if made and (plan.add or plan.remove):
         _write_files(way, index, made)
-    _set_modes(way.desk)
+    _set_modes(way.operation)
     try:
-        move_head(git, way.desk.room, branch=snapshot.branch, commit=snapshot.head, expected=now.tip, now=head)
+        move_head(git, way.operation.room, branch=snapshot.branch, commit=snapshot.head, expected=now.tip, now=head)
     except GitFailed as error:
         raise _Changed(error.message) from error
     install_index(git.repository, _index_as_it_was(way, index))
@@ -163,8 +163,8 @@ def _try(way: _Way) -> Rescue:
 
 def _plan(way: _Way, index: str) -> _Plan:
     found = _scan(way, index)
-    hidden = hidden_since(way.desk, index, found)
-    ignored = way.desk.notes.ignored_places()
+    hidden = hidden_since(way.operation, index, found)
+    ignored = way.operation.notes.ignored_places()
     plan = _Plan(remove=list(found.deleted))
     for path in found.changed:
         if _fits(way, path):
@@ -172,8 +172,8 @@ def _plan(way: _Way, index: str) -> _Plan:
         else:
             plan.move.append(path)
             plan.remove.append(path)
-    absent = {os.fsencode(path) for path in way.desk.notes.absent} - {*found.untracked, *hidden.files}
-    appeared = way.desk.files_among(sorted(absent))
+    absent = {os.fsencode(path) for path in way.operation.notes.absent} - {*found.untracked, *hidden.files}
+    appeared = way.operation.files_among(sorted(absent))
     for path in (*found.untracked, *appeared, *hidden.files, *found.nested, *hidden.nested, *hidden.caches):
         if not way.excluded(path) and not walk.under(path, ignored):
             (plan.leave if path.endswith(b"/") or not _fits(way, path) else plan.add).append(path)
@@ -184,9 +184,9 @@ def _scan(way: _Way, index: str) -> walk.Scan:
     """How the files differ from an index; folders that were closed are opened, as often as a folder lies in another."""
     while True:
         try:
-            return walk.scan(way.desk.view, index)
+            return walk.scan(way.operation.view, index)
         except walk.ClosedFolder as error:
-            opened = [_open(way.desk.git.file(folder)) for folder in error.folders]
+            opened = [_open(way.operation.git.file(folder)) for folder in error.folders]
             if not any(opened):
                 raise
 
@@ -204,13 +204,13 @@ def _open_folders(way: _Way, plan: _Plan) -> None:
     """Opens the folders in which something will be written or removed."""
     above = {parent for path in (*plan.add, *plan.remove) for parent in walk.parents(path)}
     for folder in (b"", *sorted(above)):
-        if way.desk.kind(folder) == "folder":
-            _open(way.desk.git.file(folder))
+        if way.operation.kind(folder) == "folder":
+            _open(way.operation.git.file(folder))
 
 
 def _fits(way: _Way, path: bytes) -> bool:
     """Whether a commit can hold what is at this path."""
-    full = way.desk.git.file(path)
+    full = way.operation.git.file(path)
     try:
         found = os.lstat(full)
     except OSError as error:
@@ -224,19 +224,19 @@ def _rescue(way: _Way, index: str, plan: _Plan, now: _Now) -> str | None:
     """The rescue commit, which is named by a ref now; nothing when files and commits are those of the snapshot."""
     if not plan.add and not plan.remove and set(now.commits) <= {now.base}:
         return None
-    desk, done = way.desk, way.done
+    operation, done = way.operation, way.done
     try:
-        walk.update(desk.view, index, remove=plan.remove, add=plan.add)
+        walk.update(operation.view, index, remove=plan.remove, add=plan.add)
     except GitFailed as error:
         raise _Changed(error.message) from error
     message = f"Rescued before going back to {way.snapshot.commit}"
     parents = [*now.commits, *([done.commit] if done.commit else [])]
-    made = desk.commit(desk.write_tree(index), parents, message)
+    made = operation.commit(operation.write_tree(index), parents, message)
     names = chain([way.wished_ref], (f"{way.wished_ref}-{number}" for number in count(2)))
-    done.ref, done.commit = next(name for name in names if desk.new_ref(name, made)), made
+    done.ref, done.commit = next(name for name in names if operation.new_ref(name, made)), made
     for sha in now.commits:
         if sha != now.base:
-            done.taken_back |= dict.fromkeys(desk.git.commits_between(now.base, sha))
+            done.taken_back |= dict.fromkeys(operation.git.commits_between(now.base, sha))
     return made
 
 
@@ -244,7 +244,7 @@ def _clear_way(way: _Way, plan: _Plan) -> None:
     """Moves what git keeps of an unfinished operation, and what is in the way of the snapshot's files."""
     _open_folders(way, plan)
     for name in OPERATION_FILES:
-        path = way.desk.git.git_dir() / name
+        path = way.operation.git.git_dir() / name
         if os.path.lexists(path):
             way.aside.move_file(os.fsencode(path), STATE_FOLDER + b"/" + name.encode())
     for path in plan.move:
@@ -254,7 +254,7 @@ def _clear_way(way: _Way, plan: _Plan) -> None:
 
 def _write_files(way: _Way, index: str, made: str) -> None:
     try:
-        done = way.desk.view.call("read-tree", "-m", "-u", made, way.snapshot.commit, index=index)
+        done = way.operation.view.call("read-tree", "-m", "-u", made, way.snapshot.commit, index=index)
     except GitFailed as error:
         raise _Changed(error.message) from error
     left = LEFT.search(done.stderr)  # a file that cannot be removed is no error to git
@@ -262,10 +262,10 @@ def _write_files(way: _Way, index: str, made: str) -> None:
         raise _Changed(left[0].decode("utf-8", "replace"))
 
 
-def _set_modes(desk: Operation) -> None:
+def _set_modes(operation: Operation) -> None:
     """Gives files the permissions back that git does not keep."""
-    for name, mode in desk.notes.modes.items():
-        path = desk.git.file(os.fsencode(name))
+    for name, mode in operation.notes.modes.items():
+        path = operation.git.file(os.fsencode(name))
         found = os.lstat(path).st_mode
         if stat.S_ISREG(found) and stat.S_IMODE(found) != mode:
             os.chmod(path, mode)
@@ -273,25 +273,25 @@ def _set_modes(desk: Operation) -> None:
 
 def _index_as_it_was(way: _Way, full: str) -> str:
     """The kept index, else one that is made again from what was staged and from the notes."""
-    snapshot, desk = way.snapshot, way.desk
-    if snapshot.index_exact == snapshot.index_full and not desk.notes.flags:
+    snapshot, operation = way.snapshot, way.operation
+    if snapshot.index_exact == snapshot.index_full and not operation.notes.flags:
         return full
-    index = desk.room.kept(snapshot.index_exact, "exact") or _index_again(way, full)
-    with at_desk(desk.git, desk.room, snapshot, desk.notes, raw=False) as ordinary:
+    index = operation.room.kept(snapshot.index_exact, "exact") or _index_again(way, full)
+    with in_operation(operation.git, operation.room, snapshot, operation.notes, raw=False) as ordinary:
         ordinary.refresh(index)
     return index
 
 
 def _index_again(way: _Way, full: str) -> str:
-    desk = way.desk
-    index = desk.copy(full, "again")
-    desk.view.call("read-tree", "-m", way.snapshot.index_tree, index=index)
-    intended = [os.fsencode(path) for path in desk.notes.intended]
-    there = walk.joined(path for path in intended if desk.kind(path) == "file")
+    operation = way.operation
+    index = operation.copy(full, "again")
+    operation.view.call("read-tree", "-m", way.snapshot.index_tree, index=index)
+    intended = [os.fsencode(path) for path in operation.notes.intended]
+    there = walk.joined(path for path in intended if operation.kind(path) == "file")
     if there:
         words = ("add", "--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul")
-        desk.view.call(*words, input=there, index=index, env={"GIT_LITERAL_PATHSPECS": "1"})
-    desk.set_flags(index, desk.notes.flags_by_path())
+        operation.view.call(*words, input=there, index=index, env={"GIT_LITERAL_PATHSPECS": "1"})
+    operation.set_flags(index, operation.notes.flags_by_path())
     return index
 
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import Git, Head
 from agent_harness.kernel.git import status as walk
-from agent_harness.kernel.git.racy import second_now, young
+from agent_harness.kernel.git.racy import racy, second_now
 from agent_harness.kernel.snapshot.filtered_files import converted
 from agent_harness.kernel.snapshot.operation import (
     Operation,
-    at_desk,
+    in_operation,
     notes_now,
     refuse_operation,
 )
@@ -35,17 +35,17 @@ def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") 
     refuse_operation(git)
     with git.room() as room:
         head = git.look()
-        with at_desk(git, room, head, notes_now(git), raw=True) as desk:
-            exact = desk.own_copy("exact")
-            listing = desk.listed(exact, "-v")
-            plain = _without_flags(desk, exact, listing)
-            found = _scan(desk, plain)
-            full = _with_everything(desk, plain, listing, found, walk.matcher(exclude, git.prefix()))
-            _note_young(desk, plain, full)
-            index_tree = head.tree if head.tree and not found.staged else desk.write_tree(plain)
-            tree = index_tree if full == plain else desk.write_tree(full)
-            made = _commit(desk, head, tree, index_tree, message or "Snapshot of the work tree")
-            if not desk.new_ref(ref, made):
+        with in_operation(git, room, head, notes_now(git), raw=True) as operation:
+            exact = operation.own_copy("exact")
+            listing = operation.listed(exact, "-v")
+            plain = _without_flags(operation, exact, listing)
+            found = _scan(operation, plain)
+            full = _with_everything(operation, plain, listing, found, walk.matcher(exclude, git.prefix()))
+            _note_racy(operation, plain, full)
+            index_tree = head.tree if head.tree and not found.staged else operation.write_tree(plain)
+            tree = index_tree if full == plain else operation.write_tree(full)
+            made = _commit(operation, head, tree, index_tree, message or "Snapshot of the work tree")
+            if not operation.new_ref(ref, made):
                 raise UnsafeTree(f"{ref} exists already", hint=f"git update-ref -d {ref}")
         kept = {index: room.keep(index) for index in {exact, plain, full}}
     return Snapshot(
@@ -60,66 +60,72 @@ def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") 
     )
 
 
-def _without_flags(desk: Operation, exact: str, listing: bytes) -> str:
+def _without_flags(operation: Operation, exact: str, listing: bytes) -> str:
     """The index without flags that hide changes of files that are there; the flags go into the notes."""
     flags = walk.flagged(listing)
     if not flags:
         return exact
-    plain = desk.copy(exact, "plain")
-    there = walk.uncover(desk.view, plain, listing)
-    ids = {os.fsdecode(path): desk.blob_id(path) for path in there}
-    desk.notes.away = [os.fsdecode(path) for path in flags if path not in there]
-    desk.notes.flags = {os.fsdecode(path): words for path, words in flags.items()}
-    desk.notes.hidden = {path: oid for path, oid in ids.items() if oid}
+    plain = operation.copy(exact, "plain")
+    there = walk.uncover(operation.view, plain, listing)
+    ids = {os.fsdecode(path): operation.blob_id(path) for path in there}
+    operation.notes.away = [os.fsdecode(path) for path in flags if path not in there]
+    operation.notes.flags = {os.fsdecode(path): words for path, words in flags.items()}
+    operation.notes.hidden = {path: oid for path, oid in ids.items() if oid}
     return plain
 
 
-def _scan(desk: Operation, plain: str) -> walk.Scan:
-    found = walk.scan(desk.view, plain)
+def _scan(operation: Operation, plain: str) -> walk.Scan:
+    found = walk.scan(operation.view, plain)
     if found.unmerged:
         raise UnsafeTree(f"{walk.shown(found.unmerged[0])} has an unresolved conflict", hint="git status")
-    desk.notes.ignored = [os.fsdecode(path) for path in found.ignored]
-    desk.notes.absent = [os.fsdecode(path) for path in found.deleted]
-    desk.notes.intended = [os.fsdecode(path) for path in found.intended]
+    operation.notes.ignored = [os.fsdecode(path) for path in found.ignored]
+    operation.notes.absent = [os.fsdecode(path) for path in found.deleted]
+    operation.notes.intended = [os.fsdecode(path) for path in found.intended]
     return found
 
 
 def _with_everything(
-    desk: Operation, plain: str, listing: bytes, found: walk.Scan, excluded: Callable[[bytes], bool]
+    operation: Operation, plain: str, listing: bytes, found: walk.Scan, excluded: Callable[[bytes], bool]
 ) -> str:
     """The index with every file as it is, and without the harness's own files."""
-    shaped = [path for path in converted(desk, plain, listing, found) if not excluded(path)]
-    add, gone = desk.storable([path for path in (*found.changed, *found.untracked) if not excluded(path)])
+    shaped = [path for path in converted(operation, plain, listing, found) if not excluded(path)]
+    add, gone = operation.storable([path for path in (*found.changed, *found.untracked) if not excluded(path)])
     ours = [record[2:] for record in walk.split(listing) if excluded(record[2:])]
-    desk.notes.modes = _unusual_modes(desk, (*add, *shaped))
+    operation.notes.modes = _unusual_modes(operation, (*add, *shaped))
     remove = [*found.deleted, *gone, *shaped, *ours]
     if not remove and not add:
         return plain
-    full = desk.copy(plain, "full")
-    walk.update(desk.view, full, remove=remove, add=[*add, *shaped])
+    full = operation.copy(plain, "full")
+    walk.update(operation.view, full, remove=remove, add=[*add, *shaped])
     return full
 
 
-def _note_young(desk: Operation, plain: str, full: str) -> None:
+def _note_racy(operation: Operation, plain: str, full: str) -> None:
     """Notes which entries of the two indexes prove little; those that are absent by the user's wish prove nothing."""
-    second = second_now(desk.room.folder)
-    found = {index: young(index, second, id_bytes=desk.id_bytes()) for index in {plain, full}}
+    second = second_now(operation.room.folder)
+    found = {index: racy(index, second, id_bytes=operation.id_bytes()) for index in {plain, full}}
     texts: dict[str, dict[str, str] | None] = {}
     for index, entries in found.items():
         names = {path: os.fsdecode(path) for path in entries or ()}
-        there = {path for path, name in names.items() if name not in desk.notes.flags or desk.kind(path) != "nothing"}
+        there = {
+            path
+            for path, name in names.items()
+            if name not in operation.notes.flags or operation.kind(path) != "nothing"
+        }
         texts[index] = None if entries is None else {names[path]: entries[path] for path in there}
-    desk.notes.young_plain, desk.notes.young_full = texts[plain], texts[full]
+    operation.notes.young_plain, operation.notes.young_full = texts[plain], texts[full]
 
 
-def _unusual_modes(desk: Operation, paths: Iterable[bytes]) -> dict[str, int]:
+def _unusual_modes(operation: Operation, paths: Iterable[bytes]) -> dict[str, int]:
     """Permissions of regular files that a checkout would not give them."""
-    modes = {path: os.lstat(desk.git.file(path)).st_mode for path in paths}
+    modes = {path: os.lstat(operation.git.file(path)).st_mode for path in paths}
     regular = {path: stat.S_IMODE(mode) for path, mode in modes.items() if stat.S_ISREG(mode)}
     return {os.fsdecode(path): mode for path, mode in regular.items() if mode not in PLAIN_MODES}
 
 
-def _commit(desk: Operation, head: Head, tree: str, index_tree: str, message: str) -> str:
+def _commit(operation: Operation, head: Head, tree: str, index_tree: str, message: str) -> str:
     """The commit of a snapshot. What was staged, and the notes, hang on a further parent: no gc takes them."""
-    beside = desk.commit(index_tree, [], f"What was staged, and notes of a snapshot\n\n{desk.notes.as_text()}")
-    return desk.commit(tree, [*([head.commit] if head.commit else []), beside], message)
+    beside = operation.commit(
+        index_tree, [], f"What was staged, and notes of a snapshot\n\n{operation.notes.as_text()}"
+    )
+    return operation.commit(tree, [*([head.commit] if head.commit else []), beside], message)

@@ -16,7 +16,7 @@ OLDEST = (3, 11)
 def find() -> bool:
     """True when the package can be imported now."""
     here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-    beside = os.path.isfile(os.path.join(here, "hooks", "road.py"))
+    beside = os.path.isfile(os.path.join(here, "hooks", "dispatch.py"))
     if beside and sys.version_info >= OLDEST:
         sys.path[:1] = []
         sys.path.append(os.path.dirname(here))
@@ -28,7 +28,7 @@ def find() -> bool:
             os.environ["HARNESS_HOOK_STARTED"] = "1"
             os.execv(interpreter, [interpreter, "-S", "-E", os.path.abspath(sys.argv[0])])
         return False
-    if not folder or not os.path.isfile(os.path.join(folder, "agent_harness", "hooks", "road.py")):
+    if not folder or not os.path.isfile(os.path.join(folder, "agent_harness", "hooks", "dispatch.py")):
         return False
     sys.path[:1] = []
     sys.path.append(folder)

@@ -1,7 +1,7 @@
 """The front door of feature projects: one method a verb, answering with plain values for ``--json``.
 
 Progress is said through ``say``. Only ``init``, ``run``, ``cleanup`` and ``add_features`` start an agent; what a person
-decides is a small commit or a change of state under the lock. Source: features.md section D; house plan, section 4.
+decides is a small commit or a change of state under the lock. Source: features.md section D.
 """
 
 from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ class FeatureProject:
         self,
         *,
         agents: Sequence[str] = (),
-        patience: RefusalPolicy = engine_run.IMPATIENT,
+        patience: RefusalPolicy = engine_run.UNATTENDED_POLICY,
         max_sessions: int | None = 1,
         until_done: bool = False,
         feature_id: int | None = None,
@@ -79,7 +79,7 @@ class FeatureProject:
             feature_id=feature_id,
         )
 
-    def cleanup(self, *, agents: Sequence[str] = (), patience: RefusalPolicy = engine_run.IMPATIENT) -> Record:
+    def cleanup(self, *, agents: Sequence[str] = (), patience: RefusalPolicy = engine_run.UNATTENDED_POLICY) -> Record:
         """Runs one cleanup session now (UAH-055)."""
         return engine_run.Runs(self._project).clean_up(agents=agents, patience=patience)
 
@@ -150,12 +150,12 @@ class FeatureProject:
         return abort.abort(self._project)
 
     def add_feature(self, description: str, **given: Any) -> Record:
-        """Adds a feature with its test stub, as a commit (UAH-071): see ``adding.add``."""
+        """Adds a feature with its test stub, as a commit (UAH-071): see ``add_feature.add``."""
         with settled(self._project):
             return add_feature.add(self._project, description, **given)
 
     def add_features(self, spec: Path, *, agents: Sequence[str] = ()) -> Record:
-        """Lets an agent plan more features from a specification: see ``extending.extend``."""
+        """Lets an agent plan more features from a specification: see ``add_features.extend``."""
         with settled(self._project):
             return add_features.extend(self._project, spec, agents=agents)
 

@@ -14,7 +14,7 @@
     dependency_regression   the same, and open features wait for what broke          no: the next run tries again
     large_feature           a feature has too many verification steps (E10)          no: it is worked on as it is
 
-Those that stop until the next check are facts that every run looks at again: once they are mended, by an answer or by
+Those that stop until the next check are facts that every run looks at again: once they are fixed, by an answer or by
 hand, the run goes on. The circle is not even stored: features.json says it. Those that stop nothing are stored as well,
 shown by ``status``, and can be answered until the next session makes them pointless.
 Letters mean the same everywhere (C11). Source: features.md section T, C11, C12, C35.

@@ -1,6 +1,6 @@
 """What to do with a session that a dead harness left open: one table, by the phase that was reached.
 
-Source: features.md C56, UAH-003; house plan, section 2 ("recovery is the way back, as a literal table").
+Source: features.md C56, UAH-003.
 """
 
 from dataclasses import dataclass

@@ -114,7 +114,7 @@ class FeatureStore:
             raise StateDamaged(f"{name} is missing", hint="harness init --spec FILE") from None
         except StateDamaged as error:
             name = self.layout.relative(self.layout.features)
-            error.hint = f"mend it by hand, or take the last one that was committed: git restore {name}"
+            error.hint = f"fix it by hand, or take the last one that was committed: git restore {name}"
             raise
 
     # -- session state -------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class FeatureStore:
         """The error with the command that brings the last whole version back."""
         name = self.layout.relative(path)
         kept = os.path.exists(f"{path}.bak")
-        error.hint = f"cp {name}.bak {name}" if kept else f"mend it by hand: {name}"
+        error.hint = f"cp {name}.bak {name}" if kept else f"fix it by hand: {name}"
         return error
 
     def sweep(self) -> None:

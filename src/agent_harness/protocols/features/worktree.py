@@ -14,7 +14,7 @@ from agent_harness.kernel import files
 from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.process import scrubbed_environment
 
-LOCK_LOOKS = 20
+LOCK_CHECKS = 20
 LOCK_LOOK_SECONDS = 0.1
 
 
@@ -96,7 +96,7 @@ def commit_files(git: Git, paths: Sequence[str], message: str) -> None:
 def index_lock(git: Git) -> str | None:
     """The lock on the index that another git process holds, or has left; ``None`` once it goes away by itself."""
     path = os.path.join(git.git_dir(), "index.lock")
-    for _ in range(LOCK_LOOKS):
+    for _ in range(LOCK_CHECKS):
         if not os.path.lexists(path):
             return None
         time.sleep(LOCK_LOOK_SECONDS)

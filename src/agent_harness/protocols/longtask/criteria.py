@@ -9,7 +9,7 @@ import os
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files
-from agent_harness.protocols.longtask import evidence, values
+from agent_harness.protocols.longtask import evidence, objections, values
 from agent_harness.protocols.longtask.run import forbidden
 from agent_harness.protocols.longtask.store import LongTaskStore
 
@@ -89,8 +89,8 @@ def check(
 ) -> Record:
     """The report on a task that loads. ``stop`` is asked often while a command runs, and ends it."""
     items, skipped = evidence.everything(layout, checkpoint.raw)
-    desk = _Verification(layout, task, items, timeout_seconds, stop)
-    checks = [_checked(desk, criterion) for criterion in task.criteria]
+    verification = _Verification(layout, task, items, timeout_seconds, stop)
+    checks = [_checked(verification, criterion) for criterion in task.criteria]
     passed = bool(checks) and all(each["status"] == "pass" for each in checks)
     return {
         "status": "pass" if passed else "fail",
@@ -111,18 +111,18 @@ def unmet_without_commands(layout: LongTaskLayout, task: Contract, checkpoint: C
 
     A criterion that only a command can decide counts as not met.
     """
-    desk = _Verification(layout, task, evidence.everything(layout, checkpoint.raw)[0], 0, None)
+    verification = _Verification(layout, task, evidence.everything(layout, checkpoint.raw)[0], 0, None)
     return [
         str(each.get("id"))
         for each in task.criteria
-        if each["metric"] == "command" or _checked(desk, each)["status"] != "pass"
+        if each["metric"] == "command" or _checked(verification, each)["status"] != "pass"
     ]
 
 
-def _checked(desk: _Verification, criterion: Record) -> Record:
+def _checked(verification: _Verification, criterion: Record) -> Record:
     metric = criterion["metric"]
     rule = _RULES.get(metric)
-    found = rule(desk, criterion) if rule else _result("fail", f"unsupported metric: {metric}")
+    found = rule(verification, criterion) if rule else _result("fail", f"unsupported metric: {metric}")
     message = found.pop("message")
     status = found.pop("status")
     return {"id": criterion.get("id"), "metric": metric, "status": status, **found, "message": message}
@@ -135,87 +135,47 @@ def _result(status: str, message: str, **members: object) -> Record:
 # ---- command
 
 
-def _command(desk: _Verification, criterion: Record) -> Record:
+def _command(verification: _Verification, criterion: Record) -> Record:
     target = criterion["target"]
     target = {"command": target} if isinstance(target, str) else target
     command = target.get("command") if isinstance(target, dict) else None
     if not isinstance(command, str) or not command.strip():
         return _result("fail", "missing target: a command", **_ran(None, None))
-    cwd = _folder(desk, target)
+    cwd = _folder(verification, target)
     if "\0" in cwd:
         return _result("fail", f"no folder has such a name: {cwd!r}", **_ran(command, cwd))
-    pattern = forbidden.matched(cwd, forbidden.patterns(desk.task.raw, {}, None), desk.layout.root)
+    pattern = forbidden.matched(cwd, forbidden.patterns(verification.task.raw, {}, None), verification.layout.root)
     if pattern:
         return _result("fail", f"refused to run in forbidden cwd {cwd} (matched {pattern})", **_ran(command, cwd))
     if not os.path.isdir(cwd):
         return _result("fail", f"the working directory is no directory: {cwd}", **_ran(command, cwd))
-    if why := _objection(desk, criterion):
+    if why := objections.against(verification.layout, str(criterion.get("id"))):
         return _result("fail", why, **_ran(command, cwd))
-    return _run(desk, command, cwd, _seconds(target.get("timeoutSeconds"), desk.timeout_seconds))
-
-
-def _objection(desk: _Verification, criterion: Record) -> str | None:
-    """What speaks against a command before it runs: a worker has bent a file that it stands on, as it still is."""
-    name = str(criterion.get("id"))
-    return next((str(each["message"]) for each in standing(desk.layout) if each["criterion"] == name), None)
-
-
-def standing(layout: LongTaskLayout) -> list[Record]:
-    """The objections about files that are still as a worker left them; a person may have edited the others."""
-    return [each for each in objections(layout) if digest_of(content_of(each["path"])) == each["after"]]
-
-
-def objections(layout: LongTaskLayout) -> list[Record]:
-    """What slices have made of files that the criteria stand on, as ``criteria_guard`` found it."""
-    path = os.path.join(layout.sessions, "guard.json")
-    if not os.path.lexists(path):
-        return []
-    try:
-        found = files.read_json(layout.inside(layout.relative(path)), exact=False).get("objections")
-    except (HarnessError, OSError):
-        return []
-    names = ("criterion", "path", "before", "after", "message")
-    listed = found if isinstance(found, list) else []
-    return [each for each in listed if isinstance(each, dict) and all(isinstance(each.get(n), str) for n in names)]
+    return _run(verification, command, cwd, _seconds(target.get("timeoutSeconds"), verification.timeout_seconds))
 
 
 def commands(layout: LongTaskLayout, task: Contract) -> list[tuple[str, str, str]]:
     """Id, command and folder of every criterion that a command decides and that could be run."""
-    desk = _Verification(layout, task, [], 0, None)
+    verification = _Verification(layout, task, [], 0, None)
     found = []
     for each in task.criteria:
         target = {"command": each["target"]} if isinstance(each["target"], str) else each["target"]
         command = target.get("command") if isinstance(target, dict) else None
         if each["metric"] == "command" and isinstance(command, str) and command.strip():
-            folder = _folder(desk, target)
+            folder = _folder(verification, target)
             if "\0" not in folder and os.path.isdir(folder):
                 found.append((str(each.get("id")), command, folder))
     return found
-
-
-def content_of(path: str) -> bytes | None:
-    """The content of a regular file; ``None`` for anything else, and when it cannot be read."""
-    try:
-        return files.read_bytes(path)
-    except (HarnessError, OSError, ValueError):
-        return None
-
-
-def digest_of(content: bytes | None) -> str:
-    """Tells a content from every other; empty for none."""
-    from agent_harness.kernel import digest
-
-    return "" if content is None else digest.sha256(content)
 
 
 def _ran(command: str | None, cwd: str | None) -> Record:
     return {"command": command, "cwd": cwd, "exitCode": None, "stdout": "", "stderr": ""}
 
 
-def _folder(desk: _Verification, target: Record) -> str:
+def _folder(verification: _Verification, target: Record) -> str:
     own = target.get("cwd")
-    named = own if isinstance(own, str) and own.strip() else desk.task.repo_path
-    return forbidden.expanded(named or ".", desk.layout.root)
+    named = own if isinstance(own, str) and own.strip() else verification.task.repo_path
+    return forbidden.expanded(named or ".", verification.layout.root)
 
 
 def _seconds(given: object, default: int) -> float:
@@ -223,7 +183,7 @@ def _seconds(given: object, default: int) -> float:
     return float(given) if usable else default  # type: ignore[arg-type]  # it is a number then
 
 
-def _run(desk: _Verification, command: str, cwd: str, seconds: float) -> Record:
+def _run(verification: _Verification, command: str, cwd: str, seconds: float) -> Record:
     from agent_harness.kernel import process
     from agent_harness.kernel.process.environment import callers_environment
     from agent_harness.kernel.process.output import HeadTail, clipped
@@ -234,12 +194,12 @@ def _run(desk: _Verification, command: str, cwd: str, seconds: float) -> Record:
         done = process.run(
             command,
             cwd=cwd,
-            env=callers_environment({"LTH_TASK_DIR": desk.layout.root}),
+            env=callers_environment({"LTH_TASK_DIR": verification.layout.root}),
             timeout_seconds=seconds,
             keep_bytes=0,
             on_output=out.add,
             on_errors=err.add,
-            stop=desk.stop,
+            stop=verification.stop,
         )
     except HarnessError as error:
         return _result("fail", error.message, **_ran(command, cwd))
@@ -257,19 +217,19 @@ def _run(desk: _Verification, command: str, cwd: str, seconds: float) -> Record:
 # ---- output_contains
 
 
-def _output_contains(desk: _Verification, criterion: Record) -> Record:
+def _output_contains(verification: _Verification, criterion: Record) -> Record:
     target = criterion["target"]
     needles = _needles(target)
     if not needles:
         return _result("fail", "missing target: the text to look for", expected=[], missing=[], evidenceCount=0)
     path = target.get("path") if isinstance(target, dict) else None
     if isinstance(path, str) and path.strip():
-        text = desk.file(path)
+        text = verification.file(path)
         texts, count = _counting(text), 1
         where = path if text is not None else f"{path}, which cannot be read inside the task or its repository"
     else:
-        items = [each for each in desk.items if _proves(each)]
-        texts, count, where = _texts_of(desk, items), len(items), f"{len(items)} evidence items"
+        items = [each for each in verification.items if _proves(each)]
+        texts, count, where = _texts_of(verification, items), len(items), f"{len(items)} evidence items"
     missing = [needle for needle in needles if not any(needle in text for text in texts)]
     message = f"not found in {where}: {', '.join(missing)}" if missing else f"found in {where}"
     found = {"expected": needles, "missing": missing, "evidenceCount": count}
@@ -295,12 +255,12 @@ def _is_failing(item: Record) -> bool:
     return isinstance(status, str) and status.strip().lower() in FAILING
 
 
-def _texts_of(desk: _Verification, items: Iterable[Record]) -> list[str]:
+def _texts_of(verification: _Verification, items: Iterable[Record]) -> list[str]:
     items = list(items)
     found = [each[name] for each in items for name in _TEXTS if isinstance(each.get(name), str)]
     paths = dict.fromkeys(each["path"] for each in items if isinstance(each.get("path"), str) and each["path"].strip())
     for path in paths:
-        found += _counting(desk.file(path))
+        found += _counting(verification.file(path))
     return found
 
 
@@ -318,9 +278,9 @@ def _counting(text: str | None) -> list[str]:
 # ---- manual
 
 
-def _manual(desk: _Verification, criterion: Record) -> Record:
+def _manual(verification: _Verification, criterion: Record) -> Record:
     name = criterion.get("id")
-    latest = next((each for each in reversed(desk.items) if _is_about(each, name)), None)
+    latest = next((each for each in reversed(verification.items) if _is_about(each, name)), None)
     if latest is None:
         return _result("fail", "no evidence is linked to this criterion", evidence=None)
     shown = {

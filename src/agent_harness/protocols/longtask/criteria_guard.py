@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_harness.kernel import files
-from agent_harness.protocols.longtask import criteria
+from agent_harness.protocols.longtask import criteria, objections
 from agent_harness.protocols.longtask.layout import LongTaskLayout
 from agent_harness.protocols.longtask.records import Contract
 from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange
@@ -49,7 +49,7 @@ class CriteriaGuard:
         self._layout = layout
         allowed = task.section("workerPolicy").get("mayChange")
         self._may_change = [each for each in allowed if isinstance(each, str)] if isinstance(allowed, list) else []
-        self._standing = criteria.standing(layout)
+        self._standing = objections.standing(layout)
         commands = criteria.commands(layout, task)
         self._trees = {folder: _tree(layout, folder) for _, _, folder in commands}
         self._guarded = [self._begun(*each) for each in commands if self._trees[each[2]] is not None]
@@ -58,13 +58,13 @@ class CriteriaGuard:
         """Writes down what speaks against the criteria now that the worker is gone."""
         found = [each for guarded in self._guarded for each in self._objections(guarded)]
         oldest = {(each["criterion"], each["path"]): each for each in [*found, *self._standing]}
-        now = [{**each, "after": criteria.digest_of(criteria.content_of(each["path"]))} for each in oldest.values()]
+        now = [{**each, "after": objections.digest_of(objections.content_of(each["path"]))} for each in oldest.values()]
         kept = [each for each in now if each["after"] != each["before"]]
-        if kept or criteria.objections(self._layout):
+        if kept or objections.written(self._layout):
             if os.path.islink(self._layout.sessions):
                 os.unlink(self._layout.sessions)
             os.makedirs(self._layout.sessions, exist_ok=True)
-            files.write_json(self._layout.inside("sessions/guard.json"), {"objections": kept})
+            files.write_json(self._layout.inside(objections.FILE), {"objections": kept})
 
     def _begun(self, criterion: str, command: str, folder: str) -> _Guarded:
         tree = self._trees[folder] or Tree((), lambda path: None)
@@ -88,7 +88,7 @@ class CriteriaGuard:
             {
                 "criterion": guarded.criterion,
                 "path": os.path.join(guarded.folder, path),
-                "before": criteria.digest_of(guarded.contents.get(path)),
+                "before": objections.digest_of(guarded.contents.get(path)),
                 "message": message,
             }
             for path, message in by_path.items()
@@ -142,6 +142,6 @@ def _is_text(name: str) -> bool:
 
 def _read(path: str) -> bytes | None:
     try:
-        return criteria.content_of(path) if os.lstat(path).st_size <= LIMIT_BYTES else None
+        return objections.content_of(path) if os.lstat(path).st_size <= LIMIT_BYTES else None
     except OSError:
         return None

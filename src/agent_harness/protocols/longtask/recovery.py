@@ -1,6 +1,6 @@
 """The way back: what the next run does with what the run before left behind, as one table, and what it clears away.
 
-    lease that is over      retired (``runlock``)
+    lease that is over      retired (``run.lease_file``)
     worker that goes on     ended, when its run id proves that it belongs to that lease
     temporary files         removed, when whoever wrote them is dead
     checkpoint, log         as they are: a checkpoint is old or new, a torn line is passed over

@@ -203,7 +203,7 @@ class TaskList:
     # -- the way back ------------------------------------------------------------------------------------------------
 
     def recover(self, task_id: str | None = None, *, decide: str | None = None) -> Record:
-        """Mends a damaged state, and the tasks that an interrupted session left."""
+        """Fixes a damaged state, and the tasks that an interrupted session left."""
         restored = damage.restore_if_needed(self.worker)
         found = recover.recover(self.worker, task_id, decide=decide)
         return _with_next({"restored": restored, "tasks": found}, self._after_recovery(found))

@@ -41,7 +41,7 @@ CLAIM_FIELDS = (
     "worktree",
 )
 MAX_CHECKPOINTS = 50
-"""So many checkpoints of one attempt count as progress (6.3)."""
+"""So many checkpoints of one attempt count as progress (``tasklist.md`` 6.3)."""
 
 
 def _move(task: Task, move: str) -> None:

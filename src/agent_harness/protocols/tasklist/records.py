@@ -254,7 +254,7 @@ class Task:
 
 
 class ListMistake:
-    """A mistake in the file that a person must mend: category CONFIG."""
+    """A mistake in the file that a person must fix: category CONFIG."""
 
     __slots__ = ("field", "message", "task_id")
 
@@ -358,7 +358,7 @@ class State:
         return found if isinstance(found, dict) else None
 
     def findings(self) -> list[ListMistake]:
-        """What a person must mend: ids that are missing or double, malformed or unknown dependencies, odd statuses."""
+        """What a person must fix: ids that are missing or double, malformed or unknown dependencies, odd statuses."""
         if self._findings is None:
             self._findings = [*self._id_findings(), *self._other_findings()]
         return self._findings

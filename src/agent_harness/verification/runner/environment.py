@@ -1,7 +1,7 @@
 """The environment that tests run in: which interpreter, which programs, which variables, which import folders.
 
 ``resolve`` is called before the agent starts, while nothing in the project's folder can have been bent by it, and its
-answer is used for every run of the session. Source: features.md C54, issue "verification judges a commit".
+answer is used for every run of the session. Source: features.md C54; ``docs/decisions/judge-a-commit.md``.
 """
 
 import os

@@ -43,9 +43,9 @@ class Tool:
 
 def own_tools(brief: Brief, interrupted: Callable[[], bool]) -> list[Tool]:
     """The tools that the rules leave, the shell first; ``interrupted`` ends a command that runs."""
-    desk = Toolbox(brief, interrupted)
-    shell = [_shell(desk)] if brief.tools.shell_enabled else []
-    return [*shell, *(_files(desk) if brief.tools.filesystem_enabled else ())]
+    toolbox = Toolbox(brief, interrupted)
+    shell = [_shell(toolbox)] if brief.tools.shell_enabled else []
+    return [*shell, *(_files(toolbox) if brief.tools.filesystem_enabled else ())]
 
 
 class Toolbox:
@@ -136,27 +136,27 @@ def _number(description: str) -> Json:
 _PATH = _text("Relative to the project.")
 
 
-def _shell(desk: Toolbox) -> Tool:
+def _shell(toolbox: Toolbox) -> Tool:
     return _tool(
         "shell",
         "Runs a command with sh in the project folder and returns its output and exit status. Every command starts "
         "anew there; what it leaves in the background is ended with it.",
-        desk.shell,
+        toolbox.shell,
         {"command": _text("The command.")},
         {"timeout_seconds": _number("The command is ended after this long.")},
     )
 
 
-def _files(desk: Toolbox) -> list[Tool]:
+def _files(toolbox: Toolbox) -> list[Tool]:
     pieces = {"old_text": _text("The piece."), "new_text": _text("What takes its place.")}
     whole = {"content": _text("All of the text.")}
     first = {"first_line": _number("Where to begin; 1 is the first.")}
     replaces = "Writes a whole file; folders are made, and a file that is there is replaced."
     return [
-        _tool("read_file", "Returns the text of a file.", desk.read, {"path": _PATH}, first),
-        _tool("write_file", replaces, desk.write, {"path": _PATH, **whole}),
-        _tool("edit_file", "Replaces a text that is in a file exactly once.", desk.edit, {"path": _PATH, **pieces}),
-        _tool("list_files", "Lists a folder.", desk.list, {}, {"path": _PATH}),
+        _tool("read_file", "Returns the text of a file.", toolbox.read, {"path": _PATH}, first),
+        _tool("write_file", replaces, toolbox.write, {"path": _PATH, **whole}),
+        _tool("edit_file", "Replaces a text that is in a file exactly once.", toolbox.edit, {"path": _PATH, **pieces}),
+        _tool("list_files", "Lists a folder.", toolbox.list, {}, {"path": _PATH}),
     ]
 
 

@@ -100,7 +100,7 @@ def _text(path: Path) -> str:
 
 def _broken(path: Path, why: str, line: int | None = None) -> ConfigurationError:
     where = f"{path.name}:{line}" if line else path.name
-    hint = f"Mend line {line} of {path}." if line else f"Mend {path}."
+    hint = f"Fix line {line} of {path}." if line else f"Fix {path}."
     return ConfigurationError(f"{where}: {why}", hint=hint, file=str(path), line=line)
 
 

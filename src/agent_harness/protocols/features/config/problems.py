@@ -61,7 +61,7 @@ def error(layers: Layers, problems: list[tuple[Key, str]]) -> ConfigurationError
     place = outside or (f"{document.path.name}:{line}" if line else document.path.name)
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     target = outside or (f"line {line} of {document.path}" if line else f"{document.path}")
-    verb = "Add it to" if why == _WORDS["missing"] else "Mend"
+    verb = "Add it to" if why == _WORDS["missing"] else "Fix"
     return ConfigurationError(
         f"{place}: {'.'.join(key)} {why}{more}",
         hint=f"{verb} {document.path if verb == 'Add it to' else target}, then run the same command again.",

@@ -155,7 +155,7 @@ class Verification(Section):
         (), description="Ignored folders lent to that checkout, for example .venv or node_modules."
     )
     timeout_minutes: Minutes = Field(30.0, description="Wall-clock limit of each verification command.")
-    fix_rounds: CountOrNone = Field(3, description="Times that the agent may mend a failed proof in one session (C03).")
+    fix_rounds: CountOrNone = Field(3, description="Times that the agent may fix a failed proof in one session (C03).")
     report: Inside | None = Field(None, description="Where a runner that is not pytest writes its JUnit XML.")
 
 

@@ -1,7 +1,7 @@
 """``.harness.yaml``: every setting with its value and its source (default < file < environment < flag).
 
 An environment variable ``HARNESS_<SECTION>__<KEY>`` sets a key, with two underscores between the levels:
-``HARNESS_COSTS__PER_SESSION_USD=5``. Sources: ``features.md`` section J; house plan, section 6 rule 9.
+``HARNESS_COSTS__PER_SESSION_USD=5``. Source: ``features.md`` section J.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""How a session ends well or badly, each as a settlement: accepted, or rolled back (handed off: ``handoff.py``).
+"""How a session ends well or badly, each as a settlement: accepted, or rolled back (handed off: ``wip.py``).
 
 Source: features.md C03, C05, C07, C08, C15, C16, C20, C66; rows UAH-296..300, UAH-341..346.
 """
@@ -35,7 +35,7 @@ def put_back_features(project: Project, under_way: OpenSession) -> None:
     """features.json as it was before the agent: unverified claims and illegal edits are gone."""
     own_place(project.layout.features, project.layout.root)
     expected = files.dumps(under_way.features)
-    kept = project.git.show(checkpoints.way_back(under_way.checkpoint).commit, project.features_name)
+    kept = project.git.show(checkpoints.rollback_point(under_way.checkpoint).commit, project.features_name)
     files.replace(project.layout.features, kept if kept is not None else expected)
 
 
@@ -50,14 +50,14 @@ def candidate(project: Project, under_way: OpenSession, message: str) -> str:
     It always descends from the commit before the session: where the agent rewrote that history, its own commits stay
     under ``refs/harness/rewritten/N`` and the candidate is one commit on top of the true history.
     """
-    way_back = checkpoints.way_back(under_way.checkpoint)
-    commit = project.candidate(str(under_way.session), message, way_back)
-    if way_back.head is None or project.git.ancestor(way_back.head, commit):
+    rollback_point = checkpoints.rollback_point(under_way.checkpoint)
+    commit = project.candidate(str(under_way.session), message, rollback_point)
+    if rollback_point.head is None or project.git.ancestor(rollback_point.head, commit):
         return commit
     wanted = f"refs/harness/rewritten/{under_way.session}"
     _, kept = private_refs.named(project.git, wanted, lambda ref: project.git.update_ref(ref, commit))
-    project.store.event("history_rewritten", "critical", session=under_way.session, ref=kept, base=way_back.head)
-    rebuilt = project.git.commit_tree(project.git.tree_of(commit), [way_back.head], message)
+    project.store.event("history_rewritten", "critical", session=under_way.session, ref=kept, base=rollback_point.head)
+    rebuilt = project.git.commit_tree(project.git.tree_of(commit), [rollback_point.head], message)
     project.git.update_ref(project.candidate_refs[-1], rebuilt)
     return rebuilt
 
@@ -72,9 +72,9 @@ def ensure_progress_entry(project: Project, under_way: OpenSession, parts: Seque
 def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
     """The candidate becomes the branch's head; baseline, sizes and state follow; it is pushed."""
     feature = under_way.feature
-    way_back = checkpoints.way_back(under_way.checkpoint)
+    rollback_point = checkpoints.rollback_point(under_way.checkpoint)
     completed = f"{feature_name(feature)} ({records.description(feature)})"
-    commits = [found.sha for found in project.git.commits_between(way_back.head, ruling.commit)]
+    commits = [found.sha for found in project.git.commits_between(rollback_point.head, ruling.commit)]
     ending = lifecycle.SessionEnding(
         session=under_way.session,
         feature_id=under_way.feature_id,
@@ -94,8 +94,8 @@ def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usa
         kind="accept",
         session=under_way.session,
         commit=ruling.commit,
-        branch=way_back.branch,
-        expected_head=branch_tip(project, way_back.branch),
+        branch=rollback_point.branch,
+        expected_head=branch_tip(project, rollback_point.branch),
         state=_with_cleanup(project, under_way, lifecycle.after_session(under_way.state, ending)),
         proven=_proven(under_way),
         costs=costs_after(project, under_way, used),
@@ -145,7 +145,7 @@ def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> R
     }
 
 
-def without_way_back(
+def without_rollback_point(
     project: Project, under_way: OpenSession, failure: str, used: usage.Totals, asked: Record
 ) -> Settlement:
     """Nothing is accepted and nothing can go back: the question about it is stored (UAH-390)."""

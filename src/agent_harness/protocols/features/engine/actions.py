@@ -90,8 +90,8 @@ def log_from_git(project: Project, under_way: OpenSession, commit: str | None) -
     if commit is None or not project.config.logging.fallback_tracking:
         return
     told = {row.get("path") for row in of_session(project, under_way.session) if row.get("type") == "file_write"}
-    way_back = checkpoints.way_back(under_way.checkpoint)
-    for _, path in project.git.changed_paths(way_back.head, commit):
+    rollback_point = checkpoints.rollback_point(under_way.checkpoint)
+    for _, path in project.git.changed_paths(rollback_point.head, commit):
         if path not in told:
             row = {"session": under_way.session, "type": "file_write", "path": path, "source": "git"}
             project.store.log(LOG, row)

@@ -18,7 +18,7 @@ Record = dict[str, Any]
 
 
 def create(project: Project, session: int, feature_id: int | None, reason: str = "pre_feature") -> Record:
-    """A recovery point of everything as it is now; the record that ``way_back`` understands."""
+    """A recovery point of everything as it is now; the record that ``rollback_point`` understands."""
     checkpoint_id = f"s{session}-{secrets.token_hex(4)}"
     message = f"harness checkpoint {checkpoint_id}"
     taken, _ = private_refs.named(
@@ -43,14 +43,14 @@ def create(project: Project, session: int, feature_id: int | None, reason: str =
     return record
 
 
-def way_back(record: Record) -> Snapshot:
+def rollback_point(record: Record) -> Snapshot:
     """The snapshot in a checkpoint's record; ``StateDamaged`` when the record is not whole."""
     return Snapshot.from_record(record["snapshot"])
 
 
 def is_gone(project: Project, record: Record) -> bool:
     """Whether nothing of it is left in the repository, so that no rollback can use it (UAH-390)."""
-    return project.git.commit_of(way_back(record).commit) is None
+    return project.git.commit_of(rollback_point(record).commit) is None
 
 
 def differences(project: Project, record: Record) -> list[str]:

@@ -1,6 +1,6 @@
 """One harness at a time in a project: the lock that sessions and people's verbs take.
 
-Source: features.md C56; house plan, section 4.
+Source: features.md C56.
 """
 
 from collections.abc import Iterator

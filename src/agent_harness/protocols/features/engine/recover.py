@@ -116,7 +116,7 @@ def _session_in(project: Project, found: Mapping[str, Any]) -> OpenSession | Non
     state = project.store.state()
     try:
         under_way = OpenSession.from_record(found)
-        way_back = checkpoints.way_back(under_way.checkpoint)
+        rollback_point = checkpoints.rollback_point(under_way.checkpoint)
         feature_id = int(under_way.feature["id"])
     except (StateDamaged, TypeError, ValueError, KeyError, AttributeError, StopIteration):
         return None
@@ -124,10 +124,10 @@ def _session_in(project: Project, found: Mapping[str, Any]) -> OpenSession | Non
     fits = (
         under_way.session == project.store.next_session()
         and records.feature_by_id(project.store.features(), feature_id) is not None
-        and way_back.branch == project.git.branch()
-        and project.git.commit_of(way_back.commit) is not None
-        and None not in (head, way_back.head)
-        and project.git.ancestor(str(way_back.head), str(head))
+        and rollback_point.branch == project.git.branch()
+        and project.git.commit_of(rollback_point.commit) is not None
+        and None not in (head, rollback_point.head)
+        and project.git.ancestor(str(rollback_point.head), str(head))
     )
     if not fits:
         return None
@@ -145,7 +145,7 @@ def _session_in(project: Project, found: Mapping[str, Any]) -> OpenSession | Non
 def _is_of_this_repository(project: Project, found: Mapping[str, Any]) -> bool:
     """Whether the way back is in this repository, and not in one that was at the same place before."""
     try:
-        commit = checkpoints.way_back(found["checkpoint"]).commit
+        commit = checkpoints.rollback_point(found["checkpoint"]).commit
     except (StateDamaged, TypeError, KeyError):
         return False
     return project.git.commit_of(commit) is not None

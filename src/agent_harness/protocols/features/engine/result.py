@@ -8,7 +8,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """One session's ending; ``exit_code`` is of the house plan's table."""
+    """One session's ending; ``exit_code`` is one of ``docs/exit-codes.md``."""
 
     session: int
     feature_id: int | None

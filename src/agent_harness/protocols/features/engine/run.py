@@ -53,7 +53,7 @@ from agent_harness.verification.workspace import clear_leftovers
 
 Record = dict[str, Any]
 
-IMPATIENT = RefusalPolicy()
+UNATTENDED_POLICY = RefusalPolicy()
 
 
 def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
@@ -83,7 +83,7 @@ class Runs:
         self._cleanup_only = False
         self._spare = False  # another agent can take over from the one at work
 
-    def clean_up(self, *, agents: Sequence[str] = (), patience: RefusalPolicy = IMPATIENT) -> Record:
+    def clean_up(self, *, agents: Sequence[str] = (), patience: RefusalPolicy = UNATTENDED_POLICY) -> Record:
         """One cleanup session now, also when all features are complete (UAH-055)."""
         self._cleanup_only = True
         self._project.say("Triggering cleanup session...")
@@ -93,7 +93,7 @@ class Runs:
         self,
         *,
         agents: Sequence[str] = (),
-        patience: RefusalPolicy = IMPATIENT,
+        patience: RefusalPolicy = UNATTENDED_POLICY,
         max_sessions: int | None = 1,
         until_done: bool = False,
         feature_id: int | None = None,

@@ -36,7 +36,7 @@ class Settlement:
     baseline: Record | None = None
     file_sizes: Record | None = None
     quality: Record | None = None
-    proven: list[int] | None = None  # the features that count from now on, for accept (``proofs.py``)
+    proven: list[int] | None = None  # the features that count from now on, for accept (``verdict.proven``)
     progress_entry: str | None = None  # for rollback: what the harness tells the next reader
     events: list[Record] = field(default_factory=list)
     push: bool = False
@@ -88,7 +88,7 @@ def _tree(project: Project, open_session: Record, settlement: Settlement) -> Rec
             settlement.commit,
             branch=settlement.branch,
             expected_head=settlement.expected_head,
-            base=checkpoints.way_back(open_session["checkpoint"]),
+            base=checkpoints.rollback_point(open_session["checkpoint"]),
         )
     return {}
 
@@ -126,7 +126,7 @@ def _roll_back(project: Project, open_session: Record, settlement: Settlement) -
     project.store.write_open_session({**open_session, "rescue_ref": earlier_try or ref})
     rescued = snapshot.restore(
         project.git,
-        checkpoints.way_back(checkpoint),
+        checkpoints.rollback_point(checkpoint),
         ref,
         exclude=project.excluded,
         rescue_files=project.root / project.excluded[0] / "rescue-files" / str(settlement.session),

@@ -65,5 +65,5 @@ def put_back_after_crash(project: Project, under_way: OpenSession) -> str | None
 def _settings(project: Project, under_way: OpenSession) -> list[str]:
     path = project.layout.settings
     name = project.layout.relative(path)
-    expected = project.git.show(checkpoints.way_back(under_way.checkpoint).commit, name)
+    expected = project.git.show(checkpoints.rollback_point(under_way.checkpoint).commit, name)
     return [name] if expected is not None and project.store.restore(path, expected) else []

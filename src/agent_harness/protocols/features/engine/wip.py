@@ -145,7 +145,7 @@ def handed_off(
     if _is_appended(project, reason) and not _passes_without_trace(project, under_way, reason):
         _tell_termination(project, under_way, reason)
     left = _what_is_left(project, under_way, reason)
-    way_back = checkpoints.way_back(under_way.checkpoint)
+    rollback_point = checkpoints.rollback_point(under_way.checkpoint)
     ending = lifecycle.SessionEnding(
         session=under_way.session,
         feature_id=under_way.feature_id,
@@ -167,8 +167,8 @@ def handed_off(
         kind="hand_off" if left.commit else "nothing",
         session=under_way.session,
         commit=left.commit,
-        branch=way_back.branch,
-        expected_head=accept.branch_tip(project, way_back.branch),
+        branch=rollback_point.branch,
+        expected_head=accept.branch_tip(project, rollback_point.branch),
         state=state,
         costs=accept.costs_after(project, under_way, used),
         session_record=accept.session_record(under_way, used, recorded(reason), completed=False),
@@ -248,15 +248,15 @@ class _Left:
 
 
 def _what_is_left(project: Project, under_way: OpenSession, reason: str) -> _Left:
-    way_back = checkpoints.way_back(under_way.checkpoint)
-    moved = project.git.head() != way_back.head
+    rollback_point = checkpoints.rollback_point(under_way.checkpoint)
+    moved = project.git.head() != rollback_point.head
     commit = accept.candidate(project, under_way, _wip_message(project, reason, under_way.feature))
-    changed = [path for _, path in project.git.changed_paths(way_back.head, commit)]
+    changed = [path for _, path in project.git.changed_paths(rollback_point.head, commit)]
     files = tuple(path for path in changed if path != project.progress_name)
     is_told = reason != "complete" and not _passes_without_trace(project, under_way, reason)
     commits_it = _is_committed(project, reason)
     worth_keeping = bool(files) or moved or is_told
-    commits = [found.sha for found in project.git.commits_between(way_back.head, commit)] if worth_keeping else []
+    commits = [found.sha for found in project.git.commits_between(rollback_point.head, commit)] if worth_keeping else []
     earlier = under_way.state.get("partial") if under_way.prompt_type == "continuation" else None
     return _Left(
         commit=commit if worth_keeping and commits_it else None,
@@ -293,7 +293,7 @@ def what_became_of_it(project: Project, settlement: Settlement, reason: str) -> 
 def _passes_without_trace(project: Project, under_way: OpenSession, reason: str) -> bool:
     """Whether nothing at all happened in a session that was never served."""
     quiet = reason in WORDINGS and WORDINGS[reason].quiet
-    unmoved = project.git.head() == checkpoints.way_back(under_way.checkpoint).head
+    unmoved = project.git.head() == checkpoints.rollback_point(under_way.checkpoint).head
     return quiet and unmoved and not worktree.dirty_paths(project.git)
 
 

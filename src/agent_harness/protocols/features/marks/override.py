@@ -204,7 +204,7 @@ def _go_back(project: Project, checkpoint: Record, feature_id: int) -> str | Non
     ref = private_refs.free(project.git, f"refs/harness/set-aside/{feature_id}")
     rescued = snapshot.restore(
         project.git,
-        checkpoints.way_back(checkpoint),
+        checkpoints.rollback_point(checkpoint),
         ref,
         exclude=project.excluded,
         rescue_files=project.root / project.excluded[0] / "rescue-files" / f"feature-{feature_id}",

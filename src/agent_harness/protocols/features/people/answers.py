@@ -106,7 +106,7 @@ def _split(project: Project, asked: Record, _budget: float | None) -> Record:
 
 def _manual(project: Project, asked: Record, _budget: float | None) -> Record:
     if asked.get("type") == "environment":
-        project.say("Mend the environment by hand, then: harness run")
+        project.say("Fix the environment by hand, then: harness run")
         return {}
     return handoff.handoff(project, feature_id=next(iter(questions.features(asked)), None))
 

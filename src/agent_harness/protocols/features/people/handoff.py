@@ -56,7 +56,7 @@ def takeback(project: Project, ask: Ask) -> Record:
     marked = verified and feature is not None and _offer(project, feature, ask)
     broken = _broken(project, suite)
     if broken:
-        project.say(f"Regression: {', '.join(broken[:5])} now failing; the next run asks for them to be mended first.")
+        project.say(f"Regression: {', '.join(broken[:5])} now failing; the next run asks for them to be fixed first.")
     elif not suite.problem:
         _refresh(project, suite)
     project.store.write(project.layout.session_state, {**project.store.state(), "handoff": None, "stuck_count": 0})

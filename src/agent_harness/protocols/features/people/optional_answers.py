@@ -23,8 +23,8 @@ def _by_hand(project: Project, asked: Record, _budget: float | None) -> Record:
     return answer
 
 
-def _mend_by_hand(project: Project, asked: Record, _budget: float | None) -> Record:
-    """A person mends what a session broke (E3)."""
+def _fix_by_hand(project: Project, asked: Record, _budget: float | None) -> Record:
+    """A person fixes what a session broke (E3)."""
     _say_rescue(project, asked)
     return handoff.handoff(project, feature_id=next(iter(questions.features(asked)), None))
 
@@ -97,7 +97,7 @@ def _say_rescue(project: Project, asked: Mapping[str, Any]) -> None:
 ANSWERS: dict[tuple[str, str], Callable[[Project, Record, float | None], Record]] = {
     ("claim_rejected", "manual"): _by_hand,
     ("regression", "rollback"): _rolled_back,
-    ("regression", "manual"): _mend_by_hand,
+    ("regression", "manual"): _fix_by_hand,
     ("dependency_regression", "investigate"): _review,
     ("dependency_regression", "skip"): _skip_broken,
     ("large_feature", "split"): _split_large,

@@ -1,8 +1,8 @@
 """`harness add-features --spec FILE`: an agent plans more features; the plan is kept whole or taken back whole.
 
 A plan adds features behind the others and a new test file for each, and changes nothing else. It is checked once,
-mended in one more turn, and then accepted as a commit or taken back into a rescue ref; also by the next command, where
-the harness was killed (``planning.py``). Source: features.md UAH-074,
+fixed in one more turn, and then accepted as a commit or taken back into a rescue ref; also by the next command, where
+the harness was killed (``work.plan``). Source: features.md UAH-074,
 UAH-101..105, UAH-257, UAH-266, C48.
 """
 
@@ -124,10 +124,10 @@ def _problems(project: Project, before: Record, checkpoint: Record) -> list[str]
 
 def _wrong_files(project: Project, new: list[Record], checkpoint: Record) -> list[str]:
     """New test files are there, and no other file differs."""
-    way_back = checkpoints.way_back(checkpoint)
+    rollback_point = checkpoints.rollback_point(checkpoint)
     tests = {records.test_file(f).split("::", 1)[0] for f in new}
-    candidate = project.candidate("extend", MESSAGE, way_back)
-    changed = list(project.git.changed_paths(way_back.head, candidate))
+    candidate = project.candidate("extend", MESSAGE, rollback_point)
+    changed = list(project.git.changed_paths(rollback_point.head, candidate))
     free = {project.features_name, project.progress_name}
     lines = [f"{path} was changed" for kind, path in changed if path not in free and (path not in tests or kind != "A")]
     return lines + [
@@ -136,11 +136,11 @@ def _wrong_files(project: Project, new: list[Record], checkpoint: Record) -> lis
 
 
 def _commit(project: Project, checkpoint: Record) -> str:
-    way_back = checkpoints.way_back(checkpoint)
-    commit = project.candidate("extend", MESSAGE, way_back)
-    if way_back.head is not None and not project.git.ancestor(way_back.head, commit):
+    rollback_point = checkpoints.rollback_point(checkpoint)
+    commit = project.candidate("extend", MESSAGE, rollback_point)
+    if rollback_point.head is not None and not project.git.ancestor(rollback_point.head, commit):
         raise VerificationFailed("The agent rewrote the history.")
-    if project.git.look().branch not in (way_back.branch, DETACHED):
+    if project.git.look().branch not in (rollback_point.branch, DETACHED):
         raise VerificationFailed("The agent left the branch.")
     return commit
 

@@ -2,7 +2,7 @@
 
 What is missing is written and committed; nothing that exists is overwritten. The suite runs once at HEAD: what passes
 is protected from now on, what fails is recorded as known and demanded of nobody. An adoption that was interrupted, or
-that ended because the tests could not be run, is resumed by the same command. Source: house plan, section 5; C23, C48.
+that ended because the tests could not be run, is resumed by the same command. Source: features.md C23, C48.
 """
 
 import os

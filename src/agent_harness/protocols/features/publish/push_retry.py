@@ -1,7 +1,7 @@
 """A push that the remote has rejected: pulled once, proven again, pushed again; else paused with the commit kept.
 
     fetch        what the remote has, on a private ref
-    join         our commits on top of it, as objects (``joining.py``); never a merge, never a force-push
+    join         our commits on top of it, as objects (``rebase.py``); never a merge, never a force-push
     prove        the whole suite on the result: what was pulled is nobody's proof of ours
     move         the branch and the files, where no change of a person is in the way
     push         once more

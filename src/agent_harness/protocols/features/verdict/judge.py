@@ -22,8 +22,8 @@ from agent_harness.verification.verdict import Finding, TestRun, Verdict, passed
 
 Record = dict[str, Any]
 
-MENDABLE = frozenset({"proof_failed", "proof_not_red", "proof_missing"})
-"""Findings that the agent may mend in the same session; any other CRITICAL one is rolled back at once (C03)."""
+FIXABLE = frozenset({"proof_failed", "proof_not_red", "proof_missing"})
+"""Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,8 +107,8 @@ class Judge:
         known = {str(i) for i in under_way.baseline.get("passing_tests") or []}
         if not known:
             return []
-        way_back = checkpoints.way_back(under_way.checkpoint)
-        commit = self._project.candidate(f"{under_way.session}-wip", "WIP", way_back)
+        rollback_point = checkpoints.rollback_point(under_way.checkpoint)
+        commit = self._project.candidate(f"{under_way.session}-wip", "WIP", rollback_point)
         facts = self.suite(commit)
         return sorted(known - facts.passing)
 
@@ -161,7 +161,7 @@ class Judge:
             project.say("Warning: verification.harness_verify is off; the agent's own run of the tests counts.")
         return engine.judge(
             project.git,
-            base=checkpoints.way_back(under_way.base).head or project.git.empty_tree(),
+            base=checkpoints.rollback_point(under_way.base).head or project.git.empty_tree(),
             candidate=candidate,
             environment=self._environment,
             proof=config.test_command(file) if file and by_tests else None,
@@ -180,8 +180,8 @@ class Judge:
 
     def _rejection(self, under_way: OpenSession, verdict: Verdict) -> Ruling:
         reasons = verdict.reasons
-        final = any(f.code not in MENDABLE for f in reasons)
-        first = next((f for f in reasons if f.code not in MENDABLE), reasons[0])
+        final = any(f.code not in FIXABLE for f in reasons)
+        first = next((f for f in reasons if f.code not in FIXABLE), reasons[0])
         failure = first.message
         if verdict.regressions:
             failure = "Regression: " + ", ".join(verdict.regressions[:5]) + " now failing"

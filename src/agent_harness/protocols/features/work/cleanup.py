@@ -142,15 +142,15 @@ def _issues(project: Project, judge: Judge, commit: str) -> str:
 
 def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
     """The candidate becomes the branch's head; sizes and lint follow; coding is next (UAH-325, UAH-326)."""
-    way_back = checkpoints.way_back(under_way.checkpoint)
-    commits = [found.sha for found in project.git.commits_between(way_back.head, ruling.commit)]
+    rollback_point = checkpoints.rollback_point(under_way.checkpoint)
+    commits = [found.sha for found in project.git.commits_between(rollback_point.head, ruling.commit)]
     summary = {"completed": "a cleanup", "commits": commits, "status": "complete"}
     return replace(
         _plain(project, under_way, used, "complete", _state(under_way, "complete", None, summary)),
         kind="accept",
         commit=ruling.commit,
-        branch=way_back.branch,
-        expected_head=accept.branch_tip(project, way_back.branch),
+        branch=rollback_point.branch,
+        expected_head=accept.branch_tip(project, rollback_point.branch),
         baseline=accept.next_baseline(project, under_way, ruling),
         file_sizes=ruling.proof.file_sizes,
         quality=accept.quality_record(project, under_way, ruling),

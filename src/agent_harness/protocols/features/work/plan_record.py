@@ -54,11 +54,11 @@ def adopt(project: Project, record: Record, commit: str) -> None:
 
 
 def _adopt(project: Project, record: Record) -> None:
-    way_back = checkpoints.way_back(record["checkpoint"])
-    tip = accept.branch_tip(project, way_back.branch)
+    rollback_point = checkpoints.rollback_point(record["checkpoint"])
+    tip = accept.branch_tip(project, rollback_point.branch)
     commit = str(record["commit"])
     if tip is None or not project.git.ancestor(commit, tip):
-        snapshot.adopt(project.git, commit, branch=way_back.branch, expected_head=tip)
+        snapshot.adopt(project.git, commit, branch=rollback_point.branch, expected_head=tip)
 
 
 def take_back(project: Project, checkpoint: Record) -> str | None:
@@ -66,7 +66,7 @@ def take_back(project: Project, checkpoint: Record) -> str | None:
     ref = private_refs.free(project.git, f"refs/harness/rolled-back/plan-{checkpoint['id']}")
     rescued = snapshot.restore(
         project.git,
-        checkpoints.way_back(checkpoint),
+        checkpoints.rollback_point(checkpoint),
         ref,
         exclude=project.excluded,
         rescue_files=project.root / project.excluded[0] / "rescue-files" / str(checkpoint["id"]),

@@ -82,7 +82,7 @@ def turns_of(
 ) -> Turns:
     """The turns of one session under the project's settings; its recording lies beside its transcript."""
     config, began = project.config, time.monotonic()
-    way_back = checkpoints.way_back(base) if base else None
+    start = checkpoints.rollback_point(base) if base else None
     answer_seconds = config.session.response_seconds
     return Turns(
         agent=agent,
@@ -92,7 +92,7 @@ def turns_of(
         transcript=Path(project.layout.transcript(session)),
         timeout_seconds=config.session.timeout_minutes * 60,
         spare=spare,
-        recording=Recording(Path(project.layout.cassette(session)), project.git, lambda: project.tree_now(way_back)),
+        recording=Recording(Path(project.layout.cassette(session)), project.git, lambda: project.tree_now(start)),
         silence_seconds=silence_seconds(None if answer_seconds is None else float(answer_seconds), agent.capabilities),
         began=began,
     )
@@ -216,7 +216,7 @@ class SessionWork(ABC):
             ),
         )
         log = actions.ActionLog(project, under_way.session, brief.model, under_way.feature_id)
-        began, way_back = time.monotonic(), checkpoints.way_back(under_way.checkpoint)
+        began, rollback_point = time.monotonic(), checkpoints.rollback_point(under_way.checkpoint)
 
         def started(process: Mapping[str, object]) -> None:
             self._under_way = under_way.at(project, "running", agent=dict(process))
@@ -232,7 +232,7 @@ class SessionWork(ABC):
             on_started=started,
             on_event=log.see,
             on_ended=ended,
-            facts=lambda: changed_in_repository(project.git, project.root, way_back.head),
+            facts=lambda: changed_in_repository(project.git, project.root, rollback_point.head),
             test_file=records.test_file(under_way.feature),
         )
 
@@ -315,7 +315,7 @@ class SessionWork(ABC):
         failure = f"The checkpoint of Session {self._under_way.session} is gone; its work is left as it is."
         project.say(failure)
         asked = questions.question("no_way_back", failure, feature_id=self._under_way.feature_id)
-        settlement = accept.without_way_back(project, self._under_way, failure, self._used, asked)
+        settlement = accept.without_rollback_point(project, self._under_way, failure, self._used, asked)
         settled = self._settle(settlement)
         return self._result("failed", "error", failure, settlement, settled, exit_code=3)
 

@@ -36,7 +36,7 @@ def status(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[str, 
         ("task", f"{task.id}: {task.title}"),
         ("status", _state(checkpoint)),
         ("due", _due(found)),
-        ("next run", _way_back(store, found, events)),
+        ("next run", _rollback_point(store, found, events)),
         ("next step", checkpoint.next_step),
         *_blockers(checkpoint),
         ("evidence", f"{len(items)} item{'' if len(items) == 1 else 's'}"),
@@ -51,11 +51,11 @@ def explain(layout: LongTaskLayout) -> None:
     """One line on stderr: what the run before left behind, what is due and why."""
     store = LongTaskStore(layout)
     found = claim.look(layout, store.load()[1], store.now())
-    way = _way_back(store, found, store.events()[0])
+    way = _rollback_point(store, found, store.events()[0])
     sys.stderr.write(f"resume: {way} ({_due(found)}); next step: {shown(found.checkpoint.next_step)}\n")
 
 
-def _way_back(store: LongTaskStore, found: Seen, events: list[Record]) -> str:
+def _rollback_point(store: LongTaskStore, found: Seen, events: list[Record]) -> str:
     row = recovery.row_for(
         lease=lease_of(store),
         due="claimed" if found.claimed else found.due.decision,

@@ -36,7 +36,7 @@ __all__ = [
     "failed_answer",
     "halt_in",
     "mine",
-    "note_way_back",
+    "note_rollback_point",
     "released",
     "short",
 ]
@@ -172,19 +172,19 @@ def released(worker: "Worker", task: "Task", why: str) -> Record:
         own.raw["rescues"] = [*own.rescues, *(ref for ref in rescues if ref not in own.rescues)]
         say = _speaker(change, own.id)
         say("WARN", f"released: {why}")
-        _tell_way_back(say, back)
+        _log_rollback_point(say, back)
         change.touch()
         return {"task_id": own.id, "status": own.status, "attempts": own.attempts, **back}
 
     return worker.store.change(act)
 
 
-def note_way_back(worker: "Worker", change: "TaskListChange", task_id: str, back: Record) -> None:
+def note_rollback_point(worker: "Worker", change: "TaskListChange", task_id: str, back: Record) -> None:
     """Writes down that the work tree of a task was brought back while it stays in progress."""
     own = worker.own(change.state, task_id, change.now)
     if back["rescue"]:
         own.raw["rescues"] = [*own.rescues, back["rescue"]]
-    _tell_way_back(_speaker(change, own.id), back)
+    _log_rollback_point(_speaker(change, own.id), back)
     change.touch()
 
 
@@ -271,14 +271,14 @@ def _tell_failure(
     if failure.recovery:
         say("RECOVERY", _recovery_text(*failure.recovery))
     say("ERROR", failure.message, failure.category)
-    _tell_way_back(say, back)
+    _log_rollback_point(say, back)
     if cleaned:
         how = "timed out" if cleaned["timed_out"] else f"exit={cleaned['exit']}"
         last: Sequence[str] = cleaned["tail"][-1:]
         say("ROLLBACK" if cleaned["ok"] else "WARN", " ".join(["cleanup", how, *(map(progress.quoted, last))]))
 
 
-def _tell_way_back(say: Callable[..., None], back: Record) -> None:
+def _log_rollback_point(say: Callable[..., None], back: Record) -> None:
     if back["rolled_back"]:
         rescue = f" (rescue={back['rescue']})" if back["rescue"] else ""
         say("ROLLBACK", f"git reset --hard {short(back['base'])}{rescue}")

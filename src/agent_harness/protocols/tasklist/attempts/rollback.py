@@ -121,11 +121,11 @@ def roll_back(worker: "Worker", task: "Task", *, policy: str = "restore", allow_
 
     ``policy``: ``restore``; ``none`` leaves everything; ``hard`` also takes away what the person had not committed at
     the claim, after rescuing it. Safe to repeat after a crash. ``BaseMissing`` when the way back is gone,
-    ``UnsafeTree`` when one of the conditions of 11.3 does not hold; the work tree is untouched then.
+    ``UnsafeTree`` when a condition of ``tasklist.md`` 11.3 does not hold; the work tree is untouched then.
     """
     if policy == "none":
         return _stayed("the policy of this task list is to leave the work tree as it is")
-    attempt = _way_back(worker, task)
+    attempt = _rollback_point(worker, task)
     if attempt is None:
         return _stayed("there is no baseline: the task was claimed outside of git or before the first commit")
     _check(worker, task, attempt, allow_pushed=allow_pushed)
@@ -143,7 +143,7 @@ def roll_back(worker: "Worker", task: "Task", *, policy: str = "restore", allow_
 
 def plan(worker: "Worker", task: "Task", *, policy: str = "restore", allow_pushed: bool = False) -> Record:
     """What ``roll_back`` would do: ``possible``, ``reason``, the base, and the ``commits`` and ``files`` taken back."""
-    attempt = _way_back(worker, task) if policy != "none" else None
+    attempt = _rollback_point(worker, task) if policy != "none" else None
     if attempt is None:
         return {**roll_back(worker, task, policy="none"), "possible": False}
     found: Record = {"possible": True, "reason": None, "policy": policy, "base": attempt.base}
@@ -156,7 +156,7 @@ def plan(worker: "Worker", task: "Task", *, policy: str = "restore", allow_pushe
     return {**found, "commits": seen["commits"], "files": seen["uncommitted"]}
 
 
-def _way_back(worker: "Worker", task: "Task") -> Attempt | None:
+def _rollback_point(worker: "Worker", task: "Task") -> Attempt | None:
     attempt = attempt_of(worker, task)
     if attempt is not None or not task.base_ref:
         return attempt
@@ -196,7 +196,7 @@ def _stayed(reason: str) -> Record:
 
 
 def _check(worker: "Worker", task: "Task", attempt: Attempt, *, allow_pushed: bool) -> None:
-    """``UnsafeTree`` unless going back takes nothing from anybody else; source: 11.3."""
+    """``UnsafeTree`` unless going back takes nothing from anybody else (``tasklist.md`` 11.3)."""
     git, base = attempt.place.git, attempt.snapshot
     attempt.refuse_elsewhere()
     waiting = git.operation_under_way()

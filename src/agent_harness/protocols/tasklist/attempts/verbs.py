@@ -93,7 +93,7 @@ def roll_back(worker: "Worker", task_id: str, *, dry_run: bool = False, allow_pu
         plan = rollback.plan(worker, task, policy=policy, allow_pushed=allow_pushed)
         return {"task_id": task.id, "dry_run": True, **plan}
     back = rollback.roll_back(worker, task, policy=policy, allow_pushed=allow_pushed)
-    worker.store.change(lambda change: close_attempt.note_way_back(worker, change, task.id, back))
+    worker.store.change(lambda change: close_attempt.note_rollback_point(worker, change, task.id, back))
     return {"task_id": task.id, "dry_run": False, **back}
 
 
@@ -153,7 +153,7 @@ def _refuse(
 
 def _unproven(task: "Task", ran: Record) -> VerificationFailed | TimedOut:
     category = "TIMEOUT" if ran["result"] == "TIMEOUT" else "TEST_FAIL"
-    hint = f"mend it and run the same command again, or give up: harness task fail {task.id} --category {category} '…'"
+    hint = f"fix it and run the same command again, or give up: harness task fail {task.id} --category {category} '…'"
     kind = TimedOut if ran["result"] == "TIMEOUT" else VerificationFailed
     return kind(f"the validation of {task.id} says no: {how(ran)}", hint=hint, task_id=task.id, **ran)
 

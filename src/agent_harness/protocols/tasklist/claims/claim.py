@@ -177,7 +177,7 @@ def refuse_rest(worker: Worker, state: State) -> None:
     """``PersonNeeded`` while the list is halted, ``Busy`` while a person has paused it."""
     if halt := state.halt:
         said = f"{halt.get('category')}: {halt.get('message')}"
-        raise PersonNeeded(f"halted by {said}", hint="mend it, then: harness resume", halt=halt)
+        raise PersonNeeded(f"halted by {said}", hint="fix it, then: harness resume", halt=halt)
     if worker.store.paused():
         raise Busy("a person has paused the work", hint="harness resume")
 

@@ -89,7 +89,7 @@ def fix(task: "Task", said: str, output: Sequence[Any]) -> str:
             "The end of its output:",
             text or "(no output)",
             "",
-            "Mend the cause. Your work is as you left it.",
+            "Fix the cause. Your work is as you left it.",
             "",
             RULES.format(id=task.id),
         ]

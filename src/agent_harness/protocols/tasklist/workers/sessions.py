@@ -29,7 +29,7 @@ INIT_SECONDS = 600.0
 
 
 def start(worker: Worker, *, take_over: bool = False) -> Record:
-    """Begins a session: takes the session lease, mends what was left, sets the environment up, makes hooks act.
+    """Begins a session: takes the session lease, fixes what was left, sets the environment up, makes hooks act.
 
     The owner of a session that is under way gets it again. ``Busy``, ``PersonNeeded`` (halt), ``LimitReached``
     (``max_sessions``), ``PreflightFailed`` (``harness-init.sh`` failed twice), ``StateDamaged`` without a backup.
@@ -113,7 +113,7 @@ def _set_up(worker: Worker) -> Record | None:
         said = f"harness-init.sh failed ({_how(found)}): {found['tail'][-1] if found['tail'] else 'no output'}"
         worker.store.log(progress.entry("ERROR", session, category="ENV_SETUP", text=said))
     halt(worker, "ENV_SETUP", said)
-    raise PreflightFailed(said, hint="mend it, then: harness resume", output=found["tail"])
+    raise PreflightFailed(said, hint="fix it, then: harness resume", output=found["tail"])
 
 
 def _how(found: Record) -> str:

@@ -71,6 +71,16 @@ def test_tail_is_by_time_and_filters_before_it_cuts(desk: Desk) -> None:
     assert (answer["count"], answer["events"][0]["worker"]) == (1, "codex-cli")
 
 
+def test_readers_wait_for_no_lock(desk: Desk) -> None:
+    """Neither for a change of the checkpoint under way nor for the lease of a run."""
+    desk.write(".lth.lock", {"owner": "me", "pid": 1, "expiresAt": "2099-01-01T00:00:00Z"})
+    with desk.store.exclusive():
+        for command in ("validate", "next", "summary", "tail", "status", "health", "openclaw-recipe"):
+            assert desk.lth(command).code == 0, command
+        assert desk.lth("verify").json["status"] == "fail"
+        assert desk.lth("tick", "--dry-run").json["decision"] == "run"
+
+
 @pytest.mark.parametrize("limit", ["0", "-1", "x", "1.5", "", "٣"])
 def test_a_limit_is_a_positive_integer(desk: Desk, limit: str) -> None:
     for command in ("tail", "summary"):

@@ -1,4 +1,4 @@
-"""The guard: it counts what may block, starts over on progress, and always ends. 6.3."""
+"""The guard: it counts what may block, starts over on progress, and always ends (tasklist.md 6.3)."""
 
 import json
 import os

@@ -131,6 +131,14 @@ def test_a_recorded_pass_is_enough(yard: Yard, tmp_path: Path) -> None:
     assert (tmp_path / "runs").read_text() == "x\n"
 
 
+def test_a_message_takes_the_place_of_the_title(yard: Yard) -> None:
+    """The id stays in front of it (tasklist.md 11.4)."""
+    worker = yard.claim()
+    yard.repo.write("new", "x")
+    verbs.complete(worker, TASK, message="Another subject")
+    assert yard.repo.git("log", "-1", "--format=%s") == "[task-001] Another subject"
+
+
 def test_no_commit_on_request(yard: Yard) -> None:
     worker = yard.claim()
     head = yard.repo.head

@@ -303,6 +303,14 @@ def test_evidence_names_files_commits_and_strangers(yard: Yard) -> None:
     assert [each["author"] for each in found["foreign"]] == ["X <x@y>"]
 
 
+def test_stashes_are_shown_and_never_applied(yard: Yard) -> None:
+    """What an attempt stashed is for the agent to see (tasklist.md 12)."""
+    worker = yard.claim()
+    yard.repo.write("app.py", "half done\n").git("stash", "push", "-q", "-m", "of the attempt", "--", "app.py")
+    found = rollback.evidence(worker, yard.task())
+    assert (found["stashes"], found["uncommitted"]) == (["stash@{0}: On main: of the attempt"], [])
+
+
 def test_a_plan_says_what_would_be_taken_back(yard: Yard) -> None:
     worker = yard.claim()
     yard.repo.write("new", "x")
