@@ -73,6 +73,7 @@ def test_a_list_is_worked_down_and_each_task_is_proven_and_committed(tmp_path: P
         f"[SESSION-1] Completed [task-1] (commit {commits[1]})",
         f"[SESSION-1] Starting [task-2] Title of task-2 (base={commits[1]})",
         '[SESSION-1] CHECKPOINT [task-2] step=1/1 "all of it"',
+        "[SESSION-1] WARN [task-2] validation: it passed on the code before as well, so that it proves nothing",
         f"[SESSION-1] Completed [task-2] (commit {commits[0]})",
         f"[SESSION-1] STATS {numbers}",
         "[SESSION-1] LOCK released",

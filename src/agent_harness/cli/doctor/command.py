@@ -142,6 +142,7 @@ def disk(folder: str) -> CheckResult:
 def _task_list(folder: str) -> Iterator[CheckResult]:
     from agent_harness.protocols.tasklist import selection, store
     from agent_harness.protocols.tasklist.layout import TaskListLayout
+    from agent_harness.protocols.tasklist.records import IN_PLACE
 
     layout = TaskListLayout(folder)
     state = store.read(layout)
@@ -154,6 +155,9 @@ def _task_list(folder: str) -> Iterator[CheckResult]:
     if unproven:
         fix = f"harness task set {unproven[0]} validation.command='…'"
         yield CheckResult("validation", "warning", f"without a validation command: {', '.join(unproven[:5])}", fix)
+    if state.isolation == IN_PLACE:
+        fix = 'edit harness-tasks.json: "session_config": {"isolation": "worktree"}'
+        yield CheckResult("isolation", "warning", "validations run in the folder itself, not on the commit alone", fix)
     if state.halt:
         yield CheckResult(
             "halt", "wrong", f"{state.halt.get('category')}: {state.halt.get('message')}", "harness resume"

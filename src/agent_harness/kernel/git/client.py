@@ -32,7 +32,6 @@ from agent_harness.kernel.git import (
 )
 from agent_harness.kernel.git.isolated import GitFailed, IsolatedView
 from agent_harness.kernel.git.locate import Repository
-from agent_harness.kernel.git.objects import Objects
 from agent_harness.kernel.git.operation_lock import OperationLock
 from agent_harness.kernel.git.records import DETACHED, Commit, Head, PathChange, Pushed, Upstream
 
@@ -156,23 +155,6 @@ class Git:
                 yield view
             finally:
                 self._open.view = None
-
-    @contextmanager
-    def objects(self) -> Iterator[Objects]:
-        """Reads objects through one process; within this context all callers of this thread share it.
-
-        It has a view of its own, so that an operation that begins meanwhile hands its lock on to its processes.
-        """
-        shared = getattr(self._open, "objects", None)
-        if shared is not None:
-            yield shared
-            return
-        with IsolatedView(self.repository) as view, Objects(view) as made:
-            self._open.objects = made
-            try:
-                yield made
-            finally:
-                self._open.objects = None
 
     @contextmanager
     def room(self) -> Iterator[OperationLock]:

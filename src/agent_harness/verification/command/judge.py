@@ -14,12 +14,14 @@ from pathlib import Path
 from agent_harness.errors import Refused
 from agent_harness.kernel import process
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.git.objects import Objects
+from agent_harness.kernel.git.isolated import IsolatedView
 from agent_harness.kernel.redact import redact
 from agent_harness.verification.changes import CandidateChanges
+from agent_harness.verification.command.folders import KeptFiles, changes_since
 from agent_harness.verification.command.guard import findings_on, is_test_side
 from agent_harness.verification.command.lending import ignored_paths, import_folders, left_behind, lendable
 from agent_harness.verification.command.named_files import Named, named_by
+from agent_harness.verification.command.object_reader import ObjectReader
 from agent_harness.verification.command.red_before import GREEN, NOT_RUN, RED, Remembered
 from agent_harness.verification.command.trees import changes_between, tree_at
 from agent_harness.verification.guard import is_read
@@ -28,7 +30,17 @@ from agent_harness.verification.runner.execution import NOT_FOUND, OUTPUT_BYTES,
 from agent_harness.verification.verdict import CRITICAL, WARN, Finding
 from agent_harness.verification.workspace import Overlay, Workspace, workspace
 
-__all__ = ["OFF", "REJECT", "TELL", "CommandCheck", "CommandVerdict", "judge_command", "run_in_place"]
+__all__ = [
+    "OFF",
+    "REJECT",
+    "TELL",
+    "CommandCheck",
+    "CommandVerdict",
+    "examine_command",
+    "judge_command",
+    "judge_folder",
+    "run_in_place",
+]
 
 OFF, TELL, REJECT = "off", "tell", "reject"
 _SHOWN = 3  # names written out in a message
@@ -85,15 +97,33 @@ def judge_command(
     is asked ten times a second while a command runs. Raises ``Refused`` when there is no place for a checkout, and
     ``GitFailed`` when a commit cannot be read.
     """
-    with git.objects() as objects:
+    with IsolatedView(git.repository) as view, ObjectReader(view) as objects:
         case = _Judgement(git, objects, check, base, candidate, remembered or Remembered(None), stop)
         return case.verdict()
 
 
+def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str) -> list[Finding]:
+    """What speaks against a candidate before anything of it is run."""
+    with IsolatedView(git.repository) as view, ObjectReader(view) as objects:
+        return _Judgement(git, objects, check, base, candidate, Remembered(None), None).look()
+
+
+def judge_folder(
+    root: str | os.PathLike[str], check: CommandCheck, *, kept: KeptFiles | None, stop: Stop | None = None
+) -> CommandVerdict:
+    """The verdict on a folder that is in no work tree; ``kept`` is what decided there at the claim, if known."""
+    found: list[Finding] = []
+    if kept is not None:
+        named, changes = changes_since(os.fspath(root), check.command, kept)
+        found = findings_on(changes, named, may_change=check.may_change)
+    if any(finding.severity == CRITICAL for finding in found):
+        return CommandVerdict(passed=False, findings=tuple(found), where=IN_PLACE)
+    return replace(run_in_place(root, check, stop=stop), findings=tuple(found))
+
+
 def run_in_place(root: str | os.PathLike[str], check: CommandCheck, *, stop: Stop | None = None) -> CommandVerdict:
-    """Runs the command in a folder as it is: for folders without git, and for work that is in nobody's hands."""
-    done = _ran(check, Path(root), process.scrubbed_environment(), stop)
-    return _verdict(done, IN_PLACE)
+    """Runs the command in a folder as it is, and asks nothing else: for work that is in nobody's hands."""
+    return _verdict(_ran(check, Path(root), process.scrubbed_environment(), stop), IN_PLACE)
 
 
 @dataclass(slots=True)
@@ -101,7 +131,7 @@ class _Judgement:
     """One judgement while it is made."""
 
     git: Git
-    objects: Objects
+    objects: ObjectReader
     check: CommandCheck
     base: str
     candidate: str

@@ -5,17 +5,17 @@ import posixpath
 from collections.abc import Callable
 
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.git.objects import LINK, Objects
 from agent_harness.kernel.git.status import GITLINK, IndexEntry
 from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange
 from agent_harness.verification.command.named_files import Tree
+from agent_harness.verification.command.object_reader import LINK, ObjectReader
 
 __all__ = ["changes_between", "tree_at"]
 
 _ALL_BYTES = 128 * 1024 * 1024  # of all contents that are read; what does not fit is taken for unreadable
 
 
-def tree_at(git: Git, objects: Objects, treeish: str) -> Tree:
+def tree_at(git: Git, objects: ObjectReader, treeish: str) -> Tree:
     """The tree of a commit, its paths relative to the project; what lies outside of the project begins with ``../``."""
     inside = _namer(git)
     files = {inside(path): entry for path, entry in objects.files(treeish).items()}
@@ -29,7 +29,7 @@ def tree_at(git: Git, objects: Objects, treeish: str) -> Tree:
 
 
 def changes_between(
-    git: Git, objects: Objects, base: str, candidate: str, before: Tree, *, wanted: Callable[[str], bool]
+    git: Git, objects: ObjectReader, base: str, candidate: str, before: Tree, *, wanted: Callable[[str], bool]
 ) -> CandidateChanges:
     """What differs; contents are read where ``wanted`` says so."""
     inside = _namer(git)
@@ -74,13 +74,13 @@ def _namer(git: Git) -> Callable[[bytes], str]:
     return name
 
 
-def _content(objects: Objects, entry: IndexEntry, limit: int) -> bytes | None:
+def _content(objects: ObjectReader, entry: IndexEntry, limit: int) -> bytes | None:
     if entry.mode == GITLINK or (objects.size_of(entry.oid) or 0) > limit:
         return None
     return objects.read(entry.oid)
 
 
-def _target(objects: Objects, path: str, entry: IndexEntry) -> str:
+def _target(objects: ObjectReader, path: str, entry: IndexEntry) -> str:
     """Where a link leads, as a path of the project."""
     target = os.fsdecode(_content(objects, entry, 4096) or b"")
     return posixpath.normpath(posixpath.join(posixpath.dirname(path), target))

@@ -14,14 +14,14 @@ from typing import IO, Self
 from agent_harness.kernel.git.isolated import GitFailed, IsolatedView
 from agent_harness.kernel.git.status import IndexEntry
 
-__all__ = ["LINK", "Objects"]
+__all__ = ["LINK", "ObjectReader"]
 
 LINK = "120000"
 _FOLDER = "40000"
 _END_SECONDS = 10.0
 
 
-class Objects:
+class ObjectReader:
     """A context: asks what names mean, and reads objects. Not for several threads at a time."""
 
     def __init__(self, view: IsolatedView) -> None:
