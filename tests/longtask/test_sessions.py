@@ -60,8 +60,9 @@ def loop(*lines: str) -> str:
 # ---- monitors and budget
 
 
-def test_a_worker_that_only_burns_tokens_is_stopped_as_stuck(ground: Ground) -> None:
-    answer = ground.run(loop(USAGE % 30_000), code=1).answer
+@pytest.mark.parametrize("folder", [".", "../repo"])
+def test_a_worker_that_only_burns_tokens_is_stopped_as_stuck(ground: Ground, folder: str) -> None:
+    answer = ground.run(loop(USAGE % 30_000), "--cwd", folder, code=1).answer
     assert (answer["exitCode"], answer["status"]) == (1, "needs-human")
     assert "error: ended by the harness: Still stuck" in ground.outputs()[0]
     assert answer["classification"]["class"] == "unknown"
@@ -126,6 +127,14 @@ def test_a_refusal_is_never_waited_for(ground: Ground, tmp_path: Path) -> None:
 
 
 # ---- transcript and recording
+
+
+def test_sessions_that_would_lie_elsewhere_are_refused_before_anything_starts(ground: Ground, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (ground.root / "sessions").symlink_to(tmp_path / "elsewhere")
+    done = ground.run("touch ran", code=1)
+    assert "must stay inside the task directory" in done.err
+    assert list((tmp_path / "elsewhere").iterdir()) == [] and not ground.events()
 
 
 def test_the_transcript_is_whole_and_redacted(ground: Ground) -> None:

@@ -7,6 +7,7 @@ Source: ``longtask.md`` 10.2 - 10.5.
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -162,10 +163,12 @@ class SliceWork:
         )
 
     def _changed(self) -> ProjectFacts:
-        """Files of the working copy; of the task, what workers write."""
-        places = (self.plan.cwd, self.slice.layout.artifacts, self.slice.layout.evidence)
-        found = [changed_in_folder(Path(each)).changed for each in places]
-        return ProjectFacts({path: stamp for each in found for path, stamp in each.items()})
+        """Files of the working copy and of the task, without what the harness itself writes all the time."""
+        layout = self.slice.layout
+        ours = tuple(map(os.path.realpath, (layout.sessions, layout.runs, layout.lock)))
+        found = [changed_in_folder(Path(each)).changed for each in (self.plan.cwd, layout.root)]
+        known = {os.path.realpath(path): stamp for each in found for path, stamp in each.items()}
+        return ProjectFacts({path: stamp for path, stamp in known.items() if not path.startswith(ours)})
 
     def _take(self, event: Event) -> None:
         self._printed.stdout.add(f"{self._mask.mask(rendered(event))}\n".encode("utf-8", "replace"))

@@ -48,6 +48,7 @@ def run(layout: LongTaskLayout, options: Options) -> Answer:
     ttl = values.positive(options, "lock-ttl-seconds") or (int(policy) if policy else DEFAULT_TTL_SECONDS)
     ttl = min(ttl, values.LONGEST_SECONDS)
     layout.inside("evidence/worker-output.txt", "evidence")
+    layout.inside("sessions/any", "sessions")
     lock = RunLease(layout, owner=values.text(options, "lock-owner"), ttl_seconds=ttl, run_id=new_run_id())
     with watched() as interruption, interruption.held(), lock:
         held = lock.acquire()
