@@ -14,16 +14,15 @@ from pathlib import Path
 from agent_harness.errors import Refused
 from agent_harness.kernel import process
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.git.isolated import IsolatedView
+from agent_harness.kernel.git.objects import Objects
 from agent_harness.kernel.redact import redact
 from agent_harness.verification.changes import CandidateChanges
 from agent_harness.verification.command.folders import KeptFiles, changes_since
 from agent_harness.verification.command.guard import findings_on, is_test_side
 from agent_harness.verification.command.lending import ignored_paths, import_folders, left_behind, lendable
 from agent_harness.verification.command.named_files import Named, named_by
-from agent_harness.verification.command.object_reader import ObjectReader
 from agent_harness.verification.command.red_before import GREEN, NOT_RUN, RED, Remembered
-from agent_harness.verification.command.trees import changes_between, tree_at
+from agent_harness.verification.command.trees import changes_between, has_submodules, tree_at
 from agent_harness.verification.guard import is_read
 from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
 from agent_harness.verification.runner.execution import NOT_FOUND, OUTPUT_BYTES, Stop
@@ -97,14 +96,14 @@ def judge_command(
     is asked ten times a second while a command runs. Raises ``Refused`` when there is no place for a checkout, and
     ``GitFailed`` when a commit cannot be read.
     """
-    with IsolatedView(git.repository) as view, ObjectReader(view) as objects:
+    with git.objects() as objects:
         case = _Judgement(git, objects, check, base, candidate, remembered or Remembered(None), stop)
         return case.verdict()
 
 
 def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str) -> list[Finding]:
     """What speaks against a candidate before anything of it is run."""
-    with IsolatedView(git.repository) as view, ObjectReader(view) as objects:
+    with git.objects() as objects:
         return _Judgement(git, objects, check, base, candidate, Remembered(None), None).look()
 
 
@@ -131,7 +130,7 @@ class _Judgement:
     """One judgement while it is made."""
 
     git: Git
-    objects: ObjectReader
+    objects: Objects
     check: CommandCheck
     base: str
     candidate: str
@@ -197,8 +196,8 @@ class _Judgement:
         """Whether the folder has anything to the command that a checkout of the same files has not."""
         texts = " ".join(self.named.texts)
         speaks_of_it = str(self.git.root) in texts or "git" in texts or bool(self.named.outside)
-        submodules = self.changes is not None and bool(self.changes.submodules)
-        return bool(self.ignored and (self.lent() or left_behind(self.ignored, ()))) or speaks_of_it or submodules
+        more = bool(self.ignored and (self.lent() or left_behind(self.ignored, ())))
+        return more or speaks_of_it or has_submodules(self.objects, self.candidate)
 
     def only_here(self, done: CommandVerdict) -> Finding:
         """It fails there and passes here: said as exactly that."""
@@ -225,7 +224,7 @@ class _Judgement:
 
     def before(self) -> str:
         """What the command says of the tree at the claim; with the candidate's new tests, where it runs tests."""
-        trees = [str(self.objects.id_of(f"{commit}^{{tree}}")) for commit in (self.base, self.candidate)]
+        trees = [self.objects.tree_of(commit) for commit in (self.base, self.candidate)]
         if trees[0] == trees[1]:
             return GREEN
         answer = self.asked(trees[0], "", ())

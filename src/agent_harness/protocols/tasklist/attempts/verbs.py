@@ -12,8 +12,8 @@ from agent_harness.kernel.redact import redact
 from agent_harness.protocols.tasklist import progress, proven
 from agent_harness.protocols.tasklist.attempts import close_attempt, commits, rollback, validation
 from agent_harness.protocols.tasklist.attempts.attempt import note, noted, place_of
-from agent_harness.protocols.tasklist.attempts.close_attempt import CATEGORIES, Failure
-from agent_harness.protocols.tasklist.records import IN_PLACE
+from agent_harness.protocols.tasklist.attempts.close_attempt import Failure
+from agent_harness.protocols.tasklist.records import CATEGORIES, IN_PLACE
 from agent_harness.verification.command import GREEN
 
 if TYPE_CHECKING:

@@ -11,12 +11,11 @@ from agent_harness.kernel import lease
 from agent_harness.protocols.tasklist import (
     lifecycle,
     progress,
-    proven,
     selection,
 )
 from agent_harness.protocols.tasklist.claims import before_claim, expiry
 from agent_harness.protocols.tasklist.records import ADD, DEFAULT_LEASE_SECONDS
-from agent_harness.protocols.tasklist.workers import session_lease, worker_sessions
+from agent_harness.protocols.tasklist.workers import session_lease
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -189,6 +188,8 @@ def _outcomes(worker: Worker, state: State) -> int:
         return 0
     if not state.concurrent:
         return progress.outcomes(worker.layout, state.session_count)
+    from agent_harness.protocols.tasklist.workers import worker_sessions
+
     return worker_sessions.outcomes(state, worker)
 
 
@@ -301,6 +302,8 @@ def _why_nothing(state: State) -> str:
 
 
 def _give(change: TaskListChange, wish: _Wish, task: Task, prepared: Record | None) -> None:
+    from agent_harness.protocols.tasklist import proven
+
     worker = wish.worker
     lifecycle.start(
         task,
@@ -331,7 +334,11 @@ def _say_shared(change: TaskListChange, worker: Worker, task: Task) -> None:
     """What a folder that several workers share cannot do, once for each list."""
     others = [each for each in selection.in_progress(change.state) if each.id != task.id]
     shared = any(each.raw.get("worktree") == worker.tree_name for each in others)
-    if shared and proven.first_time(worker.layout, "shared folder"):
+    if not shared:
+        return
+    from agent_harness.protocols.tasklist import proven
+
+    if proven.first_time(worker.layout, "shared folder"):
         change.log(progress.entry("WARN", change.state.session_count, at=change.now, task=task.id, text=SHARED))
 
 
