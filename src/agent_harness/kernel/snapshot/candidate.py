@@ -104,17 +104,19 @@ def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Sna
     """The tree of the files as they are, those that match ``exclude`` as in the HEAD of the base; and its index."""
     excluded = walk.matcher(exclude, operation.git.prefix())
     index, found = _compared(operation, base)
-    _read_changes(operation, index, found, base, excluded)
     wanted = base.head if base else head.commit
     with operation.git.objects() as objects:
         tree = objects.tree_of(wanted) if wanted else ""
+        held = [path for path in found.deleted if excluded(path) and objects.at(tree, path) != ABSENT]
         apart = {*objects.differences(head.tree or "", tree), *(path for _, path in found.staged)}
+    folders = {parent for path in held for parent in walk.parents(path)}  # no file goes where these stay
+    _read_changes(operation, index, found, base, lambda path: excluded(path) or path in folders)
     _put_back(operation, index, tree, sorted(filter(excluded, apart)))
     return operation.write_tree(index), index
 
 
 def _read_changes(
-    operation: Operation, index: str, found: walk.Scan, base: Snapshot | None, excluded: Callable[[bytes], bool]
+    operation: Operation, index: str, found: walk.Scan, base: Snapshot | None, left_out: Callable[[bytes], bool]
 ) -> None:
     """Reads into the index what differs, and what rules ignore now although the base held it or git tracks it."""
     hidden = {os.fsencode(path): oid for path, oid in operation.notes.hidden.items()}
@@ -122,10 +124,9 @@ def _read_changes(
     paths = [path for path in paths if path not in hidden or operation.blob_id(path) != hidden[path]]
     if base and base.index_plain != base.index_full:
         paths += _held_untracked(operation, base, {*paths, *hidden})
-    add, gone = operation.storable([path for path in paths if not excluded(path)])
-    stays = {parent for path in found.deleted if excluded(path) for parent in walk.parents(path)}
-    remove = [path for path in found.deleted if not excluded(path)]
-    walk.update(operation.view, index, remove=[*remove, *gone], add=[path for path in add if path not in stays])
+    add, gone = operation.storable([path for path in paths if not left_out(path)])
+    remove = [path for path in found.deleted if not left_out(path)]
+    walk.update(operation.view, index, remove=[*remove, *gone], add=add)
 
 
 def _tracked(operation: Operation, found: walk.Scan) -> list[bytes]:
