@@ -25,12 +25,16 @@ if TYPE_CHECKING:
     from agent_harness.kernel.files import AnyPath
     from agent_harness.kernel.owner import Owner
 
-__all__ = ["LOCK_FILE", "Lock", "directory_for", "holder"]
+__all__ = ["LOCK_FILE", "Lock", "LockLost", "directory_for", "holder"]
 
 LOCK_FILE = ".harness-lock"
 SHARED_FOLDER = "/tmp"  # noqa: S108  # the name that shell scripts use
 _POLL_SECONDS = 0.01
 _NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+
+
+class LockLost(NotOwner):
+    """The lock was taken away while it was held, from a process that was stopped for minutes; nothing was written."""
 
 
 class Lock:
@@ -82,10 +86,10 @@ class Lock:
             self._held.pop().release()
 
     def verify(self) -> None:
-        """``NotOwner`` when the lock is no longer ours; nothing may be written then."""
+        """``LockLost`` when the lock is no longer ours; nothing may be written then."""
         if self._held and all(part.confirm() for part in self._held):
             return
-        raise NotOwner(
+        raise LockLost(
             f"the lock on {self.root} was lost while it was held; nothing was written",
             hint="run the same command again",
         )
