@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ADD",
+    "CATEGORIES",
     "DEFAULT_LEASE_SECONDS",
     "DEFAULT_TIMEOUT_SECONDS",
     "VERSION",
@@ -33,6 +34,9 @@ __all__ = [
 VERSION = 2
 ADD = 'harness add "what is to be done" --validate "a command that proves it"'
 """The command that an empty list needs."""
+CATEGORIES = ("ENV_SETUP", "CONFIG", "TASK_EXEC", "TEST_FAIL", "TIMEOUT", "DEPENDENCY", "SESSION_TIMEOUT")
+"""What kinds of failure an attempt at a task can have. ``tasklist.md`` 12.1."""
+
 DEFAULT_LEASE_SECONDS = 1800.0
 DEFAULT_TIMEOUT_SECONDS = 300.0
 DEFAULT_MAX_ATTEMPTS = 3

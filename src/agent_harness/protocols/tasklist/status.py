@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from agent_harness.kernel import clock
+from agent_harness.kernel.terminal import printable
 from agent_harness.protocols.tasklist import (
     progress,
     proven,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     Record = dict[str, Any]
 
-__all__ = ["lines", "next_command", "printable", "read"]
+__all__ = ["lines", "next_command", "read"]
 
 
 def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> Record:
@@ -107,13 +108,6 @@ def lines(found: Record) -> list[str]:
     if found["log"]:
         text += ["", *found["log"]]
     return [printable(line) for line in (*text, "", f"next: {found['next']}")]
-
-
-def printable(line: str) -> str:
-    """A line without control characters: what stands in the file may not steer the terminal of whoever reads it."""
-    if line.isprintable():
-        return line
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
 
 
 def _warnings(found: Record) -> list[str]:

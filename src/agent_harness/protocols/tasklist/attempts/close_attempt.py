@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.workers.worker import Worker
 
 __all__ = [
-    "CATEGORIES",
     "Failure",
     "completed",
     "completed_answer",
@@ -43,7 +42,6 @@ __all__ = [
 
 Record = dict[str, Any]
 
-CATEGORIES = ("ENV_SETUP", "CONFIG", "TASK_EXEC", "TEST_FAIL", "TIMEOUT", "DEPENDENCY", "SESSION_TIMEOUT")
 CLEANUP_SECONDS = 120.0
 
 

@@ -17,9 +17,9 @@ from agent_harness.protocols.tasklist.attempts.attempt import (
     place_of,
     ref_folder,
 )
-from agent_harness.protocols.tasklist.attempts.close_attempt import CATEGORIES, Failure
+from agent_harness.protocols.tasklist.attempts.close_attempt import Failure
 from agent_harness.protocols.tasklist.claims import expiry
-from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS
+from agent_harness.protocols.tasklist.records import CATEGORIES, DEFAULT_LEASE_SECONDS
 from agent_harness.protocols.tasklist.workers import session_lease
 
 if TYPE_CHECKING:

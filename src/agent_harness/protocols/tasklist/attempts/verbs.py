@@ -11,7 +11,8 @@ from agent_harness.kernel.redact import redact
 from agent_harness.protocols.tasklist import progress, proven
 from agent_harness.protocols.tasklist.attempts import close_attempt, rollback, validation
 from agent_harness.protocols.tasklist.attempts.attempt import note, noted, place_of
-from agent_harness.protocols.tasklist.attempts.close_attempt import CATEGORIES, Failure
+from agent_harness.protocols.tasklist.attempts.close_attempt import Failure
+from agent_harness.protocols.tasklist.records import CATEGORIES
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.records import Task

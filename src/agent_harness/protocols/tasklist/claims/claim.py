@@ -11,12 +11,11 @@ from agent_harness.kernel import lease
 from agent_harness.protocols.tasklist import (
     lifecycle,
     progress,
-    proven,
     selection,
 )
 from agent_harness.protocols.tasklist.claims import before_claim, expiry
 from agent_harness.protocols.tasklist.records import ADD, DEFAULT_LEASE_SECONDS
-from agent_harness.protocols.tasklist.workers import session_lease, worker_sessions
+from agent_harness.protocols.tasklist.workers import session_lease
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -188,6 +187,8 @@ def _outcomes(worker: Worker, state: State) -> int:
         return 0
     if not state.concurrent:
         return progress.outcomes(worker.layout, state.session_count)
+    from agent_harness.protocols.tasklist.workers import worker_sessions
+
     return worker_sessions.outcomes(state, worker)
 
 
@@ -300,6 +301,8 @@ def _why_nothing(state: State) -> str:
 
 
 def _give(change: TaskListChange, wish: _Wish, task: Task, prepared: Record | None) -> None:
+    from agent_harness.protocols.tasklist import proven
+
     worker = wish.worker
     lifecycle.start(
         task,
