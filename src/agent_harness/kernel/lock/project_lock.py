@@ -13,7 +13,7 @@ import os
 import time
 
 from agent_harness.errors import LockBusy, NotOwner
-from agent_harness.kernel import digest
+from agent_harness.kernel import digest, flock
 from agent_harness.kernel.files import refusal
 from agent_harness.kernel.lock.directory import LockDirectory
 from agent_harness.kernel.lock.file import LockFile
@@ -29,7 +29,6 @@ __all__ = ["LOCK_FILE", "Lock", "LockLost", "directory_for", "holder"]
 
 LOCK_FILE = ".harness-lock"
 SHARED_FOLDER = "/tmp"  # noqa: S108  # the name that shell scripts use
-_POLL_SECONDS = 0.01
 _NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
@@ -114,12 +113,8 @@ class Lock:
 
     def _take(self, part: LockFile | LockDirectory, deadline: float) -> None:
         self._held.append(part)
-        while who := part.try_take():
-            if time.monotonic() >= deadline:
-                raise LockBusy(
-                    f"{self.root} is locked by {who}", hint="wait until it is done, then try again", holder=who
-                )
-            time.sleep(_POLL_SECONDS)
+        if who := flock.await_free(part.try_take, deadline):
+            raise LockBusy(f"{self.root} is locked by {who}", hint="wait until it is done, then try again", holder=who)
 
 
 def directory_for(root: AnyPath, shared_folder: str = SHARED_FOLDER) -> str:
