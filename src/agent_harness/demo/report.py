@@ -12,10 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent_harness.demo.follow import printable
 from agent_harness.demo.layout import DemoLayout
 from agent_harness.demo.promises import Promise
-from agent_harness.demo.story import DemoSession, Story, told
+from agent_harness.demo.story import DemoSession, Story, printable, told
 from agent_harness.demo.views import STYLES
 from agent_harness.kernel import journal
 

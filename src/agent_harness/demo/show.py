@@ -3,21 +3,57 @@
 import json
 import signal
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
 from io import TextIOWrapper
 from pathlib import Path
 
 from agent_harness.demo import children, promises, report
-from agent_harness.demo.children import Child
-from agent_harness.demo.follow import Follow, printable, spoken
-from agent_harness.demo.layout import DemoLayout
-from agent_harness.demo.prepare import prepare
-from agent_harness.demo.story import Story
+from agent_harness.demo.children import Child, git
+from agent_harness.demo.layout import DemoLayout, bundled_script, sample
+from agent_harness.demo.story import Follow, Story, printable, spoken
 from agent_harness.demo.views import DemoView, Picture, Plain, console_for
-from agent_harness.errors import HarnessError, Interrupted
+from agent_harness.errors import HarnessError, Interrupted, UsageError
 from agent_harness.kernel import files
 from agent_harness.protocols.features import records
+
+_IDENTITY = (("user.name", "Scripted Agent"), ("user.email", "agent@localhost"), ("commit.gpgsign", "false"))
+
+
+def prepare(path: Path | None) -> DemoLayout:
+    """A new demo folder, ready for ``harness init``; ``UsageError`` when ``path`` is in use."""
+    place = DemoLayout(_folder(path))
+    place.project.mkdir()
+    place.script.write_text(bundled_script(), encoding="utf-8")
+    place.spec.write_text((sample() / "SPEC.md").read_text(encoding="utf-8"), encoding="utf-8")
+    _repository(place)
+    return place
+
+
+def _folder(path: Path | None) -> Path:
+    if path is None:
+        return Path(tempfile.mkdtemp(prefix="harness-demo-")).resolve()
+    path = path.expanduser().absolute()
+    try:
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise UsageError(f"{path} is in use; the demo wants a new or an empty folder", hint="harness demo")
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be made: {error.strerror}", hint="harness demo") from None
+    return path.resolve()
+
+
+def _repository(place: DemoLayout) -> None:
+    git(place.root, "init", "--quiet", "--bare", "--initial-branch=main", place.origin.name)
+    git(place.project, "init", "--quiet", "--initial-branch=main")
+    for name, value in _IDENTITY:
+        git(place.project, "config", name, value)
+    git(place.project, "remote", "add", "origin", str(place.origin))
+    git(place.project, "add", place.spec.name)
+    git(place.project, "commit", "--quiet", "--message", "Specification")
+    git(place.project, "push", "--quiet", "--set-upstream", "origin", "main")
+
 
 _TICK_SECONDS = 0.05
 _LINGER_SECONDS = 0.6  # between the agent's first lines of code and the kill, so that both can be seen

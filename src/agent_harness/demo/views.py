@@ -14,8 +14,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from agent_harness.demo.follow import printable
-from agent_harness.demo.story import Story
+from agent_harness.demo.story import Story, printable
 
 _MOST_LINES = 14
 

@@ -10,8 +10,7 @@ import sys
 
 from agent_harness.errors import Refused
 from agent_harness.hooks import jsonedit
-from agent_harness.hooks.clients import CLIENTS, named
-from agent_harness.hooks.clients.client import groups, is_ours, package_folder
+from agent_harness.hooks.clients import CLIENTS, groups, is_ours, named, package_folder
 from agent_harness.kernel import files
 from agent_harness.kernel.json import jsontext
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from agent_harness.hooks.clients.client import Group, HookClient, Scope
+    from agent_harness.hooks.clients import Group, HookClient, Scope
 
     Record = dict[str, Any]
 

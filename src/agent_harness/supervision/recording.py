@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_harness.agents.base import Brief
 from agent_harness.agents.events import Event, Finished, Text, record_of
-from agent_harness.agents.replay import cassette, changes
+from agent_harness.agents.replay import cassette
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
 from agent_harness.kernel.git import Git
@@ -68,7 +68,7 @@ class Recording:
         if self._git is None or before is None or after is None:
             return []
         try:
-            return changes.steps(self._git, before[0], after[0], before[1], after[1])
+            return cassette.steps(self._git, before[0], after[0], before[1], after[1])
         except HarnessError as error:
             self.problem = f"the recording lacks what became of the files: {error.message}"
             return []

@@ -2,9 +2,7 @@
 
 settings   what a person chose
 command    the command line and the environment of one turn
-stream     the client's lines, turned into events
-tally      tokens, each counted once
-refusals   what the client says when the provider refuses
+stream     the client's lines, turned into events: what was done, tokens counted once, refusals of the provider
 turn       the process, its messages and its end
 """
 

@@ -2,9 +2,7 @@
 
 settings    what a person chose
 command     the command lines, the environment, the sandbox in the words of the server
-items       what the agent did, turned into events
-tally       tokens, from absolute totals to calls
-refusals    what the client says when the provider refuses
+stream      what it says, turned into events: items, tokens, refusals of the provider
 approvals   what it asks for, answered by the guard rails
 appserver   a turn of the app-server
 execution   a turn of ``codex exec --json``, which cannot be steered

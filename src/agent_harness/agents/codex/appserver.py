@@ -13,10 +13,10 @@ from typing import Any
 
 from agent_harness import __version__
 from agent_harness.agents.base import Brief
-from agent_harness.agents.codex import command, items, refusals
+from agent_harness.agents.codex import command, stream
 from agent_harness.agents.codex.approvals import Approvals
 from agent_harness.agents.codex.settings import CodexSettings
-from agent_harness.agents.codex.tally import TurnTally
+from agent_harness.agents.codex.stream import TurnTally
 from agent_harness.agents.command import CommandTurn, line_of
 from agent_harness.agents.events import Finished, RateLimited, Text, plain
 from agent_harness.errors import ToolMissing
@@ -234,10 +234,10 @@ class AppServerTurn(CommandTurn):
     def _item_started(self, params: Record) -> None:
         item = _mapping(params.get("item"))
         self._approvals.note(item)
-        self._ready.extend(items.started(item))
+        self._ready.extend(stream.started(item))
 
     def _item_completed(self, params: Record) -> None:
-        self._ready.extend(items.completed(_mapping(params.get("item"))))
+        self._ready.extend(stream.completed(_mapping(params.get("item"))))
 
     def _usage(self, params: Record) -> None:
         used = self._tally.update(params)
@@ -257,7 +257,7 @@ class AppServerTurn(CommandTurn):
             self._refuse(error)
 
     def _refuse(self, error: Record) -> None:
-        refused: RateLimited | None = None if self._refused else refusals.of_error(error, self._windows)
+        refused: RateLimited | None = None if self._refused else stream.of_error(error, self._windows)
         if refused:
             self._refused = True
             self._ready.append(refused)

@@ -10,8 +10,7 @@ from typing import Any
 from acp import PROTOCOL_VERSION, RequestError, schema, spawn_agent_process, text_block
 
 from agent_harness.agents import limits
-from agent_harness.agents.acp.program.client import AcpClient
-from agent_harness.agents.acp.program.updates import Updates
+from agent_harness.agents.acp.program.client import AcpClient, Updates
 from agent_harness.agents.base import Brief
 from agent_harness.agents.bridge.worker import (
     Harness,

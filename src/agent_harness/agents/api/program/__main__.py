@@ -35,8 +35,7 @@ async def turn(harness: Harness) -> None:
 
 async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
     """Runs the loop; the conversation is left with the harness, unless somebody ended the turn."""
-    from agent_harness.agents.api.program.asking import Gone, TurnModel
-    from agent_harness.agents.api.program.loop import Loop, definitions
+    from agent_harness.agents.api.program.loop import Gone, Loop, TurnModel, definitions
     from agent_harness.agents.api.program.tools import own_tools
 
     brief = brief_from(order["brief"])
