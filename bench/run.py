@@ -39,6 +39,10 @@ BARS = (
     Bar(name="orientation", most=1.15, unit="x", what="`harness run --dry-run` after 300 sessions, of after 3"),
     Bar(name="orientation-tokens", most=1000.0, unit="", what="tokens of the summary then, with 200 features"),
     Bar(name="snapshot", most=6.0, unit="x", what="checkpoint and rollback of 20,000 files, of `git status`"),
+    Bar(name="git-task-complete", most=20.0, unit="", what="git processes of `harness task complete`"),
+    Bar(name="git-feature-session", most=60.0, unit="", what="the same, of a session whose feature is accepted"),
+    Bar(name="git-list-status", most=0.0, unit="", what="the same, of `harness status` on a task list"),
+    Bar(name="git-project-status", most=0.0, unit="", what="the same, on a feature project"),
     Bar(name="idle-memory", most=80.0, unit="MB", what="the harness while its agent sleeps"),
     Bar(name="idle-processor", most=1.0, unit="%", what="of one core, while its agent sleeps"),
     Bar(name="flood-memory", most=80.0, unit="MB", what="the harness at its largest, while its agent prints 1 GB"),
@@ -54,6 +58,10 @@ SOURCES = {
     "verification_bench:measure": ("verification",),
     "orientation_bench:measure": ("orientation", "orientation-tokens"),
     "snapshot_bench:measure": ("snapshot",),
+    "git_processes_bench:measure": (
+        *("git-task-complete", "git-feature-session"),
+        *("git-list-status", "git-project-status"),
+    ),
     "live_bench:idle": ("idle-memory", "idle-processor"),
     "live_bench:flood": ("flood-memory", "flood-log"),
 }
@@ -69,7 +77,7 @@ def main(words: list[str]) -> int:
     if not wanted:
         parser.error(f"no row begins with {only!r}: {', '.join(bar.name for bar in BARS)}")
     found = measured({bar.name for bar in wanted})
-    print(f"{'name':<16}{'measured':>12}{'at most':>12}   {'':<6}")
+    print(f"{'name':<20}{'measured':>12}{'at most':>12}   {'':<6}")
     for bar in wanted:
         print(line(bar, found[bar.name]))
     return 0 if all(found[bar.name] <= bar.most for bar in wanted) else 1
@@ -89,7 +97,7 @@ def measured(names: set[str]) -> dict[str, float]:
 def line(bar: Bar, value: float) -> str:
     """One line of the table."""
     word = "ok" if value <= bar.most else "MISSED"
-    return f"{bar.name:<16}{value:>10.2f} {bar.unit:<2}{bar.most:>9.2f} {bar.unit:<2} {word:<7}{bar.what}"
+    return f"{bar.name:<20}{value:>10.2f} {bar.unit:<2}{bar.most:>9.2f} {bar.unit:<2} {word:<7}{bar.what}"
 
 
 if __name__ == "__main__":

@@ -27,8 +27,6 @@ _LONG = ("task", "validation", "stats", "plan", "tail", "files", "recovered", "t
 
 def main(words: list[str]) -> int:
     """Runs a command line that begins with a word of ``PROGRAMS``; every ending is an exit code, never a traceback."""
-    from agent_harness.cli import failure
-
     group, *rest = words
     as_json = "--json" in rest or "--text" not in rest
     verb = " ".join(rest[:1] if group == "task" else words[:2]) or None
@@ -36,10 +34,11 @@ def main(words: list[str]) -> int:
         return _run(group, rest)
     except BrokenPipeError:
         raise  # whoever was to read the answer has gone away
-    except KeyboardInterrupt:
-        return failure.show(Interrupted("Interrupted"), as_json=as_json, verb=verb)
-    except Exception as error:  # a person never meets a traceback
-        return failure.show_any(error, as_json=as_json, verb=verb)
+    except (Exception, KeyboardInterrupt) as error:  # a person never meets a traceback
+        from agent_harness.cli import failure
+
+        shown = error if isinstance(error, Exception) else Interrupted("Interrupted")
+        return failure.show_any(shown, as_json=as_json, verb=verb)
 
 
 def _run(group: str, words: list[str]) -> int:

@@ -152,6 +152,9 @@ def _task_list(folder: str) -> Iterator[CheckResult]:
     if unproven := found["without_validation"]:
         fix = f"harness task set {unproven[0]} validation.command='…'"
         yield CheckResult("validation", "warning", f"without a validation command: {', '.join(unproven[:5])}", fix)
+    if found["isolation"] == "in_place":
+        fix = 'edit harness-tasks.json: "session_config": {"isolation": "worktree"}'
+        yield CheckResult("isolation", "warning", "validations run in the folder itself, not on the commit alone", fix)
     if halt := found["halt"]:
         yield CheckResult("halt", "wrong", f"{halt.get('category')}: {halt.get('message')}", "harness resume")
     if found["work_left"] and not found["active"]:

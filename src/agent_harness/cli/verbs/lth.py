@@ -20,6 +20,7 @@ _STYLE = Style(
     bad="the value of {word} {why}",
     meant="; did you mean {near}?",
     hint="",
+    usage="{program} {verb} {places} [options]",
 )
 
 _TASK = Argument("folder", "TASK_DIR", str)

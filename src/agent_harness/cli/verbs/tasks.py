@@ -47,6 +47,7 @@ _STYLE = Style(
     bad="Invalid value for '{word}': {why}",
     meant=" Did you mean '{near}'?",
     hint="{program} {verb} --help",
+    usage="Usage: {program} {verb} [OPTIONS] {places}",
 )
 
 _LIST = (

@@ -25,10 +25,10 @@ def usage(program: Program, verb: str = "") -> str:
 
 
 def _of_program(program: Program) -> str:
-    order = "COMMAND TASK_DIR [OPTIONS]" if program.style.leads else "COMMAND [OPTIONS] [ARGS]..."
     examples = "".join(f"  {line}\n" for line in program.examples) + ("\n" if program.examples else "")
+    places = "TASK_DIR" if program.style.leads else "[ARGS]..."
     return (
-        f"Usage: {program.name} {order}\n\n{_wrapped(program.purpose)}\n{examples}"
+        f"{_head(program, 'COMMAND', places)}{_wrapped(program.purpose)}\n{examples}"
         f"Options:\n{_rows([*program.options, _HELP])}\n"
         f"Commands:\n{_rows([(name, verb.short) for name, verb in program.verbs.items()])}"
     )
@@ -36,14 +36,17 @@ def _of_program(program: Program) -> str:
 
 def _of_verb(program: Program, name: str) -> str:
     verb = program.verbs[name]
-    order = [each.shown for each in verb.arguments]
-    order.insert(1 if program.style.leads else 0, "[OPTIONS]")
     rows = [_row(each) for each in verb.options.values() if not each.hidden]
     example = f"\n  Example:  {verb.example}\n" if verb.example else ""
     return (
-        f"Usage: {program.name} {name} {' '.join(order)}\n\n{_wrapped(verb.purpose)}\n"
+        f"{_head(program, name, ' '.join(each.shown for each in verb.arguments))}{_wrapped(verb.purpose)}\n"
         f"Options:\n{_rows([*rows, _HELP])}{example}"
     )
+
+
+def _head(program: Program, verb: str, places: str) -> str:
+    line = program.style.wordings["usage"].format(program=program.name, verb=verb, places=places)
+    return f"{line.rstrip()}\n\n"
 
 
 def _row(option: Option) -> tuple[str, str]:

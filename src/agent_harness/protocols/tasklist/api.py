@@ -356,6 +356,7 @@ def check(folder: str) -> Record:
         "without_validation": [
             task.id for task in state.tasks if task.status != "completed" and not task.validation_command
         ],
+        "isolation": state.isolation,
         "halt": state.halt,
         "work_left": selection.work_left(state),
         "active": store.TaskStore(layout).active(),

@@ -69,8 +69,15 @@ def short(commit: str | None) -> str:
 # ---- completed -----------------------------------------------------------------------------------------------------
 
 
-def completed(worker: "Worker", task: "Task", commit: str | None, *, recovery: tuple[str, str] | None = None) -> Record:
-    """Writes down that the task is done; the numbers that are left."""
+def completed(
+    worker: "Worker",
+    task: "Task",
+    commit: str | None,
+    *,
+    proof: Record,
+    recovery: tuple[str, str] | None = None,
+) -> Record:
+    """Writes down that the task is done, and how it was proven; the numbers that are left."""
 
     def act(change: "TaskListChange") -> Record:
         own = worker.own(change.state, task.id, change.now)
@@ -78,6 +85,7 @@ def completed(worker: "Worker", task: "Task", commit: str | None, *, recovery: t
         lifecycle.complete(own, change.now)
         worker_sessions.count(change.state, worker, change.now)
         own.raw["completed_commit"] = commit
+        own.raw["proof"] = proof
         say = _speaker(change, task.id)
         if recovery:
             say("RECOVERY", _recovery_text(*recovery))
@@ -95,6 +103,7 @@ def completed_answer(state: "State", task: "Task") -> Record:
         "task_id": task.id,
         "status": task.status,
         "commit": task.raw.get("completed_commit"),
+        "proof": task.proof,
         "attempts": task.attempts,
         "stats": numbers,
         "remaining": numbers["pending"],
