@@ -27,7 +27,14 @@ def prepare(path: Path | None) -> DemoLayout:
     place.project.mkdir()
     place.script.write_text(bundled_script(), encoding="utf-8")
     place.spec.write_text((sample() / "SPEC.md").read_text(encoding="utf-8"), encoding="utf-8")
-    _repository(place)
+    git(place.root, "init", "--quiet", "--bare", "--initial-branch=main", place.origin.name)
+    git(place.project, "init", "--quiet", "--initial-branch=main")
+    for name, value in _IDENTITY:
+        git(place.project, "config", name, value)
+    git(place.project, "remote", "add", "origin", str(place.origin))
+    git(place.project, "add", place.spec.name)
+    git(place.project, "commit", "--quiet", "--message", "Specification")
+    git(place.project, "push", "--quiet", "--set-upstream", "origin", "main")
     return place
 
 
@@ -42,17 +49,6 @@ def _folder(path: Path | None) -> Path:
     except OSError as error:
         raise UsageError(f"{path} cannot be made: {error.strerror}", hint="harness demo") from None
     return path.resolve()
-
-
-def _repository(place: DemoLayout) -> None:
-    git(place.root, "init", "--quiet", "--bare", "--initial-branch=main", place.origin.name)
-    git(place.project, "init", "--quiet", "--initial-branch=main")
-    for name, value in _IDENTITY:
-        git(place.project, "config", name, value)
-    git(place.project, "remote", "add", "origin", str(place.origin))
-    git(place.project, "add", place.spec.name)
-    git(place.project, "commit", "--quiet", "--message", "Specification")
-    git(place.project, "push", "--quiet", "--set-upstream", "origin", "main")
 
 
 _TICK_SECONDS = 0.05
@@ -73,7 +69,14 @@ def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
     report.opening(console, place)
     before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
-        ending = _perform(place, Plain(console.file) if plain else Picture(console))
+        view = Plain(console.file) if plain else Picture(console)
+        started = time.monotonic()
+        with view:
+            performance = Performance(place, view)
+            performance.play()
+            view.note("Looking at what the project itself says")
+            judged = promises.examine(place, performance.killed_exit_code)
+        ending = report.DemoEnding.of(place, judged, time.monotonic() - started)
     except KeyboardInterrupt:
         report.interrupted(console, place)
         return Interrupted.exit_code
@@ -85,16 +88,6 @@ def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
     else:
         report.closing(console, ending)
     return 0 if ending.kept else 1
-
-
-def _perform(place: DemoLayout, view: DemoView) -> report.DemoEnding:
-    started = time.monotonic()
-    with view:
-        performance = Performance(place, view)
-        performance.play()
-        view.note("Looking at what the project itself says")
-        judged = promises.examine(place, performance.killed_exit_code)
-    return report.DemoEnding.of(place, judged, time.monotonic() - started)
 
 
 @dataclass
@@ -129,7 +122,11 @@ class Performance:
             while not child.over and time.monotonic() < self._deadline:
                 self._watch(child)
                 if kill and self._is_half_way():
-                    self._kill(child)
+                    session = self.story.now
+                    number = session.number if session else 0
+                    self.view.note(f"$ kill -9 {child.pid}    the harness itself, in the middle of Session {number}")
+                    child.kill()
+                    self.killed_exit_code = child.exit_code
                     kill = False
                 time.sleep(_TICK_SECONDS)
             self._watch(child)
@@ -170,10 +167,3 @@ class Performance:
             return False
         self._half_written_at = self._half_written_at or time.monotonic()
         return time.monotonic() - self._half_written_at >= _LINGER_SECONDS
-
-    def _kill(self, child: Child) -> None:
-        session = self.story.now
-        number = session.number if session else 0
-        self.view.note(f"$ kill -9 {child.pid}    the harness itself, in the middle of Session {number}")
-        child.kill()
-        self.killed_exit_code = child.exit_code

@@ -119,18 +119,15 @@ class Story:
         step = _STEPS.get(str(event.get("type")))
         number = event.get("session", event.get("session_id"))
         if step and isinstance(number, int):
-            step(self, self._session(number), event)
+            found = next((s for s in self.sessions if s.number == number), None)
+            if found is None:
+                found = DemoSession(number=number)
+                self.sessions.append(found)
+            step(self, found, event)
 
     def of(self, feature_id: int) -> list[DemoSession]:
         """The sessions that worked on one feature."""
         return [s for s in self.sessions if s.feature_id == feature_id]
-
-    def _session(self, number: int) -> DemoSession:
-        found = next((s for s in self.sessions if s.number == number), None)
-        if found is None:
-            found = DemoSession(number=number)
-            self.sessions.append(found)
-        return found
 
     def _mark(self, session: DemoSession, word: str) -> None:
         if session.feature_id is not None:

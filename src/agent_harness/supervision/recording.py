@@ -40,7 +40,21 @@ class Recording:
         """A turn is about to start."""
         self._began = time.monotonic()
         if not self._path.exists():
-            self._write({"cassette": cassette.VERSION, "agent": agent, **_facts(brief), "at": clock.timestamp()})
+            facts = {
+                "session": brief.session,
+                "prompt_type": brief.prompt_type,
+                "feature_id": brief.feature_id,
+                "task_id": brief.task_id,
+                "model": brief.model,
+            }
+            self._write(
+                {
+                    "cassette": cassette.VERSION,
+                    "agent": agent,
+                    **{name: value for name, value in facts.items() if value is not None},
+                    "at": clock.timestamp(),
+                }
+            )
         digest = hashlib.sha256(brief.prompt.encode("utf-8", "replace")).hexdigest()
         self._write({"turn": brief.round, "prompt_characters": len(brief.prompt), "prompt_digest": f"sha256:{digest}"})
         self._before = self._look()
@@ -95,17 +109,6 @@ class Recording:
 
     def _at(self) -> float:
         return round(time.monotonic() - self._began, 3)
-
-
-def _facts(brief: Brief) -> dict[str, Any]:
-    facts = {
-        "session": brief.session,
-        "prompt_type": brief.prompt_type,
-        "feature_id": brief.feature_id,
-        "task_id": brief.task_id,
-        "model": brief.model,
-    }
-    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _redacted(value: object) -> Any:

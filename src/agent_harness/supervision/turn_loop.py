@@ -170,20 +170,17 @@ class Listening:
             if event is not None:
                 self._see(event)
             if self._heard.finished is None:
-                self._consider(event)
+                self._mind_silence(event)
+                if self._terms.watch.wants_facts(event):
+                    self._facts = self._fresh_facts()
+                for intervention in self._terms.watch.step(event, self._at(), self._facts):
+                    self._answer(intervention)
+                self._poll()
 
     def _over(self) -> bool:
         if self._heard.finished is not None or self._turn.ended:
             return True
         return self._must_end_at is not None and time.monotonic() >= self._must_end_at
-
-    def _consider(self, event: Event | None) -> None:
-        self._mind_silence(event)
-        if self._terms.watch.wants_facts(event):
-            self._facts = self._fresh_facts()
-        for intervention in self._terms.watch.step(event, self._at(), self._facts):
-            self._answer(intervention)
-        self._poll()
 
     def _mind_silence(self, event: Event | None) -> None:
         now = time.monotonic()
@@ -223,8 +220,9 @@ class Listening:
         if self._terms.recording is not None:
             self._terms.recording.event(event)
         self._heard.take(event)
-        if isinstance(event, ToolResult):
-            self._pause_now_if_free()
+        paused = self._ending is not None and self._ending[0] == PAUSE
+        if paused and isinstance(event, ToolResult) and not self._heard.open_calls:
+            self._must_end_at = time.monotonic()
         if self._terms.on_event is not None:
             self._terms.on_event(event)
 
@@ -262,10 +260,6 @@ class Listening:
         self._stop(PAUSE, request)
         if request == PAUSE and self._heard.open_calls:
             self._must_end_at = now + self._terms.wrap_up_seconds
-
-    def _pause_now_if_free(self) -> None:
-        if not self._heard.open_calls and self._ending and self._ending[0] == PAUSE:
-            self._must_end_at = time.monotonic()
 
     # -- ending ----------------------------------------------------------------------------------------------------
 

@@ -117,16 +117,13 @@ class ProcessTally:
 
     def _count(self, model: str, counts: _Counts) -> Usage:
         self._counted[model] = _plus(self._counted.get(model, _NONE), counts)
-        return self._usage(model or None, counts)
-
-    def _usage(self, model: str | None, counts: _Counts) -> Usage:
         return Usage(
             input_tokens=counts[0],
             output_tokens=counts[1],
             cached_tokens=counts[2],
             cache_write_tokens=counts[3],
             context_tokens=self._context,
-            model=model,
+            model=model or None,
         )
 
 
@@ -224,7 +221,7 @@ class Stream:
         found = _blocks(message, _SPOKEN)
         self.at_rest = False
         if record.get("is_api_error_message") or message.get("model") == "<synthetic>":
-            return [*found, *self._refusal(record, _said(found))]
+            return [*found, *self._refusal(record, "\n".join(event.text for event in found if isinstance(event, Text)))]
         self.refused = False
         usage = self._tally.repeats(message, sub_agent=bool(record.get("parent_tool_use_id")))
         return [*found, *([usage] if usage else [])]
@@ -305,10 +302,6 @@ def _tool_result(block: Record) -> Event:
         id=plain(name) if isinstance(name, str) else None,
         is_error=block.get("is_error") is True,
     )
-
-
-def _said(events: list[Event]) -> str:
-    return "\n".join(event.text for event in events if isinstance(event, Text))
 
 
 _SPOKEN: Mapping[str, Callable[[Record], Event | None]] = {"text": _text, "tool_use": _tool_call}

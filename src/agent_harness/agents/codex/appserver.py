@@ -83,7 +83,9 @@ class AppServerTurn(CommandTurn):
         except RequestFailed as error:
             raise NoServer(str(error)) from error
         self.conversation = self._tally.thread = str(_mapping(thread.get("thread")).get("id"))
-        self._note_record(_mapping(thread.get("thread")).get("path"))
+        path = _mapping(thread.get("thread")).get("path")
+        if isinstance(path, str) and self.conversation:
+            self._approvals.records[self.conversation] = Path(path)
         model = thread.get("model")
         self._tally.model = model if isinstance(model, str) else None
         self._try_the_sandbox()
@@ -104,10 +106,6 @@ class AppServerTurn(CommandTurn):
                 return self._call("thread/resume", {**given, "threadId": self._brief.conversation})
             self._ready.append(Text("[the conversation is lost; a new one begins]"))
         return self._call("thread/start", given)
-
-    def _note_record(self, path: object) -> None:
-        if isinstance(path, str) and self.conversation:
-            self._approvals.records[self.conversation] = Path(path)
 
     def _try_the_sandbox(self) -> None:
         if self._settings.sandbox == "danger-full-access":
@@ -203,18 +201,15 @@ class AppServerTurn(CommandTurn):
         if not isinstance(message, dict):
             self._ready.append(Text(line_of(line)[:LONGEST_TEXT]))
         elif "method" not in message:
-            self._take_answer(message)
+            number = message.get("id")
+            if isinstance(number, int):
+                self._answers[number] = message
         elif "id" in message:
             self._answer(message["id"], str(message["method"]), _mapping(message.get("params")))
         else:
             read = _NOTIFICATIONS.get(str(message["method"]))
             if read:
                 read(self, _mapping(message.get("params")))
-
-    def _take_answer(self, message: Record) -> None:
-        number = message.get("id")
-        if isinstance(number, int):
-            self._answers[number] = message
 
     def _answer(self, number: object, method: str, params: Record) -> None:
         answer = self._approvals.answer(method, params)

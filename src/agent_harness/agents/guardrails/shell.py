@@ -83,7 +83,10 @@ class _ShellReader:
                 opened += (operator == "(") - (operator == ")" and opened > 0)
                 self._between(operator)
             else:
-                self._one_word()
+                start = self.at
+                self._words.append(self._word())
+                if self.at == start:
+                    self.at += 1  # a sign that begins no word
         if nested:
             raise UnreadableCommand("a parenthesis is not closed")
         return self._close()
@@ -152,12 +155,6 @@ class _ShellReader:
         self._redirects.append((sign, target))
         return True
 
-    def _one_word(self) -> None:
-        start = self.at
-        self._words.append(self._word())
-        if self.at == start:
-            self.at += 1  # a sign that begins no word
-
     def _word(self) -> Word:
         """The word at this place; empty when none begins here."""
         out: list[str] = []
@@ -213,7 +210,14 @@ class _ShellReader:
             self.at += 2
             self._braced(runs)
         elif self.text[start] == "`":
-            self._backticks(runs)
+            end = self.at + 1
+            while end < len(self.text) and self.text[end] != "`":
+                end += 2 if self.text[end] == "\\" else 1
+            if end >= len(self.text):
+                raise UnreadableCommand("a backtick is not closed")
+            inside = re.sub(r"\\([$`\\])", r"\1", self.text[self.at + 1 : end])
+            runs.extend(commands(inside, self.depth + 1))
+            self.at = end + 1
         else:
             self.at += 1
         return self.text[start : self.at]
@@ -237,16 +241,6 @@ class _ShellReader:
             else:
                 inner.expansion(runs)
         raise UnreadableCommand("a brace is not closed")
-
-    def _backticks(self, runs: list[Simple]) -> None:
-        end = self.at + 1
-        while end < len(self.text) and self.text[end] != "`":
-            end += 2 if self.text[end] == "\\" else 1
-        if end >= len(self.text):
-            raise UnreadableCommand("a backtick is not closed")
-        inside = re.sub(r"\\([$`\\])", r"\1", self.text[self.at + 1 : end])
-        runs.extend(commands(inside, self.depth + 1))
-        self.at = end + 1
 
 
 def _end(text: str, mark: str, start: int) -> int:

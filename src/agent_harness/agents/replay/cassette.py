@@ -18,7 +18,7 @@ import base64
 import json
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,12 @@ def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> 
         if not _put(Path(os.fsdecode(git.file(path))), one):
             missing.append(os.fsdecode(path))
     if message is not None:
-        _commit(git, paths, message)
+        try:
+            if paths:
+                git.run("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul", input=walk.joined(paths))
+            git.run("commit", "--quiet", "--allow-empty", "--no-verify", "-m", message or "No message")
+        except GitFailed as error:
+            raise HarnessError(f"the recording's commit was refused: {error.message}") from error
     return missing
 
 
@@ -163,15 +168,6 @@ def _bytes_of(record: Mapping[str, Any]) -> bytes | None:
         return None
 
 
-def _commit(git: Git, paths: Sequence[bytes], message: str) -> None:
-    try:
-        if paths:
-            git.run("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul", input=walk.joined(paths))
-        git.run("commit", "--quiet", "--allow-empty", "--no-verify", "-m", message or "No message")
-    except GitFailed as error:
-        raise HarnessError(f"the recording's commit was refused: {error.message}") from error
-
-
 VERSION = 1
 NAME = "session-{session}.cassette.jsonl"
 """How the cassette of a session is called in a folder of them."""
@@ -233,7 +229,11 @@ def _turns(records: Iterable[dict[str, Any]], path: Path) -> list[Recorded]:
     known = False
     for record in records:
         if not known:
-            _check_version(record, path)
+            version = record.get("cassette")
+            if not isinstance(version, int):
+                raise _no_cassette(path)
+            if version != VERSION:
+                raise ConfigurationError(f"{path} is a recording of format {version}, this version plays {VERSION}")
             known = True
         elif "turn" in record:
             turns.append(Recorded())
@@ -242,14 +242,6 @@ def _turns(records: Iterable[dict[str, Any]], path: Path) -> list[Recorded]:
     if not known:
         raise _no_cassette(path)
     return turns
-
-
-def _check_version(record: Mapping[str, Any], path: Path) -> None:
-    version = record.get("cassette")
-    if not isinstance(version, int):
-        raise _no_cassette(path)
-    if version != VERSION:
-        raise ConfigurationError(f"{path} is a recording of format {version}, this version plays {VERSION}")
 
 
 def _no_cassette(path: Path) -> ConfigurationError:

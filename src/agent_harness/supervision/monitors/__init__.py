@@ -1,7 +1,7 @@
 """Rules that watch a session: pure steps from events to interventions.
 
     WallClock       a warning, then the end of the time
-    Context         75 %, 90 % and 100 % of the window
+    ContextWindow   75 %, 90 % and 100 % of the window
     Stall           tokens burnt without progress
     RepeatedError   the same error again and again
     Budget          a cost limit exceeded

@@ -216,7 +216,13 @@ class Handler(BaseHTTPRequestHandler):
         if step.error is not None and self._still_refused(cue, body):
             self._send_trouble(protocol, step.error, stream=bool(body.get("stream")))
         else:
-            self._send_answer(protocol.answer(body, step), step, stream=bool(body.get("stream")))
+            answer = protocol.answer(body, step)
+            if bool(body.get("stream")):
+                self._send_stream(answer, step)
+            elif step.cut:
+                self.close_connection = True
+            else:
+                self._send_json(200, answer.whole, {"request-id": new_id("req_")})
 
     def _still_refused(self, cue: Cue, body: Json) -> bool:
         if cue.step.times is None:
@@ -226,14 +232,6 @@ class Handler(BaseHTTPRequestHandler):
         return self.shared.refused_before(hashlib.sha256(key.encode()).hexdigest()) < cue.step.times
 
     # ---- sending
-
-    def _send_answer(self, answer: ModelAnswer, step: Step, *, stream: bool) -> None:
-        if stream:
-            self._send_stream(answer, step)
-        elif step.cut:
-            self.close_connection = True
-        else:
-            self._send_json(200, answer.whole, {"request-id": new_id("req_")})
 
     def _send_stream(self, answer: ModelAnswer, step: Step) -> None:
         self.send_response(200)

@@ -70,18 +70,14 @@ def _item(block: Json) -> Json:
             "summary": [{"type": "summary_text", "text": block["thinking"]}],
         }
     if "tool" in block:
-        return _call(block)
+        given = block.get("input", {})
+        call = {"call_id": new_id("call_"), "name": block["tool"], "status": "completed"}
+        if isinstance(given, str):  # a custom tool takes a text as it is
+            return {"type": "custom_tool_call", "id": new_id("ctc_"), **call, "input": given}
+        space = {"namespace": block["namespace"]} if "namespace" in block else {}
+        return {"type": "function_call", "id": new_id("fc_"), **call, "arguments": json.dumps(given), **space}
     part: Json = {"type": "output_text", "text": block["text"], "annotations": []}
     return {"type": "message", "id": new_id("msg_"), "role": "assistant", "status": "completed", "content": [part]}
-
-
-def _call(block: Json) -> Json:
-    given = block.get("input", {})
-    call = {"call_id": new_id("call_"), "name": block["tool"], "status": "completed"}
-    if isinstance(given, str):  # a custom tool takes a text as it is
-        return {"type": "custom_tool_call", "id": new_id("ctc_"), **call, "input": given}
-    space = {"namespace": block["namespace"]} if "namespace" in block else {}
-    return {"type": "function_call", "id": new_id("fc_"), **call, "arguments": json.dumps(given), **space}
 
 
 def _usage(body: Mapping[str, Any], items: Sequence[Json], given: Mapping[str, int]) -> Json:

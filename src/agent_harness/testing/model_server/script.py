@@ -121,7 +121,8 @@ def _place(scripts: Scripts, turns: Sequence[Message]) -> tuple[str | None, int]
     for place in range(len(turns) - 1, -1, -1):
         name = None if turns[place].by_model else _named(scripts, turns[place].text)
         if name is not None:
-            return name, _answers(turns[place + 1 :])
+            speakers = [False, *(turn.by_model for turn in turns[place + 1 :])]
+            return name, sum(now and not before for before, now in pairwise(speakers))
     return None, 0
 
 
@@ -130,11 +131,6 @@ def _named(scripts: Scripts, text: str) -> str | None:
     if found:
         return str(found[-1])
     return next((name for name, script in scripts.items() if script.start and script.start.search(text)), None)
-
-
-def _answers(turns: Sequence[Message]) -> int:
-    speakers = [False, *(turn.by_model for turn in turns)]
-    return sum(now and not before for before, now in pairwise(speakers))
 
 
 def _only(scripts: Scripts, name: str, otherwise: str) -> Step:
@@ -190,18 +186,14 @@ def _filled(value: Any, found: Mapping[str, str]) -> Any:
 def _with_tool(block: Json, body: Mapping[str, Any]) -> Json:
     if "run" not in block:
         return block
-    offered = _tool_names(body)
+    tools = members(body, "tools")
+    functions = [tool.get("function") for tool in tools]
+    named = [*tools, *(function for function in functions if isinstance(function, dict))]
+    offered = {str(tool.get("name")) for tool in named}
     for name, (member, more) in SHELLS.items():
         if name in offered:
             return {"tool": name, "input": {**more, member: block["run"]}}
     return {"text": f"(this client offers no shell tool for: {block['run']})"}
-
-
-def _tool_names(body: Mapping[str, Any]) -> set[str]:
-    tools = members(body, "tools")
-    functions = [tool.get("function") for tool in tools]
-    named = [*tools, *(function for function in functions if isinstance(function, dict))]
-    return {str(tool.get("name")) for tool in named}
 
 
 _NUMBER = (int, float)

@@ -77,7 +77,13 @@ async def _ask(harness: Harness, agent: Any, brief: Brief, updates: Updates) -> 
         answer = await _prompt(harness, agent, session, brief.prompt)
     except RequestError as error:
         updates.finish(None)
-        return _refusal(error)
+        if error.code == NOT_LOGGED_IN:
+            return (Finished(ok=False, message="the agent is not logged in: start it once by hand and log in"),)
+        detail = "" if error.data is None else f": {error.data}"
+        message = " ".join(f"{error}{detail}".split())[:500]
+        refused = limits.from_text(message)
+        end = Finished(ok=False, message=f"the agent gave up: {message}")
+        return (end,) if refused is None else (refused, end)
     updates.finish(answer.usage)
     return (ENDINGS.get(answer.stop_reason, Finished(ok=False, message=f"it stopped: {answer.stop_reason}")),)
 
@@ -129,16 +135,6 @@ def _servers(brief: Brief) -> list[schema.McpServerStdio]:
 def _environment(config: Mapping[str, object]) -> Mapping[str, object]:
     found = config.get("env")
     return found if isinstance(found, Mapping) else {}
-
-
-def _refusal(error: RequestError) -> Sequence[Event]:
-    if error.code == NOT_LOGGED_IN:
-        return (Finished(ok=False, message="the agent is not logged in: start it once by hand and log in"),)
-    detail = "" if error.data is None else f": {error.data}"
-    message = " ".join(f"{error}{detail}".split())[:500]
-    refused = limits.from_text(message)
-    end = Finished(ok=False, message=f"the agent gave up: {message}")
-    return (end,) if refused is None else (refused, end)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What the agent asks of us, answered by the guard rails, and what it tells, turned into our events."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,27 @@ class Updates:
     def take(self, update: object) -> None:
         """One update of the agent."""
         if self.silent:
-            self._remember(update)
+            if isinstance(update, schema.UsageUpdate) and update.cost is not None:
+                self._cost = max(self._cost, update.cost.amount)
         elif isinstance(update, schema.AgentMessageChunk):
             self._add(update.content)
         elif isinstance(update, schema.ToolCallStart):
-            self._start(update)
+            self.flush()
+            self._open.add(update.tool_call_id)
+            self._say(ToolCall(name=update.kind or "other", input=input_of(update), id=update.tool_call_id))
+            if update.status in ("completed", "failed"):
+                self._end(update.tool_call_id, update.status, update.content, update.raw_output)
         elif isinstance(update, schema.ToolCallProgress):
-            self._progress(update)
+            if update.status in ("completed", "failed") and update.tool_call_id in self._open:
+                self.flush()
+                self._end(update.tool_call_id, update.status, update.content, update.raw_output)
         elif isinstance(update, schema.UsageUpdate):
-            self._use(update)
+            self.flush()
+            self._context = update.used
+            told = update.cost is not None and update.cost.currency.upper() == "USD"
+            cost = update.cost.amount if update.cost is not None and told else None
+            self._say(Usage(cost_usd=None if cost is None else max(0.0, cost - self._cost), context_tokens=update.used))
+            self._cost = self._cost if cost is None else max(cost, self._cost)
 
     def finish(self, used: schema.Usage | None) -> None:
         """The turn is over: what is held back is said, and the tokens where the agent tells them."""
@@ -71,33 +83,16 @@ class Updates:
         elif len(rest) > _TOO_LONG:
             self.flush()
 
-    def _start(self, call: schema.ToolCallStart) -> None:
-        self.flush()
-        self._open.add(call.tool_call_id)
-        self._say(ToolCall(name=call.kind or "other", input=input_of(call), id=call.tool_call_id))
-        if call.status in ("completed", "failed"):
-            self._end(call.tool_call_id, call.status, call.content, call.raw_output)
-
-    def _progress(self, call: schema.ToolCallProgress) -> None:
-        if call.status in ("completed", "failed") and call.tool_call_id in self._open:
-            self.flush()
-            self._end(call.tool_call_id, call.status, call.content, call.raw_output)
-
     def _end(self, name: str, status: str, content: Any, raw: object) -> None:
         self._open.discard(name)
-        self._say(ToolResult(output=_shown(content, raw), id=name, is_error=status == "failed"))
-
-    def _use(self, update: schema.UsageUpdate) -> None:
-        self.flush()
-        self._context = update.used
-        told = update.cost is not None and update.cost.currency.upper() == "USD"
-        cost = update.cost.amount if update.cost is not None and told else None
-        self._say(Usage(cost_usd=None if cost is None else max(0.0, cost - self._cost), context_tokens=update.used))
-        self._cost = self._cost if cost is None else max(cost, self._cost)
-
-    def _remember(self, update: object) -> None:
-        if isinstance(update, schema.UsageUpdate) and update.cost is not None:
-            self._cost = max(self._cost, update.cost.amount)
+        texts = []
+        for part in content or []:
+            if isinstance(part, schema.ContentToolCallContent) and isinstance(part.content, schema.TextContentBlock):
+                texts.append(part.content.text)
+            elif isinstance(part, schema.FileEditToolCallContent):
+                texts.append(f"edited {part.path}")
+        text = "\n".join(texts) or (raw if isinstance(raw, str) else "")
+        self._say(ToolResult(output=text[:OUTPUT_CHARACTERS], id=name, is_error=status == "failed"))
 
 
 def input_of(call: schema.ToolCallStart | schema.ToolCallUpdate) -> Mapping[str, Any]:
@@ -111,17 +106,6 @@ def input_of(call: schema.ToolCallStart | schema.ToolCallUpdate) -> Mapping[str,
     if places and not {"path", "file_path", "notebook_path"} & set(given):
         given["path"] = places[0]
     return given
-
-
-def _shown(content: Any, raw: object) -> str:
-    texts = []
-    for part in content or []:
-        if isinstance(part, schema.ContentToolCallContent) and isinstance(part.content, schema.TextContentBlock):
-            texts.append(part.content.text)
-        elif isinstance(part, schema.FileEditToolCallContent):
-            texts.append(f"edited {part.path}")
-    text = "\n".join(texts) or (raw if isinstance(raw, str) else "")
-    return text[:OUTPUT_CHARACTERS]
 
 
 READING = ("read", "search", "think", "fetch")
@@ -144,11 +128,24 @@ class AcpClient:
         self, session_id: str, tool_call: schema.ToolCallUpdate, options: list[schema.PermissionOption], **_: Any
     ) -> schema.RequestPermissionResponse:
         """Yes to what the guard rails let pass, no to the rest; nobody is asked."""
-        why = refusal(_tool(tool_call), input_of(tool_call), self._root, self._rules)
+        why = refusal(
+            "Read" if tool_call.kind in READING else (tool_call.title or "other"),
+            input_of(tool_call),
+            self._root,
+            self._rules,
+        )
         if why is not None:
             self._updates.flush()
             self._say(Text(f"[agent-harness] refused: {why}"))
-        chosen = _option(options, ("reject_once", "reject_always") if why else ("allow_once", "allow_always"))
+        chosen = next(
+            (
+                option.option_id
+                for kind in (("reject_once", "reject_always") if why else ("allow_once", "allow_always"))
+                for option in options
+                if option.kind == kind
+            ),
+            None,
+        )
         if chosen is None:
             return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
         selected = schema.AllowedOutcome(outcome="selected", option_id=chosen)
@@ -163,12 +160,3 @@ class AcpClient:
 
     def on_connect(self, conn: Any) -> None:
         """Nothing is to be done."""
-
-
-def _tool(call: schema.ToolCallUpdate) -> str:
-    """The tool in the words of the guard rails: one that changes nothing is a reader."""
-    return "Read" if call.kind in READING else (call.title or "other")
-
-
-def _option(options: Sequence[schema.PermissionOption], kinds: Sequence[str]) -> str | None:
-    return next((option.option_id for kind in kinds for option in options if option.kind == kind), None)

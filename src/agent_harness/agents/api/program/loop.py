@@ -247,7 +247,10 @@ class Loop:
 
     async def _after(self, answer: ModelResponse) -> list[ModelRequestPart]:
         """What the next request says; nothing at the end of the turn."""
-        self._tell(answer)
+        for part in answer.parts:
+            if isinstance(part, TextPart) and part.content.strip():
+                self._harness.say(Text(part.content))
+        self._harness.say(usage_of(answer))
         self._cut = self._cut + 1 if answer.finish_reason == "length" else 0
         if self._cut > MOST_CUT:
             raise Gone((Finished(ok=False, message="the model's answers are cut off at the limit of their length"),))
@@ -257,12 +260,6 @@ class Loop:
         if self._cut:
             return [UserPromptPart(GO_ON)]
         return _prompts(await self._harness.may_go_on(last=True))
-
-    def _tell(self, answer: ModelResponse) -> None:
-        for part in answer.parts:
-            if isinstance(part, TextPart) and part.content.strip():
-                self._harness.say(Text(part.content))
-        self._harness.say(usage_of(answer))
 
     async def _use(self, call: ToolCallPart) -> ToolReturnPart:
         given: dict[str, Any] = call.args_as_dict()
