@@ -12,13 +12,7 @@ from acp import PROTOCOL_VERSION, RequestError, schema, spawn_agent_process, tex
 from agent_harness.agents import limits
 from agent_harness.agents.acp.program.client import AcpClient, Updates
 from agent_harness.agents.base import Brief
-from agent_harness.agents.bridge.worker import (
-    Harness,
-    HarnessGone,
-    brief_from,
-    ending,
-    run,
-)
+from agent_harness.agents.bridge.worker import Harness, HarnessGone, brief_from, ending, run
 from agent_harness.agents.events import Event, Finished
 
 CANCEL_SECONDS = 4.0  # for the agent to end its turn by itself

@@ -7,12 +7,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from agent_harness.agents.base import Brief
-from agent_harness.agents.bridge.worker import (
-    Harness,
-    brief_from,
-    ending,
-    run,
-)
+from agent_harness.agents.bridge.worker import Harness, brief_from, ending, run
 from agent_harness.agents.events import Event, Finished, Text
 
 CLOSING_SECONDS = 3.0  # for MCP servers to end by themselves; what is left is ended with the turn

@@ -11,12 +11,7 @@ from fastmcp.client.transports import StdioTransport
 from pydantic_ai.exceptions import ModelRetry
 from pydantic_ai.mcp import MCPToolset
 
-from agent_harness.agents.api.program.tools import (
-    SHOWN_BYTES,
-    Json,
-    Tool,
-    ToolAnswer,
-)
+from agent_harness.agents.api.program.tools import SHOWN_BYTES, Json, Tool, ToolAnswer
 from agent_harness.agents.base import Brief, McpServer
 from agent_harness.agents.command import environment_of
 from agent_harness.kernel import clock, process
