@@ -18,6 +18,7 @@ KINDS: Mapping[str, str] = {
     "scripted": "agent_harness.agents.scripted:ScriptedAgent",
     "claude-code": "agent_harness.agents.claude_code:ClaudeCodeAgent",
     "codex": "agent_harness.agents.codex:CodexAgent",
+    "kimi": "agent_harness.agents.kimi:KimiAgent",
     "api": "agent_harness.agents.api:ApiAgent",
     "acp": "agent_harness.agents.acp:AcpAgent",
     "replay": "agent_harness.agents.replay:ReplayAgent",

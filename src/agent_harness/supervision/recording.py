@@ -29,6 +29,7 @@ class Recording:
     def __init__(self, path: Path, git: Git | None = None, tree: Callable[[], str | None] | None = None) -> None:
         self.problem: str | None = None
         self._path = path
+        self._folder = path.parent.resolve()
         self._git = git
         self._tree = tree
         self._mask = KeyMask()
@@ -98,8 +99,8 @@ class Recording:
             return None
 
     def _write(self, record: dict[str, Any]) -> None:
-        if self._path.is_symlink():
-            self.problem = f"no recording: {self._path} is a link"
+        if self._path.is_symlink() or self._path.parent.resolve() != self._folder:
+            self.problem = f"no recording: {self._path} leads elsewhere through a link"
             return
         try:
             cassette.append(self._path, record)
