@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-Record = dict[str, Any]
+from agent_harness.kernel.json import JsonObject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Spent:
     assumed_usd: float = 0.0  # what calls of unknown price count for in the budgets, at a stated assumed price
 
     @property
-    def tokens(self) -> Record:
+    def tokens(self) -> JsonObject:
         written = {"cache_write": self.cache_write_tokens} if self.cache_write_tokens else {}
         return {"input": self.input_tokens, "output": self.output_tokens, "cached": self.cached_tokens, **written}
 
@@ -40,7 +40,7 @@ class Budgets:
     total: float
 
 
-def add_session(costs: Mapping[str, Any], spent: Spent, budgets: Budgets) -> Record:
+def add_session(costs: Mapping[str, Any], spent: Spent, budgets: Budgets) -> JsonObject:
     """The record after one more session; unknown members are kept. A session counts once (see ``counted``)."""
     before = _object(costs.get("cumulative"))
     tokens = _object(before.get("total_tokens"))
@@ -100,7 +100,7 @@ def available(costs: Mapping[str, Any], budgets: Budgets, feature_id: int | None
     return max(0.0, min(left))
 
 
-def _by_feature(rows: object, spent: Spent) -> list[Record]:
+def _by_feature(rows: object, spent: Spent) -> list[JsonObject]:
     known = [dict(r) for r in rows if isinstance(r, dict)] if isinstance(rows, list) else []
     if spent.feature_id is None:
         return known

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Record = dict[str, Any]
+from agent_harness.kernel.json import JsonObject
 
 REASONS = ("complete", "context_limit", "timeout", "stuck", "user_pause", "error", "budget_exceeded")
 
@@ -38,7 +38,7 @@ class SessionEnding:
     summary: Mapping[str, Any] = field(default_factory=dict)  # completed, commits, status: for the next orientation
 
 
-def after_session(state: Mapping[str, Any], ending: SessionEnding) -> Record:
+def after_session(state: Mapping[str, Any], ending: SessionEnding) -> JsonObject:
     """The session state that follows; unknown members of ``state`` are kept."""
     partial = ending.status == "partial"
     return {
@@ -69,7 +69,7 @@ def _stuck_count(state: Mapping[str, Any], ending: SessionEnding) -> int:
     return before if ending.reason in UNCOUNTED_REASONS else before + 1
 
 
-def _failures(state: Mapping[str, Any], ending: SessionEnding) -> Record:
+def _failures(state: Mapping[str, Any], ending: SessionEnding) -> JsonObject:
     """Sessions of each open feature whose claim was rejected, whatever came between them (C35)."""
     found = state.get("verification_failures")
     counted = {str(k): int(n) for k, n in found.items() if isinstance(n, int)} if isinstance(found, dict) else {}

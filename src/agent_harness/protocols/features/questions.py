@@ -24,10 +24,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_harness.errors import Escalated, UsageError
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.project import Project
-
-Record = dict[str, Any]
 
 OPTIONS: dict[str, tuple[str, ...]] = {
     "feature_stuck": ("split", "manual", "skip", "abort", "retry"),
@@ -80,7 +79,7 @@ def letter(option: str) -> str:
     return LABELS[option].partition("[")[2][0].lower()
 
 
-def question(kind: str, message: str, **facts: Any) -> Record:
+def question(kind: str, message: str, **facts: Any) -> JsonObject:
     """A question as it is stored."""
     stops = {"stops": False} if kind in OFFERED else {}
     return {"type": kind, "message": message, "options": list(OPTIONS[kind]), **stops, **facts}
@@ -132,13 +131,13 @@ def options(asked: Mapping[str, Any]) -> list[str]:
     return [str(o) for o in found] if isinstance(found, list) else []
 
 
-def pending(state: Mapping[str, Any]) -> Record | None:
+def pending(state: Mapping[str, Any]) -> JsonObject | None:
     """The question that waits, if any."""
     found = state.get("pending_escalation")
     return found if isinstance(found, dict) else None
 
 
-def of_cycle(document: Mapping[str, Any]) -> Record | None:
+def of_cycle(document: Mapping[str, Any]) -> JsonObject | None:
     """The question about the first circle of dependencies; it is read from features.json and never stored (E8)."""
     found = records.cycles(records.features_of(document))
     if not found:
@@ -148,7 +147,7 @@ def of_cycle(document: Mapping[str, Any]) -> Record | None:
     return question("dependency_cycle", told, features=sorted({i for path in found for i in path}))
 
 
-def store(project: Project, asked: Record) -> None:
+def store(project: Project, asked: JsonObject) -> None:
     """Keeps the question until it is answered; the same question is asked once."""
     state = project.store.state()
     if state.get("pending_escalation") == asked:

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    Record = dict[str, Any]
+    from agent_harness.kernel.json import JsonObject
+
 
 HARNESS_VERSION = "1.2.1"
 SCHEMA_VERSION = 3
@@ -20,13 +21,13 @@ INSTRUCTIONS = (
 )
 
 
-def features_of(document: "Mapping[str, Any]") -> "list[Record]":
+def features_of(document: "Mapping[str, Any]") -> "list[JsonObject]":
     """The feature objects of features.json, in the order of the file; entries that are no objects are left out."""
     found = document.get("features")
     return [f for f in found if isinstance(f, dict)] if isinstance(found, list) else []
 
 
-def feature_by_id(document: "Mapping[str, Any]", feature_id: int) -> "Record | None":
+def feature_by_id(document: "Mapping[str, Any]", feature_id: int) -> "JsonObject | None":
     """The feature with this id, or ``None``."""
     return next((f for f in features_of(document) if f.get("id") == feature_id), None)
 
@@ -107,7 +108,7 @@ def too_large(feature: "Mapping[str, Any]", max_steps: int) -> str:
     return f"Feature #{feature.get('id')} has {len(_steps(feature))} verification steps (max recommended: {max_steps})."
 
 
-def large(document: "Mapping[str, Any]", max_steps: int) -> "list[Record]":
+def large(document: "Mapping[str, Any]", max_steps: int) -> "list[JsonObject]":
     """Features that are still to be done and have more steps than recommended."""
     found = [f for f in features_of(document) if isinstance(f.get("id"), int) and len(_steps(f)) > max_steps]
     return [f for f in found if not (passes(f) or skipped(f) or f.get("awaiting_manual"))]
@@ -122,7 +123,7 @@ def _object(value: object) -> bool:
     return isinstance(value, dict)
 
 
-def _feature_problems(feature: "Record", seen: set[int], require_test_file: bool) -> "Iterator[str]":
+def _feature_problems(feature: "JsonObject", seen: set[int], require_test_file: bool) -> "Iterator[str]":
     feature_id = feature.get("id")
     name = f"Feature #{feature_id}" if isinstance(feature_id, int) else f"Feature {feature_id!r}"
     if not isinstance(feature_id, int) or isinstance(feature_id, bool):
@@ -149,7 +150,7 @@ def _leaves_the_project(path: str) -> bool:
     return file.startswith(("/", "-", "~")) or ".." in file.split("/") or "\0" in file or "\n" in file
 
 
-def _dependency_problems(features: "Sequence[Record]") -> list[str]:
+def _dependency_problems(features: "Sequence[JsonObject]") -> list[str]:
     from agent_harness.kernel import graph
 
     work = {f["id"]: dependencies(f) for f in features if isinstance(f.get("id"), int)}
@@ -158,7 +159,7 @@ def _dependency_problems(features: "Sequence[Record]") -> list[str]:
     return lines
 
 
-def cycles(features: "Sequence[Record]") -> "list[list[int]]":
+def cycles(features: "Sequence[JsonObject]") -> "list[list[int]]":
     """Every circle of dependencies, first id again at its end; one that a skipped feature breaks is none (E8)."""
     from agent_harness.kernel import graph
 
@@ -168,7 +169,7 @@ def cycles(features: "Sequence[Record]") -> "list[list[int]]":
     return [list(path) for path in graph.cycles(work)]
 
 
-def new_state() -> "Record":
+def new_state() -> "JsonObject":
     """session_state.json after a successful ``init`` (UAH-115..125)."""
     return {
         "harness_version": HARNESS_VERSION,
@@ -196,7 +197,7 @@ def new_state() -> "Record":
     }
 
 
-def new_baseline() -> "Record":
+def new_baseline() -> "JsonObject":
     """test_baseline.json before anything passes (UAH-129, UAH-131)."""
     return {"session": 0, "timestamp": None, "passing_tests": [], "total_passing": 0, "total_tests": 0, "tree": None}
 

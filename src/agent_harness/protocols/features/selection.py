@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    Record = dict[str, Any]
+    from agent_harness.kernel.json import JsonObject
 
 
 class Choice:
@@ -18,7 +18,9 @@ class Choice:
 
     __slots__ = ("all_proven", "feature", "waiting")
 
-    def __init__(self, feature: "Record | None", *, all_proven: bool = False, waiting: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, feature: "JsonObject | None", *, all_proven: bool = False, waiting: tuple[str, ...] = ()
+    ) -> None:
         self.feature = feature
         self.all_proven = all_proven
         self.waiting = waiting
@@ -45,7 +47,7 @@ def next_feature(document: "Mapping[str, Any]", state: "Mapping[str, Any] | None
     return Choice(None, all_proven=bool(found) and not remaining, waiting=_waiting(found, done))
 
 
-def chosen_feature(document: "Mapping[str, Any]", state: "Mapping[str, Any]", feature_id: int) -> "Record":
+def chosen_feature(document: "Mapping[str, Any]", state: "Mapping[str, Any]", feature_id: int) -> "JsonObject":
     """The feature that a person chose, when a session on it can begin; else ``UsageError`` or ``NothingEligible``.
 
     While another feature is unfinished none can be chosen: its unproven commits would be pushed with the next proof.
@@ -83,21 +85,21 @@ def settled(document: "Mapping[str, Any]") -> set[object]:
     }
 
 
-def _is_open(feature: "Record") -> bool:
+def _is_open(feature: "JsonObject") -> bool:
     return not (records.passes(feature) or records.skipped(feature) or feature.get("awaiting_manual"))
 
 
-def _ready(feature: "Record", done: set[object]) -> bool:
+def _ready(feature: "JsonObject", done: set[object]) -> bool:
     return all(i in done for i in records.dependencies(feature))
 
 
-def _rank(feature: "Record") -> "tuple[float, int]":
+def _rank(feature: "JsonObject") -> "tuple[float, int]":
     priority = feature.get("priority")
     usable = isinstance(priority, int | float) and not isinstance(priority, bool)
     return (float(priority) if usable else float("inf"), records.number(feature.get("id")))
 
 
-def _waiting(found: "list[Record]", done: set[object]) -> tuple[str, ...]:
+def _waiting(found: "list[JsonObject]", done: set[object]) -> tuple[str, ...]:
     lines = []
     for feature in found:
         if records.passes(feature):

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    Record = dict[str, Any]
+    from agent_harness.kernel.json import JsonObject
 
 
-def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], Record] | None" = None) -> "Record":
+def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | None" = None) -> "JsonObject":
     """Everything that status shows, as one JSON object; ``read_yaml`` as for ``FeatureStore``."""
     store = FeatureStore(layout, read_yaml=read_yaml)
     believed = store.open_session()
@@ -124,7 +124,7 @@ def _listed(found: object) -> "list[Any]":
     return found if isinstance(found, list) else []
 
 
-def _current(found: "Mapping[str, Any]", feature: "Record | None") -> str:
+def _current(found: "Mapping[str, Any]", feature: "JsonObject | None") -> str:
     if found["features"]["total"] and found["features"]["passing"] == found["features"]["total"]:
         return "all features are passing"
     if feature is None:
@@ -132,7 +132,7 @@ def _current(found: "Mapping[str, Any]", feature: "Record | None") -> str:
     return f"Ready for Feature #{feature['id']} ({feature['description']})"
 
 
-def _proven_features(store: FeatureStore, believed: "Record | None", copied: "Record | None") -> "Record":
+def _proven_features(store: FeatureStore, believed: "JsonObject | None", copied: "JsonObject | None") -> "JsonObject":
     """features.json without the claims of a session that is not judged yet.
 
     A record that only the project holds can take claims away, and add none.
@@ -149,7 +149,7 @@ def _proven_features(store: FeatureStore, believed: "Record | None", copied: "Re
     return {**document, "features": [f if f.get("id") in marked else {**f, "passes": False} for f in found]}
 
 
-def _open(under_way: "Record | None") -> "Record | None":
+def _open(under_way: "JsonObject | None") -> "JsonObject | None":
     if not under_way:
         return None
     from agent_harness.kernel import owner
@@ -167,7 +167,7 @@ def _open_line(found: "Mapping[str, Any]") -> str:
     return f"Now: {name} is running" if found["running"] else f"Now: {name} was interrupted; `harness run` recovers it"
 
 
-def _spent(costs: "Record", document: "Record") -> "Record":
+def _spent(costs: "JsonObject", document: "JsonObject") -> "JsonObject":
     """What was paid, in all and for each verified feature; what is not known is ``None``, or counted apart (C58).
 
     ``per_verified_usd`` is all that was paid, for failed sessions too, over the features that are verified.
@@ -200,13 +200,13 @@ def _cost_lines(costs: "Mapping[str, Any]") -> list[str]:
     return rows
 
 
-def _rows(costs: "Record") -> "list[Record]":
+def _rows(costs: "JsonObject") -> "list[JsonObject]":
     cumulative = costs.get("cumulative")
     rows = cumulative.get("by_feature") if isinstance(cumulative, dict) else None
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
-def _number(costs: "Record", section: str, name: str) -> float:
+def _number(costs: "JsonObject", section: str, name: str) -> float:
     found = costs.get(section)
     value = found.get(name) if isinstance(found, dict) else None
     known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12

@@ -4,11 +4,11 @@ Source: features.md C03, C05, C07, C08, C15, C16, C20, C66; rows UAH-296..300, U
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from agent_harness.agents import usage
 from agent_harness.kernel import clock, files, graph
 from agent_harness.kernel.git import DETACHED
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
     costs,
     lifecycle,
@@ -23,10 +23,8 @@ from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict.ruling import Ruling
 
-Record = dict[str, Any]
 
-
-def feature_name(feature: Record) -> str:
+def feature_name(feature: JsonObject) -> str:
     """How people call it."""
     return "The cleanup" if feature.get("id") is None else f"Feature #{feature['id']}"
 
@@ -108,7 +106,7 @@ def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usa
     )
 
 
-def _with_cleanup(project: Project, under_way: OpenSession, state: Record) -> Record:
+def _with_cleanup(project: Project, under_way: OpenSession, state: JsonObject) -> JsonObject:
     """The state after an accepted feature: a cleanup comes next when enough features are complete (UAH-321, C36)."""
     completed = len(_proven(under_way))
     interval = project.config.quality.cleanup_interval
@@ -122,7 +120,7 @@ def _proven(under_way: OpenSession) -> list[int]:
     return sorted({*marked, *([] if under_way.feature_id is None else [under_way.feature_id])})
 
 
-def quality_record(project: Project, under_way: OpenSession, ruling: Ruling) -> Record:
+def quality_record(project: Project, under_way: OpenSession, ruling: Ruling) -> JsonObject:
     """quality.json after an accepted session."""
     return {
         "lint_errors": ruling.proof.lint_errors,
@@ -131,7 +129,7 @@ def quality_record(project: Project, under_way: OpenSession, ruling: Ruling) -> 
     }
 
 
-def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> Record:
+def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> JsonObject:
     """test_baseline.json after an accepted session (UAH-130)."""
     proof = ruling.proof
     return {
@@ -146,7 +144,7 @@ def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> R
 
 
 def without_rollback_point(
-    project: Project, under_way: OpenSession, failure: str, used: usage.Totals, asked: Record
+    project: Project, under_way: OpenSession, failure: str, used: usage.Totals, asked: JsonObject
 ) -> Settlement:
     """Nothing is accepted and nothing can go back: the question about it is stored (UAH-390)."""
     ending = lifecycle.SessionEnding(
@@ -204,14 +202,14 @@ def rolled_back(project: Project, under_way: OpenSession, failure: str, used: us
     )
 
 
-def blocked_features(document: Record, feature_ids: Sequence[int]) -> list[int]:
+def blocked_features(document: JsonObject, feature_ids: Sequence[int]) -> list[int]:
     """Open features that wait, directly or not, for these ones."""
     work = {f["id"]: records.dependencies(f) for f in records.features_of(document)}
     waiting = {d for i in feature_ids for d in graph.dependents(work, i)}
     return [f["id"] for f in records.features_of(document) if f["id"] in waiting and not records.passes(f)]
 
 
-def costs_after(project: Project, under_way: OpenSession, used: usage.Totals) -> Record:
+def costs_after(project: Project, under_way: OpenSession, used: usage.Totals) -> JsonObject:
     """The cost record with this session in it, counted from the record as it was before the session."""
     spent = costs.Spent(
         session=under_way.session,
@@ -227,7 +225,7 @@ def costs_after(project: Project, under_way: OpenSession, used: usage.Totals) ->
     return costs.add_session(under_way.costs, spent, project.budgets)
 
 
-def session_record(under_way: OpenSession, used: usage.Totals, reason: str, *, completed: bool) -> Record:
+def session_record(under_way: OpenSession, used: usage.Totals, reason: str, *, completed: bool) -> JsonObject:
     """The row of sessions.jsonl (UAH-124)."""
     return {
         "session_id": under_way.session,

@@ -10,11 +10,10 @@ from typing import Any
 
 from agent_harness.agents import usage
 from agent_harness.kernel import clock, owner
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features.project import Project
 
-Record = dict[str, Any]
-
-CLEANUP: Record = {"id": None, "description": "Cleanup session", "test_file": ""}
+CLEANUP: JsonObject = {"id": None, "description": "Cleanup session", "test_file": ""}
 """Stands where a session's feature stands, in a session that has none."""
 
 
@@ -26,19 +25,19 @@ class OpenSession:
     feature_id: int | None  # None: a cleanup session
     prompt_type: str
     started_at: str
-    checkpoint: Record  # the way back to before this session
-    base: Record  # the way back to before the feature's first session; the same unless this is a continuation
-    rollback: Record  # where a rejection goes back to: base, or the checkpoint when a person has committed since
-    features: Record  # features.json as it was
-    state: Record
-    baseline: Record
-    costs: Record
+    checkpoint: JsonObject  # the way back to before this session
+    base: JsonObject  # the way back to before the feature's first session; the same unless this is a continuation
+    rollback: JsonObject  # where a rejection goes back to: base, or the checkpoint when a person has committed since
+    features: JsonObject  # features.json as it was
+    state: JsonObject
+    baseline: JsonObject
+    costs: JsonObject
     run_id: str
-    git_config: Record  # the repository's own settings before the agent; pushes use no others
+    git_config: JsonObject  # the repository's own settings before the agent; pushes use no others
     phase: str = "preparing"
-    harness: Record = field(default_factory=dict)
-    agent: Record | None = None  # the process that runs the agent
-    used: Record = field(default_factory=dict)  # tokens and cost of the turns that ended
+    harness: JsonObject = field(default_factory=dict)
+    agent: JsonObject | None = None  # the process that runs the agent
+    used: JsonObject = field(default_factory=dict)  # tokens and cost of the turns that ended
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "OpenSession":
@@ -46,7 +45,7 @@ class OpenSession:
         names = cls.__dataclass_fields__
         return cls(**{k: v for k, v in record.items() if k in names})
 
-    def as_record(self) -> Record:
+    def as_record(self) -> JsonObject:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def at(self, project: Project, phase: str, **changes: Any) -> "OpenSession":
@@ -56,7 +55,7 @@ class OpenSession:
         return moved
 
     @property
-    def feature(self) -> Record:
+    def feature(self) -> JsonObject:
         if self.feature_id is None:
             return CLEANUP
         return next(f for f in self.features["features"] if f.get("id") == self.feature_id)

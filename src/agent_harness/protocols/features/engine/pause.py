@@ -9,16 +9,15 @@ from typing import Any
 
 from agent_harness.errors import Busy
 from agent_harness.kernel import clock
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features.engine.locking import locked
 from agent_harness.protocols.features.project import Project
-
-Record = dict[str, Any]
 
 WAIT_SECONDS = 600.0
 LOOK_SECONDS = 0.2
 
 
-def pause(project: Project, reason: str | None) -> Record:
+def pause(project: Project, reason: str | None) -> JsonObject:
     """Asks the running session to hand off after its current operation, waits for that, and keeps the project paused.
 
     ``Busy`` when the session has not ended in ten minutes; the request stays.
@@ -47,7 +46,7 @@ def wait_and(project: Project, act: Any) -> None:
             time.sleep(LOOK_SECONDS)
 
 
-def keep(project: Project, paused: Record) -> None:
+def keep(project: Project, paused: JsonObject) -> None:
     """Repeats the pause in the session state."""
     state = project.store.state()
     if state.get("paused") != paused:
@@ -55,7 +54,7 @@ def keep(project: Project, paused: Record) -> None:
         project.store.event("paused", session=state.get("last_session"), reason=paused.get("reason"))
 
 
-def found(project: Project) -> Record | None:
+def found(project: Project) -> JsonObject | None:
     """The pause in force."""
     asked = project.store.pause() or project.store.state().get("paused")
     return asked if isinstance(asked, dict) else {"reason": "paused"} if asked else None

@@ -5,10 +5,10 @@ Source: features.md section M, C23, C24, UAH-279, UAH-280.
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from agent_harness.errors import HarnessError, PreflightFailed
 from agent_harness.kernel import clock
+from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process import new_run_id
 from agent_harness.protocols.features import lifecycle, preflight, selection
 from agent_harness.protocols.features.engine import checkpoints
@@ -18,25 +18,23 @@ from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.prompts import orientation_facts
 from agent_harness.protocols.features.verdict.judge import Judge
 
-Record = dict[str, Any]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
     """A session that may begin."""
 
     number: int
-    feature: Record
+    feature: JsonObject
     prompt_type: str
     orientation: str
-    state: Record
+    state: JsonObject
 
 
 def prepare(
     project: Project,
     judge: Judge,
     environment: DevelopmentEnvironment,
-    feature: Record,
+    feature: JsonObject,
     verified_tree: str | None,
 ) -> Start:
     """Every check passed and the environment is up, or the first failing check is raised.
@@ -77,8 +75,8 @@ def _checks(
     judge: Judge,
     environment: DevelopmentEnvironment,
     *,
-    feature: Record,
-    state: Record,
+    feature: JsonObject,
+    state: JsonObject,
     number: int,
     verified_tree: str | None,
 ) -> set[str] | None:
@@ -114,7 +112,7 @@ def _checks(
     return red
 
 
-def _baseline(project: Project, judge: Judge, state: Record, verified_tree: str | None) -> set[str] | None:
+def _baseline(project: Project, judge: Judge, state: JsonObject, verified_tree: str | None) -> set[str] | None:
     """Every baseline test passes at HEAD, but for those that the unfinished work is known to break (C15, C23).
 
     The red tests of an interrupted session, which nobody has counted yet, come back as a set.

@@ -11,6 +11,7 @@ from typing import Any
 
 from agent_harness.errors import Busy, Refused, StateDamaged
 from agent_harness.kernel import owner, process
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records, recovery, worktree
 from agent_harness.protocols.features.engine import (
     accept,
@@ -30,12 +31,10 @@ from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.protocols.features.work import plan_record
 from agent_harness.protocols.features.work.cleanup import ended_early as cleanup_ended_early
 
-Record = dict[str, Any]
-
 NAMED = 10  # files of a WIP commit that are named to the person
 
 
-def recover(project: Project) -> Record | None:
+def recover(project: Project) -> JsonObject | None:
     """Makes an interrupted session whole; what was done, or ``None`` when nothing was open.
 
     ``Busy`` when the harness that opened it still lives (its lock file was taken away from it).
@@ -79,7 +78,7 @@ def recover(project: Project) -> Record | None:
     return {"session": number, "step": action.step, "feature_id": under_way.feature_id}
 
 
-def _settle(project: Project, found: Record) -> str:
+def _settle(project: Project, found: JsonObject) -> str:
     """Carries out the settlement that was written down, or the one that takes its place when the branch has moved."""
     settlement = engine_settlement.Settlement(**found["settlement"])
     if not engine_settlement.is_overtaken(project, settlement):
@@ -92,7 +91,7 @@ def _settle(project: Project, found: Record) -> str:
     return "unadopted"
 
 
-def _recover_copy(project: Project) -> Record | None:
+def _recover_copy(project: Project) -> JsonObject | None:
     """The same for a session that only the project itself tells of: its work is kept, its verdict is not believed."""
     found = project.store.session_copy()
     if found is None:

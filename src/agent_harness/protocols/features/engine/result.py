@@ -1,9 +1,8 @@
 """How one session ended, for the person and for ``--json``."""
 
 from dataclasses import dataclass
-from typing import Any
 
-Record = dict[str, Any]
+from agent_harness.kernel.json import JsonObject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,5 +25,5 @@ class Result:
     broken_features: tuple[int, ...] = ()  # those whose tests these are
     opened_again: tuple[int, ...] = ()  # those of them that fail after the rollback, too, and count no more
 
-    def as_json(self) -> Record:
+    def as_json(self) -> JsonObject:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}

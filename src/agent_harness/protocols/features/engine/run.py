@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from agent_harness.agents import registry
 from agent_harness.agents.base import Agent
@@ -18,6 +17,7 @@ from agent_harness.errors import (
     PreflightFailed,
     Refused,
 )
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
     migrations,
     questions,
@@ -51,8 +51,6 @@ from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
 from agent_harness.verification.workspace import clear_leftovers
 
-Record = dict[str, Any]
-
 UNATTENDED_POLICY = RefusalPolicy()
 
 
@@ -83,7 +81,7 @@ class Runs:
         self._cleanup_only = False
         self._spare = False  # another agent can take over from the one at work
 
-    def clean_up(self, *, agents: Sequence[str] = (), patience: RefusalPolicy = UNATTENDED_POLICY) -> Record:
+    def clean_up(self, *, agents: Sequence[str] = (), patience: RefusalPolicy = UNATTENDED_POLICY) -> JsonObject:
         """One cleanup session now, also when all features are complete (UAH-055)."""
         self._cleanup_only = True
         self._project.say("Triggering cleanup session...")
@@ -97,7 +95,7 @@ class Runs:
         max_sessions: int | None = 1,
         until_done: bool = False,
         feature_id: int | None = None,
-    ) -> Record:
+    ) -> JsonObject:
         """Runs sessions one after the other; ends when all is proven, at the limit, or when a person is needed.
 
         ``max_sessions`` is ``None`` for no limit. A rejected session is followed by the next one only with
@@ -125,7 +123,7 @@ class Runs:
 
     def _stretch(
         self, dispatcher: Dispatcher, stop: interruption.Stop, results: list[Result], limits: "_Limits"
-    ) -> Record:
+    ) -> JsonObject:
         """Sessions as long as an agent may be started; ``LimitInForce`` when none may, the project whole."""
         project, feature_id = self._project, limits.feature_id
         with locked(project):
@@ -144,7 +142,7 @@ class Runs:
                     break
         return summary.summary(project, results, recovered)
 
-    def _put_in_order(self) -> Record | None:
+    def _put_in_order(self) -> JsonObject | None:
         """What comes before the first session, under the lock; what had to be recovered."""
         project = self._project
         clear_leftovers(project.root)
@@ -171,7 +169,7 @@ class Runs:
         return selection.Choice(selection.chosen_feature(document, state, feature_id))
 
     def _one_session(
-        self, agent: Agent, feature: Record, stop: interruption.Stop, verified_tree: str | None
+        self, agent: Agent, feature: JsonObject, stop: interruption.Stop, verified_tree: str | None
     ) -> tuple[Result, str | None]:
         project = self._project
         questions.forget_passing(project)

@@ -4,9 +4,9 @@ Source: features.md sections M, AA; UAH-483.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from agent_harness.errors import LimitInForce, NothingEligible, PersonNeeded
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import questions, records, selection
 from agent_harness.protocols.features.engine.result import Result
 from agent_harness.protocols.features.escalation import after_session
@@ -14,12 +14,10 @@ from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge
 
-Record = dict[str, Any]
-
 WHEN_COMPLETE = "Project complete. Options: [M]aintenance, [A]dd features, [E]xit"
 
 
-def summary(project: Project, results: Sequence[Result], recovered: Record | None) -> Record:
+def summary(project: Project, results: Sequence[Result], recovered: JsonObject | None) -> JsonObject:
     """What the run did, where the project stands now, and the question that waits for a person, which is also said."""
     passing, total = records.counts(project.store.features())
     last = results[-1] if results else None
@@ -37,8 +35,8 @@ def summary(project: Project, results: Sequence[Result], recovered: Record | Non
 
 
 def nothing_left(
-    project: Project, choice: selection.Choice, results: Sequence[Result], recovered: Record | None
-) -> Record:
+    project: Project, choice: selection.Choice, results: Sequence[Result], recovered: JsonObject | None
+) -> JsonObject:
     """No feature can be chosen. ``PersonNeeded`` or ``NothingEligible`` unless all that is not skipped is proven."""
     document = project.store.features()
     passing, total = records.counts(document)
@@ -65,7 +63,7 @@ def nothing_left(
     return summary(project, results, recovered)
 
 
-def _final_check(project: Project, passing: int, total: int, recovered: Record | None) -> Record:
+def _final_check(project: Project, passing: int, total: int, recovered: JsonObject | None) -> JsonObject:
     """The whole suite once more, when a run begins with nothing left to do (UAH-483)."""
     head = project.git.head() or "HEAD"
     judge = Judge(project)
@@ -85,7 +83,7 @@ def _final_check(project: Project, passing: int, total: int, recovered: Record |
     }
 
 
-def refused(project: Project, refusal: LimitInForce, results: Sequence[Result]) -> Record:
+def refused(project: Project, refusal: LimitInForce, results: Sequence[Result]) -> JsonObject:
     """The summary of a run that a rate limit ends; before its first session it is the refusal itself."""
     if not results:
         raise refusal
@@ -94,6 +92,6 @@ def refused(project: Project, refusal: LimitInForce, results: Sequence[Result]) 
     return {**summary(project, results, None), "exit_code": refusal.exit_code, "limit": refusal.as_json()}
 
 
-def paused(project: Project, results: Sequence[Result]) -> Record:
+def paused(project: Project, results: Sequence[Result]) -> JsonObject:
     """The summary of a run whose wait a person has ended by a pause, from another terminal."""
     return {**summary(project, results, None), "exit_code": 0}

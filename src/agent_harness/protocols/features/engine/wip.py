@@ -5,11 +5,11 @@ Source: features.md C07, C15, C16, C66; rows UAH-341..346, UAH-368.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from agent_harness.agents import usage
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
     lifecycle,
     private_refs,
@@ -21,8 +21,6 @@ from agent_harness.protocols.features.engine import accept, checkpoints
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
-
-Record = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,7 +242,7 @@ class _Left:
     commits: list[str]
     kept: bool  # the next session continues instead of starting afresh
     own: str | None  # the agent's last commit, where the harness makes none
-    earlier: Record | None  # what earlier sessions of this feature had left
+    earlier: JsonObject | None  # what earlier sessions of this feature had left
 
 
 def _what_is_left(project: Project, under_way: OpenSession, reason: str) -> _Left:
@@ -297,7 +295,7 @@ def _passes_without_trace(project: Project, under_way: OpenSession, reason: str)
     return quiet and unmoved and not worktree.dirty_paths(project.git)
 
 
-def _wip_message(project: Project, reason: str, feature: Record) -> str:
+def _wip_message(project: Project, reason: str, feature: JsonObject) -> str:
     wording = WORDINGS.get(reason, WORDINGS["error"])
     subject = wording.subject
     if subject is None:
@@ -307,7 +305,7 @@ def _wip_message(project: Project, reason: str, feature: Record) -> str:
     return f"{subject}{accept.feature_name(feature)} ({records.description(feature)})\n\n{wording.body}"
 
 
-def _event(under_way: OpenSession, reason: str, commit: str | None, message: str | None) -> Record:
+def _event(under_way: OpenSession, reason: str, commit: str | None, message: str | None) -> JsonObject:
     name = accept.feature_name(under_way.feature)
     return {
         "event_type": WORDINGS.get(reason, WORDINGS["error"]).event,
@@ -338,7 +336,7 @@ def _tell_termination(project: Project, under_way: OpenSession, reason: str) -> 
     progress.append(project.layout.progress, f"\n{line}\n")
 
 
-def _partial(project: Project, under_way: OpenSession, reason: str, left: _Left) -> Record:
+def _partial(project: Project, under_way: OpenSession, reason: str, left: _Left) -> JsonObject:
     """What the next session is told: the agent's own words first, then what earlier sessions said."""
     entries = [e for e in progress.recent_entries(project.layout.progress) if e.session == under_way.session]
     told = entries[-1] if entries else None

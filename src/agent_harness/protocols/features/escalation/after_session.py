@@ -1,17 +1,16 @@
 """Which question a session's ending leaves for a person. Source: features.md section T, C15, C27, C35."""
 
-from typing import Any
-
 from agent_harness.errors import PreflightFailed
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import lifecycle, questions, records
 from agent_harness.protocols.features.engine.result import Result
 from agent_harness.protocols.features.escalation import regressions
 from agent_harness.protocols.features.project import Project
 
-Record = dict[str, Any]
 
-
-def question_after(project: Project, state: Record, feature_id: int | None, result: Result | None) -> Record | None:
+def question_after(
+    project: Project, state: JsonObject, feature_id: int | None, result: Result | None
+) -> JsonObject | None:
     """The question about this feature as the state stands, or ``None``; ``result`` is the session that just ended.
 
     One that stops the runs goes before one that does not.
@@ -23,7 +22,7 @@ def question_after(project: Project, state: Record, feature_id: int | None, resu
     return asked or offered
 
 
-def _stopping(project: Project, state: Record, feature_id: int, result: Result | None) -> Record | None:
+def _stopping(project: Project, state: JsonObject, feature_id: int, result: Result | None) -> JsonObject | None:
     most = project.config.features.max_stuck_sessions
     if result is not None and result.reason == "budget_exceeded":
         limit = result.told.partition(" ")[0]
@@ -42,7 +41,7 @@ def _stopping(project: Project, state: Record, feature_id: int, result: Result |
     return None
 
 
-def _offered(project: Project, result: Result) -> Record | None:
+def _offered(project: Project, result: Result) -> JsonObject | None:
     """What a person may decide about a session that was rejected; else the next one tries again (E2, E3)."""
     if result.regressions:
         return regressions.question(project, result)
@@ -53,7 +52,7 @@ def _offered(project: Project, result: Result) -> Record | None:
     return questions.question("claim_rejected", told, feature_id=result.feature_id, **facts)
 
 
-def about_size(project: Project) -> Record | None:
+def about_size(project: Project) -> JsonObject | None:
     """Stores the question about the first feature that is larger than recommended, where no other one waits (E10)."""
     state = project.store.state()
     waiting = questions.pending(state)
@@ -71,7 +70,7 @@ def about_size(project: Project) -> Record | None:
     return asked
 
 
-def offer_split(project: Project) -> Record | None:
+def offer_split(project: Project) -> JsonObject | None:
     """The same, said to the person who has just planned or added features."""
     asked = about_size(project)
     if asked:
@@ -79,7 +78,7 @@ def offer_split(project: Project) -> Record | None:
     return asked
 
 
-def _all_red(project: Project, state: Record) -> bool:
+def _all_red(project: Project, state: JsonObject) -> bool:
     """Whether the unfinished work leaves every known test failing: the tree cannot even be imported (C15)."""
     known = set(project.store.baseline().get("passing_tests") or [])
     red = state.get("wip_red_tests")

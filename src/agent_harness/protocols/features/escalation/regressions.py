@@ -6,9 +6,9 @@ first. Source: features.md UAH-394, UAH-402, UAH-457, UAH-458, C10.
 """
 
 from dataclasses import replace
-from typing import Any
 
 from agent_harness.errors import HarnessError
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import questions, records
 from agent_harness.protocols.features.engine import accept
 from agent_harness.protocols.features.engine.result import Result
@@ -16,8 +16,6 @@ from agent_harness.protocols.features.marks import override
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge
-
-Record = dict[str, Any]
 
 NAMED = 10  # failing tests that are named to the person
 
@@ -42,7 +40,7 @@ def look_again(project: Project, judge: Judge, result: Result) -> Result:
     return replace(result, opened_again=tuple(broken))
 
 
-def question(project: Project, result: Result) -> Record:
+def question(project: Project, result: Result) -> JsonObject:
     """E3; or the panel of UAH-402 where open features wait for what broke."""
     document = project.store.features()
     waiting = accept.blocked_features(document, result.broken_features)
@@ -64,7 +62,7 @@ def question(project: Project, result: Result) -> Record:
     return questions.question("regression", message, details=[failing], **facts)
 
 
-def _of_a_dependency(document: Record, result: Result, blocked: list[int], facts: Record) -> Record:
+def _of_a_dependency(document: JsonObject, result: Result, blocked: list[int], facts: JsonObject) -> JsonObject:
     broken = [f for i in result.broken_features if (f := records.feature_by_id(document, i))]
     message = " ".join(f"Feature {f['id']} ({records.description(f)}) now failing." for f in broken)
     details = [

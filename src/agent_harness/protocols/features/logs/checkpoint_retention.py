@@ -16,10 +16,9 @@ from typing import Any
 
 from agent_harness.errors import HarnessError, StateDamaged
 from agent_harness.kernel import clock, files
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.project import Project
-
-Record = dict[str, Any]
 
 REFS = "refs/harness/checkpoints/"
 
@@ -36,7 +35,7 @@ def prune(project: Project) -> list[str]:
     return gone
 
 
-def needed(found: Mapping[str, Record], document: Mapping[str, Any], *, keep: int) -> set[str]:
+def needed(found: Mapping[str, JsonObject], document: Mapping[str, Any], *, keep: int) -> set[str]:
     """The checkpoints that stay whatever their age is."""
     kept: set[str] = set()
     for feature in records.features_of(document):
@@ -47,16 +46,16 @@ def needed(found: Mapping[str, Record], document: Mapping[str, Any], *, keep: in
     return kept
 
 
-def expired(found: Mapping[str, Record], kept: Iterable[str], old: datetime) -> list[str]:
+def expired(found: Mapping[str, JsonObject], kept: Iterable[str], old: datetime) -> list[str]:
     """Those that nothing needs and that were taken before a moment; one without a readable time stays."""
     spared = set(kept)
     taken = {name: clock.parse(record.get("timestamp")) for name, record in found.items() if name not in spared}
     return [name for name, moment in taken.items() if moment is not None and moment < old]
 
 
-def _found(project: Project) -> dict[str, Record]:
+def _found(project: Project) -> dict[str, JsonObject]:
     """Every checkpoint by its id: from its folder, or else from its ref."""
-    found: dict[str, Record] = {}
+    found: dict[str, JsonObject] = {}
     listed = project.git.text("for-each-ref", "--format=%(refname) %(creatordate:iso-strict)", REFS)
     for line in listed.splitlines():
         ref, _, taken = line.partition(" ")
@@ -79,7 +78,7 @@ def _referenced(project: Project) -> set[str]:
     return {str(record.get("id")) for record in named if isinstance(record, Mapping)}
 
 
-def _remove(project: Project, record: Record) -> bool:
+def _remove(project: Project, record: JsonObject) -> bool:
     """The ref first: a folder without it is found again, a ref without its folder has to grow old."""
     snapshot = record.get("snapshot")
     ref = str(snapshot.get("ref")) if isinstance(snapshot, Mapping) else ""

@@ -14,8 +14,6 @@ from agent_harness.kernel import clock, files, journal
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.features.project import Project
 
-Record = dict[str, Any]
-
 KEPT_DAYS: Mapping[str, int | None] = {"critical": None, "important": 90, "routine": 30, "debug": 7}
 """By level; ``logging.retention_days`` takes the place of the second row (C44)."""
 

@@ -21,8 +21,6 @@ from agent_harness.protocols.features.prompts import verification_types
 from agent_harness.protocols.features.verdict import screenshots
 from agent_harness.protocols.features.verdict.ruling import Ruling
 
-Record = dict[str, Any]
-
 
 def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
     """The work is on the branch; ``passes`` stays false, and ``awaiting_manual`` says why."""

@@ -5,10 +5,10 @@ a feature that is taken out of the way goes into a rescue ref. Source: features.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from agent_harness.errors import Refused, UnsafeTree, UsageError
 from agent_harness.kernel import clock, files, snapshot
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
     private_refs,
     progress,
@@ -19,9 +19,7 @@ from agent_harness.protocols.features.engine import accept, checkpoints
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.verdict import proven
 
-Record = dict[str, Any]
-
-NO_PARTIAL: Record = {
+NO_PARTIAL: JsonObject = {
     "next_prompt": "coding",
     "partial": None,
     "feature_checkpoint": None,
@@ -31,7 +29,7 @@ NO_PARTIAL: Record = {
 """Members of the session state when nothing is unfinished."""
 
 
-def feature_of(project: Project, feature_id: int) -> Record:
+def feature_of(project: Project, feature_id: int) -> JsonObject:
     """The feature with this id; ``UsageError`` that lists the ids when there is none."""
     document = project.store.features()
     feature = records.feature_by_id(document, feature_id)
@@ -41,7 +39,7 @@ def feature_of(project: Project, feature_id: int) -> Record:
     return feature
 
 
-def change(project: Project, message: str, edit: Callable[[Record], None], *, also: Sequence[str] = ()) -> str:
+def change(project: Project, message: str, edit: Callable[[JsonObject], None], *, also: Sequence[str] = ()) -> str:
     """features.json after ``edit`` in a commit of its own, with the files of ``also``; the commit.
 
     Refused, with everything as it was, where features.json has uncommitted changes or git is in the middle of
@@ -73,7 +71,7 @@ def refuse_unsafe(project: Project) -> None:
         raise Refused(f"{name} has changes that are not committed", hint=f"git commit {name}")
 
 
-def skip(project: Project, feature_id: int, reason: str | None) -> Record:
+def skip(project: Project, feature_id: int, reason: str | None) -> JsonObject:
     """Takes a feature out of the selection; what depends on it stays blocked and is named (C53)."""
     feature = feature_of(project, feature_id)
     if records.passes(feature):
@@ -95,7 +93,7 @@ def skip(project: Project, feature_id: int, reason: str | None) -> Record:
     return {"feature_id": feature_id, "blocked": blocked, "rescue_ref": rescue, "next": "harness run"}
 
 
-def unskip(project: Project, feature_id: int) -> Record:
+def unskip(project: Project, feature_id: int) -> JsonObject:
     """Puts a skipped feature back into the selection."""
     feature = feature_of(project, feature_id)
     if not records.skipped(feature):
@@ -106,7 +104,7 @@ def unskip(project: Project, feature_id: int) -> Record:
     return {"feature_id": feature_id, "next": "harness run"}
 
 
-def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> Record:
+def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonObject:
     """Sets ``passes`` by a person's word; ``how`` is override, manual or takeback and is kept in the feature.
 
     A feature that is opened again leaves the baseline, so that its next proof may change its tests.
@@ -117,7 +115,7 @@ def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> Record
     found = {"marked": {"by": "person", "how": how, "at": clock.timestamp()}} if passes else {}
     gone = ("skipped", "awaiting_manual") if passes else ("marked",)
 
-    def edit(document: Record) -> None:
+    def edit(document: JsonObject) -> None:
         _drop(feature_id, *gone)(document)
         _set(feature_id, passes=passes, **found)(document)
 
@@ -132,7 +130,7 @@ def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> Record
     return {"feature_id": feature_id, "passes": passes, "how": how, "commit": commit, "next": "harness run"}
 
 
-def override(project: Project, feature_id: int, *, passes: bool) -> Record:
+def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
     """`harness override`: the mark without a proof, after the person has confirmed (UAH-060, UAH-061)."""
     answer = mark(project, feature_id, passes=passes, how="override")
     project.say(f"Marked Feature #{feature_id} as passes: {'true' if passes else 'false'}.")
@@ -144,7 +142,7 @@ def override(project: Project, feature_id: int, *, passes: bool) -> Record:
 def reset(project: Project, feature_ids: Sequence[int]) -> None:
     """Opens several features again in one commit: they are marked as passing and their tests fail (E9)."""
 
-    def edit(document: Record) -> None:
+    def edit(document: JsonObject) -> None:
         for feature_id in feature_ids:
             _drop(feature_id, "marked")(document)
             _set(feature_id, passes=False)(document)
@@ -164,7 +162,7 @@ def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> No
     """
     mark = {"reason": reason, "at": clock.timestamp(), "unblocks": True}
 
-    def edit(document: Record) -> None:
+    def edit(document: JsonObject) -> None:
         for feature_id in feature_ids:
             _drop(feature_id, "marked")(document)
             _set(feature_id, passes=False, skipped=mark)(document)
@@ -200,7 +198,7 @@ def set_work_aside(project: Project, feature_id: int) -> str | None:
     return rescue
 
 
-def _go_back(project: Project, checkpoint: Record, feature_id: int) -> str | None:
+def _go_back(project: Project, checkpoint: JsonObject, feature_id: int) -> str | None:
     ref = private_refs.free(project.git, f"refs/harness/set-aside/{feature_id}")
     rescued = snapshot.restore(
         project.git,
@@ -243,13 +241,13 @@ def _forget_question(project: Project, feature_id: int) -> None:
     )
 
 
-def _counters(state: Record) -> Record:
+def _counters(state: JsonObject) -> JsonObject:
     found = state.get("verification_failures")
     return found if isinstance(found, dict) else {}
 
 
-def _set(feature_id: int, **members: object) -> Callable[[Record], None]:
-    def edit(document: Record) -> None:
+def _set(feature_id: int, **members: object) -> Callable[[JsonObject], None]:
+    def edit(document: JsonObject) -> None:
         feature = records.feature_by_id(document, feature_id)
         if feature is not None:
             feature.update(members)
@@ -257,8 +255,8 @@ def _set(feature_id: int, **members: object) -> Callable[[Record], None]:
     return edit
 
 
-def _drop(feature_id: int, *names: str) -> Callable[[Record], None]:
-    def edit(document: Record) -> None:
+def _drop(feature_id: int, *names: str) -> Callable[[JsonObject], None]:
+    def edit(document: JsonObject) -> None:
         feature = records.feature_by_id(document, feature_id) or {}
         for name in names:
             feature.pop(name, None)

@@ -5,10 +5,10 @@ Source: features.md UAH-067, C39.
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from agent_harness.errors import NotAProject, Refused
 from agent_harness.kernel import clock
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.engine import pause, recover
 from agent_harness.protocols.features.engine.locking import locked
@@ -18,17 +18,15 @@ from agent_harness.protocols.features.store import free_name
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.judge import Judge, Suite
 
-Record = dict[str, Any]
-
 WARNING = "Are you sure? This will:\n- Stop all operations\n- Keep git commits as-is\n- Clear harness state\n"
 
 
-def abort(project: Project) -> Record:
+def abort(project: Project) -> JsonObject:
     """Ends the session that runs, hands its work off, and moves the state aside; the person has confirmed."""
     project.require_initialised()
     project.store.settle_in()
     project.store.write_pause({"reason": "aborted by a person", "at": clock.timestamp()})
-    answer: Record = {}
+    answer: JsonObject = {}
 
     def act() -> None:
         recover.recover(project)
@@ -38,7 +36,7 @@ def abort(project: Project) -> Record:
     return answer
 
 
-def clear(project: Project) -> Record:
+def clear(project: Project) -> JsonObject:
     """Moves the state of sessions to ``.harness/aborted-TIME/``, under the lock."""
     at = project.layout
     stamp = clock.now().strftime("%Y%m%dT%H%M%S")
@@ -64,7 +62,7 @@ def can_begin_anew(project: Project) -> bool:
     return not project.store.initialised() and any(name.startswith("aborted-") for name in names)
 
 
-def begin_anew(project: Project) -> Record:
+def begin_anew(project: Project) -> JsonObject:
     """New state from features.json, a run of the suite at HEAD, and what the logs know of earlier sessions."""
     if not can_begin_anew(project):
         raise NotAProject(f"{project.root} is not an initialised project", hint="harness init --spec FILE")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agent_harness.errors import UsageError
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import questions, records
 from agent_harness.protocols.features.engine import pause
 from agent_harness.protocols.features.marks import override
@@ -19,10 +20,8 @@ from agent_harness.protocols.features.people import (
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.selection import next_feature
 
-Record = dict[str, Any]
 
-
-def resume(project: Project, choose: str | None, *, budget_usd: float | None = None) -> Record:
+def resume(project: Project, choose: str | None, *, budget_usd: float | None = None) -> JsonObject:
     """Ends a pause, answers the question that waits, and says what comes next; starts no session (C40).
 
     ``UsageError`` for an answer that the question does not have, or where a question waits and none is given.
@@ -47,7 +46,7 @@ def resume(project: Project, choose: str | None, *, budget_usd: float | None = N
     return {"answered": word, "feature_id": asked.get("feature_id"), "next": "harness run", **answer}
 
 
-def _asked(project: Project, state: Mapping[str, Any]) -> Record | None:
+def _asked(project: Project, state: Mapping[str, Any]) -> JsonObject | None:
     """The question that is to be answered first: a stored one that stops the runs, the circle, any other stored one."""
     stored = questions.pending(state)
     if stored is not None and questions.stops(stored):
@@ -55,7 +54,7 @@ def _asked(project: Project, state: Mapping[str, Any]) -> Record | None:
     return questions.of_cycle(project.store.features()) or stored
 
 
-def _say_next(project: Project, state: Mapping[str, Any]) -> Record:
+def _say_next(project: Project, state: Mapping[str, Any]) -> JsonObject:
     handed = state.get("handoff")
     number = records.number(state.get("last_session"))
     project.say(f"Resuming from session {number}...")
@@ -86,41 +85,41 @@ def _forget(project: Project, asked: Mapping[str, Any]) -> None:
 # -- one function an answer --------------------------------------------------------------------------------------------
 
 
-def _retry(project: Project, asked: Record, _budget: float | None) -> Record:
+def _retry(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
     project.say(f"Feature #{asked.get('feature_id')} queued.")
     return {}
 
 
-def _skip(project: Project, asked: Record, _budget: float | None) -> Record:
+def _skip(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
     for feature_id in questions.features(asked):
         override.skip(project, feature_id, str(asked.get("message")))
     return {"skipped": questions.features(asked)}
 
 
-def _split(project: Project, asked: Record, _budget: float | None) -> Record:
+def _split(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
     for feature_id in questions.features(asked):
         override.skip(project, feature_id, "to be split into smaller features")
     project.say('Add the parts: harness add-feature "..."')
     return {"skipped": questions.features(asked), "next": 'harness add-feature "..."'}
 
 
-def _manual(project: Project, asked: Record, _budget: float | None) -> Record:
+def _manual(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
     if asked.get("type") == "environment":
         project.say("Fix the environment by hand, then: harness run")
         return {}
     return handoff.handoff(project, feature_id=next(iter(questions.features(asked)), None))
 
 
-def _rollback(project: Project, asked: Record, _budget: float | None) -> Record:
+def _rollback(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
     kept = [override.set_work_aside(project, feature_id) for feature_id in questions.features(asked)]
     return {"rescue_ref": next(iter(kept), None)}
 
 
-def _abort(project: Project, _asked: Record, _budget: float | None) -> Record:
+def _abort(project: Project, _asked: JsonObject, _budget: float | None) -> JsonObject:
     return abort.clear(project)
 
 
-def _pause(project: Project, asked: Record, _budget: float | None) -> Record:
+def _pause(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
     project.store.settle_in()
     paused = {"reason": str(asked.get("message"))}
     project.store.write_pause(paused)
@@ -129,28 +128,28 @@ def _pause(project: Project, asked: Record, _budget: float | None) -> Record:
     return {"next": "harness resume"}
 
 
-def _increase(project: Project, asked: Record, budget: float | None) -> Record:
+def _increase(project: Project, asked: JsonObject, budget: float | None) -> JsonObject:
     return raise_budget.raise_budget(project, str(asked.get("limit") or "Session"), budget)
 
 
-def _investigate(project: Project, asked: Record, _budget: float | None) -> Record:
+def _investigate(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
     for node in asked.get("failing") or []:
         project.say(f"- {node}")
     project.say(f"Look at it with: {project.config.testing.full}")
     return {"failing": asked.get("failing") or []}
 
 
-def _edit(project: Project, _asked: Record, _budget: float | None) -> Record:
+def _edit(project: Project, _asked: JsonObject, _budget: float | None) -> JsonObject:
     project.say(f"Edit {project.features_name}, commit it, then: harness run")
     return {}
 
 
-def _reset(project: Project, asked: Record, _budget: float | None) -> Record:
+def _reset(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
     override.reset(project, questions.features(asked))
     return {"reset": questions.features(asked)}
 
 
-ANSWERS: dict[str, Callable[[Project, Record, float | None], Record]] = {
+ANSWERS: dict[str, Callable[[Project, JsonObject, float | None], JsonObject]] = {
     "retry": _retry,
     "skip": _skip,
     "split": _split,

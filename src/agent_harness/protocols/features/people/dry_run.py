@@ -1,7 +1,6 @@
 """What the next session would get, told without running it: `harness run --dry-run`."""
 
-from typing import Any
-
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
     lifecycle,
     migrations,
@@ -13,10 +12,8 @@ from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.prompts import orientation_facts
 from agent_harness.protocols.features.validity import valid_features
 
-Record = dict[str, Any]
 
-
-def preview(project: Project, feature_id: int | None = None) -> Record:
+def preview(project: Project, feature_id: int | None = None) -> JsonObject:
     """What the next session would get; nothing on disk changes (UAH-048, UAH-049)."""
     project.require_initialised()
     migrations.refuse_newer(project)

@@ -4,21 +4,20 @@ Source: features.md UAH-064..066, UAH-075, C06, C40, C65.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from agent_harness.errors import Refused, UnsafeTree
 from agent_harness.kernel import clock
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records, worktree
 from agent_harness.protocols.features.marks import override
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.selection import next_feature
 from agent_harness.protocols.features.verdict.judge import Judge, Suite
 
-Record = dict[str, Any]
 Ask = Callable[[str], bool]
 
 
-def handoff(project: Project, feature_id: int | None = None) -> Record:
+def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
     """No session starts until `harness takeback`; repeating it changes nothing."""
     state = project.store.state()
     document = project.store.features()
@@ -38,7 +37,7 @@ def handoff(project: Project, feature_id: int | None = None) -> Record:
     return {"handoff": handed, "features": {"passing": passing, "total": total}, "next": "harness takeback"}
 
 
-def takeback(project: Project, ask: Ask) -> Record:
+def takeback(project: Project, ask: Ask) -> JsonObject:
     """The project is the harness's again. What the person built is verified; they decide whether it counts."""
     state = project.store.state()
     handed = state.get("handoff")
@@ -79,7 +78,7 @@ def _commits(project: Project, since: object) -> list[str]:
     return [found.sha for found in project.git.commits_between(since, head)]
 
 
-def _verified(project: Project, feature: Record, suite: Suite) -> bool:
+def _verified(project: Project, feature: JsonObject, suite: Suite) -> bool:
     """Whether the harness's own run of the feature's tests is green, and nothing older is broken."""
     project.say(f"Feature #{feature['id']} test file: {records.test_file(feature)}")
     if records.passes(feature):
@@ -91,7 +90,7 @@ def _verified(project: Project, feature: Record, suite: Suite) -> bool:
     return good
 
 
-def _offer(project: Project, feature: Record, ask: Ask) -> bool:
+def _offer(project: Project, feature: JsonObject, ask: Ask) -> bool:
     if records.passes(feature):
         return True
     if not ask(f"Mark Feature #{feature['id']} as passes: true?"):

@@ -3,18 +3,15 @@
 Source: features.md UAH-052, UAH-438..442, C36, C52.
 """
 
-from typing import Any
-
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records, status
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.verdict import proven, quality
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.verification.workspace import clear_leftovers
 
-Record = dict[str, Any]
 
-
-def measure(project: Project) -> Record:
+def measure(project: Project) -> JsonObject:
     """Every figure, and the lines for a person; changes nothing in the project.
 
     Tests of features that are still open do not count (C23).
@@ -56,7 +53,7 @@ def measure(project: Project) -> Record:
     return found
 
 
-def _lines(found: Record) -> list[str]:
+def _lines(found: JsonObject) -> list[str]:
     features, tests, lint, files = found["features"], found["tests"], found["lint"], found["files"]
     rows = [
         f"Project: {found['project']}\n",

@@ -7,15 +7,14 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import questions, records
 from agent_harness.protocols.features.marks import override
 from agent_harness.protocols.features.people import handoff
 from agent_harness.protocols.features.project import Project
 
-Record = dict[str, Any]
 
-
-def _by_hand(project: Project, asked: Record, _budget: float | None) -> Record:
+def _by_hand(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
     """A person looks at work that the harness did not believe (E2)."""
     _say_rescue(project, asked)
     answer = handoff.handoff(project, feature_id=next(iter(questions.features(asked)), None))
@@ -23,20 +22,20 @@ def _by_hand(project: Project, asked: Record, _budget: float | None) -> Record:
     return answer
 
 
-def _fix_by_hand(project: Project, asked: Record, _budget: float | None) -> Record:
+def _fix_by_hand(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
     """A person fixes what a session broke (E3)."""
     _say_rescue(project, asked)
     return handoff.handoff(project, feature_id=next(iter(questions.features(asked)), None))
 
 
-def _rolled_back(project: Project, asked: Record, _budget: float | None) -> Record:
+def _rolled_back(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
     """The rollback was done at once (C03); it is confirmed (E3)."""
     project.say(f"Session {asked.get('session')} is rolled back; nothing else is to be done.")
     _say_rescue(project, asked)
     return {"rescue_ref": asked.get("rescue_ref")}
 
 
-def _review(project: Project, asked: Record, _budget: float | None) -> Record:
+def _review(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
     """What broke, and the work that broke it (UAH-402)."""
     for node in asked.get("failing") or []:
         project.say(f"- {node}")
@@ -44,13 +43,13 @@ def _review(project: Project, asked: Record, _budget: float | None) -> Record:
     return {"failing": asked.get("failing") or [], "rescue_ref": asked.get("rescue_ref")}
 
 
-def _skip_broken(project: Project, asked: Record, _budget: float | None) -> Record:
+def _skip_broken(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
     found = [i for i in questions.features(asked) if not records.skipped(override.feature_of(project, i))]
     override.skip_broken(project, found, str(asked.get("message")))
     return {"skipped": found}
 
 
-def _split_large(project: Project, asked: Record, _budget: float | None) -> Record:
+def _split_large(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
     """The feature is skipped, and the parts that would take its place are proposed (UAH-533)."""
     parts = [part for i in questions.features(asked) for part in _parts(project, override.feature_of(project, i))]
     for feature_id in questions.features(asked):
@@ -61,7 +60,7 @@ def _split_large(project: Project, asked: Record, _budget: float | None) -> Reco
     return {"skipped": questions.features(asked), "proposed": parts, "next": 'harness add-feature "..."'}
 
 
-def _parts(project: Project, feature: Record) -> list[str]:
+def _parts(project: Project, feature: JsonObject) -> list[str]:
     """One `add-feature` for as many steps as a feature should have."""
     steps = [str(step) for step in feature.get("verification_steps") or []]
     most = project.config.features.max_verification_steps
@@ -80,7 +79,7 @@ def _parts(project: Project, feature: Record) -> list[str]:
     ]
 
 
-def proceed(project: Project, asked: Record, _budget: float | None) -> Record:
+def proceed(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
     """The feature is worked on as it is, and not asked about again."""
     state = project.store.state()
     accepted = [*(state.get("sizes_accepted") or []), *questions.features(asked)]
@@ -94,7 +93,7 @@ def _say_rescue(project: Project, asked: Mapping[str, Any]) -> None:
         project.say(f"What Session {asked.get('session')} did is kept: git diff HEAD {ref}")
 
 
-ANSWERS: dict[tuple[str, str], Callable[[Project, Record, float | None], Record]] = {
+ANSWERS: dict[tuple[str, str], Callable[[Project, JsonObject, float | None], JsonObject]] = {
     ("claim_rejected", "manual"): _by_hand,
     ("regression", "rollback"): _rolled_back,
     ("regression", "manual"): _fix_by_hand,

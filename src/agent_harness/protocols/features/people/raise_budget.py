@@ -1,19 +1,16 @@
 """A higher budget in ``.harness.yaml``, with a person's comments and order kept, in a commit of its own (C27)."""
 
-from typing import Any
-
 from agent_harness.errors import Refused, UsageError
 from agent_harness.kernel import files
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import worktree
 from agent_harness.protocols.features.config.file import with_value
 from agent_harness.protocols.features.project import Project
 
-Record = dict[str, Any]
-
 KEYS = {"Session": "per_session_usd", "Feature": "per_feature_usd", "Project": "total_project_usd"}
 
 
-def raise_budget(project: Project, limit: str, budget_usd: float | None) -> Record:
+def raise_budget(project: Project, limit: str, budget_usd: float | None) -> JsonObject:
     """Sets the budget of that name to ``budget_usd``, or to twice what it is; the settings are committed."""
     key = KEYS.get(limit, "per_session_usd")
     now = float(getattr(project.config.costs, key))

@@ -4,9 +4,9 @@ Source: features.md UAH-050, UAH-051, UAH-062, UAH-063.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from agent_harness.errors import Refused, UsageError
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.marks import override
 from agent_harness.protocols.features.project import Project
@@ -15,10 +15,8 @@ from agent_harness.protocols.features.verdict import proven, screenshots
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.verification.workspace import clear_leftovers
 
-Record = dict[str, Any]
 
-
-def verify(project: Project, feature_id: int) -> Record:
+def verify(project: Project, feature_id: int) -> JsonObject:
     """Runs one feature's tests on a clean checkout of what is in the work tree; flips nothing (UAH-051)."""
     project.require_initialised()
     clear_leftovers(project.root)
@@ -30,7 +28,7 @@ def verify(project: Project, feature_id: int) -> Record:
     return Judge(project).report(feature)
 
 
-def verify_all(project: Project) -> Record:
+def verify_all(project: Project) -> JsonObject:
     """One run of the whole suite on what is in the work tree, feature by feature; flips nothing.
 
     It passes when every feature that is marked as passing has a passing test and none that fails, and every test of
@@ -63,7 +61,7 @@ def verify_all(project: Project) -> Record:
     }
 
 
-def _row(feature: Record, passing: frozenset[str], failing: frozenset[str]) -> Record:
+def _row(feature: JsonObject, passing: frozenset[str], failing: frozenset[str]) -> JsonObject:
     file = records.test_file(feature)
     own = sum(1 for node in passing if proven.belongs(node, file))
     bad = sum(1 for node in failing if proven.belongs(node, file))
@@ -86,7 +84,7 @@ def _row(feature: Record, passing: frozenset[str], failing: frozenset[str]) -> R
     }
 
 
-def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool]) -> Record:
+def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool]) -> JsonObject:
     """Asks the person for what they saw; only their yes is recorded, as a commit (UAH-062, UAH-063)."""
     feature = override.feature_of(project, feature_id)
     if records.passes(feature):

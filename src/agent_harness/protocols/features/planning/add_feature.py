@@ -4,16 +4,14 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from agent_harness.errors import ConfigurationError, UsageError
 from agent_harness.kernel import files
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.escalation import after_session
 from agent_harness.protocols.features.marks import override
 from agent_harness.protocols.features.project import Project
-
-Record = dict[str, Any]
 
 STUB = 'import pytest\n\n\ndef test_{name}():\n    pytest.fail("Not implemented")\n'
 SIZES = ((3, "small"), (5, "medium"))
@@ -28,7 +26,7 @@ def add(
     steps: Sequence[str] = (),
     depends_on: Sequence[int] = (),
     verification_type: str | None = None,
-) -> Record:
+) -> JsonObject:
     """Adds one feature behind the last id; the test file is named after it unless given.
 
     A ``.py`` test file that does not exist yet gets a failing stub. ``UsageError``, with nothing changed, when the
@@ -39,7 +37,7 @@ def add(
         raise UsageError("A feature needs a description", hint='harness add-feature "User can ..."')
     override.refuse_unsafe(project)
     document = project.store.features()
-    feature: Record = {
+    feature: JsonObject = {
         "id": max((records.number(f.get("id")) for f in records.features_of(document)), default=0) + 1,
         "category": category or "core",
         "description": text,
@@ -73,7 +71,7 @@ def add(
     return {"feature": feature, "stub": stubs, "commit": commit, "next": "harness run"}
 
 
-def _check(project: Project, document: Record, feature: Record) -> None:
+def _check(project: Project, document: JsonObject, feature: JsonObject) -> None:
     before = records.problems(document, require_test_file=project.config.features.require_test_file)
     if before:
         raise ConfigurationError(before[0], hint=f"edit {project.features_name}", problems=before)
@@ -82,7 +80,7 @@ def _check(project: Project, document: Record, feature: Record) -> None:
         raise UsageError(after[0], hint="harness add-feature --help")
 
 
-def _test_file(document: Record, text: str) -> str:
+def _test_file(document: JsonObject, text: str) -> str:
     """A new file beside most of the other features' tests."""
     known = [records.test_file(f).split("::", 1)[0] for f in records.features_of(document) if records.test_file(f)]
     if any(not file.endswith(".py") for file in known):
@@ -98,7 +96,7 @@ def _test_file(document: Record, text: str) -> str:
     return name
 
 
-def _stub(project: Project, feature: Record) -> list[str]:
+def _stub(project: Project, feature: JsonObject) -> list[str]:
     """The failing placeholder where the test file is Python and not there yet; what was made."""
     file = records.test_file(feature).split("::", 1)[0]
     path = project.root / file

@@ -8,10 +8,10 @@ UAH-101..105, UAH-257, UAH-266, C48.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from agent_harness.errors import HarnessError, Refused, StateDamaged, UnsafeTree, VerificationFailed
 from agent_harness.kernel.git import DETACHED
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
     preflight,
     prompts,
@@ -31,12 +31,10 @@ from agent_harness.session.engine import walk
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy
 
-Record = dict[str, Any]
-
 MESSAGE = "Plan more features"
 
 
-def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> Record:
+def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> JsonObject:
     """The features that the agent added, committed; ``VerificationFailed`` when its plan is not valid."""
     text = initializer.specification(spec)
     allowed = run.choose_agents(project, agents)
@@ -50,7 +48,7 @@ def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> Record:
     try:
         with interruption.watched() as stop:
             project.say("Planning more features...")
-            record: Record = {}
+            record: JsonObject = {}
 
             def problems() -> list[str]:
                 plan_record.spent(project, record)
@@ -87,7 +85,7 @@ def _refuse_unsafe(project: Project) -> None:
         raise Refused(f"Feature #{state.get('current_feature')} is unfinished and comes first", hint="harness run")
 
 
-def _prompt(project: Project, before: Record, text: str) -> str:
+def _prompt(project: Project, before: JsonObject, text: str) -> str:
     listed = records.features_of(before)
     rows = [f"- #{f['id']} {records.description(f)}"[:160] for f in listed[-100:]]
     return prompts.render(
@@ -103,7 +101,7 @@ def _prompt(project: Project, before: Record, text: str) -> str:
     )
 
 
-def _problems(project: Project, before: Record, checkpoint: Record) -> list[str]:
+def _problems(project: Project, before: JsonObject, checkpoint: JsonObject) -> list[str]:
     """Everything that the plan did and may not do, one line each."""
     if changed := project.store.tampered():
         return [f"the state of the harness was changed: {', '.join(changed)}"]
@@ -122,7 +120,7 @@ def _problems(project: Project, before: Record, checkpoint: Record) -> list[str]
     return found or _wrong_files(project, new, checkpoint)
 
 
-def _wrong_files(project: Project, new: list[Record], checkpoint: Record) -> list[str]:
+def _wrong_files(project: Project, new: list[JsonObject], checkpoint: JsonObject) -> list[str]:
     """New test files are there, and no other file differs."""
     rollback_point = checkpoints.rollback_point(checkpoint)
     tests = {records.test_file(f).split("::", 1)[0] for f in new}
@@ -135,7 +133,7 @@ def _wrong_files(project: Project, new: list[Record], checkpoint: Record) -> lis
     ]
 
 
-def _commit(project: Project, checkpoint: Record) -> str:
+def _commit(project: Project, checkpoint: JsonObject) -> str:
     rollback_point = checkpoints.rollback_point(checkpoint)
     commit = project.candidate("extend", MESSAGE, rollback_point)
     if rollback_point.head is not None and not project.git.ancestor(rollback_point.head, commit):
@@ -145,7 +143,7 @@ def _commit(project: Project, checkpoint: Record) -> str:
     return commit
 
 
-def _tell(project: Project, before: Record, commit: str, head: str) -> Record:
+def _tell(project: Project, before: JsonObject, commit: str, head: str) -> JsonObject:
     old = {f["id"] for f in records.features_of(before)}
     after = project.store.features()
     new = [f for f in records.features_of(after) if f["id"] not in old]

@@ -22,6 +22,7 @@ from agent_harness.errors import (
 )
 from agent_harness.kernel import clock, files, snapshot
 from agent_harness.kernel.git import Git
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
     progress,
     prompts,
@@ -41,8 +42,6 @@ from agent_harness.session.engine import walk
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
 
-Record = dict[str, Any]
-
 COMMIT_MESSAGE = "Initial project setup by initializer agent"
 SPEC_BYTES = 1_000_000
 
@@ -53,7 +52,7 @@ SCRIPTS = {
 }
 
 
-def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Record:
+def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> JsonObject:
     """Plans the project in ``root``; refuses with the disk unchanged when it is not safe to start."""
     text = specification(spec)
     _refuse_unsafe(root, spec)
@@ -286,7 +285,7 @@ def _state(project: Project, commit: str) -> None:
     project.store.write(at.session_state, {**records.new_state(), "timestamp": clock.timestamp()})
 
 
-def _tell(project: Project, commit: str) -> Record:
+def _tell(project: Project, commit: str) -> JsonObject:
     document = project.store.features()
     found = records.features_of(document)
     say = project.say

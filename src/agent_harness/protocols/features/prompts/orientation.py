@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records
-
-Record = dict[str, Any]
 
 TOKEN_LIMIT = 1000
 _LINE_LIMIT = 300
@@ -26,7 +25,7 @@ class OrientationFacts:
     passing: int
     total: int
     health: str
-    feature: Record | None
+    feature: JsonObject | None
     dependencies: tuple[tuple[int, bool], ...] = ()
     last_session: int = 0
     last: Mapping[str, Any] | None = None  # completed, commits, status

@@ -3,18 +3,15 @@
 Source: features.md UAH-244..248; the rules of the text are in ``orientation.py``.
 """
 
-from typing import Any
-
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import progress, records, selection
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.prompts import orientation as rules
 
-Record = dict[str, Any]
-
 KEY_FILES = 8
 
 
-def orientation(project: Project, state: Record, choice: selection.Choice, number: int) -> str:
+def orientation(project: Project, state: JsonObject, choice: selection.Choice, number: int) -> str:
     """The summary for the next session, under 1,000 tokens."""
     document = project.store.features()
     passing, total = records.counts(document)
@@ -40,7 +37,7 @@ def orientation(project: Project, state: Record, choice: selection.Choice, numbe
     return rules.summary(facts)
 
 
-def _health(project: Project, state: Record) -> str:
+def _health(project: Project, state: JsonObject) -> str:
     red = state.get("wip_red_tests")
     if red is None:
         return "the last session was interrupted; the state of the tests is not known"

@@ -13,13 +13,13 @@ from urllib.parse import quote
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
+from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.engine.result import Result
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish.tracker import Issue, Tracker
 
-Record = dict[str, Any]
 Act = Literal["create", "close", "reopen", "tell"]
 
 REOPENED = (
@@ -51,7 +51,7 @@ class MirrorReport:
     left_closed: list[int] = field(default_factory=list)  # a person closed them, and the feature does not pass
     not_ours: list[int] = field(default_factory=list)  # the recorded issue is another one
 
-    def as_json(self) -> Record:
+    def as_json(self) -> JsonObject:
         return {name: list(getattr(self, name)) for name in self.__dataclass_fields__}
 
     def line(self) -> str | None:
@@ -160,7 +160,7 @@ class Mirror:
         if self._wishes.create_missing and missing >= MANY:
             self._project.say(f"GitHub: creating about {missing} issues; that takes a second or two each.")
 
-    def _one(self, name: str, feature: Record, listed: Mapping[int, Issue]) -> None:
+    def _one(self, name: str, feature: JsonObject, listed: Mapping[int, Issue]) -> None:
         feature_id = feature["id"]
         mark = marker(name, feature_id)
         found = self._find(feature_id, mark, listed)
@@ -188,7 +188,7 @@ class Mirror:
         found = [issue for issue in listed.values() if issue.marker == mark and issue.trusted]
         return min(found, key=lambda issue: issue.number, default=None)
 
-    def _act(self, name: str, feature: Record, found: Issue | None) -> None:
+    def _act(self, name: str, feature: JsonObject, found: Issue | None) -> None:
         feature_id, passes = feature["id"], records.passes(feature)
         row = self._known.get(str(feature_id), {})
         act = step_for(passes=passes, issue=found, row=row, wishes=self._wishes)
@@ -221,14 +221,14 @@ class Mirror:
         self._remember(feature_id, {"number": number, "closed_by_harness": True})
         self.report.closed.append(feature_id)
 
-    def _remember(self, feature_id: int, row: Record) -> None:
+    def _remember(self, feature_id: int, row: JsonObject) -> None:
         if self._known.get(str(feature_id)) != row:
             self._known[str(feature_id)] = row
             kept = {"repository": self._repository, "issues": self._known}
             self._project.store.write(self._project.layout.github_issues, kept)
 
 
-def _rows(found: Mapping[str, Any], repository: str) -> dict[str, Record]:
+def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
     """What was remembered of the issues in this repository; another repository has other issues."""
     rows = found.get("issues")
     if found.get("repository") != repository or not isinstance(rows, dict):

@@ -18,15 +18,13 @@ from typing import Any
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
 from agent_harness.kernel.git import Upstream
-from agent_harness.kernel.json import jsontext
+from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import private_refs, records
 from agent_harness.protocols.features.engine.settlement import Settled, Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import rebase
 from agent_harness.protocols.features.verdict.judge import Judge
-
-Record = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +152,7 @@ class _Again:
         if found:
             raise _GivenUp(found[0])
 
-    def _prove(self, tip: str) -> Record:
+    def _prove(self, tip: str) -> JsonObject:
         """The baseline that the joined commit gives; ``_GivenUp`` where a known test fails on it."""
         facts = self._judge.suite(tip)
         known = {str(node) for node in self._baseline.get("passing_tests") or []}
@@ -182,7 +180,7 @@ class _Again:
         git.run("read-tree", "-m", "-u", self.commit, tip)
         git.update_ref(str(self._branch), tip, self.commit, message="agent-harness: pulled")
 
-    def _record(self, joined: rebase.Joined, facts: Record) -> None:
+    def _record(self, joined: rebase.Joined, facts: JsonObject) -> None:
         """The state files speak of the new commits."""
         store, layout = self._project.store, self._project.layout
         tree = self._project.git.tree_of(joined.tip)

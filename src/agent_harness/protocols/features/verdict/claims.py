@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records
-
-Record = dict[str, Any]
 
 _FREE_MEMBERS = frozenset({"features", "last_updated"})
 
@@ -47,7 +46,7 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> Claim
     return ClaimedChanges(claims=tuple(claims), violations=tuple(violations))
 
 
-def _by_id(document: Mapping[str, Any]) -> dict[object, Record]:
+def _by_id(document: Mapping[str, Any]) -> dict[object, JsonObject]:
     return {_key(f.get("id")): f for f in records.features_of(document)}
 
 
@@ -60,7 +59,7 @@ def _members(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     return [f"features.json: {n!r} was changed" for n in names if not _same(before.get(n), after.get(n))]
 
 
-def _fields(feature_id: object, old: Record, new: Record) -> list[str]:
+def _fields(feature_id: object, old: JsonObject, new: JsonObject) -> list[str]:
     lines = []
     for name in {**old, **new}:
         if _same(old.get(name), new.get(name)) and (name in old) == (name in new):

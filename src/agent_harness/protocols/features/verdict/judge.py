@@ -7,9 +7,9 @@ starts. Source: features.md section O, C03, C22, C23, C54, C55, C61, C62.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from agent_harness.kernel import snapshot
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import private_refs, records
 from agent_harness.protocols.features.engine import checkpoints
 from agent_harness.protocols.features.engine.open_session import OpenSession
@@ -19,8 +19,6 @@ from agent_harness.protocols.features.verdict.ruling import Proof, Ruling
 from agent_harness.verification import engine
 from agent_harness.verification.runner import execution
 from agent_harness.verification.verdict import Finding, TestRun, Verdict, passed
-
-Record = dict[str, Any]
 
 FIXABLE = frozenset({"proof_failed", "proof_not_red", "proof_missing"})
 """Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03)."""
@@ -112,7 +110,7 @@ class Judge:
         facts = self.suite(commit)
         return sorted(known - facts.passing)
 
-    def report(self, feature: Record) -> Record:
+    def report(self, feature: JsonObject) -> JsonObject:
         """`harness verify`: one feature's tests on a checkout of what is in the work tree; nothing is changed."""
         project = self._project
         file = records.test_file(feature)

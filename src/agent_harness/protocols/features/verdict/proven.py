@@ -7,14 +7,12 @@ passed there. Source: features.md C31, UAH-489.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from agent_harness.errors import Escalated
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import preflight, questions, records
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.verdict.judge import Judge, Suite
-
-Record = dict[str, Any]
 
 
 def check(project: Project) -> None:
@@ -105,7 +103,7 @@ def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failin
     raise Escalated(message, hint=questions.hint(asked), escalation=asked, failing=asked["failing"], features=broken)
 
 
-def not_open(document: Record, nodes: Iterable[str]) -> list[str]:
+def not_open(document: JsonObject, nodes: Iterable[str]) -> list[str]:
     """Those tests that belong to no open feature, in order."""
     still_open = [records.test_file(f) for f in records.features_of(document) if not records.passes(f)]
     return sorted(node for node in nodes if not any(belongs(node, file) for file in still_open if file))
@@ -115,11 +113,11 @@ def _without_tests(marked: Mapping[int, str], facts: Suite) -> list[int]:
     return [i for i, file in sorted(marked.items()) if not any(belongs(node, file) for node in facts.passing)]
 
 
-def _by_word(feature: Record) -> bool:
+def _by_word(feature: JsonObject) -> bool:
     return isinstance(feature.get("marked"), dict)
 
 
-def _marked(document: Record) -> dict[int, str]:
+def _marked(document: JsonObject) -> dict[int, str]:
     return {f["id"]: records.test_file(f) for f in records.features_of(document) if records.passes(f)}
 
 

@@ -1,9 +1,8 @@
 """The judge's answer on one candidate commit, in the words of the protocol."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-Record = dict[str, Any]
+from agent_harness.kernel.json import JsonObject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,7 +12,7 @@ class Proof:
     passing: tuple[str, ...] = ()
     total: int = 0
     lint_errors: int | None = None
-    file_sizes: Record | None = None
+    file_sizes: JsonObject | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,11 @@ Nothing of it counts against a feature. Source: features.md UAH-055, UAH-241, UA
 """
 
 from dataclasses import replace
-from typing import Any
 
 from agent_harness.agents import usage
 from agent_harness.errors import NothingEligible, Refused
 from agent_harness.kernel import clock
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import progress, prompts, records
 from agent_harness.protocols.features.engine import (
     accept,
@@ -30,8 +30,6 @@ from agent_harness.protocols.features.verdict.ruling import Ruling
 from agent_harness.protocols.features.work.session_work import SessionWork
 from agent_harness.session.policy import POLICIES, Policy
 from agent_harness.session.work import Ending, TurnSoFar
-
-Record = dict[str, Any]
 
 MESSAGE = "Clean up"
 
@@ -161,7 +159,7 @@ def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, u
 
 def rejected_cleanup(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Settlement:
     """All of it goes back; the features go on."""
-    summary: Record = {"completed": "nothing", "commits": [], "status": "failed, rolled back"}
+    summary: JsonObject = {"completed": "nothing", "commits": [], "status": "failed, rolled back"}
     state = _state(under_way, "failed", failure, summary)
     return _back(project, under_way, _plain(project, under_way, used, "complete", state), failure)
 
@@ -169,7 +167,7 @@ def rejected_cleanup(project: Project, under_way: OpenSession, failure: str, use
 def ended_early(project: Project, under_way: OpenSession, reason: str, used: usage.Totals) -> Settlement:
     """All of it goes back, kept in the rescue; the cleanup is still due."""
     told = f"cleanup ended early ({reason.replace('_', ' ')})"
-    summary: Record = {"completed": "nothing", "commits": [], "status": told}
+    summary: JsonObject = {"completed": "nothing", "commits": [], "status": told}
     state = _state(under_way, "failed", None, summary) | {
         "termination_reason": reason,
         "next_prompt": "cleanup" if reason in ("user_pause", "error") else "coding",
@@ -179,7 +177,7 @@ def ended_early(project: Project, under_way: OpenSession, reason: str, used: usa
     return _back(project, under_way, _plain(project, under_way, used, reason, state), f"ended early ({reason})")
 
 
-def _plain(project: Project, under_way: OpenSession, used: usage.Totals, reason: str, state: Record) -> Settlement:
+def _plain(project: Project, under_way: OpenSession, used: usage.Totals, reason: str, state: JsonObject) -> Settlement:
     return Settlement(
         kind="nothing",
         session=under_way.session,
@@ -197,7 +195,7 @@ def _back(project: Project, under_way: OpenSession, settlement: Settlement, told
     return replace(settlement, kind="rollback", checkpoint=under_way.checkpoint, progress_entry=entry)
 
 
-def _state(under_way: OpenSession, status: str, failure: str | None, summary: Record) -> Record:
+def _state(under_way: OpenSession, status: str, failure: str | None, summary: JsonObject) -> JsonObject:
     """The session state after a cleanup: counters of features stay as they are (C35)."""
     return {
         **under_way.state,

@@ -7,19 +7,17 @@ Source: features.md UAH-003, UAH-074, C31, C56.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from agent_harness.kernel import owner, snapshot
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import private_refs
 from agent_harness.protocols.features.engine import accept, checkpoints
 from agent_harness.protocols.features.project import Project
 
-Record = dict[str, Any]
-
 PLANNING, PLANNED = "planning", "planned"
 
 
-def begin(project: Project, checkpoint: Record, run_id: str) -> Record:
+def begin(project: Project, checkpoint: JsonObject, run_id: str) -> JsonObject:
     """Writes down that an agent plans, and the state as it was; durable before this returns."""
     store = project.store
     record = {
@@ -39,13 +37,13 @@ def begin(project: Project, checkpoint: Record, run_id: str) -> Record:
     return record
 
 
-def spent(project: Project, record: Record) -> None:
+def spent(project: Project, record: JsonObject) -> None:
     """Keeps in the record what a turn of the agent has cost, which the harness has just written."""
     record["costs"] = project.store.costs()
     project.store.write_open_session(record)
 
 
-def adopt(project: Project, record: Record, commit: str) -> None:
+def adopt(project: Project, record: JsonObject, commit: str) -> None:
     """The plan's commit becomes the branch's head; safe to repeat after a crash."""
     planned = {**record, "phase": PLANNED, "commit": commit}
     project.store.write_open_session(planned)
@@ -53,7 +51,7 @@ def adopt(project: Project, record: Record, commit: str) -> None:
     close(project)
 
 
-def _adopt(project: Project, record: Record) -> None:
+def _adopt(project: Project, record: JsonObject) -> None:
     rollback_point = checkpoints.rollback_point(record["checkpoint"])
     tip = accept.branch_tip(project, rollback_point.branch)
     commit = str(record["commit"])
@@ -61,7 +59,7 @@ def _adopt(project: Project, record: Record) -> None:
         snapshot.adopt(project.git, commit, branch=rollback_point.branch, expected_head=tip)
 
 
-def take_back(project: Project, checkpoint: Record) -> str | None:
+def take_back(project: Project, checkpoint: JsonObject) -> str | None:
     """Everything as it was before the agent; what it did is in the rescue ref that is returned."""
     ref = private_refs.free(project.git, f"refs/harness/rolled-back/plan-{checkpoint['id']}")
     rescued = snapshot.restore(
@@ -85,7 +83,7 @@ def close(project: Project) -> None:
     project.store.close_session()
 
 
-def recover(project: Project, found: Record, put_back: Callable[[], None]) -> Record:
+def recover(project: Project, found: JsonObject, put_back: Callable[[], None]) -> JsonObject:
     """Makes a plan whole that a dead harness left open; ``put_back`` brings the state files back."""
     project.say("Planning more features was interrupted; recovering.")
     put_back()

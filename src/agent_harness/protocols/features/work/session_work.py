@@ -15,6 +15,7 @@ from typing import Any
 from agent_harness.agents import usage
 from agent_harness.agents.base import Agent, Brief
 from agent_harness.errors import StateDamaged
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
     costs,
     progress,
@@ -50,8 +51,6 @@ from agent_harness.supervision.monitors import BudgetLimit, ContextWindow, Repea
 from agent_harness.supervision.outcome import Outcome
 from agent_harness.supervision.recording import Recording
 
-Record = dict[str, Any]
-
 HAND_OFF_EXIT = {"user_pause": 130, "overloaded": 5, "error": 1, "refused": 1, "rate_limited": 5, "budget_exceeded": 9}
 
 
@@ -78,7 +77,7 @@ def turns_of(
     feature_id: int | None,
     prompt_type: str,
     spare: bool = False,
-    base: Record | None = None,
+    base: JsonObject | None = None,
 ) -> Turns:
     """The turns of one session under the project's settings; its recording lies beside its transcript."""
     config, began = project.config, time.monotonic()
@@ -248,7 +247,7 @@ class SessionWork(ABC):
 
     def _changes(self) -> claims.ClaimedChanges:
         try:
-            found: Record | None = self._project.store.features()
+            found: JsonObject | None = self._project.store.features()
         except (StateDamaged, OSError):
             found = None
         if os.path.islink(self._project.layout.features):
