@@ -246,5 +246,5 @@ def test_what_a_plan_has_cost_survives_its_end(yard: Yard) -> None:
     found = recover.recover(yard.project)
     assert found
     assert found["step"] == "take_back"
-    assert yard.project.store.costs() == {"cumulative": {"total_cost_usd": 2.5}}
-    assert yard.project.store.state()["stuck_count"] == 0
+    assert yard.project.store.costs().record == {"cumulative": {"total_cost_usd": 2.5}}
+    assert yard.project.store.state().stuck_count == 0

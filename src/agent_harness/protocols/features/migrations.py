@@ -120,19 +120,14 @@ def _to_2(project: Project) -> None:
         facts = Judge(project).suite(head) if head else None
         if facts is None or facts.problem:
             project.say("Warning: the suite gave no report; the baseline begins empty.")
-        passing = sorted(facts.passing) if facts else []
-        project.store.write(
-            project.layout.baseline,
-            {
-                **records.new_baseline(),
-                "session": records.number(project.store.stored_state().get("last_session")),
-                "timestamp": clock.timestamp(),
-                "passing_tests": passing,
-                "total_passing": len(passing),
-                "total_tests": facts.total if facts else 0,
-                "tree": project.git.tree_of(head) if head else None,
-            },
+        baseline = records.Baseline({}).measured(
+            facts.passing if facts else (),
+            facts.total if facts else 0,
+            session=records.number(project.store.stored_state().get("last_session")),
+            timestamp=clock.timestamp(),
+            tree=project.git.tree_of(head) if head else None,
         )
+        project.store.write_baseline(baseline)
     _stamp(project, 2)
 
 

@@ -21,6 +21,7 @@ from agent_harness.protocols.features import costs as cost_rules
 from agent_harness.protocols.features import worktree
 from agent_harness.protocols.features.config import Config
 from agent_harness.protocols.features.layout import FeatureLayout
+from agent_harness.protocols.features.records import CostRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +134,7 @@ def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
     )
 
 
-def budget(costs: dict[str, object], budgets: cost_rules.Budgets, feature_id: int | None) -> Check:
+def budget(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | None) -> Check:
     """Money is left for a session; both amounts are in the note."""
     left = cost_rules.available(costs, budgets, feature_id)
     spent = cost_rules.counted(costs)
@@ -148,7 +149,7 @@ def budget(costs: dict[str, object], budgets: cost_rules.Budgets, feature_id: in
     return Check(name="budget", note=note)
 
 
-def _used_up(costs: dict[str, object], budgets: cost_rules.Budgets, feature_id: int | None) -> str:
+def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | None) -> str:
     """Which budget is used up, and how much of it."""
     spent = cost_rules.counted(costs)
     if spent < budgets.total and feature_id is not None and budgets.per_session > 0:

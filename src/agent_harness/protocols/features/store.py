@@ -109,10 +109,10 @@ class FeatureStore:
 
     # -- features.json -------------------------------------------------------------------------------------------
 
-    def features(self) -> "JsonObject":
+    def features(self) -> records.FeatureList:
         """features.json; ``StateDamaged`` when it is missing or does not parse."""
         try:
-            return files.read_json(self.layout.features)
+            return records.FeatureList(files.read_json(self.layout.features))
         except FileNotFoundError:
             name = self.layout.relative(self.layout.features)
             raise StateDamaged(f"{name} is missing", hint="harness init --spec FILE") from None
@@ -127,17 +127,31 @@ class FeatureStore:
         """Whether ``init`` was completed here."""
         return os.path.isfile(self.layout.session_state)
 
-    def state(self) -> "JsonObject":
+    def state(self) -> records.SessionState:
         """session_state.json over the defaults of a new project."""
-        return {**records.new_state(), **self._read(self.layout.session_state)}
+        return records.SessionState(self._read(self.layout.session_state))
+
+    def write_state(self, state: records.SessionState) -> None:
+        """Replaces session_state.json."""
+        self.write(self.layout.session_state, state.record)
+
+    def update_state(self, **members: object) -> records.SessionState:
+        """Replaces these members of session_state.json; the state that follows."""
+        state = self.state().but(**members)
+        self.write_state(state)
+        return state
 
     def stored_state(self) -> "JsonObject":
         """session_state.json as it is on disk, without any default."""
         return self._read(self.layout.session_state)
 
-    def baseline(self) -> "JsonObject":
+    def baseline(self) -> records.Baseline:
         """test_baseline.json over an empty one."""
-        return {**records.new_baseline(), **self._read(self.layout.baseline)}
+        return records.Baseline(self._read(self.layout.baseline))
+
+    def write_baseline(self, baseline: records.Baseline) -> None:
+        """Replaces test_baseline.json."""
+        self.write(self.layout.baseline, baseline.record)
 
     def file_sizes(self) -> "JsonObject":
         """file_sizes.json, or an empty object."""
@@ -154,19 +168,17 @@ class FeatureStore:
         except (OSError, StateDamaged):
             return {}
 
-    def costs(self) -> "JsonObject":
-        """costs.yaml as an object; the JSON part of YAML is read here, anything else by ``read_yaml``."""
+    def costs(self) -> records.CostRecord:
+        """costs.yaml; the JSON part of YAML is read here, anything else by ``read_yaml``."""
         try:
-            return files.read_json(self.layout.costs)
-        except FileNotFoundError:
-            return {}
+            return records.CostRecord(self._read(self.layout.costs))
         except StateDamaged as error:
             if self._read_yaml is None:
-                raise self._with_hint(error, self.layout.costs) from None
+                raise
             try:
-                return self._read_yaml(self.layout.costs)
+                return records.CostRecord(self._read_yaml(self.layout.costs))
             except StateDamaged:
-                raise self._with_hint(error, self.layout.costs) from None
+                raise error from None
 
     def write(self, path: str, value: "Mapping[str, Any]") -> None:
         """Replaces one state file whole, atomically, keeps the one before, and remembers what it now holds."""
@@ -360,7 +372,7 @@ class FeatureStore:
 
     def next_session(self) -> int:
         """The number of the next session: one that no record has, also where a person brought an older state back."""
-        return max(records.number(self.state().get("last_session")), *self.recorded_sessions(), 0) + 1
+        return max(self.state().last_session, *self.recorded_sessions(), 0) + 1
 
     def recorded_sessions(self) -> set[int]:
         """Numbers of the sessions whose record is already in sessions.jsonl (the last few are enough)."""

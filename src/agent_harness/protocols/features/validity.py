@@ -1,12 +1,12 @@
 """features.json, as it must be before anything works on it."""
 
 from agent_harness.errors import ConfigurationError
-from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import questions, records
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import FeatureList
 
 
-def valid_features(project: Project) -> JsonObject:
+def valid_features(project: Project) -> FeatureList:
     """features.json; ``ConfigurationError`` that names what is wrong in it."""
     document = project.store.features()
     found = records.problems(document, require_test_file=project.config.features.require_test_file)

@@ -49,21 +49,21 @@ def wait_and(project: Project, act: Any) -> None:
 def keep(project: Project, paused: JsonObject) -> None:
     """Repeats the pause in the session state."""
     state = project.store.state()
-    if state.get("paused") != paused:
-        project.store.write(project.layout.session_state, {**state, "paused": paused})
-        project.store.event("paused", session=state.get("last_session"), reason=paused.get("reason"))
+    if state.paused != paused:
+        project.store.update_state(paused=paused)
+        project.store.event("paused", session=state.last_session, reason=paused.get("reason"))
 
 
 def found(project: Project) -> JsonObject | None:
     """The pause in force."""
-    asked = project.store.pause() or project.store.state().get("paused")
-    return asked if isinstance(asked, dict) else {"reason": "paused"} if asked else None
+    return project.store.pause() or project.store.state().paused
 
 
 def refuse_resting(project: Project) -> None:
     """``Busy`` while the project is paused or in a person's hands (UAH-075)."""
-    if handed := project.store.state().get("handoff"):
-        since = handed.get("at") if isinstance(handed, dict) else None
+    handed = project.store.state().handoff
+    if handed is not None:
+        since = handed.get("at")
         raise Busy(f"Handed off to a person{f' at {since}' if since else ''}", hint="harness takeback")
     if paused := found(project):
         raise Busy(f"Paused: {paused.get('reason')}", hint="harness resume")
@@ -74,8 +74,8 @@ def end(project: Project) -> bool:
     there = found(project) is not None
     project.store.write_pause(None)
     state = project.store.state()
-    if state.get("paused"):
-        project.store.write(project.layout.session_state, {**state, "paused": None})
+    if state.paused:
+        project.store.update_state(paused=None)
     if there:
-        project.store.event("resumed", session=state.get("last_session"))
+        project.store.event("resumed", session=state.last_session)
     return there

@@ -21,18 +21,15 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
     migrations,
     questions,
-    records,
     selection,
     worktree,
 )
 from agent_harness.protocols.features.engine import (
-    accept,
     pause,
     recover,
     summary,
 )
 from agent_harness.protocols.features.engine.locking import locked
-from agent_harness.protocols.features.engine.open_session import CLEANUP
 from agent_harness.protocols.features.engine.prepare import Start, begin, prepare
 from agent_harness.protocols.features.engine.result import Result
 from agent_harness.protocols.features.environment import DevelopmentEnvironment
@@ -40,6 +37,7 @@ from agent_harness.protocols.features.escalation import after_session, regressio
 from agent_harness.protocols.features.logs import checkpoint_retention, retention
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import mirror
+from agent_harness.protocols.features.records import CLEANUP, Feature
 from agent_harness.protocols.features.validity import valid_features
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge
@@ -164,16 +162,16 @@ class Runs:
         document, state = valid_features(self._project), self._project.store.state()
         if feature_id is None:
             choice = selection.next_feature(document, state)
-            due = state.get("next_prompt") == "cleanup" and (choice.feature is not None or self._cleanup_only)
+            due = state.next_prompt == "cleanup" and (choice.feature is not None or self._cleanup_only)
             return selection.Choice(CLEANUP) if due else choice
         return selection.Choice(selection.chosen_feature(document, state, feature_id))
 
     def _one_session(
-        self, agent: Agent, feature: JsonObject, stop: interruption.Stop, verified_tree: str | None
+        self, agent: Agent, feature: Feature, stop: interruption.Stop, verified_tree: str | None
     ) -> tuple[Result, str | None]:
         project = self._project
         questions.forget_passing(project)
-        self._escalate(feature["id"])
+        self._escalate(feature.feature_id)
         questions.refuse_pending(project.store.state())
         judge = Judge(project)
         with _environment(project) as environment:
@@ -193,14 +191,14 @@ class Runs:
         project.store.event(
             "session_started",
             session=start.number,
-            feature_id=start.feature["id"],
+            feature_id=start.feature.feature_id,
             prompt_type=start.prompt_type,
             agent=agent.name,
-            message=f"Session {start.number}: {start.prompt_type}, {accept.feature_name(start.feature)}",
+            message=f"Session {start.number}: {start.prompt_type}, {start.feature.name}",
         )
-        named = "" if start.feature["id"] is None else f" #{start.feature['id']}"
-        project.say(f"Agent working on {f'Feature{named}: ' if named else ''}{records.description(start.feature)}")
-        kind = CleanupWork if start.feature["id"] is None else FeatureWork
+        named = "" if start.feature is CLEANUP else f"{start.feature.name}: "
+        project.say(f"Agent working on {named}{start.feature.description}")
+        kind = CleanupWork if start.feature is CLEANUP else FeatureWork
         work = kind(project, agent, judge, under_way, orientation=start.orientation, stop=stop, spare=self._spare)
         try:
             return walk(work, work.turns)
@@ -227,7 +225,7 @@ class Runs:
         if result.reason == "rate_limited":
             return False
         if result.exit_code in (0, 1) and result.reason not in ("error", "user_pause"):
-            waiting = questions.pending(self._project.store.state())
+            waiting = self._project.store.state().question
             return questions.stops(waiting) or (result.exit_code == 1 and not until_done)
         return True
 
@@ -235,7 +233,7 @@ class Runs:
         """Stores the question that this feature, or the session that just ended, leaves for a person."""
         project = self._project
         state = project.store.state()
-        if not questions.stops(questions.pending(state)):
+        if not questions.stops(state.question):
             asked = after_session.question_after(project, state, feature_id, result)
             if asked:
                 questions.store(project, asked)

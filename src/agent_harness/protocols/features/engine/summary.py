@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from agent_harness.errors import LimitInForce, NothingEligible, PersonNeeded
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import questions, records, selection
+from agent_harness.protocols.features import questions, selection
 from agent_harness.protocols.features.engine.result import Result
 from agent_harness.protocols.features.escalation import after_session
 from agent_harness.protocols.features.project import Project
@@ -19,10 +19,10 @@ WHEN_COMPLETE = "Project complete. Options: [M]aintenance, [A]dd features, [E]xi
 
 def summary(project: Project, results: Sequence[Result], recovered: JsonObject | None) -> JsonObject:
     """What the run did, where the project stands now, and the question that waits for a person, which is also said."""
-    passing, total = records.counts(project.store.features())
+    passing, total = project.store.features().counts()
     last = results[-1] if results else None
     after_session.about_size(project)
-    waiting = questions.pending(project.store.state())
+    waiting = project.store.state().question
     if waiting:
         project.say(questions.text(waiting))
     return {
@@ -39,11 +39,11 @@ def nothing_left(
 ) -> JsonObject:
     """No feature can be chosen. ``PersonNeeded`` or ``NothingEligible`` unless all that is not skipped is proven."""
     document = project.store.features()
-    passing, total = records.counts(document)
+    passing, total = document.counts()
     if not choice.all_proven:
         for line in choice.waiting:
             project.say(f"- {line}")
-        if waiting := [f["id"] for f in records.features_of(document) if f.get("awaiting_manual")]:
+        if waiting := [f.id for f in document.features if f.awaits_person]:
             raise PersonNeeded(
                 f"Nothing else can be worked on: Feature #{waiting[0]} awaits your verification.",
                 hint=f"harness manual-verify --feature {waiting[0]}",

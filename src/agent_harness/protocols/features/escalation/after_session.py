@@ -6,10 +6,11 @@ from agent_harness.protocols.features import lifecycle, questions, records
 from agent_harness.protocols.features.engine.result import Result
 from agent_harness.protocols.features.escalation import regressions
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import SessionState
 
 
 def question_after(
-    project: Project, state: JsonObject, feature_id: int | None, result: Result | None
+    project: Project, state: SessionState, feature_id: int | None, result: Result | None
 ) -> JsonObject | None:
     """The question about this feature as the state stands, or ``None``; ``result`` is the session that just ended.
 
@@ -22,16 +23,16 @@ def question_after(
     return asked or offered
 
 
-def _stopping(project: Project, state: JsonObject, feature_id: int, result: Result | None) -> JsonObject | None:
+def _stopping(project: Project, state: SessionState, feature_id: int, result: Result | None) -> JsonObject | None:
     most = project.config.features.max_stuck_sessions
     if result is not None and result.reason == "budget_exceeded":
         limit = result.told.partition(" ")[0]
         message = result.told.partition(". No price")[0].rstrip(".") + "."
         return questions.question("budget_exceeded", message, feature_id=feature_id, limit=limit)
-    if lifecycle.is_stuck(state, most) and state.get("current_feature") == feature_id:
-        told = f"Feature #{feature_id} has failed to complete in {state['stuck_count']} sessions."
+    if lifecycle.is_stuck(state, most) and state.current_feature == feature_id:
+        told = f"Feature #{feature_id} has failed to complete in {state.stuck_count} sessions."
         return questions.question("feature_stuck", told, feature_id=feature_id)
-    failed = records.number((state.get("verification_failures") or {}).get(str(feature_id)))
+    failed = state.failures.get(str(feature_id), 0)
     if failed >= most:
         told = f"Feature #{feature_id} has failed verification {failed} times."
         return questions.question("verification_failed", told, feature_id=feature_id)
@@ -55,17 +56,23 @@ def _offered(project: Project, result: Result) -> JsonObject | None:
 def about_size(project: Project) -> JsonObject | None:
     """Stores the question about the first feature that is larger than recommended, where no other one waits (E10)."""
     state = project.store.state()
-    waiting = questions.pending(state)
+    waiting = state.question
     if waiting and waiting.get("type") != "large_feature":
         return None
     most = project.config.features.max_verification_steps
-    accepted = state.get("sizes_accepted") or []
-    found = next((f for f in records.large(project.store.features(), most) if f["id"] not in accepted), None)
+    found = next(
+        (
+            f
+            for f in project.store.features().features
+            if f.is_open and len(f.steps) > most and f.id not in state.sizes_accepted
+        ),
+        None,
+    )
     if found is None:
         if waiting:
             questions.forget(project)
         return None
-    asked = questions.question("large_feature", records.too_large(found, most), feature_id=found["id"])
+    asked = questions.question("large_feature", records.too_large(found, most), feature_id=found.id)
     questions.store(project, asked)
     return asked
 
@@ -78,11 +85,10 @@ def offer_split(project: Project) -> JsonObject | None:
     return asked
 
 
-def _all_red(project: Project, state: JsonObject) -> bool:
+def _all_red(project: Project, state: SessionState) -> bool:
     """Whether the unfinished work leaves every known test failing: the tree cannot even be imported (C15)."""
-    known = set(project.store.baseline().get("passing_tests") or [])
-    red = state.get("wip_red_tests")
-    return bool(known) and isinstance(red, list) and len(known) > 1 and set(red) >= known
+    known = project.store.baseline().passing
+    return len(known) > 1 and known.issubset(state.red_tests or ())
 
 
 def after_preflight(project: Project, failed: PreflightFailed) -> None:

@@ -9,11 +9,12 @@ from dataclasses import replace
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import questions, records
+from agent_harness.protocols.features import questions
 from agent_harness.protocols.features.engine import accept
 from agent_harness.protocols.features.engine.result import Result
 from agent_harness.protocols.features.marks import override
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge
 
@@ -26,8 +27,8 @@ def look_again(project: Project, judge: Judge, result: Result) -> Result:
         return result
     still = judge.still_failing(project.git.head() or "HEAD", result.regressions)
     document = project.store.features()
-    found = [records.feature_by_id(document, i) for i in result.broken_features]
-    broken = [f["id"] for f in found if f and any(proven.belongs(node, records.test_file(f)) for node in still)]
+    found = [document.by_id(i) for i in result.broken_features]
+    broken = [f.id for f in found if f and any(proven.belongs(node, f.test_file) for node in still)]
     if not broken:
         return result
     try:
@@ -35,8 +36,7 @@ def look_again(project: Project, judge: Judge, result: Result) -> Result:
     except HarnessError as error:
         project.say(f"Warning: still failing after the rollback, and not marked so: {error.message}")
         return result
-    state = project.store.state()
-    project.store.write(project.layout.session_state, {**state, "fix_first": broken})
+    project.store.update_state(fix_first=broken)
     return replace(result, opened_again=tuple(broken))
 
 
@@ -62,9 +62,9 @@ def question(project: Project, result: Result) -> JsonObject:
     return questions.question("regression", message, details=[failing], **facts)
 
 
-def _of_a_dependency(document: JsonObject, result: Result, blocked: list[int], facts: JsonObject) -> JsonObject:
-    broken = [f for i in result.broken_features if (f := records.feature_by_id(document, i))]
-    message = " ".join(f"Feature {f['id']} ({records.description(f)}) now failing." for f in broken)
+def _of_a_dependency(document: FeatureList, result: Result, blocked: list[int], facts: JsonObject) -> JsonObject:
+    broken = [f for i in result.broken_features if (f := document.by_id(i))]
+    message = " ".join(f"Feature {f.id} ({f.description}) now failing." for f in broken)
     details = [
         "This blocks: " + ", ".join(f"Feature {i}" for i in blocked),
         "",

@@ -12,13 +12,13 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 from agent_harness.errors import HarnessError, StateDamaged
 from agent_harness.kernel import clock, files
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import FeatureList
 
 REFS = "refs/harness/checkpoints/"
 
@@ -35,13 +35,13 @@ def prune(project: Project) -> list[str]:
     return gone
 
 
-def needed(found: Mapping[str, JsonObject], document: Mapping[str, Any], *, keep: int) -> set[str]:
+def needed(found: Mapping[str, JsonObject], document: FeatureList, *, keep: int) -> set[str]:
     """The checkpoints that stay whatever their age is."""
     kept: set[str] = set()
-    for feature in records.features_of(document):
-        own = [name for name, record in found.items() if record.get("feature_id") == feature.get("id")]
+    for feature in document.features:
+        own = [name for name, record in found.items() if record.get("feature_id") == feature.id]
         own.sort(key=lambda name: (records.number(found[name].get("session")), str(found[name].get("timestamp"))))
-        most = 1 if records.passes(feature) else keep
+        most = 1 if feature.passes else keep
         kept.update(own[len(own) - most :] if most < len(own) else own)
     return kept
 
@@ -74,7 +74,7 @@ def _found(project: Project) -> dict[str, JsonObject]:
 def _referenced(project: Project) -> set[str]:
     """What unfinished work, or a session under way, goes back to."""
     state, session = project.store.state(), project.store.open_session() or {}
-    named = [state.get("feature_checkpoint"), *(session.get(key) for key in ("checkpoint", "base", "rollback"))]
+    named = [state.feature_checkpoint, *(session.get(key) for key in ("checkpoint", "base", "rollback"))]
     return {str(record.get("id")) for record in named if isinstance(record, Mapping)}
 
 

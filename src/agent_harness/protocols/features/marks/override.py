@@ -6,40 +6,28 @@ a feature that is taken out of the way goes into a rescue ref. Source: features.
 
 from collections.abc import Callable, Sequence
 
-from agent_harness.errors import Refused, UnsafeTree, UsageError
+from agent_harness.errors import Refused, UnsafeTree
 from agent_harness.kernel import clock, files, snapshot
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
     private_refs,
     progress,
     records,
+    selection,
     worktree,
 )
 from agent_harness.protocols.features.engine import accept, checkpoints
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import Feature, FeatureList
 from agent_harness.protocols.features.verdict import proven
 
-NO_PARTIAL: JsonObject = {
-    "next_prompt": "coding",
-    "partial": None,
-    "feature_checkpoint": None,
-    "wip_commit": None,
-    "wip_red_tests": [],
-}
-"""Members of the session state when nothing is unfinished."""
 
-
-def feature_of(project: Project, feature_id: int) -> JsonObject:
+def feature_of(project: Project, feature_id: int) -> Feature:
     """The feature with this id; ``UsageError`` that lists the ids when there is none."""
-    document = project.store.features()
-    feature = records.feature_by_id(document, feature_id)
-    if feature is None:
-        known = ", ".join(str(f.get("id")) for f in records.features_of(document))
-        raise UsageError(f"There is no Feature #{feature_id}; known ids: {known}", hint="harness status")
-    return feature
+    return selection.existing_feature(project.store.features(), feature_id)
 
 
-def change(project: Project, message: str, edit: Callable[[JsonObject], None], *, also: Sequence[str] = ()) -> str:
+def change(project: Project, message: str, edit: Callable[[FeatureList], None], *, also: Sequence[str] = ()) -> str:
     """features.json after ``edit`` in a commit of its own, with the files of ``also``; the commit.
 
     Refused, with everything as it was, where features.json has uncommitted changes or git is in the middle of
@@ -49,10 +37,10 @@ def change(project: Project, message: str, edit: Callable[[JsonObject], None], *
     before = files.read_bytes(project.layout.features)
     document = project.store.features()
     edit(document)
-    if "last_updated" in document:
-        document["last_updated"] = clock.timestamp()
+    if "last_updated" in document.record:
+        document.record["last_updated"] = clock.timestamp()
     try:
-        files.write_json(project.layout.features, document)
+        files.write_json(project.layout.features, document.record)
         worktree.commit_files(project.git, [project.features_name, *also], message)
     except BaseException:
         files.replace(project.layout.features, before)
@@ -74,13 +62,13 @@ def refuse_unsafe(project: Project) -> None:
 def skip(project: Project, feature_id: int, reason: str | None) -> JsonObject:
     """Takes a feature out of the selection; what depends on it stays blocked and is named (C53)."""
     feature = feature_of(project, feature_id)
-    if records.passes(feature):
+    if feature.passes:
         raise Refused(f"Feature #{feature_id} is passing; there is nothing to skip", hint="harness status")
     rescue = None
-    if not records.skipped(feature):
+    if not feature.skipped:
         rescue = set_work_aside(project, feature_id)
         mark = {"reason": reason or "skipped by a person", "at": clock.timestamp()}
-        change(project, f"harness: Feature #{feature_id} skipped", _set(feature_id, skipped=mark))
+        change(project, f"harness: Feature #{feature_id} skipped", _edit([feature_id], skipped=mark))
         project.store.event("feature_skipped", feature_id=feature_id, reason=mark["reason"])
         project.say(f"Skipped Feature #{feature_id}. Added to blocked list.")
     else:
@@ -96,9 +84,9 @@ def skip(project: Project, feature_id: int, reason: str | None) -> JsonObject:
 def unskip(project: Project, feature_id: int) -> JsonObject:
     """Puts a skipped feature back into the selection."""
     feature = feature_of(project, feature_id)
-    if not records.skipped(feature):
+    if not feature.skipped:
         raise Refused(f"Feature #{feature_id} is not skipped", hint="harness status")
-    change(project, f"harness: Feature #{feature_id} no longer skipped", _drop(feature_id, "skipped"))
+    change(project, f"harness: Feature #{feature_id} no longer skipped", _edit([feature_id], "skipped"))
     project.store.event("feature_unskipped", feature_id=feature_id)
     project.say(f"Feature #{feature_id} queued.")
     return {"feature_id": feature_id, "next": "harness run"}
@@ -114,17 +102,12 @@ def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonOb
     message = f"harness: Feature #{feature_id} passes={word} ({how})"
     found = {"marked": {"by": "person", "how": how, "at": clock.timestamp()}} if passes else {}
     gone = ("skipped", "awaiting_manual") if passes else ("marked",)
-
-    def edit(document: JsonObject) -> None:
-        _drop(feature_id, *gone)(document)
-        _set(feature_id, passes=passes, **found)(document)
-
-    commit = change(project, message, edit)
+    commit = change(project, message, _edit([feature_id], *gone, passes=passes, **found))
     proven.vouch(project, feature_id, proven=passes)
     if not passes:
         _leave_baseline(project, feature_id)
-    elif project.store.state().get("current_feature") == feature_id:
-        project.store.write(project.layout.session_state, {**project.store.state(), **NO_PARTIAL, "stuck_count": 0})
+    elif project.store.state().current_feature == feature_id:
+        project.store.update_state(**records.NOTHING_UNFINISHED, stuck_count=0)
     _forget_question(project, feature_id)
     project.store.event("feature_marked", "critical", feature_id=feature_id, passes=passes, how=how, commit=commit)
     return {"feature_id": feature_id, "passes": passes, "how": how, "commit": commit, "next": "harness run"}
@@ -141,14 +124,8 @@ def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
 
 def reset(project: Project, feature_ids: Sequence[int]) -> None:
     """Opens several features again in one commit: they are marked as passing and their tests fail (E9)."""
-
-    def edit(document: JsonObject) -> None:
-        for feature_id in feature_ids:
-            _drop(feature_id, "marked")(document)
-            _set(feature_id, passes=False)(document)
-
     names = ", ".join(f"#{i}" for i in feature_ids)
-    change(project, f"harness: Feature {names} passes=false (tests fail)", edit)
+    change(project, f"harness: Feature {names} passes=false (tests fail)", _edit(feature_ids, "marked", passes=False))
     for feature_id in feature_ids:
         proven.vouch(project, feature_id, proven=False)
         _leave_baseline(project, feature_id)
@@ -161,14 +138,8 @@ def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> No
     Their tests count no more: they leave the baseline with the mark.
     """
     mark = {"reason": reason, "at": clock.timestamp(), "unblocks": True}
-
-    def edit(document: JsonObject) -> None:
-        for feature_id in feature_ids:
-            _drop(feature_id, "marked")(document)
-            _set(feature_id, passes=False, skipped=mark)(document)
-
     names = ", ".join(f"#{i}" for i in feature_ids)
-    change(project, f"harness: Feature {names} skipped", edit)
+    change(project, f"harness: Feature {names} skipped", _edit(feature_ids, "marked", passes=False, skipped=mark))
     for feature_id in feature_ids:
         proven.vouch(project, feature_id, proven=False)
         _leave_baseline(project, feature_id)
@@ -182,11 +153,11 @@ def set_work_aside(project: Project, feature_id: int) -> str | None:
     ``None`` where there is none, or where a person has committed on top of it: then it stays, and that is said.
     """
     state = project.store.state()
-    checkpoint = state.get("feature_checkpoint")
-    if not checkpoint or state.get("current_feature") != feature_id:
+    checkpoint = state.feature_checkpoint
+    if not checkpoint or state.current_feature != feature_id:
         return None
     rescue = None
-    if project.git.head() != state.get("wip_commit"):
+    if project.git.head() != state.wip_commit:
         project.say("There are commits of yours on top of the unfinished work; it stays on the branch.")
     else:
         refuse_unsafe(project)
@@ -194,7 +165,7 @@ def set_work_aside(project: Project, feature_id: int) -> str | None:
             raise UnsafeTree(f"The work tree is not clean: {', '.join(dirty[:3])}", hint="git stash -u")
         rescue = _go_back(project, checkpoint, feature_id)
         project.say(f"Its unfinished work is kept: git show {rescue}")
-    project.store.write(project.layout.session_state, {**project.store.state(), **NO_PARTIAL})
+    project.store.update_state(**records.NOTHING_UNFINISHED)
     return rescue
 
 
@@ -208,57 +179,40 @@ def _go_back(project: Project, checkpoint: JsonObject, feature_id: int) -> str |
         rescue_files=project.root / project.excluded[0] / "rescue-files" / f"feature-{feature_id}",
     )
     told = [("HARNESS", [f"A person took Feature #{feature_id} out of the way; its work is kept in {rescued.ref}."])]
-    number = records.number(project.store.state().get("last_session"))
+    number = project.store.state().last_session
     progress.append(project.layout.progress, progress.entry(number, told))
     project.store.event("work_set_aside", feature_id=feature_id, ref=rescued.ref)
     return rescued.ref
 
 
 def _leave_baseline(project: Project, feature_id: int) -> None:
-    file = records.test_file(feature_of(project, feature_id))
+    file = feature_of(project, feature_id).test_file
     baseline = project.store.baseline()
-    passing = [str(node) for node in baseline.get("passing_tests") or []]
+    passing = records.texts(baseline.record["passing_tests"])
     kept = [node for node in passing if not proven.belongs(node, file)]
     if len(kept) != len(passing):
-        project.store.write(project.layout.baseline, {**baseline, "passing_tests": kept, "total_passing": len(kept)})
+        project.store.write_baseline(baseline.but(passing_tests=kept, total_passing=len(kept)))
 
 
 def _forget_question(project: Project, feature_id: int) -> None:
     """A question about this feature is answered by what was just done; its counters begin anew."""
     state = project.store.state()
-    question = state.get("pending_escalation")
-    about = isinstance(question, dict) and question.get("feature_id") == feature_id
-    failures = {k: n for k, n in _counters(state).items() if k != str(feature_id)}
-    own = state.get("current_feature") == feature_id
-    project.store.write(
-        project.layout.session_state,
-        {
-            **state,
-            "pending_escalation": None if about else question,
-            "verification_failures": failures,
-            "stuck_count": 0 if own else state.get("stuck_count"),
-        },
+    about = state.question is not None and state.question.get("feature_id") == feature_id
+    project.store.update_state(
+        pending_escalation=None if about else state.question,
+        verification_failures={k: n for k, n in state.failures.items() if k != str(feature_id)},
+        stuck_count=0 if state.current_feature == feature_id else state.stuck_count,
     )
 
 
-def _counters(state: JsonObject) -> JsonObject:
-    found = state.get("verification_failures")
-    return found if isinstance(found, dict) else {}
+def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable[[FeatureList], None]:
+    """Takes members out of these features and gives others a value; whatever else they have stays, in its order."""
 
-
-def _set(feature_id: int, **members: object) -> Callable[[JsonObject], None]:
-    def edit(document: JsonObject) -> None:
-        feature = records.feature_by_id(document, feature_id)
-        if feature is not None:
-            feature.update(members)
-
-    return edit
-
-
-def _drop(feature_id: int, *names: str) -> Callable[[JsonObject], None]:
-    def edit(document: JsonObject) -> None:
-        feature = records.feature_by_id(document, feature_id) or {}
-        for name in names:
-            feature.pop(name, None)
+    def edit(document: FeatureList) -> None:
+        for feature_id in feature_ids:
+            if feature := document.by_id(feature_id):
+                for name in gone:
+                    feature.record.pop(name, None)
+                feature.record.update(members)
 
     return edit

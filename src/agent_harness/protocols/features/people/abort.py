@@ -12,7 +12,6 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.engine import pause, recover
 from agent_harness.protocols.features.engine.locking import locked
-from agent_harness.protocols.features.marks import override
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.store import free_name
 from agent_harness.protocols.features.verdict import quality
@@ -88,18 +87,16 @@ def fresh_state(project: Project, facts: Suite, *, known_failures: Sequence[str]
     """Baseline, file sizes and session state of HEAD; the state itself is written last."""
     at, document, commit = project.layout, project.store.features(), str(project.git.head())
     last = max(0, *project.store.recorded_sessions(), 0)
-    baseline = {
-        **records.new_baseline(),
-        "session": last,
-        "timestamp": clock.timestamp(),
-        "passing_tests": sorted(facts.passing),
-        "total_passing": len(facts.passing),
-        "total_tests": facts.total,
-        "known_failures": list(known_failures),
-        "tree": project.git.tree_of(commit),
-    }
-    tests = [records.test_file(f) for f in records.features_of(document)]
-    project.store.write(at.baseline, baseline)
+    baseline = records.Baseline({}).measured(
+        facts.passing,
+        facts.total,
+        session=last,
+        timestamp=clock.timestamp(),
+        known_failures=list(known_failures),
+        tree=project.git.tree_of(commit),
+    )
+    tests = [f.test_file for f in document.features]
+    project.store.write_baseline(baseline)
     project.store.write(at.file_sizes, quality.file_sizes(project.git, commit, last, {}, tests))
-    state = {**records.new_state(), **override.NO_PARTIAL, "last_session": last, "timestamp": clock.timestamp()}
-    project.store.write(at.session_state, state)
+    state = records.SessionState({**records.NOTHING_UNFINISHED, "last_session": last, "timestamp": clock.timestamp()})
+    project.store.write_state(state)

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_harness.errors import UsageError
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import questions, records
+from agent_harness.protocols.features import questions
 from agent_harness.protocols.features.engine import pause
 from agent_harness.protocols.features.marks import override
 from agent_harness.protocols.features.people import (
@@ -18,6 +18,7 @@ from agent_harness.protocols.features.people import (
     raise_budget,
 )
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import SessionState
 from agent_harness.protocols.features.selection import next_feature
 
 
@@ -46,25 +47,24 @@ def resume(project: Project, choose: str | None, *, budget_usd: float | None = N
     return {"answered": word, "feature_id": asked.get("feature_id"), "next": "harness run", **answer}
 
 
-def _asked(project: Project, state: Mapping[str, Any]) -> JsonObject | None:
+def _asked(project: Project, state: SessionState) -> JsonObject | None:
     """The question that is to be answered first: a stored one that stops the runs, the circle, any other stored one."""
-    stored = questions.pending(state)
+    stored = state.question
     if stored is not None and questions.stops(stored):
         return stored
     return questions.of_cycle(project.store.features()) or stored
 
 
-def _say_next(project: Project, state: Mapping[str, Any]) -> JsonObject:
-    handed = state.get("handoff")
-    number = records.number(state.get("last_session"))
-    project.say(f"Resuming from session {number}...")
-    project.say(f"Next prompt: {state.get('next_prompt')}")
+def _say_next(project: Project, state: SessionState) -> JsonObject:
+    handed = state.handoff
+    project.say(f"Resuming from session {state.last_session}...")
+    project.say(f"Next prompt: {state.next_prompt}")
     feature = next_feature(project.store.features(), state).feature
     if feature:
-        project.say(f"Feature #{feature['id']} queued.")
-    if handed:
+        project.say(f"{feature.name} queued.")
+    if handed is not None:
         project.say("The project is still in your hands: harness takeback")
-    return {"next": "harness takeback" if handed else "harness run"}
+    return {"next": "harness takeback" if handed is not None else "harness run"}
 
 
 def _forget(project: Project, asked: Mapping[str, Any]) -> None:
@@ -72,14 +72,8 @@ def _forget(project: Project, asked: Mapping[str, Any]) -> None:
     if not questions.stops(asked):
         questions.forget(project)
         return
-    state = project.store.state()
-    failures = state.get("verification_failures")
-    counted = dict(failures) if isinstance(failures, dict) else {}
-    counted.pop(str(asked.get("feature_id")), None)
-    project.store.write(
-        project.layout.session_state,
-        {**state, "pending_escalation": None, "stuck_count": 0, "verification_failures": counted},
-    )
+    counted = {k: n for k, n in project.store.state().failures.items() if k != str(asked.get("feature_id"))}
+    project.store.update_state(pending_escalation=None, stuck_count=0, verification_failures=counted)
 
 
 # -- one function an answer --------------------------------------------------------------------------------------------

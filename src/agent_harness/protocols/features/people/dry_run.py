@@ -4,7 +4,6 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
     lifecycle,
     migrations,
-    records,
     selection,
 )
 from agent_harness.protocols.features.engine.open_session import CLEANUP
@@ -31,9 +30,9 @@ def preview(project: Project, feature_id: int | None = None) -> JsonObject:
     say = project.say
     say(f"Would run Session {number} with:")
     say(f"  Prompt type: {prompt_type} ({reason})")
-    if feature and feature["id"] is not None:
-        say(f"  Feature: #{feature['id']} ({records.description(feature)})")
-        say(f"  Test file: {records.test_file(feature)}")
+    if feature and feature is not CLEANUP:
+        say(f"  Feature: #{feature.id} ({feature.description})")
+        say(f"  Test file: {feature.test_file}")
     say("\nOrientation summary that would be injected:\n")
     say(text)
     say("No changes made.")
@@ -41,7 +40,7 @@ def preview(project: Project, feature_id: int | None = None) -> JsonObject:
         "session": number,
         "prompt_type": prompt_type,
         "reason": reason,
-        "feature_id": feature and feature["id"],
-        "test_file": feature and records.test_file(feature),
+        "feature_id": feature and feature.feature_id,
+        "test_file": feature and feature.test_file,
         "orientation": text,
     }

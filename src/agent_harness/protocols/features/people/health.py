@@ -19,11 +19,11 @@ def measure(project: Project) -> JsonObject:
     project.require_initialised()
     clear_leftovers(project.root)
     document = project.store.features()
-    passing, total = records.counts(document)
+    passing, total = document.counts()
     judge = Judge(project)
     with judge.tree() as commit:
         suite, lint = judge.suite(commit), judge.lint(commit)
-        tests = [records.test_file(f) for f in records.features_of(document)]
+        tests = [f.test_file for f in document.features]
         sizes = quality.file_sizes(project.git, commit, 0, {}, tests)["files"]
     counted = proven.not_open(document, suite.failing)
     most = project.config.quality.max_file_lines
@@ -35,7 +35,7 @@ def measure(project: Project) -> JsonObject:
         max_lines=most,
     )
     found = {
-        "project": str(document.get("project") or project.config.project.name),
+        "project": str(document.project or project.config.project.name),
         "features": {"passing": passing, "total": total, "percent": records.percent(passing, total)},
         "tests": {
             "passing": len(suite.passing),

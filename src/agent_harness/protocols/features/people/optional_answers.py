@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import questions, records
+from agent_harness.protocols.features import questions
 from agent_harness.protocols.features.marks import override
 from agent_harness.protocols.features.people import handoff
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import Feature
 
 
 def _by_hand(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
@@ -44,7 +45,7 @@ def _review(project: Project, asked: JsonObject, _budget: float | None) -> JsonO
 
 
 def _skip_broken(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
-    found = [i for i in questions.features(asked) if not records.skipped(override.feature_of(project, i))]
+    found = [i for i in questions.features(asked) if not override.feature_of(project, i).skipped]
     override.skip_broken(project, found, str(asked.get("message")))
     return {"skipped": found}
 
@@ -60,17 +61,17 @@ def _split_large(project: Project, asked: JsonObject, _budget: float | None) -> 
     return {"skipped": questions.features(asked), "proposed": parts, "next": 'harness add-feature "..."'}
 
 
-def _parts(project: Project, feature: JsonObject) -> list[str]:
+def _parts(project: Project, feature: Feature) -> list[str]:
     """One `add-feature` for as many steps as a feature should have."""
-    steps = [str(step) for step in feature.get("verification_steps") or []]
+    steps = [str(step) for step in feature.steps or []]
     most = project.config.features.max_verification_steps
     cuts = range(0, len(steps), most)
-    depends = [f"--depends-on {i}" for i in records.dependencies(feature)]
+    depends = [f"--depends-on {i}" for i in feature.depends_on]
     return [
         " ".join(
             [
                 "harness add-feature",
-                shlex.quote(f"{records.description(feature)}, part {n} of {len(cuts)}"),
+                shlex.quote(f"{feature.description}, part {n} of {len(cuts)}"),
                 *(f"--step {shlex.quote(step)}" for step in steps[at : at + most]),
                 *depends,
             ]
@@ -82,8 +83,8 @@ def _parts(project: Project, feature: JsonObject) -> list[str]:
 def proceed(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
     """The feature is worked on as it is, and not asked about again."""
     state = project.store.state()
-    accepted = [*(state.get("sizes_accepted") or []), *questions.features(asked)]
-    project.store.write(project.layout.session_state, {**state, "sizes_accepted": sorted(set(accepted))})
+    accepted = [*(state.sizes_accepted or []), *questions.features(asked)]
+    project.store.update_state(sizes_accepted=sorted(set(accepted)))
     project.say(f"Feature #{asked.get('feature_id')} stays as it is.")
     return {}
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from agent_harness.errors import Refused, UsageError
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import records
 from agent_harness.protocols.features.marks import override
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import Feature
 from agent_harness.protocols.features.validity import valid_features
 from agent_harness.protocols.features.verdict import proven, screenshots
 from agent_harness.protocols.features.verdict.judge import Judge
@@ -21,9 +21,9 @@ def verify(project: Project, feature_id: int) -> JsonObject:
     project.require_initialised()
     clear_leftovers(project.root)
     document = valid_features(project)
-    feature = records.feature_by_id(document, feature_id)
+    feature = document.by_id(feature_id)
     if feature is None:
-        known = ", ".join(str(f["id"]) for f in records.features_of(document))
+        known = ", ".join(str(f.id) for f in document.features)
         raise UsageError(f"There is no Feature #{feature_id}; known ids: {known}", hint="harness status")
     return Judge(project).report(feature)
 
@@ -39,10 +39,10 @@ def verify_all(project: Project) -> JsonObject:
     document = valid_features(project)
     project.say(f"Running the whole suite...\n\n$ {project.config.testing.full}")
     facts = Judge(project).suite_of_tree()
-    rows = [_row(feature, facts.passing, facts.failing) for feature in records.features_of(document)]
+    rows = [_row(feature, facts.passing, facts.failing) for feature in document.features]
     for row in rows:
         project.say(f"Feature #{row['feature_id']} ({row['description']}): {row['said']}")
-    known = {str(node) for node in project.store.baseline().get("passing_tests") or []}
+    known = project.store.baseline().passing
     lost = sorted(known - facts.passing)
     for node in lost[:20]:
         project.say(f"Regression: {node} is known to pass and does not")
@@ -61,20 +61,20 @@ def verify_all(project: Project) -> JsonObject:
     }
 
 
-def _row(feature: JsonObject, passing: frozenset[str], failing: frozenset[str]) -> JsonObject:
-    file = records.test_file(feature)
+def _row(feature: Feature, passing: frozenset[str], failing: frozenset[str]) -> JsonObject:
+    file = feature.test_file
     own = sum(1 for node in passing if proven.belongs(node, file))
     bad = sum(1 for node in failing if proven.belongs(node, file))
-    marked, green = records.passes(feature), own > 0 and bad == 0
-    by_word = isinstance(feature.get("marked"), dict)
+    marked, green = feature.passes, own > 0 and bad == 0
+    by_word = feature.marked_by_person
     said = f"{own} passed, {bad} failed"
     if marked and not green:
         said += "; marked as passing" + (" by a person's word" if by_word else ", WRONGLY")
     elif not marked:
         said += "; open" + (" (its tests pass; no session has proven it)" if green else "")
     return {
-        "feature_id": feature["id"],
-        "description": records.description(feature),
+        "feature_id": feature.id,
+        "description": feature.description,
         "marked": marked,
         "green": green,
         "by_word": by_word,
@@ -87,14 +87,14 @@ def _row(feature: JsonObject, passing: frozenset[str], failing: frozenset[str]) 
 def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool]) -> JsonObject:
     """Asks the person for what they saw; only their yes is recorded, as a commit (UAH-062, UAH-063)."""
     feature = override.feature_of(project, feature_id)
-    if records.passes(feature):
+    if feature.passes:
         raise Refused(f"Feature #{feature_id} is passing already", hint="harness status")
-    file = records.test_file(feature)
+    file = feature.test_file
     project.say(f"Please verify Feature #{feature_id} manually.\n\nTest file: {file}")
     project.say(f"Run: {project.config.test_command(file)}")
-    for check in feature.get("manual_checks") or []:
+    for check in feature.manual_checks:
         project.say(f"- {check}")
-    waiting = feature.get("awaiting_manual")
+    waiting = feature.awaits_person
     session = waiting.get("session") if isinstance(waiting, dict) else None
     for path in screenshots.of_session(project, session) if isinstance(session, int) else ():
         project.say(f"Screenshot: {path}")

@@ -12,6 +12,7 @@ from agent_harness.protocols.features import records
 from agent_harness.protocols.features.escalation import after_session
 from agent_harness.protocols.features.marks import override
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import Feature, FeatureList
 
 STUB = 'import pytest\n\n\ndef test_{name}():\n    pytest.fail("Not implemented")\n'
 SIZES = ((3, "small"), (5, "medium"))
@@ -38,7 +39,7 @@ def add(
     override.refuse_unsafe(project)
     document = project.store.features()
     feature: JsonObject = {
-        "id": max((records.number(f.get("id")) for f in records.features_of(document)), default=0) + 1,
+        "id": document.next_id(),
         "category": category or "core",
         "description": text,
         "test_file": test_file or _test_file(document, text),
@@ -51,38 +52,40 @@ def add(
         feature["verification_type"] = verification_type
     feature["passes"] = False
     _check(project, document, feature)
-    stubs = _stub(project, feature)
+    added = Feature(feature)
+    stubs = _stub(project, added)
     try:
         commit = override.change(
             project,
-            f"harness: Feature #{feature['id']} added",
-            lambda found: found["features"].append(feature),
+            f"harness: {added.name} added",
+            lambda found: found.record["features"].append(feature),
             also=stubs,
         )
     except BaseException:
         for name in stubs:
             (project.root / name).unlink(missing_ok=True)
         raise
-    project.store.event("feature_added", feature_id=feature["id"], message=text)
-    project.say(f"Added Feature #{feature['id']}: {text}\nTest file: {feature['test_file']}")
-    for line in records.flags({"features": [feature]}, max_steps=project.config.features.max_verification_steps):
+    project.store.event("feature_added", feature_id=added.id, message=text)
+    project.say(f"Added {added.name}: {text}\nTest file: {added.test_file}")
+    for line in records.flags([added], max_steps=project.config.features.max_verification_steps):
         project.say(f"Warning: {line}")
     after_session.offer_split(project)
     return {"feature": feature, "stub": stubs, "commit": commit, "next": "harness run"}
 
 
-def _check(project: Project, document: JsonObject, feature: JsonObject) -> None:
+def _check(project: Project, document: FeatureList, feature: JsonObject) -> None:
     before = records.problems(document, require_test_file=project.config.features.require_test_file)
     if before:
         raise ConfigurationError(before[0], hint=f"edit {project.features_name}", problems=before)
-    after = records.problems({**document, "features": [*records.features_of(document), feature]})
+    found = [*(f.record for f in document.features), feature]
+    after = records.problems(FeatureList({**document.record, "features": found}))
     if after:
         raise UsageError(after[0], hint="harness add-feature --help")
 
 
-def _test_file(document: JsonObject, text: str) -> str:
+def _test_file(document: FeatureList, text: str) -> str:
     """A new file beside most of the other features' tests."""
-    known = [records.test_file(f).split("::", 1)[0] for f in records.features_of(document) if records.test_file(f)]
+    known = [f.test_path for f in document.features if f.test_file]
     if any(not file.endswith(".py") for file in known):
         raise UsageError("Name the feature's test file", hint="harness add-feature TEXT --test-file FILE")
     folder = Counter(os.path.dirname(file) for file in known).most_common(1)
@@ -96,9 +99,9 @@ def _test_file(document: JsonObject, text: str) -> str:
     return name
 
 
-def _stub(project: Project, feature: JsonObject) -> list[str]:
+def _stub(project: Project, feature: Feature) -> list[str]:
     """The failing placeholder where the test file is Python and not there yet; what was made."""
-    file = records.test_file(feature).split("::", 1)[0]
+    file = feature.test_path
     path = project.root / file
     if path.exists() or path.is_symlink() or not file.endswith(".py"):
         return []

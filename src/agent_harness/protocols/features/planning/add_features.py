@@ -23,6 +23,7 @@ from agent_harness.protocols.features.escalation import after_session
 from agent_harness.protocols.features.marks import override
 from agent_harness.protocols.features.planning import initializer
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import Feature, FeatureList
 from agent_harness.protocols.features.validity import valid_features
 from agent_harness.protocols.features.verdict import claims
 from agent_harness.protocols.features.work import plan_record
@@ -81,13 +82,13 @@ def _refuse_unsafe(project: Project) -> None:
     if dirty := [path for path in worktree.dirty_paths(project.git) if path != project.progress_name]:
         raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:3])}", hint="git add -A && git commit")
     state = project.store.state()
-    if state.get("next_prompt") == "continuation":
-        raise Refused(f"Feature #{state.get('current_feature')} is unfinished and comes first", hint="harness run")
+    if state.next_prompt == "continuation":
+        raise Refused(f"Feature #{state.current_feature} is unfinished and comes first", hint="harness run")
 
 
-def _prompt(project: Project, before: JsonObject, text: str) -> str:
-    listed = records.features_of(before)
-    rows = [f"- #{f['id']} {records.description(f)}"[:160] for f in listed[-100:]]
+def _prompt(project: Project, before: FeatureList, text: str) -> str:
+    listed = before.features
+    rows = [f"- #{f.id} {f.description}"[:160] for f in listed[-100:]]
     return prompts.render(
         "extend",
         {
@@ -95,13 +96,13 @@ def _prompt(project: Project, before: JsonObject, text: str) -> str:
             "features": "\n".join(rows) or "none yet",
             "features_file": project.features_name,
             "state_dir": project.state_name,
-            "next_id": str(max((records.number(f["id"]) for f in listed), default=0) + 1),
+            "next_id": str(before.next_id()),
             "max_steps": str(project.config.features.max_verification_steps),
         },
     )
 
 
-def _problems(project: Project, before: JsonObject, checkpoint: JsonObject) -> list[str]:
+def _problems(project: Project, before: FeatureList, checkpoint: JsonObject) -> list[str]:
     """Everything that the plan did and may not do, one line each."""
     if changed := project.store.tampered():
         return [f"the state of the harness was changed: {', '.join(changed)}"]
@@ -109,21 +110,22 @@ def _problems(project: Project, before: JsonObject, checkpoint: JsonObject) -> l
         after = project.store.features()
     except (StateDamaged, OSError) as error:
         return [str(error)]
-    old = {f["id"] for f in records.features_of(before)}
-    new = [f for f in records.features_of(after) if f.get("id") not in old]
-    found = [line for line in claims.compare(before, after).violations if not line.endswith(": added")]
-    found += [f"Feature #{i}: 'passes' was changed" for i in claims.compare(before, after).claims]
+    old = {f.id for f in before.features}
+    new = [f for f in after.features if f.id not in old]
+    changes = claims.compare(before, after)
+    found = [line for line in changes.violations if not line.endswith(": added")]
+    found += [f"Feature #{i}: 'passes' was changed" for i in changes.claims]
     found += records.problems(after, require_test_file=True)
     if not new:
         found.append("no feature was added")
-    found += [f"Feature #{f.get('id')}: 'passes' is true before anything was built" for f in new if records.passes(f)]
+    found += [f"{f.name}: 'passes' is true before anything was built" for f in new if f.passes]
     return found or _wrong_files(project, new, checkpoint)
 
 
-def _wrong_files(project: Project, new: list[JsonObject], checkpoint: JsonObject) -> list[str]:
+def _wrong_files(project: Project, new: list[Feature], checkpoint: JsonObject) -> list[str]:
     """New test files are there, and no other file differs."""
     rollback_point = checkpoints.rollback_point(checkpoint)
-    tests = {records.test_file(f).split("::", 1)[0] for f in new}
+    tests = {f.test_path for f in new}
     candidate = project.candidate("extend", MESSAGE, rollback_point)
     changed = list(project.git.changed_paths(rollback_point.head, candidate))
     free = {project.features_name, project.progress_name}
@@ -143,15 +145,15 @@ def _commit(project: Project, checkpoint: JsonObject) -> str:
     return commit
 
 
-def _tell(project: Project, before: JsonObject, commit: str, head: str) -> JsonObject:
-    old = {f["id"] for f in records.features_of(before)}
+def _tell(project: Project, before: FeatureList, commit: str, head: str) -> JsonObject:
+    old = {f.id for f in before.features}
     after = project.store.features()
-    new = [f for f in records.features_of(after) if f["id"] not in old]
+    new = [f for f in after.features if f.id not in old]
     for feature in new:
-        project.say(f"Added Feature #{feature['id']}: {records.description(feature)}")
-    for line in records.flags({"features": new}, max_steps=project.config.features.max_verification_steps):
+        project.say(f"Added Feature #{feature.id}: {feature.description}")
+    for line in records.flags(new, max_steps=project.config.features.max_verification_steps):
         project.say(f"Warning: {line}")
     after_session.offer_split(project)
     project.say("Ready for: harness run")
-    project.store.event("features_added", features=[f["id"] for f in new], commit=commit, base=head)
-    return {"added": new, "commit": commit, "next": "harness run"}
+    project.store.event("features_added", features=[f.id for f in new], commit=commit, base=head)
+    return {"added": [f.record for f in new], "commit": commit, "next": "harness run"}

@@ -45,7 +45,7 @@ def adopt(root: Path, *, say: Say) -> JsonObject:
     with locked(project):
         project.store.settle_in()
         found = _measure(project)
-    passing, total = records.counts(project.store.features())
+    passing, total = project.store.features().counts()
     say(f"Known to pass: {len(found['passing'])} tests. Known failures: {len(found['failing'])}.")
     for node in found["failing"][:10]:
         say(f"- {node}")

@@ -214,13 +214,13 @@ def _problems(project: Project) -> list[str]:
     except HarnessError as error:
         return [error.message]
     found = records.problems(document, require_test_file=project.config.features.require_test_file)
-    if not records.features_of(document):
+    if not document.features:
         found.append("features.json: there is no feature in it")
-    for feature in records.features_of(document):
-        name = f"Feature #{feature.get('id')}"
-        if records.passes(feature):
+    for feature in document.features:
+        name = feature.name
+        if feature.passes:
             found.append(f"{name}: 'passes' is true before anything was built")
-        file = records.test_file(feature).split("::", 1)[0]
+        file = feature.test_path
         if file and not found and not (project.root / file).is_file():
             found.append(f"{name}: its test file {file} does not exist")
     return found
@@ -243,7 +243,7 @@ def _complete_files(project: Project) -> None:
     own_place(str(project.root / ".gitignore"), project.layout.root)
     if not os.path.exists(at):
         document = project.store.features()
-        progress.append(at, progress.header(str(document.get("project") or project.config.project.name)))
+        progress.append(at, progress.header(document.project or project.config.project.name))
     if not progress.has_entry(at, 0):
         progress.append(
             at, progress.entry(0, [("WHAT I DID", ["set the project up"]), ("NEXT", ["the first feature"])])
@@ -268,26 +268,18 @@ def _state(project: Project, commit: str) -> None:
     facts = Judge(project).suite(commit)
     if facts.problem:
         project.say(f"Warning: the test command gave no report yet ({facts.problem})")
-    tests = [records.test_file(f) for f in records.features_of(document)]
-    project.store.write(
-        at.baseline,
-        {
-            **records.new_baseline(),
-            "timestamp": clock.timestamp(),
-            "passing_tests": sorted(facts.passing),
-            "total_passing": len(facts.passing),
-            "total_tests": facts.total,
-            "tree": project.git.tree_of(commit),
-        },
-    )
+    tests = [f.test_file for f in document.features]
+    tree = project.git.tree_of(commit)
+    baseline = records.Baseline({}).measured(facts.passing, facts.total, timestamp=clock.timestamp(), tree=tree)
+    project.store.write_baseline(baseline)
     project.store.write(at.file_sizes, quality.file_sizes(project.git, commit, 0, {}, tests))
-    project.store.event("initialised", session=0, commit=commit, features=len(records.features_of(document)))
-    project.store.write(at.session_state, {**records.new_state(), "timestamp": clock.timestamp()})
+    project.store.event("initialised", session=0, commit=commit, features=len(document.features))
+    project.store.write_state(records.SessionState({"timestamp": clock.timestamp()}))
 
 
 def _tell(project: Project, commit: str) -> JsonObject:
     document = project.store.features()
-    found = records.features_of(document)
+    found = document.features
     say = project.say
     say("Created: .harness.yaml (configuration)")
     say(f"Created: {project.features_name} ({len(found)} features, all with test_file)")
@@ -300,10 +292,10 @@ def _tell(project: Project, commit: str) -> JsonObject:
     say("Created: test stubs for each feature")
     say(f"Added {project.state_name}/ to .gitignore")
     say(f"Initial commit: {commit[:10]}")
-    flags = records.flags(document, max_steps=project.config.features.max_verification_steps)
+    flags = list(records.flags(document.features, max_steps=project.config.features.max_verification_steps))
     for line in flags:
         say(f"Warning: {line}")
     asked = after_session.offer_split(project)
     say("Ready for: harness run")
-    fields = {"project": document.get("project"), "features": len(found), "commit": commit, "warnings": flags}
+    fields = {"project": document.record.get("project"), "features": len(found), "commit": commit, "warnings": flags}
     return {**fields, "escalation": asked}

@@ -18,7 +18,7 @@ from typing import Any
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
 from agent_harness.kernel.git import Upstream
-from agent_harness.kernel.json import JsonObject, jsontext
+from agent_harness.kernel.json import jsontext
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import private_refs, records
 from agent_harness.protocols.features.engine.settlement import Settled, Settlement
@@ -94,7 +94,7 @@ class _Again:
     ) -> None:
         self._project = project
         self._judge = judge
-        self._baseline = settlement.baseline or project.store.baseline()
+        self._baseline = records.Baseline(settlement.baseline) if settlement.baseline else project.store.baseline()
         self._branch = settlement.branch
         self._git_config = git_config
         self._undisturbed = undisturbed
@@ -133,10 +133,10 @@ class _Again:
         if joined.problem:
             raise _GivenUp(joined.problem)
         self._refuse_invalid(joined.tip)
-        facts = self._prove(joined.tip)
+        passing, total = self._prove(joined.tip)
         with self._undisturbed():
             self._move(joined.tip)
-            self._record(joined, facts)
+            self._record(joined, passing, total)
         project.store.event(
             "pulled", "important", session=self.session, before=self.commit, commit=joined.tip, base=theirs
         )
@@ -148,14 +148,14 @@ class _Again:
             document = jsontext.loads((text or b"").decode("utf-8"))
         except ValueError as error:
             raise _GivenUp(f"{self._project.features_name} does not parse: {error}") from None
-        found = records.problems(document if isinstance(document, dict) else {})
+        found = records.problems(records.FeatureList(records.json_object(document) or {}))
         if found:
             raise _GivenUp(found[0])
 
-    def _prove(self, tip: str) -> JsonObject:
-        """The baseline that the joined commit gives; ``_GivenUp`` where a known test fails on it."""
+    def _prove(self, tip: str) -> tuple[frozenset[str], int]:
+        """(the tests that pass on the joined commit, all of them); ``_GivenUp`` where a known test fails on it."""
         facts = self._judge.suite(tip)
-        known = {str(node) for node in self._baseline.get("passing_tests") or []}
+        known = self._baseline.passing
         lost = known - facts.passing
         lost = self._judge.still_failing(tip, lost) if lost and not facts.problem else lost
         good = not lost and not facts.problem
@@ -167,8 +167,7 @@ class _Again:
             raise _GivenUp(f"the suite gave no report: {facts.problem}")
         if lost:
             raise _GivenUp(f"the suite fails: {', '.join(sorted(lost)[:3])}")
-        passing = sorted(facts.passing | known)
-        return {"passing_tests": passing, "total_passing": len(passing), "total_tests": facts.total}
+        return facts.passing | known, facts.total
 
     def _move(self, tip: str) -> None:
         """Branch, index and files go from our commit to the joined one; git refuses to overwrite any change."""
@@ -180,15 +179,13 @@ class _Again:
         git.run("read-tree", "-m", "-u", self.commit, tip)
         git.update_ref(str(self._branch), tip, self.commit, message="agent-harness: pulled")
 
-    def _record(self, joined: rebase.Joined, facts: JsonObject) -> None:
+    def _record(self, joined: rebase.Joined, passing: frozenset[str], total: int) -> None:
         """The state files speak of the new commits."""
-        store, layout = self._project.store, self._project.layout
+        store = self._project.store
         tree = self._project.git.tree_of(joined.tip)
-        store.write(layout.baseline, {**store.baseline(), **facts, "tree": tree})
+        store.write_baseline(store.baseline().measured(passing, total, tree=tree))
         store.write_proven({**store.proven(), "commit": joined.tip})
-        state = store.state()
-        summary = state.get("last_session_summary")
-        if isinstance(summary, dict):
+        if summary := store.state().summary:
             renamed = joined.renamed or {}
             commits = [renamed.get(sha, sha) for sha in summary.get("commits") or []]
-            store.write(layout.session_state, {**state, "last_session_summary": {**summary, "commits": commits}})
+            store.update_state(last_session_summary={**summary, "commits": commits})

@@ -6,7 +6,7 @@ Source: features.md sections M, N, O, C03, C14, C20.
 
 from dataclasses import replace
 
-from agent_harness.protocols.features import progress, records
+from agent_harness.protocols.features import progress
 from agent_harness.protocols.features.engine import (
     accept,
     actions,
@@ -16,7 +16,6 @@ from agent_harness.protocols.features.engine import (
 from agent_harness.protocols.features.engine.result import Result
 from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.marks import manual_verification
-from agent_harness.protocols.features.prompts import verification_types
 from agent_harness.protocols.features.verdict.ruling import Ruling
 from agent_harness.protocols.features.work import session_prompts
 from agent_harness.protocols.features.work.session_work import SessionWork
@@ -80,7 +79,7 @@ class FeatureWork(SessionWork):
     def _is_shown(self, so_far: TurnSoFar) -> bool:
         """Whether the agent has shown what it must; of a feature that a person verifies, it need show nothing."""
         needed = self._project.config.verification.require_evidence
-        return so_far.evidence_shown or not needed or verification_types.kind(self._under_way.feature) == "manual"
+        return so_far.evidence_shown or not needed or self._under_way.feature.verification_type == "manual"
 
     # -- the verdict -------------------------------------------------------------------------------------------------
 
@@ -95,7 +94,7 @@ class FeatureWork(SessionWork):
             )
         self._under_way = under_way.at(project, "judging")
         self._tell_story()
-        message = f"Implement {accept.feature_name(under_way.feature)}: {records.description(under_way.feature)}"
+        message = f"Implement {under_way.feature.name}: {under_way.feature.description}"
         candidate = accept.candidate(project, self._under_way, message)
         tree = project.git.tree_of(candidate)
         if self._accepted_tree and self._accepted_tree[0] == tree:
@@ -117,7 +116,7 @@ class FeatureWork(SessionWork):
     def _story(self) -> list[progress.Part]:
         feature = self._under_way.feature
         return [
-            ("FEATURE", f"#{feature['id']} ({records.description(feature)})"),
+            ("FEATURE", f"#{feature.id} ({feature.description})"),
             ("WHAT I DID", ["not told by the agent; see the commits of this session"]),
             ("VERIFICATION", ["by the harness, on the commit that holds this entry"]),
         ]
@@ -130,7 +129,7 @@ class FeatureWork(SessionWork):
             "verification_passed", session=under_way.session, feature_id=under_way.feature_id, commit=ruling.commit
         )
         actions.log_from_git(project, under_way, ruling.commit)
-        by_person = verification_types.kind(under_way.feature) != "automated"
+        by_person = under_way.feature.verification_type != "automated"
         make = manual_verification.accepted if by_person else accept.accepted
         settlement = make(project, under_way, ruling, self._used)
         settled, published = self._settle_and_publish(settlement)
@@ -163,7 +162,7 @@ class FeatureWork(SessionWork):
         )
         settled = self._settle(settlement)
         left = wip.what_became_of_it(project, settlement, reason)
-        name = accept.feature_name(self._under_way.feature)
+        name = self._under_way.feature.name
         why = wip.WORDINGS[reason].why if reason in wip.WORDINGS else reason
         message = failure or f"{name} is not finished ({refusal or why}); {left}."
         project.say(f"Session handed off. {message}")
@@ -173,7 +172,7 @@ class FeatureWork(SessionWork):
         return self._result("partial", reason, message, settlement, settled, exit_code=code)
 
     def _no_evidence(self) -> Result:
-        name = accept.feature_name(self._under_way.feature)
+        name = self._under_way.feature.name
         failure = f"{name} was claimed without evidence: the agent showed no run of its test file."
         self._project.store.event(
             "verification_failed",

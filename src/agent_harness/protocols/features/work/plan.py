@@ -113,7 +113,7 @@ class PlanWork:
             assumed_usd=used.budget_usd() if used.cost_usd is None else 0.0,
         )
         record = costs.add_session(project.store.costs(), spent, project.budgets)
-        project.store.write(project.layout.costs, record)
+        project.store.write(project.layout.costs, record.record)
 
     def claimed(self) -> bool:
         """Never: a plan is read when its turn has ended."""

@@ -25,10 +25,10 @@ def begin(project: Project, checkpoint: JsonObject, run_id: str) -> JsonObject:
         "feature_id": None,
         "phase": PLANNING,
         "checkpoint": checkpoint,
-        "features": store.features(),
-        "state": store.state(),
-        "baseline": store.baseline(),
-        "costs": store.costs(),
+        "features": store.features().record,
+        "state": store.state().record,
+        "baseline": store.baseline().record,
+        "costs": store.costs().record,
         "run_id": run_id,
         "harness": owner.current().as_record(),
         "agent": None,
@@ -39,7 +39,7 @@ def begin(project: Project, checkpoint: JsonObject, run_id: str) -> JsonObject:
 
 def spent(project: Project, record: JsonObject) -> None:
     """Keeps in the record what a turn of the agent has cost, which the harness has just written."""
-    record["costs"] = project.store.costs()
+    record["costs"] = project.store.costs().record
     project.store.write_open_session(record)
 
 

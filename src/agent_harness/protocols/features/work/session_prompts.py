@@ -6,7 +6,7 @@ Source: features.md sections K, N, Q, R, V.
 import os
 
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.features import prompts, records
+from agent_harness.protocols.features import prompts
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.prompts import verification_types
@@ -70,13 +70,13 @@ def fix_prompt(project: Project, under_way: OpenSession, *, failure: str, output
 def evidence_prompt(project: Project, under_way: OpenSession) -> str:
     """Asks once for the output that a claim needs (C20)."""
     values = _places(project, under_way)
-    return prompts.render("evidence", {**values, "test_file": records.test_file(under_way.feature)})
+    return prompts.render("evidence", {**values, "test_file": under_way.feature.test_file})
 
 
 def _places(project: Project, under_way: OpenSession) -> dict[str, str]:
     return {
         "feature": str(under_way.feature_id),
-        "description": records.description(under_way.feature),
-        "test_command": project.config.test_command(records.test_file(under_way.feature)),
+        "description": under_way.feature.description,
+        "test_command": project.config.test_command(under_way.feature.test_file),
         "features_file": project.features_name,
     }

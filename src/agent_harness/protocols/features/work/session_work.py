@@ -20,7 +20,6 @@ from agent_harness.protocols.features import (
     costs,
     progress,
     questions,
-    records,
 )
 from agent_harness.protocols.features.engine import (
     accept,
@@ -37,6 +36,7 @@ from agent_harness.protocols.features.engine.result import Result
 from agent_harness.protocols.features.engine.settlement import Settled, Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import push_guard, push_retry
+from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.verdict import claims, screenshots
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.protocols.features.verdict.ruling import Ruling
@@ -168,7 +168,7 @@ class SessionWork(ABC):
     @property
     def name(self) -> str:
         """Of what this session works on, for people."""
-        return accept.feature_name(self._under_way.feature)
+        return self._under_way.feature.name
 
     def brief(self, ruling: Ruling | None) -> str:
         """The prompt of the next turn; the state files count as they are now."""
@@ -232,7 +232,7 @@ class SessionWork(ABC):
             on_event=log.see,
             on_ended=ended,
             facts=lambda: changed_in_repository(project.git, project.root, rollback_point.head),
-            test_file=records.test_file(under_way.feature),
+            test_file=under_way.feature.test_file,
         )
 
     def claimed(self) -> bool:
@@ -247,7 +247,7 @@ class SessionWork(ABC):
 
     def _changes(self) -> claims.ClaimedChanges:
         try:
-            found: JsonObject | None = self._project.store.features()
+            found: FeatureList | None = self._project.store.features()
         except (StateDamaged, OSError):
             found = None
         if os.path.islink(self._project.layout.features):
