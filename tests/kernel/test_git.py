@@ -640,7 +640,7 @@ def test_a_linked_work_tree_has_its_own_head_and_snapshots(repo: Repo, tmp_path:
 def test_git_that_is_not_there_has_a_name(tmp_path: Path) -> None:
     program = (
         "from agent_harness.kernel.git import Git; from agent_harness.errors import ToolMissing\n"
-        "try: Git('.').head()\n"
+        "try: Git('.').status()\n"
         "except ToolMissing as e: print(e, e.hint)"
     )
     Repo(tmp_path / "project")

@@ -29,6 +29,16 @@ def test_text_is_what_the_standard_library_writes(value: Any) -> None:
 
 
 @given(_values)
+def test_an_answer_is_the_line_that_the_standard_library_writes(value: Any) -> None:
+    assert jsontext.spaced(value) == json.dumps(value, ensure_ascii=False)
+
+
+def test_an_answer_names_what_json_has_no_form_for() -> None:
+    held = {"path": Path("a/b"), "pair": (1, 2), 3: None}
+    assert jsontext.spaced(held) == '{"path": "a/b", "pair": [1, 2], "3": null}'
+
+
+@given(_values)
 def test_reading_gives_back_what_was_written(value: Any) -> None:
     text = jsontext.dumps(value)
     assert jsontext.loads(text) == value

@@ -17,7 +17,16 @@ import pytest
 
 from agent_harness.errors import LockBusy, StateDamaged, UnsafeTree
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.snapshot import Rescue, Snapshot, adopt, candidate, newly_ignored, restore, take
+from agent_harness.kernel.snapshot import (
+    Rescue,
+    Snapshot,
+    adopt,
+    candidate,
+    newly_ignored,
+    restore,
+    take,
+    tree_of_files,
+)
 from agent_harness.testing.repo import Repo
 
 MAIN = "refs/heads/main"
@@ -420,6 +429,41 @@ def test_own_files_are_no_part_of_anything(tmp_path: Path) -> None:
 
 
 # ---- judging and adopting ------------------------------------------------------------------------------------------
+
+
+def test_a_file_in_the_place_of_the_harness_s_folder_is_left_out_only_where_the_commit_holds_it(tmp_path: Path) -> None:
+    repo = Repo(tmp_path / "project").write("held/h.json", "{}").write("a", "1").commit()
+    repo.write("staged/h.json", "{}").stage()
+    git = Git(repo.path)
+    base = take(git, BASE, exclude=["**/h.json"])
+    for folder in ("held", "staged"):
+        shutil.rmtree(repo.path / folder)
+        repo.write(folder, "a file now")
+    made = candidate(git, CANDIDATE, exclude=["**/h.json"], message="x", base=base)
+    assert repo.git("ls-tree", "-r", "--name-only", made).split() == ["a", "held/h.json", "staged"]
+    assert tree_of_files(git, exclude=["**/h.json"], base=base) == git.tree_of(made)
+
+
+def test_what_a_person_had_staged_of_the_harness_s_files_is_not_in_a_candidate(repo: Repo) -> None:
+    repo.write("h.json", "{}").commit().write("h.json", "staged").write("h.json.bak", "x").stage()
+    git = Git(repo.path)
+    base = take(git, BASE, exclude=["h.json*"])
+    repo.write("h.json", "now").write("a", "work").git("rm", "-q", "--cached", "d/b")
+    made = candidate(git, CANDIDATE, exclude=["h.json*"], message="x", base=base)
+    assert [tuple(change) for change in git.changed_paths("HEAD", made)] == [("M", "a")]
+
+
+def test_a_tree_of_files_makes_no_commit_and_no_ref(repo: Repo) -> None:
+    git = Git(repo.path)
+    base = take(git, BASE)
+    repo.write("a", "changed\n").write("new", "x").remove("d/b")
+    refs, objects = repo.git("for-each-ref"), repo.git("cat-file", "--batch-all-objects", "--batch-check=%(objecttype)")
+    tree = tree_of_files(git, base=base)
+    assert repo.git("ls-tree", "-r", "--name-only", tree).split() == [".gitignore", "a", "new"]
+    assert repo.git("for-each-ref") == refs
+    now = repo.git("cat-file", "--batch-all-objects", "--batch-check=%(objecttype)")
+    assert now.split().count("commit") == objects.split().count("commit")
+    assert git.tree_of(candidate(git, CANDIDATE, message="x", base=base)) == tree
 
 
 def test_a_candidate_is_head_when_nothing_differs(repo: Repo) -> None:

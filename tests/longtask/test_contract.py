@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from agent_harness.cli import lth_options
+from agent_harness.cli.verbs.lth import LTH
 from agent_harness.protocols.longtask import evidence, lifecycle, schema
 from agent_harness.protocols.longtask.run import classifier
 
@@ -30,17 +30,18 @@ def words(text: str) -> list[str]:
 
 def test_the_commands_and_their_options() -> None:
     named = {word for row in rows("2", "command") for word in words(row[0]) if not word.startswith("-")}
-    assert named == {*lth_options.COMMANDS, *lth_options.ALIASES, "help"}
+    assert named == {*LTH.verbs, *LTH.aliases, "help"}
     options = section("2").partition("Options by command")[2]
     table = {
         command: (set(re.findall(r"`--([a-z-]+)`", line)), set(re.findall(r"`--([a-z-]+)` F", line)))
         for line in re.findall(r"^\| (`.+) \|$", options, re.MULTILINE)
         for command in words(line.partition(" | ")[0])
     }
-    for command, (_, known) in lth_options.COMMANDS.items():
+    for command, verb in LTH.verbs.items():
+        known = {each.name: each.value for each in verb.options.values()}
         every, flags = table.pop(command, (set(), set()))
         assert every == set(known), command
-        assert flags == {name for name, (value, _) in known.items() if value is None}, command
+        assert flags == {name for name, value in known.items() if value is None}, command
     assert table == {}
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agent_harness.cli import lth_options
+from agent_harness.cli.verbs.lth import LTH
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/long-tasks.md").read_text()
 
@@ -31,4 +31,4 @@ def test_the_lines_of_the_page_can_be_pasted(tmp_path: Path) -> None:
 def test_the_page_names_every_command_and_no_other() -> None:
     table = PAGE.partition("## Commands")[2].partition("Exit status")[0]
     named = [word for row in re.findall(r"^\| (.+?) \|", table, re.MULTILINE) for word in re.findall(r"`(.+?)`", row)]
-    assert set(named) == set(lth_options.COMMANDS)
+    assert set(named) == set(LTH.verbs)

@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_harness import __version__
-from agent_harness.cli import lth_options
+from agent_harness.cli.verbs.lth import LTH
+from agent_harness.cli.verbs.options import HelpAsked
 from agent_harness.errors import UsageError
 from agent_harness.protocols.longtask.api import LongTask
 
 from .desk import Desk, Ran
 
-RUN: dict[str, Any] = lth_options.COMMANDS["run"][1]
+RUN = {each.name: each for each in LTH.verbs["run"].options.values()}
 
 
 def lth(*words: str) -> Ran:
@@ -26,12 +27,12 @@ def lth(*words: str) -> Ran:
 def test_help_and_version_touch_nothing(tmp_path: Any) -> None:
     for words in ("", "help", "--help", "-h"):
         done = lth(*words.split())
-        assert done.code == 0 and all(f"\n  {name} " in done.out for name in lth_options.COMMANDS)
+        assert done.code == 0 and all(f"\n  {name} " in done.out for name in LTH.verbs)
     for word in ("--version", "-v"):
         assert lth(word).out == f"lth {__version__}\n"
-    for command, (_, table) in lth_options.COMMANDS.items():
+    for command, verb in LTH.verbs.items():
         done = lth(command, str(tmp_path / "new"), "--help")
-        assert done.code == 0 and all(f"--{name}" in done.out for name in table)
+        assert done.code == 0 and all(f"\n  {word} " in done.out for word in verb.options)
         assert lth("help", command).out == done.out == lth(command, "-h").out
     assert not list(tmp_path.iterdir())
 
@@ -44,7 +45,7 @@ def test_row_09_init_help_makes_no_folder(tmp_path: Any) -> None:
 
 
 def test_every_command_has_a_method() -> None:
-    for command in lth_options.COMMANDS:
+    for command in LTH.verbs:
         assert callable(getattr(LongTask, command.replace("-", "_")))
 
 
@@ -92,7 +93,7 @@ def test_row_10_a_mistyped_dry_run_does_not_run(desk: Desk) -> None:
     ],
 )
 def test_values_flags_and_repetition(words: list[str], expected: dict[str, object]) -> None:
-    assert lth_options.parse("run", words) == (words[0], expected)
+    assert LTH.parse("run", words) == {"folder": words[0], **expected}
 
 
 WORDS = st.lists(
@@ -103,11 +104,11 @@ WORDS = st.lists(
 @given(WORDS)
 def test_any_words_are_parsed_or_refused(words: list[str]) -> None:
     try:
-        folder, options = lth_options.parse("run", words)
-    except (UsageError, lth_options.HelpAsked):
+        options = LTH.parse("run", words)
+    except (UsageError, HelpAsked):
         return
-    assert folder == words[0] and options.keys() <= RUN.keys()
-    assert all(isinstance(value, bool) == (RUN[name][0] is None) for name, value in options.items())
+    assert options.pop("folder") == words[0] and options.keys() <= RUN.keys()
+    assert all(isinstance(value, bool) == (RUN[name].value is None) for name, value in options.items())
 
 
 def test_the_answer_goes_to_stdout_and_is_readable_by_people(desk: Desk) -> None:

@@ -73,6 +73,15 @@ def test_links_lead_to_files(page: Path) -> None:
     assert missing == []
 
 
+def test_every_path_of_the_map_for_agents_is_there() -> None:
+    text = (ROOT / "AGENTS.md").read_text()
+    spans = re.findall(r"`([\w./-]+)`", text[text.index("## Map") : text.index("## Rules")])
+    named = [span for span in spans if "/" in span or span.endswith((".py", ".md"))]
+    assert len(named) > 30
+    places = (ROOT, ROOT / "src" / "agent_harness")
+    assert [name for name in named if not any((place / name).exists() for place in places)] == []
+
+
 def test_the_index_lists_every_page() -> None:
     text = (ROOT / "docs" / "index.md").read_text()
     pages = [str(page.relative_to(ROOT / "docs")) for page in PAGES if page.is_relative_to(ROOT / "docs")]

@@ -12,7 +12,7 @@ PROGRAM = """
 import json, os, pathlib, resource, sys
 from agent_harness.agents.base import Brief
 from agent_harness.agents.scripted import ScriptedAgent
-from agent_harness.supervision import Budget, Context, Limit, RepeatedError, Stall, WallClock, supervise
+from agent_harness.supervision import Budget, ContextWindow, BudgetLimit, RepeatedError, Stall, WallClock, supervise
 
 def largest():
     # Of this program alone: ru_maxrss also counts the process that started it.
@@ -23,8 +23,8 @@ def largest():
 
 here = pathlib.Path(sys.argv[1])
 monitors = [
-    WallClock(timeout_seconds=float(sys.argv[2])), Context(window_tokens=200_000), Stall(window_tokens=200_000),
-    RepeatedError(), Budget(limits=(Limit(name="Session", limit_usd=10),)),
+    WallClock(timeout_seconds=float(sys.argv[2])), ContextWindow(window_tokens=200_000), Stall(window_tokens=200_000),
+    RepeatedError(), Budget(limits=(BudgetLimit(name="Session", limit_usd=10),)),
 ]
 brief = Brief(prompt="", cwd=here, session=1, prompt_type="coding")
 before = os.times()

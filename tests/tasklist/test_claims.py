@@ -24,6 +24,7 @@ from agent_harness.kernel import owner
 from agent_harness.protocols.tasklist.attempts import verbs
 from agent_harness.protocols.tasklist.claims import checkpoint, claim
 from agent_harness.protocols.tasklist.store import TaskListChange
+from agent_harness.testing.repo import Repo
 
 from .desk import NOON, Desk, Shop, after, task
 from .test_session_lease import LIVE, dead_process
@@ -205,9 +206,25 @@ def test_a_pause_is_a_refusal(desk: Desk) -> None:
 
 
 def test_one_work_tree_has_one_worker(shared: Desk) -> None:
+    Repo(shared.root, user_settings=True).write("app.py", "one\n").ignore(".harness*", "harness-*").commit("First")
     claim.claim(shared.worker("w1"))
     found = refused(shared, Refused, name="w2")
     assert found.code == "worktree_shared"
+
+
+def test_a_folder_without_git_may_be_shared(shared: Desk) -> None:
+    first = claim.claim(shared.worker("w1"))
+    assert not any("share this folder" in line for line in shared.log())
+    second = claim.claim(shared.worker("w2"))
+    assert (first["task_id"], second["task_id"]) == ("a", "b")
+    said = [line for line in shared.log() if "share this folder" in line]
+    assert len(said) == 1
+    worker = shared.worker("w2")
+    worker.token = second["token"]
+    given = verbs.release(worker, "b", "later")
+    assert given["rolled_back"] is False
+    claim.claim(shared.worker("w2"))
+    assert [line for line in shared.log() if "share this folder" in line] == said
 
 
 def test_a_session_has_so_many_outcomes(desk: Desk) -> None:

@@ -76,7 +76,7 @@ def test_the_log_of_the_document_is_made_line_by_line(tmp_path: Path) -> None:
         (shop.root / each).unlink(missing_ok=True)
     verb(shop, "init", ".", "--json")
     (shop.root / "harness-init.sh").write_text("true\n")
-    words = ("--validate", "true", "--json")
+    words = ("--validate", "test -e auth.py", "--json")
     verb(shop, "add", "Implement user authentication", "--priority", "P0", *words)
     verb(shop, "add", "Add rate limiting", *words)
     for number in range(3):

@@ -24,10 +24,10 @@ def yard(tmp_path: Path) -> Yard:
 RUN = """
 import sys
 from agent_harness.protocols.tasklist.attempts import verbs
-from agent_harness.protocols.tasklist.layout import Layout
+from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.workers.worker import Worker
 root, tree, token, verb, *rest = sys.argv[1:]
-worker = Worker.open(Layout(root), worker_id="me", token=token, cwd=tree, environ={}, lock_timeout_seconds=60.0)
+worker = Worker.open(TaskListLayout(root), worker_id="me", token=token, cwd=tree, environ={}, lock_timeout_seconds=60.0)
 getattr(verbs, verb)(worker, *rest)
 """
 

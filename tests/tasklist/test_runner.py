@@ -73,6 +73,7 @@ def test_a_list_is_worked_down_and_each_task_is_proven_and_committed(tmp_path: P
         f"[SESSION-1] Completed [task-1] (commit {commits[1]})",
         f"[SESSION-1] Starting [task-2] Title of task-2 (base={commits[1]})",
         '[SESSION-1] CHECKPOINT [task-2] step=1/1 "all of it"',
+        "[SESSION-1] WARN [task-2] validation: it passed on the code before as well, so that it proves nothing",
         f"[SESSION-1] Completed [task-2] (commit {commits[0]})",
         f"[SESSION-1] STATS {numbers}",
         "[SESSION-1] LOCK released",
@@ -95,6 +96,27 @@ def test_a_failed_proof_goes_back_to_the_agent(tmp_path: Path) -> None:
     assert ran.json["attempts"][0]["result"] == "completed"
     assert "half done" in work.prompt("a", 1)
     assert "sent back" in ran.err
+
+
+@pytest.mark.parametrize("isolation", ["worktree", "in_place"])
+def test_an_agent_that_forges_its_proof_is_not_believed(tmp_path: Path, isolation: str) -> None:
+    work = shop(tmp_path, job("a", "sh check.sh", max_attempts=1), session_config={"isolation": isolation})
+    work.repo.write("check.sh", "grep -q done work.txt\n").stage("check.sh").git("commit", "-q", "-m", "Second")
+    head = work.repo.head
+    ran = work.harness("run", "--json", "--agent", work.agent("echo 'exit 0' > check.sh"))
+    assert (ran.code, work.statuses(), work.repo.head) == (1, ["failed"], head), ran
+    assert work.repo.read("check.sh") == b"grep -q done work.txt\n"
+    assert "check.sh proves this task and was there before it began" in work.task("a").error_log[0]
+    assert "line 1: 'grep -q done work.txt' is now 'exit 0'" in work.prompt("a", 1)
+
+
+def test_an_agent_that_puts_its_forgery_right_is_heard(tmp_path: Path) -> None:
+    work = shop(tmp_path, job("a", "sh check.sh"))
+    work.repo.write("check.sh", "grep -q done work.txt\n").stage("check.sh").git("commit", "-q", "-m", "Second")
+    honest = "git checkout -q check.sh; echo done > work.txt"
+    ran = work.harness("run", "--agent", work.agent(f"if [ $HARNESS_ROUND = 1 ]; then {honest}; else : > check.sh; fi"))
+    assert (ran.code, work.statuses()) == (0, ["completed"]), ran
+    assert work.repo.git("show", "--format=", "--name-only", "HEAD").split() == ["work.txt"]
 
 
 def test_a_task_that_is_never_proven_fails_for_good_and_leaves_its_work_in_rescues(tmp_path: Path) -> None:

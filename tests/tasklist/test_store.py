@@ -193,12 +193,12 @@ def test_somebody_who_holds_the_lock_keeps_others_out(desk: Desk) -> None:
 def test_no_update_of_threads_and_processes_is_lost(desk: Desk) -> None:
     code = (
         "import sys\n"
-        "from agent_harness.protocols.tasklist.layout import Layout\n"
+        "from agent_harness.protocols.tasklist.layout import TaskListLayout\n"
         "from agent_harness.protocols.tasklist.store import TaskStore\n"
         "def act(change):\n"
         "    change.state.raw['n'] = change.state.raw.get('n', 0) + 1\n"
         "    change.touch(); change.log(f'line {change.state.raw[\"n\"]}')\n"
-        "store = TaskStore(Layout(sys.argv[1]), lock_timeout_seconds=60)\n"
+        "store = TaskStore(TaskListLayout(sys.argv[1]), lock_timeout_seconds=60)\n"
         "for _ in range(10): store.change(act)\n"
     )
     running = [subprocess.Popen([sys.executable, "-c", code, desk.layout.root]) for _ in range(4)]

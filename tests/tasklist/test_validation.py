@@ -1,15 +1,29 @@
 """What proves a task: how it runs, what it is told, what is remembered."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent_harness.errors import LeaseLost
 from agent_harness.kernel import lease
-from agent_harness.protocols.tasklist.attempts import validation
+from agent_harness.protocols.tasklist.attempts import commits, validation
+from agent_harness.protocols.tasklist.records import Task
 from agent_harness.protocols.tasklist.workers.worker import Worker
 
 from .yard import TASK, Yard
+
+
+def run(worker: Worker, task: Task) -> dict[str, Any]:
+    """The judge's answer on the work as it is now."""
+    with commits.opened(worker, task) as work:
+        return validation.run(worker, task, work)
+
+
+def still_proven(worker: Worker, task: Task) -> bool:
+    """Whether this claim has a pass on record for the work as it is now."""
+    with commits.opened(worker, task) as work:
+        return bool(validation.proof_on_record(worker, task, work))
 
 
 def claimed(tmp_path: Path, command: str | None, *, seconds: float = 600.0) -> tuple[Yard, Worker]:
@@ -19,7 +33,7 @@ def claimed(tmp_path: Path, command: str | None, *, seconds: float = 600.0) -> t
 
 def test_a_pass(tmp_path: Path) -> None:
     yard, worker = claimed(tmp_path, "cat app.py; echo last >&2")
-    found = validation.run(worker, yard.task())
+    found = run(worker, yard.task())
     assert (found["result"], found["exit"], found["tail"]) == ("PASS", 0, ["one", "last"])
     assert Path(found["log"]).read_text() == "one\nlast\n"
     assert found["log"] == yard.layout.validation_log(TASK, 1)
@@ -28,7 +42,7 @@ def test_a_pass(tmp_path: Path) -> None:
 
 def test_a_fail_and_its_tail(tmp_path: Path) -> None:
     yard, worker = claimed(tmp_path, "seq 1 30000; exit 3")
-    found = validation.run(worker, yard.task())
+    found = run(worker, yard.task())
     assert (found["result"], found["exit"]) == ("FAIL", 3)
     assert found["tail"] == [str(number) for number in range(29961, 30001)]
     assert Path(found["log"]).stat().st_size == 64 << 10
@@ -37,7 +51,7 @@ def test_a_fail_and_its_tail(tmp_path: Path) -> None:
 def test_a_timeout_ends_everything(tmp_path: Path) -> None:
     yard, worker = claimed(tmp_path, "sleep 1000 & sleep 1000")
     yard.edit(validation={"command": "sleep 1000 & sleep 1000", "timeout_seconds": 0.3})
-    found = validation.run(worker, yard.task())
+    found = run(worker, yard.task())
     assert (found["result"], found["exit"]) == ("TIMEOUT", None)
 
 
@@ -45,7 +59,7 @@ def test_no_secret_reaches_the_command_or_the_log(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("HARNESS_CLAIM_TOKEN", "claim-token-of-this-test")
     monkeypatch.setenv("MY_API_KEY", "key-of-this-test-0123456789")
     yard, worker = claimed(tmp_path, "env; echo PASSWORD=hunter2hunter2")
-    found = validation.run(worker, yard.task())
+    found = run(worker, yard.task())
     text = Path(found["log"]).read_text()
     assert "of-this-test" not in text
     assert "hunter2" not in text
@@ -55,44 +69,44 @@ def test_no_secret_reaches_the_command_or_the_log(tmp_path: Path, monkeypatch: p
 def test_no_command_is_a_mistake_in_the_list(tmp_path: Path, command: str | None) -> None:
     yard, worker = claimed(tmp_path, command)
     with pytest.raises(validation.MissingCommand, match=r"no validation.command in harness-tasks.json"):
-        validation.run(worker, yard.task())
+        run(worker, yard.task())
 
 
 def test_a_program_that_is_missing_is_the_environment(tmp_path: Path) -> None:
     yard, worker = claimed(tmp_path, "no-such-program-anywhere --version")
     with pytest.raises(validation.ProgramMissing, match="no-such-program-anywhere"):
-        validation.run(worker, yard.task())
+        run(worker, yard.task())
 
 
 @pytest.mark.parametrize("command", ["X=1 true", "{ true; }", "(true)", "cd lib && test -f b.py", "! false", "./go"])
 def test_shell_syntax_is_left_to_the_shell(tmp_path: Path, command: str) -> None:
     yard, worker = claimed(tmp_path, command)
     yard.repo.write("go", "#!/bin/sh\n", executable=True)
-    assert validation.run(worker, yard.task())["result"] == "PASS"
+    assert run(worker, yard.task())["result"] == "PASS"
 
 
 def test_a_pass_is_believed_while_nothing_changes(tmp_path: Path) -> None:
     yard, worker = claimed(tmp_path, "echo x > made-by-the-run")
-    assert not validation.still_proven(worker, yard.task())
-    validation.run(worker, yard.task())
-    assert validation.still_proven(worker, yard.task())
+    assert not still_proven(worker, yard.task())
+    run(worker, yard.task())
+    assert still_proven(worker, yard.task())
     yard.repo.write("app.py", "changed")
-    assert not validation.still_proven(worker, yard.task())
+    assert not still_proven(worker, yard.task())
 
 
 def test_a_pass_of_another_command_or_claim_proves_nothing(tmp_path: Path) -> None:
     yard, worker = claimed(tmp_path, "true")
-    validation.run(worker, yard.task())
+    run(worker, yard.task())
     yard.edit(validation={"command": "test 1 = 1"})
-    assert not validation.still_proven(worker, yard.task())
+    assert not still_proven(worker, yard.task())
     yard.edit(validation={"command": "true"}, claim_token=lease.new_token())
-    assert not validation.still_proven(worker, yard.task())
+    assert not still_proven(worker, yard.task())
 
 
 def test_a_failure_proves_nothing(tmp_path: Path) -> None:
     yard, worker = claimed(tmp_path, "false")
-    validation.run(worker, yard.task())
-    assert not validation.still_proven(worker, yard.task())
+    run(worker, yard.task())
+    assert not still_proven(worker, yard.task())
 
 
 def test_the_lease_is_renewed_while_it_runs(tmp_path: Path) -> None:
@@ -104,7 +118,7 @@ def test_the_lease_is_renewed_while_it_runs(tmp_path: Path) -> None:
         f"echo renewed > {tmp_path}/seen) & wait"
     )
     yard.edit(validation={"command": watch, "timeout_seconds": 60})
-    assert validation.run(worker, yard.task())["result"] == "PASS"
+    assert run(worker, yard.task())["result"] == "PASS"
     assert yard.task().raw["lease_expires_at"] > before
 
 
@@ -114,17 +128,17 @@ def test_a_claim_that_was_lost_ends_the_command(tmp_path: Path) -> None:
     task = yard.task()
     yard.edit(claim_token=lease.new_token())
     with pytest.raises(LeaseLost):
-        validation.run(worker, task)
+        run(worker, task)
 
 
 def test_it_runs_where_the_task_list_is(tmp_path: Path) -> None:
     yard = Yard(tmp_path, root=tmp_path / "project" / "lib").add(validation="test -f b.py")
-    assert validation.run(yard.claim(cwd=yard.root), yard.task())["result"] == "PASS"
+    assert run(yard.claim(cwd=yard.root), yard.task())["result"] == "PASS"
 
 
 def test_outside_of_git(tmp_path: Path) -> None:
     yard = Yard(tmp_path, git=False).add(validation="test -f harness-tasks.json")
     worker = yard.claim()
-    found = validation.run(worker, yard.task())
+    found = run(worker, yard.task())
     assert (found["result"], found["tree"]) == ("PASS", None)
-    assert not validation.still_proven(worker, yard.task())
+    assert not still_proven(worker, yard.task())

@@ -123,7 +123,7 @@ def test_a_failing_validation_changes_nothing(yard: Yard) -> None:
 
 
 def test_a_recorded_pass_is_enough(yard: Yard, tmp_path: Path) -> None:
-    yard.edit(validation={"command": f"echo x >> {tmp_path}/runs"})
+    yard.edit(validation={"command": f"test -e new && echo x >> {tmp_path}/runs"})
     worker = yard.claim()
     yard.repo.write("new", "x")
     assert verbs.validate(worker, TASK)["result"] == "PASS"

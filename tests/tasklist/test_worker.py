@@ -80,8 +80,8 @@ def test_an_owner_is_the_worker_else_the_session_else_the_program(desk: Desk) ->
 def test_two_commands_of_one_program_are_one_session_whatever_shells_are_between(desk: Desk) -> None:
     code = (
         "from agent_harness.protocols.tasklist.workers.worker import Worker\n"
-        "from agent_harness.protocols.tasklist.layout import Layout\n"
-        "print(Worker.open(Layout('.'), environ={}).session_owner)"
+        "from agent_harness.protocols.tasklist.layout import TaskListLayout\n"
+        "print(Worker.open(TaskListLayout('.'), environ={}).session_owner)"
     )
     (desk.root / "ask.py").write_text(code)
     plain = f"{sys.executable} ask.py; true"

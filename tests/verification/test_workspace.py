@@ -40,6 +40,21 @@ def tree(top: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.parametrize("version", ["2", "4"])
+def test_compiled_files_are_left_out_and_tags_are_there(repo: Repo, version: str) -> None:
+    repo.git("config", "--global", "index.version", version)
+    commit = repo.commit({"a.pyc": "x", "a.py": "y", "a.pyo": "z"})
+    for packed in (False, True):
+        repo.git("tag", f"v{int(packed)}")
+        repo.git("pack-refs", "--all") if packed else None
+        with workspace(repo.client, commit) as space:
+            assert not (space.top / "a.pyc").exists()
+            assert (space.top / "a.py").exists()
+            words = ["git", "tag", "--list"]
+            found = subprocess.run(words, cwd=space.cwd, capture_output=True, text=True, check=True).stdout.split()
+            assert found == ["v0", "v1"][: 1 + packed]
+
+
 def test_it_holds_the_commit_and_is_gone_afterwards(repo: Repo) -> None:
     repo.put({"a.txt": "changed\n", "untracked.txt": "x", "lent/x": "x"})
     before = repo.git("for-each-ref"), (repo.root / ".git/config").read_text(), sorted(os.listdir(repo.root / ".git"))

@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
+from agent_harness.cli.click_options import json_option
+
 
 @click.command(short_help="Show the agents that are found here.", epilog="Example:  harness agents --json")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+@json_option
 def agents(as_json: bool) -> int:
     """Show the agents on this machine: program, version, login where it shows without a network, what each can do.
 

@@ -5,6 +5,7 @@ The help text of every command stands in one table, so that ``--help`` imports n
 
 import os
 import sys
+from collections.abc import Callable
 
 import click
 
@@ -46,10 +47,10 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "migrate": ("People", "agent_harness.cli.projects:migrate", "Bring older state up to date."),
     "log": ("People", "agent_harness.cli.logs:log", "Find out what happened, and why."),
     "limits": ("People", "agent_harness.cli.limits:limits", "Show which accounts are rate limited, and until when."),
-    "rescue": ("People", "agent_harness.cli.tasks:rescue", "See and fetch what rollbacks took away."),
+    "rescue": ("People", "agent_harness.cli.tasks:main", "See and fetch what rollbacks took away."),
     "demo": ("People", "agent_harness.demo.command:demo", "Watch a whole project being built by a scripted agent."),
-    "task": ("Agents", "agent_harness.cli.tasks:task", "Claim, checkpoint, prove and close tasks."),
-    "session": ("Agents", "agent_harness.cli.tasks:session", "Begin and end a session on a task list."),
+    "task": ("Agents", "agent_harness.cli.tasks:main", "Claim, checkpoint, prove and close tasks."),
+    "session": ("Agents", "agent_harness.cli.tasks:main", "Begin and end a session on a task list."),
     "hooks": ("Integration", "agent_harness.cli.hooks:hooks", "Register the hooks with Claude Code or Codex."),
     "hook": ("Integration", "agent_harness.cli.hooks:hook", "Answer one event of an agent client."),
     "mcp": ("Integration", "agent_harness.mcp_server.command:mcp", "Serve the verbs to a client over MCP."),
@@ -63,9 +64,6 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "deactivate": ("Integration", "agent_harness.cli.tasklist:deactivate", "Make hooks rest on this task list."),
     "doctor": ("Integration", "agent_harness.cli.doctor.command:doctor", "Say what is wrong here, and how to fix it."),
 }
-
-ANSWERS_JSON = ("task", "session", "rescue")
-"""Commands that agents call: they answer in JSON unless told otherwise."""
 
 EXAMPLES = """\
 Examples:
@@ -95,7 +93,8 @@ class LazyGroup(click.Group):
         import importlib
 
         module, _, attribute = COMMANDS[cmd_name][1].partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        found = getattr(importlib.import_module(module), attribute)
+        return found if isinstance(found, click.Command) else _handed_on(cmd_name, found)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for panel in dict.fromkeys(row[0] for row in COMMANDS.values()):
@@ -104,6 +103,13 @@ class LazyGroup(click.Group):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write(f"\n{EXAMPLES}")
+
+
+def _handed_on(name: str, main: Callable[[list[str]], int]) -> click.Command:
+    """A command that reads its words itself."""
+    words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
+    settings = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+    return click.Command(name, settings, lambda words: main([name, *words]), [words], add_help_option=False)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -118,8 +124,7 @@ def cli() -> None:
 
 def main(words: list[str]) -> int:
     """Runs one command line; every ending is an exit code of ``docs/exit-codes.md``."""
-    as_json = "--json" in words or (words[0:1] != [] and words[0] in ANSWERS_JSON and "--text" not in words)
-    verb = _verb(words)
+    as_json = "--json" in words
     try:
         code = cli.main(args=words, prog_name="harness", standalone_mode=False)
         _flush()
@@ -128,16 +133,9 @@ def main(words: list[str]) -> int:
         click.echo(error.format_message())
         return 2
     except Exception as error:  # a person never meets a traceback
-        return failure.show_any(_as_ours(error), as_json=as_json, verb=verb)
+        return failure.show_any(_as_ours(error), as_json=as_json)
     except KeyboardInterrupt:
-        return failure.show(Interrupted("Interrupted"), as_json=as_json, verb=verb)
-
-
-def _verb(words: list[str]) -> str | None:
-    """What an agent's verb is called in its answer: ``claim``, ``session start``."""
-    if words[:1] == ["task"]:
-        return words[1] if len(words) > 1 else None
-    return " ".join(words[:2]) if words[:1] in (["session"], ["rescue"]) else None
+        return failure.show(Interrupted("Interrupted"), as_json=as_json)
 
 
 def _flush() -> None:

@@ -4,19 +4,20 @@ import os
 import sys
 
 from agent_harness.errors import HarnessError, Refused
+from agent_harness.kernel.terminal import one_line
 
 
 def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
     """Prints the error and gives its exit code; ``verb`` is named in the answer to an agent."""
     if as_json:
-        import json
+        from agent_harness.kernel.json import jsontext
 
         named = {"verb": verb} if verb else {}
-        print(json.dumps({"ok": False, **named, "error": error.as_json()}, ensure_ascii=False, default=str))
+        print(jsontext.spaced({"ok": False, **named, "error": error.as_json()}))
         return error.exit_code
-    print(f"harness: {_one_line(error.message)}", file=sys.stderr)
+    print(f"harness: {one_line(error.message)}", file=sys.stderr)
     if error.hint:
-        print(f"next: {_one_line(error.hint)}", file=sys.stderr)
+        print(f"next: {one_line(error.hint)}", file=sys.stderr)
     return error.exit_code
 
 
@@ -40,8 +41,3 @@ def _trace(error: BaseException | None) -> None:
         import traceback
 
         traceback.print_exception(error, file=sys.stderr)
-
-
-def _one_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if line.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)

@@ -2,33 +2,17 @@
 
 import json
 import sys
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from agent_harness.cli.click_options import json_option, say_to
 from agent_harness.cli.terminal.countdown import patience
 from agent_harness.errors import UsageError
 
 if TYPE_CHECKING:
     from agent_harness.protocols.features.api import FeatureProject
-
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-
-
-def _say(as_json: bool) -> Callable[[str], None]:
-    """Lines for a person: on stdout, or on stderr when stdout holds the JSON answer.
-
-    Whoever reads them may go away; the session does not end for that.
-    """
-
-    def say(line: str) -> None:
-        with suppress(OSError, ValueError, AttributeError):
-            click.echo(line, err=as_json)
-
-    return say
 
 
 def answer(as_json: bool, ok: bool, fields: dict[str, Any]) -> None:
@@ -42,14 +26,14 @@ def opened(as_json: bool) -> "FeatureProject":
     from agent_harness.cli.status import find_layout
     from agent_harness.protocols.features.api import FeatureProject
 
-    return FeatureProject.open(Path(find_layout().root), say=_say(as_json))
+    return FeatureProject.open(Path(find_layout().root), say=say_to(as_json=as_json))
 
 
 def init(folder: Path, spec: Path, *, agents: tuple[str, ...], as_json: bool) -> int:
     """Plans a new project from a specification."""
     from agent_harness.protocols.features.api import FeatureProject
 
-    found = FeatureProject.init(folder, spec, agents=agents, say=_say(as_json))
+    found = FeatureProject.init(folder, spec, agents=agents, say=say_to(as_json=as_json))
     answer(as_json, True, found)
     return 0
 
@@ -58,7 +42,7 @@ def adopt(folder: Path, *, as_json: bool) -> int:
     """Makes a feature project of a repository that has code and tests."""
     from agent_harness.protocols.features.api import FeatureProject
 
-    answer(as_json, True, FeatureProject.adopt(folder, say=_say(as_json)))
+    answer(as_json, True, FeatureProject.adopt(folder, say=say_to(as_json=as_json)))
     return 0
 
 
@@ -127,7 +111,7 @@ Examples:
 )
 @click.option("--feature", "feature_id", type=int, metavar="N", help="The feature's id.")
 @click.option("--all", "everything", is_flag=True, help="The whole suite, feature by feature.")
-@as_json_option
+@json_option
 def verify(feature_id: int | None, everything: bool, as_json: bool) -> int:
     """Run one feature's tests, or all tests, on a clean checkout of the work tree's content; report, change nothing."""
     if everything == (feature_id is not None):

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from agent_harness.cli.click_options import json_option
 from agent_harness.errors import HarnessError, UsageError
 
 Record = dict[str, Any]
@@ -16,7 +17,6 @@ client_option = click.option("--client", required=True, type=CLIENTS, help="Whos
 scope_option = click.option(
     "--user/--project", "user", default=True, help="For all projects of this user (the default), or for this one only."
 )
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 
 
 @click.group(short_help="Register the hooks with a client.")
@@ -36,7 +36,7 @@ def hooks() -> None:
 @client_option
 @scope_option
 @click.option("--trust", is_flag=True, help="Codex: trust them too, without asking.")
-@as_json_option
+@json_option
 def install(client: str, user: bool, trust: bool, as_json: bool) -> int:
     """Write the hooks into the client's settings; all other entries stay. Codex runs them only once you trust them."""
     from agent_harness.hooks import install as installing
@@ -52,7 +52,7 @@ def install(client: str, user: bool, trust: bool, as_json: bool) -> int:
 @hooks.command(short_help="Take them out of the client's settings.")
 @client_option
 @scope_option
-@as_json_option
+@json_option
 def uninstall(client: str, user: bool, as_json: bool) -> int:
     """Take our hooks out again; all other entries stay."""
     from agent_harness.hooks import install as installing
@@ -69,7 +69,7 @@ def uninstall(client: str, user: bool, as_json: bool) -> int:
 
 @hooks.command("print", short_help="Show what install would add.")
 @client_option
-@as_json_option
+@json_option
 def print_(client: str, as_json: bool) -> int:
     """Show what `install` would add, to be pasted by hand."""
     from agent_harness.hooks import install as installing

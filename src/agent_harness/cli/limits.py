@@ -4,7 +4,7 @@ import json
 
 import click
 
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+from agent_harness.cli.click_options import json_option
 
 
 @click.group(
@@ -15,7 +15,7 @@ Examples:
   harness limits
   harness limits clear claude-code""",
 )
-@as_json_option
+@json_option
 @click.pass_context
 def limits(ctx: click.Context, as_json: bool) -> int:
     """Show which accounts are refused by their provider, until when, and who said so. Every run asks this clock."""
@@ -39,7 +39,7 @@ def limits(ctx: click.Context, as_json: bool) -> int:
 
 @limits.command(short_help="Forget a rate limit.", epilog="Example:  harness limits clear claude-code")
 @click.argument("account")
-@as_json_option
+@json_option
 def clear(account: str, as_json: bool) -> int:
     """Forget what is known of an account: the next run tries at once, and a run that waits goes on."""
     from agent_harness.kernel.rate_limits import LimitClock

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_harness.cli.features import as_json_option
+from agent_harness.cli.click_options import json_option
 from agent_harness.errors import NotAProject
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ Examples:
 @click.option("--since", metavar="WHEN", help="30m, 2h, 3d ago, or a date or time (UTC unless it says).")
 @click.option("--until", metavar="WHEN", help="The same, for the end.")
 @click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="The newest N rows; 50.")
-@as_json_option
+@json_option
 def query(
     *,
     text: str,
@@ -88,7 +88,7 @@ Examples:
 )
 @click.option("--last", type=click.IntRange(1), default=5, metavar="N", help="How many; 5.")
 @click.option("--session", type=click.IntRange(0), metavar="N", help="Only this one.")
-@as_json_option
+@json_option
 def sessions(last: int, session: int | None, as_json: bool) -> int:
     """Sum up sessions: how each ended, what it cost, what was written, decided, and went wrong."""
     from agent_harness.protocols.features.logs import query as logs_query

@@ -35,32 +35,31 @@ def _run(words: list[str]) -> int:
         from agent_harness import __version__
 
         return _show(f"lth {__version__}")
-    from agent_harness.cli import lth_options
-
-    command = lth_options.ALIASES.get(words[0], words[0])
-    if command not in lth_options.COMMANDS:
-        return _complain(f"Unknown command: {words[0]}{lth_options.nearest_command(words[0])}")
-    return _call(command, words[1:])
+    return _call(words)
 
 
 def _help(words: list[str]) -> int:
-    from agent_harness.cli import lth_options
+    from agent_harness.cli.verbs.lth import LTH
+    from agent_harness.cli.verbs.usage import usage
 
-    command = lth_options.ALIASES.get(words[0], words[0]) if words else ""
-    return _show(lth_options.usage_of(command) if command in lth_options.COMMANDS else lth_options.usage())
+    command = LTH.aliases.get(words[0], words[0]) if words else ""
+    return _show(usage(LTH, command if command in LTH.verbs else ""))
 
 
-def _call(command: str, words: list[str]) -> int:
-    from agent_harness.cli import lth_options
+def _call(words: list[str]) -> int:
+    from agent_harness.cli.verbs.lth import LTH
+    from agent_harness.cli.verbs.options import HelpAsked
     from agent_harness.errors import HarnessError
 
     try:
-        folder, options = lth_options.parse(command, words)
+        command = LTH.verb(words[0])
+        options = LTH.parse(command, words[1:])
         from agent_harness.protocols.longtask.api import LongTask
 
-        answer, code = getattr(LongTask(folder), command.replace("-", "_"))(options)
-    except lth_options.HelpAsked:
-        return _show(lth_options.usage_of(command))
+        task = LongTask(str(options.pop("folder")))
+        answer, code = getattr(task, command.replace("-", "_"))(options)
+    except HelpAsked as asked:
+        return _help([asked.verb])
     except HarnessError as error:
         return _failed(error)
     except Exception as error:  # a fault of ours is one line too
@@ -86,10 +85,12 @@ def _show(answer: object) -> int:
 
 def _failed(error: "HarnessError") -> int:
     """An error of the work: each problem of a task is a line, a report follows the line that it explains."""
+    from agent_harness.kernel.terminal import one_line
+
     problems: Any = getattr(error, "errors", None)
     if problems:
-        return _complain(*(f"- {_one_line(each)}" for each in problems))
-    _complain(_one_line(f"{error.message}; {error.hint}" if error.hint else error.message))
+        return _complain(*(f"- {one_line(each)}" for each in problems))
+    _complain(one_line(f"{error.message}; {error.hint}" if error.hint else error.message))
     report = error.data.get("report")
     if report:
         from agent_harness.kernel.json import jsontext
@@ -101,14 +102,16 @@ def _failed(error: "HarnessError") -> int:
 def _fault(error: Exception) -> int:
     import os
 
+    from agent_harness.kernel.terminal import one_line
+
     if os.environ.get("HARNESS_DEBUG"):
         import traceback
 
         traceback.print_exception(error, file=sys.stderr)
     named = getattr(error, "filename", None)
     if isinstance(error, OSError) and named:
-        return _complain(_one_line(f"{os.fsdecode(named)}: {error.strerror}"))
-    return _complain(_one_line(f"Unexpected: {type(error).__name__}: {error}; HARNESS_DEBUG=1 shows where"))
+        return _complain(one_line(f"{os.fsdecode(named)}: {error.strerror}"))
+    return _complain(one_line(f"Unexpected: {type(error).__name__}: {error}; HARNESS_DEBUG=1 shows where"))
 
 
 def _complain(*lines: str) -> int:
@@ -118,12 +121,6 @@ def _complain(*lines: str) -> int:
         sys.stderr.buffer.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
         sys.stderr.flush()
     return 1
-
-
-def _one_line(text: str) -> str:
-    """Without what a terminal would obey: names and texts in errors come from files that agents write."""
-    text = " ".join(text.split())
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,9 @@ the full command line.
 
 import sys
 
+LIGHT = ("task", "session", "rescue")
+"""Commands that agents call on every step: they read their words without click."""
+
 
 def main() -> int:
     """Runs the command line in ``sys.argv``; an exit code of ``docs/exit-codes.md``, never a traceback."""
@@ -33,6 +36,10 @@ def _run(words: list[str]) -> int:
         from agent_harness.cli import status
 
         return status.main("--json" in words)
+    if words and words[0] in LIGHT:
+        from agent_harness.cli import tasks
+
+        return tasks.main(words)
     from agent_harness.cli import app
 
     return app.main(words)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from agent_harness.cli import features
-from agent_harness.cli.features import as_json_option
+from agent_harness.cli.click_options import json_option
 from agent_harness.cli.terminal.confirm import ask
 from agent_harness.cli.terminal.countdown import (
     agent_option,
@@ -38,7 +38,7 @@ Examples:
 )
 @click.argument("why", default="")
 @click.option("--root", metavar="DIR", help="Task list: where to look for it; else the working directory.")
-@as_json_option
+@json_option
 def pause(why: str, root: str | None, as_json: bool) -> int:
     """Make a project or a task list rest until `harness resume`.
 
@@ -61,7 +61,7 @@ Examples:
 @feature_option
 @click.option("--reason", metavar="TEXT", help="Why; kept in features.json.")
 @click.option("--undo", is_flag=True, help="Put a skipped feature back.")
-@as_json_option
+@json_option
 def skip(feature_id: int, reason: str | None, undo: bool, as_json: bool) -> int:
     """Leave a feature out of the selection, as a commit; what depends on it stays blocked.
 
@@ -76,7 +76,7 @@ def skip(feature_id: int, reason: str | None, undo: bool, as_json: bool) -> int:
 @feature_option
 @click.option("--passes", required=True, type=click.Choice(["true", "false"]), help="What to mark it as.")
 @yes_option
-@as_json_option
+@json_option
 def override(feature_id: int, passes: str, yes: bool, as_json: bool) -> int:
     """Mark a feature as passing, or as open again, by your word; one commit. Without a terminal, give --yes."""
     project = features.opened(as_json)
@@ -90,7 +90,7 @@ def override(feature_id: int, passes: str, yes: bool, as_json: bool) -> int:
 )
 @feature_option
 @yes_option
-@as_json_option
+@json_option
 def manual_verify(feature_id: int, yes: bool, as_json: bool) -> int:
     """Verify a feature yourself and record the result as a commit. Without a terminal, give --yes."""
     found = features.opened(as_json).manual_verify(feature_id, ask(yes=yes))
@@ -98,7 +98,7 @@ def manual_verify(feature_id: int, yes: bool, as_json: bool) -> int:
 
 
 @click.command(short_help="Take the project into your hands.", epilog="Example:  harness handoff")
-@as_json_option
+@json_option
 def handoff(as_json: bool) -> int:
     """Take the project into your own hands: no session starts until `harness takeback`."""
     return answered(as_json, features.opened(as_json).handoff())
@@ -106,7 +106,7 @@ def handoff(as_json: bool) -> int:
 
 @click.command(short_help="Give the project back.", epilog="Example:  harness takeback")
 @yes_option
-@as_json_option
+@json_option
 def takeback(yes: bool, as_json: bool) -> int:
     """Give the project back: your commits are counted, the feature's tests run, and you say whether it passes.
 
@@ -117,7 +117,7 @@ def takeback(yes: bool, as_json: bool) -> int:
 
 @click.command(short_help="End everything, keep all commits.", epilog="Example:  harness abort --yes")
 @yes_option
-@as_json_option
+@json_option
 def abort(yes: bool, as_json: bool) -> int:
     """End what runs and move the harness's state aside; commits, logs and costs stay.
 
@@ -142,7 +142,7 @@ def declined(as_json: bool, say: Callable[..., None] = click.echo) -> int:
 
 
 @click.command(short_help="Say how healthy the project is.", epilog="Example:  harness health")
-@as_json_option
+@json_option
 def health(as_json: bool) -> int:
     """Measure features, tests, lint and file sizes on a clean checkout of the work tree's content; change nothing."""
     return answered(as_json, features.opened(as_json).health())
@@ -163,7 +163,7 @@ Examples:
 @click.option("--step", "steps", multiple=True, metavar="TEXT", help="A verification step; may be repeated.")
 @click.option("--depends-on", "depends_on", multiple=True, type=int, metavar="N", help="May be repeated.")
 @click.option("--verification", type=click.Choice(["automated", "hybrid", "manual"]), help="Default: automated.")
-@as_json_option
+@json_option
 def add_feature(
     *,
     description: str,
@@ -196,7 +196,7 @@ Examples:
 )
 @click.argument("key", required=False)
 @click.option("--show-origin", is_flag=True, help="Say where each value comes from: default, file, environment.")
-@as_json_option
+@json_option
 def config(key: str | None, show_origin: bool, as_json: bool) -> int:
     """Show every setting of the project with its value, or those of one section or key."""
     from agent_harness.cli.status import find_layout
@@ -219,7 +219,7 @@ def config(key: str | None, show_origin: bool, as_json: bool) -> int:
 
 
 @click.command(short_help="Show versions.", epilog="Example:  harness version")
-@as_json_option
+@json_option
 def version(as_json: bool) -> int:
     """Show the version of the harness, of its state format, and of the state here. Changes nothing."""
     from agent_harness.errors import NotAProject
@@ -245,7 +245,7 @@ Examples:
   harness migrate --no-backup""",
 )
 @click.option("--no-backup", is_flag=True, help="Migrate without a copy of the state.")
-@as_json_option
+@json_option
 def migrate(no_backup: bool, as_json: bool) -> int:
     """Bring state of an older harness to this version, with a copy of the old state beside it."""
     return answered(as_json, features.opened(as_json).migrate(backup=not no_backup))
@@ -255,7 +255,7 @@ def migrate(no_backup: bool, as_json: bool) -> int:
 @agent_option
 @wait_option
 @now_option
-@as_json_option
+@json_option
 def cleanup(agents: tuple[str, ...], wait: bool | None, now: bool, as_json: bool) -> int:
     """Run one session that changes no functionality: large files, lint, duplication. Exit codes as of `harness run`."""
     found = features.opened(as_json).cleanup(agents=agents, patience=patience(wait, now, as_json=as_json))
@@ -263,7 +263,7 @@ def cleanup(agents: tuple[str, ...], wait: bool | None, now: bool, as_json: bool
 
 
 @click.command(short_help="End the maintenance mode.", epilog="Example:  harness stop")
-@as_json_option
+@json_option
 def stop(as_json: bool) -> int:
     """End the maintenance mode of a project that is complete. To end a session, see `harness pause`."""
     return answered(as_json, features.opened(as_json).stop())
@@ -276,7 +276,7 @@ def stop(as_json: bool) -> int:
 )
 @click.option("--spec", required=True, type=click.Path(path_type=Path), metavar="FILE", help="What to add, in prose.")
 @agent_option
-@as_json_option
+@json_option
 def add_features(spec: Path, agents: tuple[str, ...], as_json: bool) -> int:
     """Let an agent plan more features, each with a failing test stub; a plan that does more is taken back."""
     return answered(as_json, features.opened(as_json).add_features(spec, agents=agents))

@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from agent_harness.cli.click_options import json_option
 from agent_harness.errors import HarnessError, UsageError
 
 Record = dict[str, Any]
@@ -34,7 +35,7 @@ Examples:
 @click.option("--spec", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE", help="Features.")
 @click.option("--agent", metavar="SPEC", help="Which agent; else the first that is found.")
 @click.option("--hooks/--no-hooks", "wants_hooks", default=None, help="Register hooks with the clients found.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+@json_option
 def setup(
     *, yes: bool, kind: str | None, spec: Path | None, agent: str | None, wants_hooks: bool | None, as_json: bool
 ) -> int:
@@ -198,8 +199,7 @@ class _Walk:
         return following
 
     def _first_task(self, folder: str) -> str:
-        from agent_harness.protocols.tasklist import store
-        from agent_harness.protocols.tasklist.layout import TaskListLayout
+        from agent_harness.protocols.tasklist import api
 
-        empty = not store.read(TaskListLayout(folder)).tasks
+        empty = not api.check(folder)["tasks"]
         return 'harness add "What is to be done" --validate "pytest -q"' if empty else "harness run --dry-run"

@@ -4,11 +4,9 @@ from pathlib import Path
 
 import click
 
-from agent_harness.cli.tasks import Positive
+from agent_harness.cli.click_options import Positive, json_option
 from agent_harness.cli.terminal.countdown import agent_option, now_option, wait_option
 from agent_harness.errors import NotAProject, UsageError
-
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 
 
 def kind_here() -> tuple[str, str]:
@@ -39,7 +37,7 @@ Examples:
 @click.option("--max-sessions", type=click.IntRange(0), metavar="N", help="Task list: sessions in all; 50, 0: any.")
 @click.option("--with-init-sh", is_flag=True, help="Task list: a template of harness-init.sh.")
 @click.option("--gitignore/--no-gitignore", default=None, help="Task list: .gitignore; else .git/info/exclude.")
-@as_json_option
+@json_option
 def init(
     *,
     folder: Path | None,
@@ -101,7 +99,7 @@ Examples:
 @agent_option
 @wait_option
 @now_option
-@as_json_option
+@json_option
 def run(
     *,
     dry_run: bool,
@@ -158,7 +156,7 @@ def _refuse(given: dict[str, object], kind: str) -> None:
 
 @click.command(short_help="Say where it stands.")
 @click.option("--tail", type=click.IntRange(0), default=5, metavar="N", help="Task list: lines of the log; 5.")
-@as_json_option
+@json_option
 def status(tail: int, as_json: bool) -> int:
     """Say where the project or the task list stands, and what comes next. Reads only, takes no lock."""
     kind, folder = kind_here()
@@ -181,7 +179,7 @@ Examples:
 )
 @click.option("--choose", metavar="WORD", help="Project: the answer to the stored question: word, letter or number.")
 @click.option("--budget", type=Positive(), metavar="USD", help="Project: the new budget, with --choose increase.")
-@as_json_option
+@json_option
 def resume(choose: str | None, budget: float | None, as_json: bool) -> int:
     """Answer the question that stopped a project, or end its pause; on a task list, take back a pause or a halt.
 

@@ -38,16 +38,15 @@ def _answer(as_json: bool) -> int:
 
 
 def _task_list(folder: str, as_json: bool) -> int:
-    from agent_harness.protocols.tasklist import status
-    from agent_harness.protocols.tasklist.layout import TaskListLayout
+    from agent_harness.protocols.tasklist import api
 
-    found = status.read(TaskListLayout(folder))
+    found = api.status(folder)
     if as_json:
-        import json
+        from agent_harness.kernel.json import jsontext
 
-        print(json.dumps({"ok": True, "verb": "status", **found}, ensure_ascii=False))
+        print(jsontext.spaced({"ok": True, "verb": "status", **found}))
     else:
-        print("\n".join(status.lines(found)))
+        print("\n".join(api.lines(found)))
     return 0
 
 

@@ -2,21 +2,17 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from agent_harness.cli.tasks import Positive, open_list, show
+from agent_harness.cli.click_options import Positive, json_option, root_option
+from agent_harness.cli.tasks import open_list, show
 from agent_harness.errors import UsageError
-from agent_harness.protocols.tasklist.records import ADD
-
-if TYPE_CHECKING:
-    pass
+from agent_harness.protocols.tasklist.api import ADD, TaskList, lines, read_lines
+from agent_harness.protocols.tasklist.api import status as status_of
 
 Record = dict[str, Any]
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-root_option = click.option("--root", metavar="DIR", help="Where the task list is; else looked for upwards from here.")
 
 
 def answer(verb: str, found: Record, *, as_json: bool, said: str) -> int:
@@ -56,8 +52,6 @@ def add(title: str | None, source: Any, root: str | None, as_json: bool, **optio
         if given := next((name for name, value in options.items() if value is not None), None):
             option = f"--{given.replace('_', '-')}"
             raise UsageError(f"{option} and --from FILE exclude each other; a line of FILE says it", hint=ADD)
-        from agent_harness.protocols.tasklist.planning import read_lines
-
         try:
             tasks = read_lines(source.read())
         except UnicodeDecodeError:
@@ -74,7 +68,7 @@ def add(title: str | None, source: Any, root: str | None, as_json: bool, **optio
     if missing and found["task_ids"]:
         said += " Without a validation command it cannot be completed:\n"
         said += f"  harness task set {found['task_ids'][0]} validation.command='…'"
-    if not task_list.store.active():
+    if not task_list.active:
         said += "\nHooks rest here; what lets them keep your own session going: harness activate"
     return answer("add", found, as_json=as_json, said=said)
 
@@ -139,8 +133,6 @@ def deactivate(root: str | None, as_json: bool) -> int:
 
 def init(folder: Path, *, as_json: bool, **options: Any) -> int:
     """Makes a task list."""
-    from agent_harness.protocols.tasklist.api import TaskList
-
     found = TaskList.init(str(folder), **options)
     said = f"Made {', '.join(found['created']) or 'nothing new'} in {found['root']}."
     if found["kept"]:
@@ -152,14 +144,11 @@ def init(folder: Path, *, as_json: bool, **options: Any) -> int:
 
 def status(root: str, *, as_json: bool, tail: int) -> int:
     """Says where the list stands, with so many lines of its log."""
-    from agent_harness.protocols.tasklist import status as answers
-    from agent_harness.protocols.tasklist.layout import TaskListLayout
-
-    found = answers.read(TaskListLayout(root), tail=tail)
+    found = status_of(root, tail=tail)
     if as_json:
         show("status", found, as_text=False)
     else:
-        click.echo("\n".join(answers.lines(found)))
+        click.echo("\n".join(lines(found)))
     return 0
 
 

@@ -7,9 +7,9 @@ holders rely on one claim. Source: ``tasklist.md`` 10.2.
 from __future__ import annotations
 
 import os
-from datetime import timedelta
 
 from agent_harness.errors import LeaseLost
+from agent_harness.kernel.clock import timedelta
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,20 +1,24 @@
 """Speaks MCP on stdin and stdout; the tools themselves are in ``tools``."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
 from agent_harness import __version__
 from agent_harness.mcp_server.tools import CallFailed, ClientTools
+from agent_harness.protocols.tasklist.api import CATEGORIES
 
 INSTRUCTIONS = """\
 A task list that is worked down until each task is proven. claim a task, work on it, checkpoint each larger step, and
 complete it: the harness runs the validation itself, and only its result counts. Every answer names the next command.\
 """
 
-Category = Literal["ENV_SETUP", "CONFIG", "TASK_EXEC", "TEST_FAIL", "TIMEOUT", "DEPENDENCY", "SESSION_TIMEOUT"]
+if TYPE_CHECKING:
+    Category = str
+else:
+    Category = Literal[CATEGORIES]  # the words become part of the tool's schema
 
 
 def serve(folder: str | None) -> None:

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
-__all__ = ["CATEGORIES", "CallFailed", "ClientTools"]
+__all__ = ["CallFailed", "ClientTools"]
 
-CATEGORIES = ("ENV_SETUP", "CONFIG", "TASK_EXEC", "TEST_FAIL", "TIMEOUT", "DEPENDENCY", "SESSION_TIMEOUT")
 MOST_ROWS = 200
 
 

@@ -17,7 +17,7 @@ from agent_harness.verification.runner_config import harm, is_conftest, is_runne
 from agent_harness.verification.shadowing import shadows
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, WARN, Finding
 
-_TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs"})
+TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs"})
 _KNOWS_TESTS = re.compile(
     rb"PYTEST_CURRENT_TEST|PYTEST_VERSION|AGENT_HARNESS_WITNESS|\b_pytest\b|['\"]pytest['\"] in sys\.modules|os\._exit"
 )
@@ -95,7 +95,7 @@ class _Kind:
         self.runner = path in duty.runner_files
         self.test = is_test_file(path) or self.own or belongs(path, duty.protected)
         folders = set(PurePosixPath(path).parts[:-1])
-        self.support = not (self.test or self.conftest or self.config) and bool(folders & _TEST_FOLDERS)
+        self.support = not (self.test or self.conftest or self.config) and bool(folders & TEST_FOLDERS)
         self.was_there = path in changes.before
         self.test_side = self.test or self.conftest or self.support
         self.kept = self.conftest or self.shared or (self.support and self.was_there) or self.runner
@@ -116,9 +116,9 @@ def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, duty: Dut
     if kind.runner:
         yield _config(change, "a test command runs it")
     elif kind.conftest:
-        yield from _conftest(change)
+        yield from conftest_findings(change)
     elif kind.config:
-        yield from _configuration(change)
+        yield from settings_findings(change)
     elif kind.shared:
         yield from _shared_test(change, duty)
     elif kind.test and kind.was_there and not kind.own:
@@ -174,7 +174,8 @@ def _config(change: FileChange, why: str) -> Finding:
     return Finding("runner_config_changed", CRITICAL, message, {"path": change.path, "reason": why})
 
 
-def _conftest(change: FileChange) -> Iterator[Finding]:
+def conftest_findings(change: FileChange) -> Iterator[Finding]:
+    """What a changed ``conftest.py`` does beyond plain imports, fixtures, helpers and constants (C54)."""
     if change.status == "D":
         yield _config(change, "it was deleted")
         return
@@ -190,7 +191,8 @@ def _conftest(change: FileChange) -> Iterator[Finding]:
         yield _config(change, "; ".join(reasons[:3]))
 
 
-def _configuration(change: FileChange) -> Iterator[Finding]:
+def settings_findings(change: FileChange) -> Iterator[Finding]:
+    """What a change of a test runner's settings steers (C54)."""
     if change.link:
         yield _config(change, "it is a link")
         return

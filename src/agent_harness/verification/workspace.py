@@ -25,6 +25,7 @@ from pathlib import Path
 from agent_harness.errors import Refused
 from agent_harness.kernel import owner
 from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.objects import ABSENT, FOLDER
 from agent_harness.verification.changes import LIMIT_BYTES, outside
 from agent_harness.verification.runner_config import (
     SETTINGS_FILES,
@@ -68,12 +69,15 @@ class Workspace:
 
     def disturbed(self) -> list[str]:
         """Tests and runner settings of the checkout that are no longer as they were checked out, or new since."""
-        own = Git(self.top)
-        changed = own.run("diff", "--name-only", "--no-renames", "-z").split(b"\0")
-        new = own.run("ls-files", "--others", "-z", "--", "conftest.py", "**/conftest.py").split(b"\0")
-        paths = [os.fsdecode(path) for path in changed if path]
-        steering = [path for path in paths if is_test_file(path) or is_conftest(path) or is_runner_config(path)]
-        return [*steering, *(os.fsdecode(path) for path in new if path)]
+        listed = Git(self.top).run("ls-files", "-z", "-t", "--modified", "--others").split(b"\0")
+        paths = [(record[:1], os.fsdecode(record[2:])) for record in listed if record]
+        changed = (path for tag, path in paths if tag != b"?")
+        new = [path for tag, path in paths if tag == b"?" and Path(path).name == "conftest.py"]
+        return [*filter(_steers, changed), *new]
+
+
+def _steers(path: str) -> bool:
+    return is_test_file(path) or is_conftest(path) or is_runner_config(path)
 
 
 def _content(path: Path) -> bytes | None:
@@ -85,10 +89,16 @@ def _content(path: Path) -> bytes | None:
 
 @contextmanager
 def workspace(
-    git: Git, commit: str, *, overlays: Sequence[Overlay] = (), links: Iterable[str] = ()
+    git: Git,
+    commit: str,
+    *,
+    overlays: Sequence[Overlay] = (),
+    links: Iterable[str] = (),
+    lent: Iterable[str] = (),
 ) -> Iterator[Workspace]:
     """A checkout of ``commit`` with overlays applied and ignored folders of the project lent to it as links.
 
+    ``links`` are checked against the ignore rules; ``lent`` is known to be ignored.
     ``git.root`` is the project. Leftovers of harnesses that died are removed first. Raises ``Refused`` when there is no
     place for it and ``GitFailed`` when the commit cannot be read.
     """
@@ -100,8 +110,10 @@ def workspace(
         if not Path(os.path.realpath(cwd)).is_relative_to(os.path.realpath(top)):
             raise Refused("the commit has a link in the place of the project's folder", hint="git show --stat")
         cwd.mkdir(parents=True, exist_ok=True)
-        lent = (_lend(git, Path(git.root), (top, cwd), link) for link in links)
-        notes = tuple(note for note in lent if note)
+        project = Path(git.root)
+        said = [_lend(project, (top, cwd), link, _unlendable(project, link) or _kept(git, link)) for link in links]
+        said += [_lend(project, (top, cwd), link, _unlendable(project, link)) for link in lent]
+        notes = tuple(note for note in said if note)
         (folder / _STOPPER).write_text("[pytest]\n")
         yield Workspace(commit=commit, top=top, cwd=cwd, private=folder, notes=notes)
 
@@ -258,9 +270,13 @@ def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay]) ->
     _make_repository(git, commit, top / ".git")
     own = Git(top)
     own.run("read-tree", "-u", "--reset", _tree(git, own, commit, overlays), timeout_seconds=_CHECKOUT_SECONDS)
-    for path in own.run("ls-files", "-z", "--", "*.pyc").split(b"\0"):
-        if path:
-            (top / os.fsdecode(path)).unlink(missing_ok=True)
+    for folder, folders, names in os.walk(top):
+        if folder == os.fspath(top):
+            folders.remove(".git")
+        for name in (*folders, *names):
+            path = Path(folder, name)
+            if name.endswith(".pyc") and (path.is_symlink() or not path.is_dir()):
+                path.unlink()
 
 
 def _make_repository(git: Git, commit: str, folder: Path) -> None:
@@ -275,8 +291,8 @@ def _make_repository(git: Git, commit: str, folder: Path) -> None:
         f"[core]\n\trepositoryFormatVersion = {int(sha256)}\n\tbare = false\n"
         + ("[extensions]\n\tobjectFormat = sha256\n" if sha256 else "")
     )
-    tags = git.run("for-each-ref", "--format=%(objectname) %(refname)", "refs/tags")
-    (folder / "packed-refs").write_bytes(tags)
+    tags = "".join(f"{oid} {ref}\n" for ref, oid in sorted(git.refs_below("refs/tags/").items()))
+    (folder / "packed-refs").write_bytes(os.fsencode(tags))
     for name in ("shallow", "lfs"):  # where a shallow history ends, and the large files of the user's own filter
         if (git.shared_dir() / name).exists():
             (folder / name).symlink_to(git.shared_dir() / name)
@@ -300,16 +316,19 @@ def _index_lines(git: Git, overlay: Overlay) -> Iterator[bytes]:
         return
     zero = b"0" * len(overlay.commit)
     yield from (b"0 " + zero + b"\t" + path + b"\0" for path in sorted(wanted))
-    for entry in git.run("ls-tree", "-r", "-z", "--full-tree", overlay.commit).split(b"\0"):
-        if entry.partition(b"\t")[2] in wanted:
-            yield entry + b"\0"
+    with git.objects() as objects:
+        tree = objects.tree_of(overlay.commit)
+        entries = {path: objects.at(tree, path) for path in sorted(wanted)}
+    for path, entry in entries.items():
+        if entry != ABSENT and entry.mode != FOLDER:
+            yield f"{entry.mode} {entry.oid}\t".encode() + path + b"\0"
 
 
-def _lend(git: Git, project: Path, space: tuple[Path, Path], link: str) -> str | None:
-    """Links one ignored folder of the project into the checkout; why not, when it must not be."""
+def _lend(project: Path, space: tuple[Path, Path], link: str, why: str | None) -> str | None:
+    """Links one ignored folder of the project into the checkout, unless something speaks against it; what does."""
     top, cwd = space
     target = cwd / link
-    why = _unlendable(git, project, link) or _no_room(cwd, target)
+    why = why or _no_room(cwd, target)
     if why:
         return f"{link} was not lent: {why}"
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -319,7 +338,7 @@ def _lend(git: Git, project: Path, space: tuple[Path, Path], link: str) -> str |
     return None
 
 
-def _unlendable(git: Git, project: Path, link: str) -> str | None:
+def _unlendable(project: Path, link: str) -> str | None:
     parts = Path(link).parts
     if not parts or Path(link).is_absolute() or ".." in parts or parts[0] == ".git":
         return "it is no path inside the project"
@@ -327,9 +346,13 @@ def _unlendable(git: Git, project: Path, link: str) -> str | None:
         return "it does not exist"
     if not Path(os.path.realpath(project / link)).is_relative_to(os.path.realpath(project)):
         return "it leads out of the project"
-    if not git.ok("check-ignore", "-q", "--", link):
-        return "git does not ignore it, so it belongs into the commit"
     return None
+
+
+def _kept(git: Git, link: str) -> str | None:
+    if git.ok("check-ignore", "-q", "--", link):
+        return None
+    return "git does not ignore it, so it belongs into the commit"
 
 
 def _no_room(cwd: Path, target: Path) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.git import status as walk
+from agent_harness.kernel.git.objects import ABSENT, Objects, TreeEntry
 from agent_harness.kernel.redact import redact
 
 FILE_LIMIT_BYTES = 1_000_000
@@ -30,11 +31,12 @@ def steps(git: Git, before: str, after: str, head_before: str | None, head_after
     room = _Room(TURN_LIMIT_BYTES)
     found: list[dict[str, Any]] = []
     base = before
-    for commit, message in _own_commits(git, head_before, head_after):
-        files = _between(git, base, commit, room)
-        found.append({"files": files, "commit": redact(message)})
-        base = commit
-    files = _between(git, base, after, room)
+    commits = _own_commits(git, head_before, head_after)
+    with git.objects() as objects:
+        for commit, message in commits:
+            found.append({"files": _between(objects, base, commit, room), "commit": redact(message)})
+            base = commit
+        files = _between(objects, base, after, room)
     return [*found, {"files": files}] if files else found
 
 
@@ -72,22 +74,23 @@ def _own_commits(git: Git, before: str | None, after: str | None) -> list[tuple[
     return [(oid, git.text("log", "-1", "--format=%B", oid)) for oid in git.text(*words).split()]
 
 
-def _between(git: Git, before: str, after: str, room: _Room) -> list[dict[str, Any]]:
-    output = git.run("diff-tree", "-r", "-z", "--no-renames", before, after)
-    fields = walk.split(output)
-    return [_file(git, facts.split(), path, room) for facts, path in zip(fields[::2], fields[1::2], strict=True)]
+def _between(objects: Objects, before: str, after: str, room: _Room) -> list[dict[str, Any]]:
+    found = objects.differences(objects.tree_of(before), objects.tree_of(after))
+    return [_file(objects, entry, path, room) for path, (_, entry) in found.items()]
 
 
-def _file(git: Git, facts: Sequence[bytes], path: bytes, room: _Room) -> dict[str, Any]:
-    mode, oid = facts[1].decode(), facts[3].decode()
+def _file(objects: Objects, entry: TreeEntry, path: bytes, room: _Room) -> dict[str, Any]:
     record: dict[str, Any] = {"path": os.fsdecode(path)}
-    if mode == "000000":
+    if entry == ABSENT:
         return {**record, "gone": True}
-    if mode not in _MODES:
+    if entry.mode not in _MODES:
         return {**record, "left_out": "a repository of its own"}
-    if not room.holds(int(git.text("cat-file", "-s", oid))):
-        return {**record, "mode": mode, "left_out": "too large"}
-    return {**record, "mode": mode, **_content(git.run("cat-file", "blob", oid))}
+    if not room.holds(objects.size(entry.oid) or 0):
+        return {**record, "mode": entry.mode, "left_out": "too large"}
+    found = objects.read(entry.oid)
+    if found is None:
+        raise UnsafeTree(f"what {walk.shown(path)} holds is gone from the repository", hint="git fsck")
+    return {**record, "mode": entry.mode, **_content(found[1])}
 
 
 def _content(data: bytes) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent_harness.cli.agents import settings_here
+from agent_harness.cli.click_options import json_option
 from agent_harness.cli.doctor import checks as parts
 from agent_harness.cli.doctor.checks import CheckResult
 from agent_harness.errors import HarnessError, LockBusy
@@ -29,7 +30,7 @@ SIGNS = {"ok": "ok", "warning": "!!", "wrong": "XX"}
 
 
 @click.command(short_help="Say what is wrong here, and how to fix it.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+@json_option
 def doctor(as_json: bool) -> int:
     """Look at Python, git, the agents, rate limits, and the project, list or long task here. Changes nothing.
 
@@ -140,27 +141,25 @@ def disk(folder: str) -> CheckResult:
 
 
 def _task_list(folder: str) -> Iterator[CheckResult]:
-    from agent_harness.protocols.tasklist import selection, store
-    from agent_harness.protocols.tasklist.layout import TaskListLayout
+    from agent_harness.protocols.tasklist import api
 
-    layout = TaskListLayout(folder)
-    state = store.read(layout)
-    yield CheckResult("state", "ok", f"{len(state.tasks)} tasks, revision {state.revision}")
-    yield _lock(layout.root)
-    for each in state.findings():
-        fix = f"harness task set {each.task_id} {each.field}=…" if each.task_id else "edit harness-tasks.json"
-        yield CheckResult("config", "wrong", each.message, fix)
-    unproven = [task.id for task in state.tasks if task.status != "completed" and not task.validation_command]
-    if unproven:
+    found = api.check(folder)
+    yield CheckResult("state", "ok", f"{found['tasks']} tasks, revision {found['revision']}")
+    yield _lock(found["root"])
+    for each in found["findings"]:
+        fix = f"harness task set {each['task_id']} {each['field']}=…" if each["task_id"] else "edit harness-tasks.json"
+        yield CheckResult("config", "wrong", each["message"], fix)
+    if unproven := found["without_validation"]:
         fix = f"harness task set {unproven[0]} validation.command='…'"
         yield CheckResult("validation", "warning", f"without a validation command: {', '.join(unproven[:5])}", fix)
-    if state.halt:
-        yield CheckResult(
-            "halt", "wrong", f"{state.halt.get('category')}: {state.halt.get('message')}", "harness resume"
-        )
-    if selection.work_left(state) and not os.path.isfile(layout.marker):
+    if found["isolation"] == "in_place":
+        fix = 'edit harness-tasks.json: "session_config": {"isolation": "worktree"}'
+        yield CheckResult("isolation", "warning", "validations run in the folder itself, not on the commit alone", fix)
+    if halt := found["halt"]:
+        yield CheckResult("halt", "wrong", f"{halt.get('category')}: {halt.get('message')}", "harness resume")
+    if found["work_left"] and not found["active"]:
         yield CheckResult("marker", "warning", "hooks rest here", "harness activate")
-    yield from _hooks(layout.root)
+    yield from _hooks(found["root"])
 
 
 def _lock(folder: str) -> CheckResult:

@@ -16,13 +16,14 @@ starts, and push with that record::
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import (
     locate,
+    refs,
     remotes,
     settings,
     worktree,
@@ -30,10 +31,13 @@ from agent_harness.kernel.git import (
 from agent_harness.kernel.git import (
     status as git_status,
 )
+from agent_harness.kernel.git.batch import Batch
 from agent_harness.kernel.git.isolated import GitFailed, IsolatedView
 from agent_harness.kernel.git.locate import Repository
+from agent_harness.kernel.git.objects import ABSENT, Objects, TreeEntry
 from agent_harness.kernel.git.operation_lock import OperationLock
 from agent_harness.kernel.git.records import DETACHED, Commit, Head, PathChange, Pushed, Upstream
+from agent_harness.kernel.git.refs import AskGit
 
 __all__ = ["IDENTITY", "Git"]
 
@@ -60,7 +64,7 @@ class Git:
         self.root = Path(os.path.realpath(root))
         self._repository: Repository | None = None
         self._open = threading.local()
-        self.trusted_index: str | None = None  # digest of the newest index that was built here
+        self.trusted_index: tuple[str, str] | None = None  # digest and tree of the newest index that was built here
 
     # ---- where -------------------------------------------------------------------------------------------------
 
@@ -143,10 +147,11 @@ class Git:
     def view(self, *, inherit: Sequence[int] = ()) -> Iterator[IsolatedView]:
         """Our settings over the repository's own HEAD and index, with the ignore rules of ``info/exclude``.
 
-        Within this context all calls of this thread share one view. Descriptors of ``inherit`` stay open in git.
+        Within this context all calls of this thread share one view. Descriptors of ``inherit`` stay open in git: with
+        them the view is a new one.
         """
         shared = getattr(self._open, "view", None)
-        if shared is not None:
+        if shared is not None and not inherit:
             yield shared
             return
         with IsolatedView(self.repository, excludes=self.repository_text("exclude"), inherit=inherit) as view:
@@ -154,7 +159,23 @@ class Git:
             try:
                 yield view
             finally:
-                self._open.view = None
+                self._open.view = shared
+
+    @contextmanager
+    def objects(self) -> Iterator[Objects]:
+        """Reads commits, trees and blobs within this context, without a process where their files tell enough."""
+        with Objects(self.repository, self._batch) as objects:
+            yield objects
+
+    @contextmanager
+    def _batch(self) -> Iterator[Batch]:
+        """That of the view that is open; else of a new one, which no other call shares."""
+        shared = getattr(self._open, "view", None)
+        if shared is not None:
+            yield shared.batch()
+            return
+        with IsolatedView(self.repository) as view:
+            yield view.batch()
 
     @contextmanager
     def room(self) -> Iterator[OperationLock]:
@@ -170,6 +191,11 @@ class Git:
 
     def look(self) -> Head:
         """Commit, tree and branch of HEAD."""
+        with suppress(AskGit), self.objects() as objects:
+            commit, branch = refs.checked_out(self.repository)
+            tree = objects.named(commit, "tree") if commit else None
+            if tree or not commit:
+                return Head(commit, tree, branch or DETACHED)
         with self.view() as view:
             done = view.call("rev-parse", "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD", check=False)
             lines = os.fsdecode(done.stdout).split("\n")
@@ -191,12 +217,20 @@ class Git:
 
     def commit_of(self, name: str) -> str | None:
         """The commit that a ref or a revision names; ``None`` when there is none."""
-        words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-        return self.text(*words, check=False) or None
+        with self.objects() as objects:
+            return objects.named(name)
+
+    def refs_below(self, folder: str) -> dict[str, str]:
+        """The refs whose names begin with this text, which ends in a slash, and the objects that they name."""
+        with suppress(AskGit):
+            return refs.below(self.repository, folder)
+        lines = self.text("for-each-ref", "--format=%(objectname) %(refname)", folder).splitlines()
+        return {ref: oid for oid, _, ref in (line.partition(" ") for line in lines)}
 
     def tree_of(self, commit: str) -> str:
         """The tree of a commit."""
-        return self.text("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
+        with self.objects() as objects:
+            return objects.tree_of(commit)
 
     def status(self) -> list[PathChange]:
         """What differs from HEAD, in index and files, as ``git status`` says; flags in the index hide nothing."""
@@ -221,26 +255,42 @@ class Git:
 
     def ancestor(self, older: str, newer: str) -> bool:
         """Whether one commit is reached from the other; a commit is its own ancestor."""
-        return self.ok("merge-base", "--is-ancestor", older, newer)
+        with self.objects() as objects:
+            base, tip = objects.named(older), objects.named(newer)
+            if base is None or tip is None:
+                return False
+            if base == tip or base in objects.parents(tip):
+                return True
+        return self.ok("merge-base", "--is-ancestor", base, tip)
 
     def commits_between(self, base: str | None, tip: str) -> list[Commit]:
         """Commits that ``tip`` reaches and ``base`` does not, newest first."""
+        if base == tip:
+            return []
         words = ("rev-list", "--no-commit-header", "--format=%H%x00%s%x00%an <%ae>%x00", tip)
         fields = os.fsdecode(self.run(*words, *([f"^{base}"] if base else []))).split("\0")
         return [Commit(*(text.strip("\n") for text in fields[at : at + 3])) for at in range(0, len(fields) - 1, 3)]
 
+    def differences(self, base: str | None, tip: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
+        """How the files of two commits or trees differ, by path in order; ``base`` of ``None`` has none.
+
+        ``GitFailed`` when one of them is not there.
+        """
+        with self.objects() as objects:
+            return objects.differences(objects.tree_of(base) if base else "", objects.tree_of(tip))
+
     def changed_paths(self, base: str | None, tip: str) -> list[PathChange]:
         """Paths that differ between two commits or trees; a rename is a removal and an addition."""
-        words = ("diff-tree", "-r", "-z", "--no-renames", "--name-status")
-        fields = os.fsdecode(self.run(*words, base or self.empty_tree(), tip)).split("\0")
-        return [PathChange(letter, path) for letter, path in zip(fields[:-1:2], fields[1::2], strict=True)]
+        found = self.differences(base, tip)
+        return [PathChange(_letter(old, new), os.fsdecode(path)) for path, (old, new) in found.items()]
 
     def show(self, commit: str, path: str) -> bytes | None:
         """The content of a file in a commit, as it is stored; ``None`` when there is no file of that name."""
-        try:
-            return self.run("cat-file", "blob", f"{commit}:{path}")
-        except GitFailed:
-            return None
+        with self.objects() as objects:
+            tree = objects.named(commit, "tree")
+            entry = objects.at(tree, os.fsencode(path)) if tree else ABSENT
+            found = objects.read(entry.oid) if entry.mode.startswith("1") else None
+        return found[1] if found and found[0] == "blob" else None
 
     def empty_tree(self) -> str:
         """The id of the tree without entries, which is made when it is not there."""
@@ -391,3 +441,10 @@ class Git:
     def worktree_prune(self) -> list[Path]:
         """Removes work trees of ours whose maker is dead, and says which. Those of the user are never touched."""
         return worktree.prune(self.repository)
+
+
+def _letter(old: TreeEntry, new: TreeEntry) -> str:
+    """Added, deleted, modified, or of another type, as git names it."""
+    if ABSENT in (old, new):
+        return "A" if old == ABSENT else "D"
+    return "M" if old.mode[:2] == new.mode[:2] else "T"

@@ -25,6 +25,7 @@ from typing import Self
 
 from agent_harness.errors import TimedOut, ToolMissing, UnsafeTree
 from agent_harness.kernel.clock import scaled
+from agent_harness.kernel.git.batch import Batch
 from agent_harness.kernel.git.locate import Repository, text_of
 
 __all__ = ["NOWHERE", "GitFailed", "IsolatedView", "id_bytes", "own_folder", "settings_of", "settings_text", "write"]
@@ -119,6 +120,7 @@ class IsolatedView:
         self._settings = tuple(settings)
         self._inherit = tuple(inherit)
         self._folder = ""
+        self._batch: Batch | None = None
 
     def __enter__(self) -> Self:
         parent = own_folder(self.repository)
@@ -137,7 +139,17 @@ class IsolatedView:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self._batch:
+            self._batch.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def batch(self) -> Batch:
+        """The process that answers questions about objects, started when first asked for; it ends with the view."""
+        if self._batch is None:
+            tree = str(self.repository.top)
+            variables = {**environment(), **self._places(tree, None)}
+            self._batch = Batch([_git(), "cat-file", "--batch-command"], cwd=tree, env=variables, inherit=self._inherit)
+        return self._batch
 
     def call(
         self,

@@ -6,14 +6,10 @@ their times say.
 """
 
 import os
-import struct
+
+from agent_harness.kernel.git.index_file import stored_entries
 
 __all__ = ["second_now", "racy"]
-
-HEADER = struct.Struct(">4sII")
-FIXED = 40  # bytes of times, numbers and size before the object id
-EXTENDED = 0x4000
-LONG_NAME = 0xFFF
 
 
 def second_now(folder: str) -> int:
@@ -33,26 +29,7 @@ def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | N
     """
     if os.stat(index).st_mtime < second:
         return {}
-    with open(index, "rb") as file:
-        content = file.read()
-    signature, version, count = HEADER.unpack_from(content)
-    if signature != b"DIRC" or version not in (2, 3):
+    found = stored_entries(index, id_bytes=id_bytes)
+    if found is None:
         return None
-    return _entries_since(content, count, second, id_bytes)
-
-
-def _entries_since(content: bytes, count: int, second: int, id_bytes: int) -> dict[bytes, str]:
-    found = {}
-    at, fixed = HEADER.size, FIXED + id_bytes + 2
-    seconds, flags_of = struct.Struct(">I").unpack_from, struct.Struct(">H").unpack_from
-    for _ in range(count):
-        flags = flags_of(content, at + fixed - 2)[0]
-        name = at + fixed + (2 if flags & EXTENDED else 0)
-        length = flags & LONG_NAME
-        if length == LONG_NAME:
-            length = content.index(b"\0", name) - name
-        if seconds(content, at)[0] >= second:
-            mode = seconds(content, at + 24)[0]
-            found[content[name : name + length]] = f"{mode:o} {content[at + FIXED : at + FIXED + id_bytes].hex()}"
-        at += (name - at + length) // 8 * 8 + 8
-    return found
+    return {entry.path: f"{entry.mode:o} {entry.oid}" for entry in found if entry.changed_at >= second}

@@ -3,11 +3,13 @@
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 
 from agent_harness.kernel.git import status
 from agent_harness.kernel.git.isolated import IsolatedView, settings_of
 from agent_harness.kernel.git.locate import Repository, text_of
+from agent_harness.kernel.git.objects import ABSENT, Objects
 
 __all__ = ["closed_submodules", "differences", "local_filters", "record", "values"]
 
@@ -16,6 +18,7 @@ RECORDED_FILES = (
     *("objects/info/alternates", "objects/info/http-alternates", "shallow"),
 )
 DRIVERS = re.compile(r"filter\.(.+)\.(clean|smudge|process)$", re.DOTALL)
+PLAIN_INDEXES = (b"\0\0\0\2", b"\0\0\0\3")  # versions that shorten no name; a split index has a part named link
 OWN_SCOPES = ("local", "worktree")
 
 
@@ -59,11 +62,9 @@ def closed_submodules(view: IsolatedView) -> dict[str, str]:
 
     What is in a submodule has settings of its own, and a git that is run there obeys them.
     """
-    file = ("--file", f"{view.repository.top}/.gitmodules")
-    sources = (file, ("--blob", ":.gitmodules"), ("--blob", "HEAD:.gitmodules"))
     keys = [
         key.decode("utf-8", "surrogateescape")
-        for source in sources
+        for source in _submodule_files(view)
         for key in status.split(view.call("config", *source, "--null", "--name-only", "--list", check=False).stdout)
     ]
     names = dict.fromkeys(key.rpartition(".")[0] for key in keys if key.startswith("submodule."))
@@ -71,6 +72,29 @@ def closed_submodules(view: IsolatedView) -> dict[str, str]:
     for at, name in enumerate(names):
         variables |= {f"GIT_CONFIG_KEY_{at}": f"{name}.ignore", f"GIT_CONFIG_VALUE_{at}": "dirty"}
     return variables
+
+
+def _submodule_files(view: IsolatedView) -> Iterator[tuple[str, str]]:
+    """Where ``git config`` finds a ``.gitmodules`` file that there is: in the work tree, the index, the commit."""
+    file = f"{view.repository.top}/.gitmodules"
+    if os.path.lexists(file):
+        yield "--file", file
+    if _index_may_hold(view.repository, b".gitmodules"):
+        yield "--blob", ":.gitmodules"
+    with Objects(view.repository, lambda: nullcontext(view.batch())) as objects:
+        tree = objects.named("HEAD", "tree")
+        if tree and objects.at(tree, b".gitmodules") != ABSENT:
+            yield "--blob", "HEAD:.gitmodules"
+
+
+def _index_may_hold(repository: Repository, path: bytes) -> bool:
+    """False only where the index holds the names of its files as they are, and not this one."""
+    try:
+        content = (repository.git_dir / "index").read_bytes()
+    except FileNotFoundError:
+        return False
+    is_plain = content[:4] == b"DIRC" and content[4:8] in PLAIN_INDEXES and b"link" not in content
+    return not is_plain or path in content
 
 
 def _filters_asked_for(repository: Repository) -> set[str]:

@@ -23,6 +23,7 @@ __all__ = [
     "loads",
     "refuse_lone_surrogates",
     "scanner",
+    "spaced",
     "within_depth",
 ]
 
@@ -93,6 +94,22 @@ def line(value: object) -> str:
     parts: list[str] = []
     _encode(value, "", "", parts.append, MAX_DEPTH)
     return "".join(parts)
+
+
+def spaced(value: object) -> str:
+    """One line with blanks after commas and colons, for an answer; what JSON has no form for is written as its text.
+
+    What ``json.dumps(value, ensure_ascii=False, default=str)`` gives, without the cost of importing it.
+    """
+    try:
+        from _json import make_encoder
+
+        encode = make_encoder(None, str, _quote, None, ": ", ", ", False, False, True)
+    except (ImportError, TypeError):  # another interpreter, or a later one
+        from json import dumps as encoded
+
+        return encoded(value, ensure_ascii=False, default=str, check_circular=False)
+    return "".join(encode(value, 0))
 
 
 def decoded(raw: str | bytes) -> str:

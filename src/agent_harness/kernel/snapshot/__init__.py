@@ -3,6 +3,7 @@
 * ``take`` remembers the work tree as a git object: every file that is not ignored, byte for byte, what is staged, which
   branch is checked out, which rules ignore files. Nothing that the user sees changes.
 * ``candidate`` makes a commit of the work tree as it is, on a private ref: this is what is judged.
+* ``tree_of_files`` is the tree of that commit alone, for comparing.
 * ``adopt`` moves the branch to a judged commit, by compare and swap. No file is written.
 * ``restore`` brings the snapshot back, after it has put what it takes away on a rescue ref.
 * ``newly_ignored`` names the files that only rules younger than the snapshot ignore.
@@ -14,10 +15,10 @@ What a snapshot does not hold: ignored files (they are never touched), the conte
 repositories inside the work tree, other branches, empty folders, times, owners, extended attributes.
 """
 
-from agent_harness.kernel.snapshot.candidate import adopt, candidate
+from agent_harness.kernel.snapshot.candidate import adopt, candidate, tree_of_files
 from agent_harness.kernel.snapshot.newly_ignored import newly_ignored
 from agent_harness.kernel.snapshot.records import Notes, Rescue, Snapshot
 from agent_harness.kernel.snapshot.restore import restore
 from agent_harness.kernel.snapshot.take import take
 
-__all__ = ["Notes", "Rescue", "Snapshot", "adopt", "candidate", "newly_ignored", "restore", "take"]
+__all__ = ["Notes", "Rescue", "Snapshot", "adopt", "candidate", "newly_ignored", "restore", "take", "tree_of_files"]

@@ -4,8 +4,9 @@ import os
 from collections.abc import Callable, Sequence
 
 from agent_harness.errors import UnsafeTree
-from agent_harness.kernel.git import Git, GitFailed
+from agent_harness.kernel.git import Git, GitFailed, Head
 from agent_harness.kernel.git import status as walk
+from agent_harness.kernel.git.objects import ABSENT, FOLDER
 from agent_harness.kernel.git.operation_lock import install_index
 from agent_harness.kernel.snapshot.operation import (
     Operation,
@@ -19,7 +20,7 @@ from agent_harness.kernel.snapshot.operation import (
 )
 from agent_harness.kernel.snapshot.records import Snapshot
 
-__all__ = ["adopt", "candidate"]
+__all__ = ["adopt", "candidate", "tree_of_files"]
 
 
 def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, base: Snapshot | None = None) -> str:
@@ -36,18 +37,24 @@ def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, 
         head = git.look()
         notes = load_notes(git, base) if base else notes_now(git)
         with in_operation(git, room, head, notes, raw=False) as operation:
-            index, found = _compared(operation, base)
-            _read_changes(operation, index, found, base)
-            if exclude:
-                _leave_out(operation, index, walk.matcher(exclude, git.prefix()), base.head if base else head.commit)
-            tree = operation.write_tree(index)
+            tree, index = _written(operation, head, exclude, base)
             made = head.commit if tree == head.tree else None
             if made is None:
                 author = (notes.identity[0], notes.identity[1]) if notes.identity else git.identity
                 made = operation.commit(tree, [head.commit] if head.commit else [], message, identity=author)
             operation.set_ref(ref, made)
-        git.trusted_index = room.keep(index)
+        git.trusted_index = (room.keep(index), tree)
     return made
+
+
+def tree_of_files(git: Git, *, exclude: Sequence[str] = (), base: Snapshot | None = None) -> str:
+    """The tree of the commit that ``candidate`` would make, by the same rules. Nothing names it: git may collect it."""
+    refuse_operation(git)
+    with git.room() as room:
+        head = git.look()
+        notes = load_notes(git, base) if base else notes_now(git)
+        with in_operation(git, room, head, notes, raw=False) as operation:
+            return _written(operation, head, exclude, base)[0]
 
 
 def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base: Snapshot | None = None) -> None:
@@ -70,7 +77,7 @@ def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base
                 move_head(git, room, branch=branch, commit=commit, expected=tip, now=now)
             except GitFailed as error:
                 raise UnsafeTree(f"{branch} moved meanwhile", hint="git log --oneline") from error
-            git.trusted_index = room.keep(index)
+            git.trusted_index = (room.keep(index), git.tree_of(commit))
             operation.set_flags(index, operation.notes.flags_by_path())
         install_index(git.repository, index)
 
@@ -93,15 +100,33 @@ def _compared(operation: Operation, base: Snapshot | None) -> tuple[str, walk.Sc
     return index, walk.scan(operation.view, index)
 
 
-def _read_changes(operation: Operation, index: str, found: walk.Scan, base: Snapshot | None) -> None:
+def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Snapshot | None) -> tuple[str, str]:
+    """The tree of the files as they are, those that match ``exclude`` as in the HEAD of the base; and its index."""
+    excluded = walk.matcher(exclude, operation.git.prefix())
+    index, found = _compared(operation, base)
+    wanted = base.head if base else head.commit
+    with operation.git.objects() as objects:
+        tree = objects.tree_of(wanted) if wanted else ""
+        held = [path for path in found.deleted if excluded(path) and objects.at(tree, path) != ABSENT]
+        apart = {*objects.differences(head.tree or "", tree), *(path for _, path in found.staged)}
+    folders = {parent for path in held for parent in walk.parents(path)}  # no file goes where these stay
+    _read_changes(operation, index, found, base, lambda path: excluded(path) or path in folders)
+    _put_back(operation, index, tree, sorted(filter(excluded, apart)))
+    return operation.write_tree(index), index
+
+
+def _read_changes(
+    operation: Operation, index: str, found: walk.Scan, base: Snapshot | None, left_out: Callable[[bytes], bool]
+) -> None:
     """Reads into the index what differs, and what rules ignore now although the base held it or git tracks it."""
     hidden = {os.fsencode(path): oid for path, oid in operation.notes.hidden.items()}
     paths = [*found.changed, *found.untracked, *_tracked(operation, found)]
     paths = [path for path in paths if path not in hidden or operation.blob_id(path) != hidden[path]]
     if base and base.index_plain != base.index_full:
         paths += _held_untracked(operation, base, {*paths, *hidden})
-    add, gone = operation.storable(paths)
-    walk.update(operation.view, index, remove=[*found.deleted, *gone], add=add)
+    add, gone = operation.storable([path for path in paths if not left_out(path)])
+    remove = [path for path in found.deleted if not left_out(path)]
+    walk.update(operation.view, index, remove=[*remove, *gone], add=add)
 
 
 def _tracked(operation: Operation, found: walk.Scan) -> list[bytes]:
@@ -109,7 +134,7 @@ def _tracked(operation: Operation, found: walk.Scan) -> list[bytes]:
     copy = operation.room.copy_of_index("own") if found.ignored or found.nested else None
     if copy is None:
         return []
-    modes = {entry.path: entry.mode for entry in walk.entries(operation.listed(copy, "-s"))}
+    modes = operation.modes(copy)
     names = sorted(modes)
     files = [name for path in found.ignored for name in walk.at_or_below(names, path)]
     modules = {path for path, mode in modes.items() if mode == walk.GITLINK}
@@ -118,31 +143,29 @@ def _tracked(operation: Operation, found: walk.Scan) -> list[bytes]:
 
 def _held_untracked(operation: Operation, base: Snapshot, known: set[bytes]) -> list[bytes]:
     """Files that were untracked at the base and are still there, ignored or not."""
-    words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", base.index_tree, base.commit)
-    paths = walk.split(operation.view.call(*words).stdout)
-    return operation.files_among(path for path in paths if path not in known)
+    new = [path for path, (old, _) in operation.git.differences(base.index_tree, base.commit).items() if old == ABSENT]
+    return operation.files_among(path for path in new if path not in known)
 
 
-def _leave_out(operation: Operation, index: str, excluded: Callable[[bytes], bool], head: str | None) -> None:
-    """Gives the harness's own files in the index the content that they have in this commit."""
-    there = {entry.path: entry for entry in walk.entries(operation.listed(index, "-s")) if excluded(entry.path)}
-    tree = operation.view.call("ls-tree", "-r", "-z", head).stdout if head else b""
-    wanted = {entry.path: entry for entry in walk.entries(tree) if excluded(entry.path)}
-    if there == wanted:
-        return
-    nothing = "00" * operation.id_bytes()
-    lines = [f"0 {nothing}\t".encode() + path for path in there if path not in wanted]
-    lines += [f"{entry.mode} {entry.oid}\t".encode() + path for path, entry in wanted.items()]
-    operation.view.call("update-index", "-z", "--index-info", input=walk.joined(lines), index=index)
+def _put_back(operation: Operation, index: str, tree: str, paths: Sequence[bytes]) -> None:
+    """Gives files in the index the content that they have in this tree."""
+    with operation.git.objects() as objects:
+        entries = {path: objects.at(tree, path) for path in paths}
+    lines = {path: ABSENT if entry.mode == FOLDER else entry for path, entry in entries.items()}
+    if lines:
+        nothing = "00" * operation.id_bytes()
+        ordered = sorted(lines.items(), key=lambda pair: pair[1] != ABSENT)  # a file may take a folder's place
+        text = walk.joined(f"{entry.mode} {entry.oid or nothing}\t".encode() + path for path, entry in ordered)
+        operation.view.call("update-index", "-z", "--index-info", input=text, index=index)
 
 
 def _index_of(operation: Operation, commit: str) -> str:
     """An index of the commit that knows the files as they were when we read them last."""
-    trusted = operation.git.trusted_index
-    warm = operation.room.kept(trusted, "warm") if trusted else None
+    digest, tree = operation.git.trusted_index or ("", "")
+    warm = operation.room.kept(digest, "warm")
     if warm is None:
         return operation.cold_index(commit, operation.notes.away_by_path())
-    if operation.write_tree(warm) != operation.git.tree_of(commit):
+    if tree != operation.git.tree_of(commit):
         operation.view.call("read-tree", "-m", commit, index=warm)
         operation.refresh(warm)
     return warm

@@ -11,6 +11,7 @@ from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import DETACHED, Git, GitFailed, Head
 from agent_harness.kernel.git import status as walk
 from agent_harness.kernel.git.client import IDENTITY
+from agent_harness.kernel.git.index_file import stored_entries
 from agent_harness.kernel.git.isolated import IsolatedView, id_bytes
 from agent_harness.kernel.git.locate import branches_elsewhere, operation_under_way, text_of
 from agent_harness.kernel.git.locks import await_lock
@@ -49,6 +50,13 @@ class Operation:
     def listed(self, index: str, *options: str) -> bytes:
         """What ``ls-files -z`` says of an index."""
         return self.view.call("ls-files", "-z", *options, index=index).stdout
+
+    def modes(self, index: str) -> dict[bytes, str]:
+        """The files of an index with their modes, as git shows them."""
+        found = stored_entries(index, id_bytes=self.id_bytes())
+        if found is None:
+            return {entry.path: entry.mode for entry in walk.entries(self.listed(index, "-s"))}
+        return {entry.path: f"{entry.mode:06o}" for entry in found}
 
     def kind(self, path: bytes) -> str:
         """What is at a path of the work tree: file, folder, other or nothing."""
@@ -225,12 +233,13 @@ def user_file_path(setting: str | None, name: str) -> str:
 
 def load_notes(git: Git, snapshot: Snapshot) -> Notes:
     """The notes of a snapshot; ``UnsafeTree`` when its objects are gone."""
-    try:
-        message = git.text("cat-file", "commit", f"{snapshot.commit}^{2 if snapshot.head else 1}")
-    except GitFailed:
+    with git.objects() as objects:
+        beside = objects.named(f"{snapshot.commit}^{2 if snapshot.head else 1}")
+        found = objects.read(beside) if beside else None
+    if found is None:
         hint = "git fsck --lost-found"
-        raise UnsafeTree(f"the snapshot {snapshot.ref} is gone from the repository", hint=hint) from None
-    return Notes.from_text(message.rpartition("\n")[2])
+        raise UnsafeTree(f"the snapshot {snapshot.ref} is gone from the repository", hint=hint)
+    return Notes.from_text(os.fsdecode(found[1]).strip().rpartition("\n")[2])
 
 
 def branch_tip(git: Git, branch: str, now: Head) -> str | None:

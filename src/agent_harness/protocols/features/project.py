@@ -69,14 +69,8 @@ class Project:
         return commit
 
     def tree_now(self, base: Snapshot | None = None) -> str:
-        """A commit of the work tree as it is, which no ref names any more when this returns."""
-        commit, ref = private_refs.named(
-            self.git,
-            "refs/harness/candidates/recorded",
-            lambda ref: snapshot.candidate(self.git, ref, exclude=self.excluded, message="recorded", base=base),
-        )
-        self.git.update_ref(ref, None)
-        return commit
+        """The tree of the files as they are, which nothing names."""
+        return snapshot.tree_of_files(self.git, exclude=self.excluded, base=base)
 
     @property
     def state_name(self) -> str:

@@ -32,7 +32,7 @@ class SchedulingDecision:
 
 def seconds_until(until: datetime, now: datetime) -> int:
     """Whole seconds from now, rounded up; 0 when the moment has passed."""
-    from datetime import timedelta
+    from agent_harness.kernel.clock import timedelta
 
     return max(0, -((now - until) // timedelta(seconds=1)))
 

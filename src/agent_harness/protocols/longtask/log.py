@@ -40,10 +40,10 @@ __all__ = [
 
 def warn(text: str) -> None:
     """One line for a person on stderr; stdout carries the answer alone."""
-    from agent_harness.protocols.longtask.values import shown
+    from agent_harness.kernel.terminal import one_line
 
     try:
-        sys.stderr.write(f"lth: warning: {shown(text)}\n")
+        sys.stderr.write(f"lth: warning: {one_line(text)}\n")
     except (OSError, ValueError):  # nobody reads it
         return
 

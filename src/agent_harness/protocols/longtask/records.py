@@ -48,7 +48,7 @@ def moment(text: object) -> datetime | None:
     """
     if not isinstance(text, str) or not _has_shape(text.strip()):
         return None
-    from datetime import UTC, datetime
+    from agent_harness.kernel.clock import UTC, datetime
 
     try:
         at = datetime.fromisoformat(text.strip().upper())

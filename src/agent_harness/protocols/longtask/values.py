@@ -15,18 +15,12 @@ if TYPE_CHECKING:
 
     Options = Mapping[str, object]
 
-__all__ = ["LONGEST_SECONDS", "at_time", "flag", "number", "one_of", "positive", "seconds", "shown", "text", "texts"]
+__all__ = ["LONGEST_SECONDS", "at_time", "flag", "number", "one_of", "positive", "seconds", "text", "texts"]
 
 LONGEST_SECONDS = 31 * 86_400
 """No wait is longer: ``longtask.md`` 11."""
 
 _DIGITS = frozenset("0123456789")
-
-
-def shown(line: str) -> str:
-    """A text as one line for a terminal: what is not printable stands there as its escape."""
-    line = " ".join(line.split())
-    return line if line.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
 
 
 def text(options: Options, name: str) -> str | None:

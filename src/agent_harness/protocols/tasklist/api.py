@@ -1,32 +1,29 @@
-"""The front door of a task list: one method a verb, each answer with the one command to run now.
+"""The front door of a task list: one method for each verb, each answer with the one command to run now.
+
+An agent calls a verb on every step, so each method loads only its own part.
 
 Source: ``tasklist.md`` 13.3.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from agent_harness.errors import NotAProject
+from agent_harness.errors import NotAProject, NothingEligible, StateDamaged
 from agent_harness.kernel import root
-from agent_harness.protocols.tasklist import (
-    damage,
-    planning,
-    selection,
-    status,
-)
-from agent_harness.protocols.tasklist.attempts import recover, rescue, verbs
-from agent_harness.protocols.tasklist.claims import checkpoint, claim, lease_keeper
 from agent_harness.protocols.tasklist.layout import TaskListLayout
-from agent_harness.protocols.tasklist.records import ADD, DEFAULT_LEASE_SECONDS
-from agent_harness.protocols.tasklist.workers import sessions
-from agent_harness.protocols.tasklist.workers.worker import Worker
+from agent_harness.protocols.tasklist.records import ADD, CATEGORIES, DEFAULT_LEASE_SECONDS
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
+    from typing import Any
 
-Record = dict[str, Any]
+    from agent_harness.protocols.tasklist.workers.worker import Worker
+    from agent_harness.supervision.dispatch import RefusalPolicy
+
+    Record = dict[str, Any]
+
+__all__ = ["ADD", "CATEGORIES", "TaskList", "check", "lines", "read_lines", "status"]
 
 CLAIM = "harness task claim"
 END = "harness session end"
@@ -61,6 +58,8 @@ class TaskList:
 
         ``NotAProject`` when there is none.
         """
+        from agent_harness.protocols.tasklist.workers.worker import Worker
+
         found = root.find(start, kind="tasklist", pin=start is None)
         if found is None:
             raise NotAProject("No task list here or above: no harness-tasks.json", hint="harness init .")
@@ -81,30 +80,40 @@ class TaskList:
     @staticmethod
     def init(folder: str, **options: Any) -> Record:
         """Makes the files of a task list where they are missing."""
+        from agent_harness.protocols.tasklist import planning
+
         answer = planning.create(folder, **options)
         return _with_next(answer, ADD)
 
     def add(self, tasks: Sequence[Mapping[str, Any]]) -> Record:
         """Adds tasks, all or none."""
+        from agent_harness.protocols.tasklist import planning
+
         ids = planning.add(self.store, tasks)
         return _with_next({"task_id": ids[0] if ids else None, "task_ids": ids}, "harness run")
 
     def set(self, task_id: str, changes: Mapping[str, str]) -> Record:
         """A person's correction of one task."""
+        from agent_harness.protocols.tasklist import planning
+
         return _with_next({"task": planning.set_fields(self.store, task_id, changes)}, "harness status")
 
     def status(self, *, tail: int = 5) -> Record:
         """Where the list stands; takes no lock."""
-        return status.read(self.layout, tail=tail)
+        return status(self.layout.root, tail=tail)
 
     def stats(self) -> Record:
         """The numbers, also into the log."""
+        from agent_harness.protocols.tasklist.workers import sessions
+
         return _with_next(sessions.log_stats(self.worker), "harness status")
 
     # -- sessions ----------------------------------------------------------------------------------------------------
 
     def session_start(self, *, take_over: bool = False) -> Record:
         """Begins a session, or finds the one that this worker has under way."""
+        from agent_harness.protocols.tasklist.workers import sessions
+
         answer = sessions.start(self.worker, take_over=take_over)
         return _with_next(answer, self._after_recovery(answer["recovered"]) if answer["recovered"] else CLAIM)
 
@@ -118,15 +127,21 @@ class TaskList:
 
     def session_end(self) -> Record:
         """Ends the session with its numbers."""
+        from agent_harness.protocols.tasklist.workers import sessions
+
         answer = sessions.end(self.worker)
         return _with_next(answer, "harness session start" if answer["work_left"] else "harness status")
 
     def pause(self, why: str = "") -> Record:
         """Makes everything rest until ``resume``."""
+        from agent_harness.protocols.tasklist.workers import sessions
+
         return _with_next(sessions.pause(self.worker, why), "harness resume")
 
     def resume(self) -> Record:
         """Takes back a pause and a halt."""
+        from agent_harness.protocols.tasklist.workers import sessions
+
         return _with_next(sessions.resume(self.worker), "harness run")
 
     def activate(self) -> Record:
@@ -134,14 +149,56 @@ class TaskList:
         self.store.activate()
         return _with_next({"active": True}, "harness status")
 
+    @property
+    def active(self) -> bool:
+        """Whether hooks act here."""
+        return self.store.active()
+
     def deactivate(self) -> Record:
         """Makes hooks rest here."""
         return _with_next({"active": False, "was_active": self.store.deactivate()}, "harness activate")
+
+    # -- running agents ----------------------------------------------------------------------------------------------
+
+    def run(self, *, agents: Sequence[str], policy: RefusalPolicy, say: Callable[[str], None], **limits: Any) -> Record:
+        """Works the list down with the agents of these specifications; ``exit_code`` is in the answer.
+
+        ``limits``: ``max_tasks``, ``max_minutes`` of each attempt, ``max_cost_usd`` of them all. ``NothingEligible``
+        for an empty list, before an agent is looked for; what is damaged is the session's to restore.
+        """
+        import os
+
+        from agent_harness.agents import registry
+        from agent_harness.protocols.tasklist.runner import run
+        from agent_harness.supervision.dispatch import Dispatcher, startable
+
+        self._refuse_empty()
+        found = registry.resolve_all(tuple(agents), configured=None, environ=os.environ)
+        allowed = startable(found, say, "harness run --agent SPEC")
+        return run.run(self.worker, Dispatcher(allowed, policy, say), say=say, **limits)
+
+    def _refuse_empty(self) -> None:
+        try:
+            state = self.store.read()
+        except StateDamaged:
+            return
+        if not state.tasks:
+            raise NothingEligible("there are no tasks yet", hint=ADD)
+
+    def drive(
+        self, command: Sequence[str], *, times: int, say: Callable[[str], None], countdown: Callable[[str], None]
+    ) -> Record:
+        """Starts an interactive client again and again until no work is left; ``exit_code`` is in the answer."""
+        from agent_harness.protocols.tasklist.runner import drive
+
+        return drive.drive(self.worker, command, times=times, say=say, countdown=countdown)
 
     # -- the work ----------------------------------------------------------------------------------------------------
 
     def next(self) -> Record:
         """What ``claim`` would give; changes nothing."""
+        from agent_harness.protocols.tasklist.claims import claim
+
         task = claim.preview(self.worker, self.store.read(), self.store.now())
         return _with_next({"task": dict(task.raw), "task_id": task.id, "title": task.title}, CLAIM)
 
@@ -153,33 +210,45 @@ class TaskList:
         dirty: str = "remember",
     ) -> Record:
         """The next task, given to this worker."""
+        from agent_harness.protocols.tasklist.claims import claim
+
         answer = claim.claim(self.worker, task_id, lease_seconds=lease_seconds, dirty=dirty)
         return _with_next(answer, f'harness task checkpoint {answer["task_id"]} 1/3 "what was done"')
 
     def checkpoint(self, task_id: str, step: int, total: int, text: str) -> Record:
         """Records a finished step, and renews the claim."""
+        from agent_harness.protocols.tasklist.claims import checkpoint
+
         answer = checkpoint.checkpoint(self.worker, task_id, step, total, text)
         further = f'harness task checkpoint {task_id} {step + 1}/{total} "what was done"'
         return _with_next(answer, f"harness task complete {task_id}" if step >= total else further)
 
     def renew(self, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> Record:
         """Moves the end of the claim forward."""
+        from agent_harness.protocols.tasklist.claims import checkpoint
+
         answer = checkpoint.renew(self.worker, task_id, lease_seconds=lease_seconds)
         return _with_next(answer, f"harness task complete {task_id}")
 
-    def run_step(self, task_id: str, command: Sequence[str], *, timeout_seconds: float) -> Record:
+    def run_step(self, task_id: str, command: Sequence[str], *, timeout_seconds: float = 3600.0) -> Record:
         """Runs something long for a task, and holds on to the claim meanwhile."""
+        from agent_harness.protocols.tasklist.claims import lease_keeper
+
         answer = lease_keeper.run_step(self.worker, task_id, command, timeout_seconds=timeout_seconds)
         return _with_next(answer, f'harness task checkpoint {task_id} M/N "what was done"')
 
     def validate(self, task_id: str) -> Record:
         """Runs what proves the task; records nothing but the proof."""
+        from agent_harness.protocols.tasklist.attempts import verbs
+
         answer = verbs.validate(self.worker, task_id)
         passed = answer["result"] == "PASS"
         return _with_next(answer, f"harness task complete {task_id}" if passed else f"harness task validate {task_id}")
 
     def complete(self, task_id: str, *, commit: bool = True, message: str | None = None) -> Record:
         """Proves the task, commits the work and closes it."""
+        from agent_harness.protocols.tasklist.attempts import verbs
+
         answer = verbs.complete(self.worker, task_id, commit=commit, message=message)
         return _with_next(answer, self._go_on())
 
@@ -187,14 +256,20 @@ class TaskList:
         self, task_id: str, *, category: str, message: str, rollback: bool = True, allow_pushed: bool = False
     ) -> Record:
         """Closes the attempt without a proof, and goes back to what was there before it."""
+        from agent_harness.protocols.tasklist.attempts import verbs
+
         answer = verbs.fail(self.worker, task_id, category, message, rollback=rollback, allow_pushed=allow_pushed)
         return _with_next(answer, self._go_on())
 
     def release(self, task_id: str, why: str) -> Record:
         """Gives the task back untried, and goes back to what was there before it."""
+        from agent_harness.protocols.tasklist.attempts import verbs
+
         return _with_next(verbs.release(self.worker, task_id, why), self._go_on())
 
     def _go_on(self) -> str:
+        from agent_harness.protocols.tasklist import selection
+
         state = self.store.read()
         if state.halt:
             return "harness status"
@@ -204,6 +279,9 @@ class TaskList:
 
     def recover(self, task_id: str | None = None, *, decide: str | None = None) -> Record:
         """Fixes a damaged state, and the tasks that an interrupted session left."""
+        from agent_harness.protocols.tasklist import damage
+        from agent_harness.protocols.tasklist.attempts import recover
+
         restored = damage.restore_if_needed(self.worker)
         found = recover.recover(self.worker, task_id, decide=decide)
         return _with_next({"restored": restored, "tasks": found}, self._after_recovery(found))
@@ -213,6 +291,8 @@ class TaskList:
 
         ``allow_pushed`` goes back over commits that a remote has.
         """
+        from agent_harness.protocols.tasklist.attempts import verbs
+
         answer = verbs.roll_back(self.worker, task_id, dry_run=dry_run, allow_pushed=allow_pushed)
         further = (
             f"harness task rollback {task_id}" if dry_run else f'harness task fail {task_id} --category TASK_EXEC "why"'
@@ -221,17 +301,70 @@ class TaskList:
 
     def rescue_list(self) -> Record:
         """What rollbacks took away."""
+        from agent_harness.protocols.tasklist.attempts import rescue
+
         found = rescue.entries(self.worker)
         return _with_next({"rescues": found}, f"harness rescue show {found[0]['ref']}" if found else "harness status")
 
     def rescue_show(self, ref: str) -> Record:
         """What one of them holds."""
+        from agent_harness.protocols.tasklist.attempts import rescue
+
         return _with_next(rescue.show(self.worker, ref), f"harness rescue restore {ref} --to DIR")
 
     def rescue_restore(self, ref: str, *, to: str | None = None) -> Record:
         """Writes what a rescue holds into a folder."""
+        from agent_harness.protocols.tasklist.attempts import rescue
+
         return _with_next(rescue.restore(self.worker, ref, to=to), "harness status")
 
     def rescue_prune(self, *, older_than_days: float) -> Record:
         """Forgets old rescues; a person's decision."""
+        from agent_harness.protocols.tasklist.attempts import rescue
+
         return _with_next(rescue.prune(self.worker, older_than_days=older_than_days), "harness rescue list")
+
+
+# ---- for those who only look: no worker, no lock ---------------------------------------------------------------------
+
+
+def status(folder: str, *, tail: int = 5) -> Record:
+    """Where the list in a folder stands, with so many lines of its log. ``StateDamaged`` when it does not parse."""
+    from agent_harness.protocols.tasklist import status
+
+    return status.read(TaskListLayout(folder), tail=tail)
+
+
+def lines(found: Record) -> list[str]:
+    """The answer of ``status`` for a person."""
+    from agent_harness.protocols.tasklist import status
+
+    return status.lines(found)
+
+
+def check(folder: str) -> Record:
+    """What ``harness doctor`` shows of the list in a folder. ``StateDamaged`` when it does not parse."""
+    from agent_harness.protocols.tasklist import selection, store
+
+    layout = TaskListLayout(folder)
+    state = store.read(layout)
+    return {
+        "root": layout.root,
+        "tasks": len(state.tasks),
+        "revision": state.revision,
+        "findings": [each.as_json() for each in state.findings()],
+        "without_validation": [
+            task.id for task in state.tasks if task.status != "completed" and not task.validation_command
+        ],
+        "isolation": state.isolation,
+        "halt": state.halt,
+        "work_left": selection.work_left(state),
+        "active": store.TaskStore(layout).active(),
+    }
+
+
+def read_lines(text: str) -> list[Record]:
+    """The tasks of a text with one JSON object for each line; ``UsageError`` names the line that is none."""
+    from agent_harness.protocols.tasklist import planning
+
+    return planning.read_lines(text)

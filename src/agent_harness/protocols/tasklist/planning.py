@@ -51,6 +51,7 @@ FIELDS: dict[str, str] = {
     "max_attempts": "number",
     "validation.command": "text",
     "validation.timeout_seconds": "number",
+    "validation.may_change": "patterns, with commas",
     "on_failure.cleanup": "text",
 }
 """What ``set`` may change, and of which kind it is."""
@@ -62,6 +63,7 @@ _KINDS = (
     ("validation", dict, 'an object: {"command": "…"}'),
     ("validation.command", str, "a text"),
     ("validation.timeout_seconds", (int, float), "a number"),
+    ("validation.may_change", list, 'a list of patterns: ["tests/**"]'),
     ("on_failure", dict, 'an object: {"cleanup": "…"}'),
     ("on_failure.cleanup", str, "a text"),
 )
@@ -316,7 +318,7 @@ def _value(name: str, text: str) -> object:
         raise UsageError(f"status cannot be set to {text!r}", hint="a task is completed by its validation alone")
     if name == "priority" and text not in ("P0", "P1", "P2"):
         raise UsageError(f"priority {text!r} is none of P0, P1, P2", hint=f"harness task set {name}=P1")
-    if name == "depends_on":
+    if name in ("depends_on", "validation.may_change"):
         return [each.strip() for each in text.split(",") if each.strip()]
     if kind == "number":
         return _number(name, text)

@@ -3,6 +3,8 @@
     $XDG_STATE_HOME/agent-harness/projects/NAME/
         proven.json              the tasks that the harness completed; others that say so are proven again
         claims/ID.KEY.json       the proof as it was when the task was claimed, and which files have passed it
+        red-before.json          what validations said of the code before, by tree and command
+        said.json                what is said once of a list, and was
 
 A list that has no folder here yet, made by somebody else or moved here, is believed as it is found. Source:
 ``tasklist.md`` 8, 11.4, 11.5.
@@ -29,16 +31,21 @@ __all__ = [
     "ProofChanged",
     "adopt",
     "begin",
+    "first_time",
     "forget",
     "hand_over",
     "note_pass",
     "passed",
     "prove",
+    "red_before_file",
     "refuse_changed",
+    "terms",
     "unproven",
 ]
 
 PROVEN = "proven.json"
+RED_BEFORE = "red-before.json"
+SAID = "said.json"
 
 
 class ProofChanged(ConfigurationError):
@@ -107,8 +114,11 @@ def _proven(home: str) -> list[str]:
 # ---- the proof of a claim --------------------------------------------------------------------------------------------
 
 
-def begin(layout: TaskListLayout, task: Task) -> None:
-    """Writes down what proves a task that has just been claimed, and forgets its earlier claims. Under the lock."""
+def begin(layout: TaskListLayout, state: State, task: Task, *, kept: Record | None = None) -> None:
+    """Writes down what proves a task that has just been claimed, and forgets its earlier claims. Under the lock.
+
+    ``kept`` is what decides in a folder of which git keeps nothing.
+    """
     home = _home(layout, make=True)
     if not home:
         return
@@ -117,7 +127,9 @@ def begin(layout: TaskListLayout, task: Task) -> None:
     for name in os.listdir(folder):
         if name.rpartition(".json")[0].rpartition(".")[0] == safe_name(task.id):
             os.unlink(os.path.join(folder, name))
-    files.write_json(_claim(home, task), {"task": task.id, "command": task.validation_command})
+    record: Record = {"task": task.id, "command": task.validation_command, "may_change": task.may_change}
+    record |= {"isolation": state.isolation, "requires_red": state.requires_red}
+    files.write_json(_claim(home, task), {**record, "files": kept} if kept else record)
 
 
 def hand_over(layout: TaskListLayout, task: Task, token: str) -> None:
@@ -131,12 +143,38 @@ def hand_over(layout: TaskListLayout, task: Task, token: str) -> None:
 def refuse_changed(layout: TaskListLayout, task: Task) -> None:
     """``ProofChanged`` when the validation is not the one that the task was claimed with."""
     found = _claim_record(layout, task)
-    if "command" in found and found["command"] != task.validation_command:
-        raise ProofChanged(
-            f"validation.command of {task.id} was changed while the task was in progress; it was: {found['command']}",
-            hint=f"harness task release {task.id} 'the proof was changed'   and let a person decide",
-            task_id=task.id,
-        )
+    for name, now in (("command", task.validation_command), ("may_change", task.may_change)):
+        if name in found and found[name] != now:
+            raise ProofChanged(
+                f"validation.{name} of {task.id} was changed while the task was in progress; it was: {found[name]}",
+                hint=f"harness task release {task.id} 'the proof was changed'   and let a person decide",
+                task_id=task.id,
+            )
+
+
+def terms(layout: TaskListLayout, state: State, task: Task) -> Record:
+    """``isolation`` and ``requires_red`` as they were at the claim, else as they are now; ``files`` that were kept."""
+    now = {"isolation": state.isolation, "requires_red": state.requires_red, "files": None}
+    found = _claim_record(layout, task)
+    return {name: found.get(name, value) for name, value in now.items()}
+
+
+def red_before_file(layout: TaskListLayout) -> str | None:
+    """Where it is remembered what validations said of the code before; ``None`` without a place outside the project."""
+    home = _home(layout, make=True)
+    return os.path.join(home, RED_BEFORE) if home else None
+
+
+def first_time(layout: TaskListLayout, name: str) -> bool:
+    """True once for each name and list: for what is said once. False without a place to remember it."""
+    home = _home(layout, make=True)
+    if not home:
+        return False
+    known = _read(path := os.path.join(home, SAID))
+    if name in known:
+        return False
+    files.write_json(path, {**known, name: True})
+    return True
 
 
 def note_pass(layout: TaskListLayout, task: Task, record: Record) -> None:

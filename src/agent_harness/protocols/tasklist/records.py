@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ADD",
+    "CATEGORIES",
     "DEFAULT_LEASE_SECONDS",
     "DEFAULT_TIMEOUT_SECONDS",
     "VERSION",
@@ -33,9 +34,14 @@ __all__ = [
 VERSION = 2
 ADD = 'harness add "what is to be done" --validate "a command that proves it"'
 """The command that an empty list needs."""
+CATEGORIES = ("ENV_SETUP", "CONFIG", "TASK_EXEC", "TEST_FAIL", "TIMEOUT", "DEPENDENCY", "SESSION_TIMEOUT")
+"""What kinds of failure an attempt at a task can have. ``tasklist.md`` 12.1."""
+
 DEFAULT_LEASE_SECONDS = 1800.0
 DEFAULT_TIMEOUT_SECONDS = 300.0
 DEFAULT_MAX_ATTEMPTS = 3
+WORKTREE, IN_PLACE = "worktree", "in_place"
+"""Where a validation runs: in a checkout of the candidate commit, or in the folder as it is."""
 DEFAULT_MAX_TASKS = 20
 DEFAULT_MAX_SESSIONS = 50
 STATUSES = ("pending", "in_progress", "completed", "failed")
@@ -167,6 +173,17 @@ class Task:
         found = self._object("validation").get("timeout_seconds")
         seconds = real(found)
         return seconds if seconds is not None and seconds > 0 else DEFAULT_TIMEOUT_SECONDS
+
+    @property
+    def may_change(self) -> list[str]:
+        """Patterns of files that the task may change although its validation names or loads them."""
+        found = self._object("validation").get("may_change")
+        return [each for each in found if isinstance(each, str) and each] if isinstance(found, list) else []
+
+    @property
+    def proof(self) -> Record:
+        """How the task was proven when it was completed: ``where`` and ``red_before``."""
+        return self._object("proof")
 
     @property
     def cleanup(self) -> str | None:
@@ -329,6 +346,17 @@ class State:
         return whole(self._config("reflect_iterations"), 0)
 
     @property
+    def isolation(self) -> str:
+        """Where validations run; a list that does not say so was made before there was a choice."""
+        return WORKTREE if self._config("isolation") == WORKTREE else IN_PLACE
+
+    @property
+    def requires_red(self) -> str:
+        """What becomes of a validation that passes on the code before as well: ``off``, ``tell`` or ``reject``."""
+        found = self._config("requires_red")
+        return found if found in ("off", "tell", "reject") else "tell"  # type: ignore[return-value]
+
+    @property
     def rollback_policy(self) -> str:
         found = self._config("rollback")
         return found if found in ("restore", "none", "hard") else "restore"  # type: ignore[return-value]
@@ -401,6 +429,7 @@ def new_state(at: datetime, *, mode: str = "exclusive", max_tasks: int = 20, max
             "concurrency_mode": mode,
             "max_tasks_per_session": max_tasks,
             "max_sessions": max_sessions,
+            "isolation": WORKTREE,
         },
         "tasks": [],
         "session_count": 0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from agent_harness.kernel import clock
+from agent_harness.kernel.terminal import printable
 from agent_harness.protocols.tasklist import (
     progress,
     proven,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     Record = dict[str, Any]
 
-__all__ = ["lines", "next_command", "printable", "read"]
+__all__ = ["lines", "next_command", "read"]
 
 
 def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> Record:
@@ -38,6 +39,8 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> Record
         "paused": os.path.lexists(layout.pause),
         "halt": state.halt,
         "mode": "concurrent" if state.concurrent else "exclusive",
+        "isolation": state.isolation,
+        "requires_red": state.requires_red,
         "counts": {**selection.counts(state), "blocked": selection.blocked_count(state)},
         "stats": selection.stats(state),
         "work_left": selection.work_left(state),
@@ -49,6 +52,7 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> Record
         "next": next_command(state, paused=os.path.lexists(layout.pause)),
         "next_task": _named(selection.next_task(state)),
         "rescues": sum(len(task.rescues) for task in state.tasks),
+        "green_before": [task.id for task in state.tasks if task.proof.get("red_before") == "green"],
         "unproven": [task.id for task in proven.unproven(layout, state)],
         "findings": [each.as_json() for each in state.findings()],
         "costs": spending.read(layout),
@@ -88,6 +92,7 @@ def _row(task: Task) -> Record:
         "priority": task.priority,
         "attempts": task.attempts,
         "max_attempts": task.max_attempts,
+        "proof": task.proof or None,
         "last_error": task.error_log[-1] if task.error_log and task.status == "failed" else None,
     }
 
@@ -109,13 +114,6 @@ def lines(found: Record) -> list[str]:
     return [printable(line) for line in (*text, "", f"next: {found['next']}")]
 
 
-def printable(line: str) -> str:
-    """A line without control characters: what stands in the file may not steer the terminal of whoever reads it."""
-    if line.isprintable():
-        return line
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
-
-
 def _warnings(found: Record) -> list[str]:
     text = []
     if found["paused"]:
@@ -128,6 +126,8 @@ def _warnings(found: Record) -> list[str]:
         text.append(
             f"Marked completed, and not proven by the harness: {', '.join(unproven)}; harness session start looks"
         )
+    if green := found["green_before"]:
+        text.append(f"Proven by a command that passed before the work as well: {', '.join(green)}")
     if not found["active"] and found["work_left"]:
         text.append("Hooks rest here: harness activate")
     if found["rescues"]:

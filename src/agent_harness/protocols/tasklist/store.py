@@ -11,7 +11,6 @@ import os
 
 from agent_harness.errors import Busy, ConfigurationError, NotOwner, Refused, StateDamaged
 from agent_harness.kernel import clock, files
-from agent_harness.kernel.lock import Lock
 from agent_harness.protocols.tasklist import records
 
 TYPE_CHECKING = False
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from agent_harness.kernel.json.spans import ListDocument
+    from agent_harness.kernel.lock import Lock
     from agent_harness.protocols.tasklist.layout import TaskListLayout
 
     T = TypeVar("T")
@@ -148,6 +148,8 @@ class TaskStore:
 
     def lock(self) -> Lock:
         """The lock on the state; ``change`` takes it by itself. ``Refused`` where a folder of ours is a link."""
+        from agent_harness.kernel.lock import Lock
+
         if linked := self.layout.linked():
             raise Refused(f"{linked} is a link; the harness writes only inside the project", hint=f"rm {linked}")
         return Lock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)

@@ -16,6 +16,7 @@ from typing import Any
 from agent_harness.errors import UsageError
 from agent_harness.kernel import clock, journal
 from agent_harness.kernel.json import JsonObject, jsontext
+from agent_harness.kernel.terminal import printable
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import LEVELS
@@ -140,17 +141,12 @@ def line(row: Mapping[str, Any]) -> str:
     what = str(row.get("type") or str(row.get("log")).removesuffix("s"))
     told = str(row.get("message") or "")
     rest = "" if told else _rest(row)
-    return _printable(f"{at}  {session:<4} {row.get('level')!s:<9} {what}  {told or rest}".rstrip())
+    text = f"{at}  {session:<4} {row.get('level')!s:<9} {what}  {told or rest}"
+    return printable(text.rstrip().replace("\n", " "))
 
 
 def _rest(row: Mapping[str, Any]) -> str:
     return "  ".join(f"{k}={v}" for k, v in row.items() if k not in TOLD_APART and v not in (None, "", [], {}))
-
-
-def _printable(text: str) -> str:
-    """One line that cannot steer the terminal of whoever reads it."""
-    text = " ".join(text.split("\n"))
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 # -- one summary a session ---------------------------------------------------------------------------------------------
@@ -241,4 +237,4 @@ def summary_lines(found: Mapping[str, Any]) -> list[str]:
         rows.append(f"  ran {found['commands']} command(s), showed {found['test_runs']} test result(s)")
     rows += [f"  decided: {each}" for each in found["decisions"]]
     rows += [f"  problem: {each[:300]}" for each in found["problems"]]
-    return [_printable(row) for row in rows]
+    return [printable(row.replace("\n", " ")) for row in rows]

@@ -17,10 +17,10 @@ import os
 import stat
 import sys
 import threading
-from datetime import timedelta
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, lease
+from agent_harness.kernel.clock import timedelta
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask.lifecycle import seconds_until
 from agent_harness.protocols.longtask.lock import DirectoryLock

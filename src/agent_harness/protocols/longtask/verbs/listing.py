@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 
 from agent_harness.errors import HarnessError
+from agent_harness.kernel.terminal import one_line
 from agent_harness.protocols.longtask import claim, log
 from agent_harness.protocols.longtask.layout import LongTaskLayout
 from agent_harness.protocols.longtask.store import LongTaskStore
-from agent_harness.protocols.longtask.values import flag, shown
+from agent_harness.protocols.longtask.values import flag
 from agent_harness.protocols.longtask.verbs import status
 
 TYPE_CHECKING = False
@@ -37,7 +38,7 @@ def ls(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[Record | 
     tasks = [_row(layout.root, path) for path in _places(layout.root)]
     if flag(options, "json"):
         return {"folder": layout.root, "count": len(tasks), "tasks": tasks}, 0
-    return _table(tasks) if tasks else f"no long tasks below {shown(layout.root)}", 0
+    return _table(tasks) if tasks else f"no long tasks below {one_line(layout.root)}", 0
 
 
 def _places(root: str) -> Iterator[str]:
@@ -86,9 +87,9 @@ def _table(tasks: list[Record]) -> str:
 
 
 def _cells(task: Record) -> tuple[str, ...]:
-    step = shown(task["errors"][0] if "errors" in task else task["nextStep"])
+    step = one_line(task["errors"][0] if "errors" in task else task["nextStep"])
     step = step if len(step) <= _WIDEST_STEP else f"{step[: _WIDEST_STEP - 3]}..."
-    return shown(task["path"]), task["status"], _due(task), step
+    return one_line(task["path"]), task["status"], _due(task), step
 
 
 def _due(task: Record) -> str:

@@ -82,7 +82,7 @@ def _reopens(now: datetime, options: Options) -> str | None:
     """When the task may go on; an older time never stays."""
     at, wait = at_time(options, "blocked-until"), seconds(options, "retry-after-seconds")
     if at is None and wait is not None:
-        from datetime import timedelta
+        from agent_harness.kernel.clock import timedelta
 
         at = now + timedelta(seconds=wait)
     return None if at is None else clock.timestamp(at, fraction=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 
+from agent_harness.kernel.terminal import one_line
 from agent_harness.protocols.longtask import claim, evidence, recovery
 from agent_harness.protocols.longtask.records import Checkpoint
 from agent_harness.protocols.longtask.run import usage
 from agent_harness.protocols.longtask.store import LongTaskStore
-from agent_harness.protocols.longtask.values import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def status(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[str, 
         ("last event", _event(events[-1]) if events else "none"),
         ("lease", _lease(store)),
     ]
-    return "\n".join(f"{name + ':':<12}{shown(text)}" for name, text in rows), 0
+    return "\n".join(f"{name + ':':<12}{one_line(text)}" for name, text in rows), 0
 
 
 def explain(layout: LongTaskLayout) -> None:
@@ -52,7 +52,7 @@ def explain(layout: LongTaskLayout) -> None:
     store = LongTaskStore(layout)
     found = claim.look(layout, store.load()[1], store.now())
     way = _rollback_point(store, found, store.events()[0])
-    sys.stderr.write(f"resume: {way} ({_due(found)}); next step: {shown(found.checkpoint.next_step)}\n")
+    sys.stderr.write(f"resume: {way} ({_due(found)}); next step: {one_line(found.checkpoint.next_step)}\n")
 
 
 def _rollback_point(store: LongTaskStore, found: Seen, events: list[Record]) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from agent_harness.kernel.terminal import one_line
 from agent_harness.protocols.longtask import claim
 from agent_harness.protocols.longtask.store import LongTaskStore
-from agent_harness.protocols.longtask.values import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def validate(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[str
     store = LongTaskStore(layout)
     task, found = store.load()
     checkpoint = claim.look(layout, found, store.now()).checkpoint
-    return f"OK {shown(task.id)}: {checkpoint.status} -> {shown(checkpoint.next_step)}", 0
+    return f"OK {one_line(task.id)}: {checkpoint.status} -> {one_line(checkpoint.next_step)}", 0
 
 
 def due(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[dict[str, Any], int]:

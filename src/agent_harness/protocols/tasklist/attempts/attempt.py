@@ -215,9 +215,10 @@ def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
 
 def differences(git: Git, old: str, new: str, *words: str) -> dict[bytes, tuple[TreeFile, TreeFile]]:
     """How two trees differ: path -> (entry of the old, entry of the new); ``words`` name another command of git."""
-    command = words or ("diff-tree", "-r")
-    ends = (old,) if words else (old, new)
-    fields = git.run(*command, "-z", "--raw", "--no-renames", "--no-abbrev", *ends).split(b"\0")
+    if not words:
+        found = git.differences(old, new)
+        return {path: (TreeFile(*before), TreeFile(*after)) for path, (before, after) in found.items()}
+    fields = git.run(*words, "-z", "--raw", "--no-renames", "--no-abbrev", old).split(b"\0")
     return {path: _both(head) for head, path in zip(fields[:-1:2], fields[1::2], strict=True)}
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.workers.worker import Worker
 
 __all__ = [
-    "CATEGORIES",
     "Failure",
     "completed",
     "completed_answer",
@@ -43,7 +42,6 @@ __all__ = [
 
 Record = dict[str, Any]
 
-CATEGORIES = ("ENV_SETUP", "CONFIG", "TASK_EXEC", "TEST_FAIL", "TIMEOUT", "DEPENDENCY", "SESSION_TIMEOUT")
 CLEANUP_SECONDS = 120.0
 
 
@@ -71,8 +69,15 @@ def short(commit: str | None) -> str:
 # ---- completed -----------------------------------------------------------------------------------------------------
 
 
-def completed(worker: "Worker", task: "Task", commit: str | None, *, recovery: tuple[str, str] | None = None) -> Record:
-    """Writes down that the task is done; the numbers that are left."""
+def completed(
+    worker: "Worker",
+    task: "Task",
+    commit: str | None,
+    *,
+    proof: Record,
+    recovery: tuple[str, str] | None = None,
+) -> Record:
+    """Writes down that the task is done, and how it was proven; the numbers that are left."""
 
     def act(change: "TaskListChange") -> Record:
         own = worker.own(change.state, task.id, change.now)
@@ -80,6 +85,7 @@ def completed(worker: "Worker", task: "Task", commit: str | None, *, recovery: t
         lifecycle.complete(own, change.now)
         worker_sessions.count(change.state, worker, change.now)
         own.raw["completed_commit"] = commit
+        own.raw["proof"] = proof
         say = _speaker(change, task.id)
         if recovery:
             say("RECOVERY", _recovery_text(*recovery))
@@ -97,6 +103,7 @@ def completed_answer(state: "State", task: "Task") -> Record:
         "task_id": task.id,
         "status": task.status,
         "commit": task.raw.get("completed_commit"),
+        "proof": task.proof,
         "attempts": task.attempts,
         "stats": numbers,
         "remaining": numbers["pending"],

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.records import Task
     from agent_harness.protocols.tasklist.workers.worker import Worker
 
-__all__ = ["AttemptWork", "commit_work", "fingerprint", "paths_of", "work_of"]
+__all__ = ["AttemptWork", "commit", "commit_work", "fingerprint", "opened", "paths_of", "work_of"]
 
 CANDIDATE_REFS = "refs/harness/candidates"
 PUT = ("update-index", "-z", "--add", "--replace", "--index-info")
@@ -44,6 +44,8 @@ class AttemptWork:
     """The attempt's work so far, apart from what is the person's own."""
 
     attempt: Attempt
+    full: str  # a commit of everything that is not ignored, the person's own files too: what is judged
+    full_tree: str
     head: Head
     tree: str  # of HEAD, with the attempt's uncommitted changes
     changes: Mapping[bytes, tuple[TreeFile, TreeFile]]  # from HEAD to this tree
@@ -74,18 +76,33 @@ def commit_work(worker: "Worker", task: "Task", message: str) -> str | None:
     outside of git and on a branch without a commit. Safe to repeat after a crash. ``UnsafeTree`` when git is in the
     middle of something, or the branch moves meanwhile; the work tree is untouched then. No hook runs.
     """
-    attempt = attempt_of(worker, task)
-    if attempt is None:
+    with opened(worker, task) as work:
+        return commit(worker, work, message)
+
+
+def commit(worker: "Worker", work: AttemptWork | None, message: str) -> str | None:
+    """The same for work that was opened: exactly what was seen then, whatever the folder holds by now."""
+    if work is None:
         place = place_of(worker)
         return place.git.head() if place else None
+    if not work.changes:
+        return work.head.commit
+    made = work.attempt.place.git.commit_tree(work.tree, [str(work.head.commit)], message)
+    _stage(work, made)
+    _advance(work, made)
+    return made
+
+
+@contextmanager
+def opened(worker: "Worker", task: "Task") -> Iterator[AttemptWork | None]:
+    """The attempt's work as it is now; ``None`` where there is no baseline. ``UnsafeTree`` in another work tree."""
+    attempt = attempt_of(worker, task)
+    if attempt is None:
+        yield None
+        return
     attempt.refuse_elsewhere()
     with work_of(attempt, task) as work:
-        if not work.changes:
-            return work.head.commit
-        made = attempt.place.git.commit_tree(work.tree, [str(work.head.commit)], message)
-        _stage(work, made)
-        _advance(work, made)
-    return made
+        yield work
 
 
 def fingerprint(worker: "Worker", task: "Task") -> str | None:
@@ -107,8 +124,10 @@ def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
         if head.commit is None or head.tree is None:
             raise UnsafeTree(f"{head.branch} has no commit any more", hint="git log --all --oneline")
         committed = frozenset(differences(git, attempt.base, head.commit))
-        kept, tree = _apart(attempt, full, head)
-        yield AttemptWork(attempt, head, tree, differences(git, head.tree, tree), kept, committed)
+        full_tree = git.tree_of(full)
+        kept, tree = _apart(attempt, full, full_tree, head)
+        changes = differences(git, head.tree, tree) if tree != head.tree else {}
+        yield AttemptWork(attempt, full, full_tree, head, tree, changes, kept, committed)
 
 
 @contextmanager
@@ -125,7 +144,7 @@ def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
         place.git.update_ref(ref, None)
 
 
-def _apart(attempt: Attempt, full: str, head: Head) -> tuple[frozenset[bytes], str]:
+def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[frozenset[bytes], str]:
     """The person's own files that are as they were, and the candidate's tree in which they are as in HEAD.
 
     So are the harness's own. A file that the person had removed stays removed where the attempt put something into its
@@ -139,7 +158,7 @@ def _apart(attempt: Attempt, full: str, head: Head) -> tuple[frozenset[bytes], s
     kept = frozenset(path for path in own if path not in folders and new.isdisjoint(parents(path)))
     wanted = {path: entry for path, (_, entry) in found.items() if path in kept or attempt.place.is_ours(path)}
     if not wanted:
-        return kept, git.tree_of(full)
+        return kept, full_tree
     with git.room() as room, git.view() as view:
         index = room.path("task")
         view.call("read-tree", full, index=index)

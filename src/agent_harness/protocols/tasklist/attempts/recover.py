@@ -17,9 +17,9 @@ from agent_harness.protocols.tasklist.attempts.attempt import (
     place_of,
     ref_folder,
 )
-from agent_harness.protocols.tasklist.attempts.close_attempt import CATEGORIES, Failure
+from agent_harness.protocols.tasklist.attempts.close_attempt import Failure
 from agent_harness.protocols.tasklist.claims import expiry
-from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS
+from agent_harness.protocols.tasklist.records import CATEGORIES, DEFAULT_LEASE_SECONDS
 from agent_harness.protocols.tasklist.workers import session_lease
 
 if TYPE_CHECKING:
@@ -176,12 +176,13 @@ def _fail(worker: "Worker", task: "Task", row: recovery.RecoveryRow, decide: str
 
 def _validate(worker: "Worker", task: "Task", row: recovery.RecoveryRow, decide: str | None) -> Record:
     try:
-        ran = verbs.validated(worker, task)
+        proof = verbs.proof_of(worker, task)
     except (PersonNeeded, ToolMissing) as error:
         return {"action": "blocked", "error": error.message, "hint": error.hint, "token": task.claim_token}
-    if ran["result"] == "PASS":
-        made = verbs.commit_of(worker, close_attempt.mine(worker, task.id))
-        done = close_attempt.completed(worker, task, made, recovery=("completed", f"{row.reason}; validation passed"))
+    ran = proof.ran
+    if ran is None or ran["result"] == "PASS":
+        words = ("completed", f"{row.reason}; validation passed")
+        done = close_attempt.completed(worker, task, proof.commit, proof=proof.summary, recovery=words)
         return {"action": "completed", **done, "validation": ran}
     said = verbs.how(ran)
     failure = Failure(

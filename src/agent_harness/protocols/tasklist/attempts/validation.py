@@ -2,26 +2,50 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent_harness.errors import ConfigurationError, ToolMissing
 from agent_harness.kernel import clock, files, process
-from agent_harness.kernel.redact import redact
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.status import shown
 from agent_harness.protocols.tasklist import proven
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
 from agent_harness.protocols.tasklist.attempts.commits import fingerprint
 from agent_harness.protocols.tasklist.claims.lease_keeper import LeaseKeeper
+from agent_harness.protocols.tasklist.records import IN_PLACE
+from agent_harness.verification.command import (
+    CommandCheck,
+    CommandVerdict,
+    KeptFiles,
+    Remembered,
+    examine_command,
+    judge_command,
+    judge_folder,
+    run_in_place,
+)
+from agent_harness.verification.verdict import CRITICAL, WARN, Finding
 
 if TYPE_CHECKING:
+    from agent_harness.protocols.tasklist.attempts.commits import AttemptWork
     from agent_harness.protocols.tasklist.records import Task
     from agent_harness.protocols.tasklist.workers.worker import Worker
 
-__all__ = ["MissingCommand", "ProgramMissing", "again", "folder_of", "run", "still_proven"]
+__all__ = [
+    "MissingCommand",
+    "ProgramMissing",
+    "again",
+    "check_of",
+    "examined",
+    "folder_of",
+    "proof_on_record",
+    "rejected",
+    "run",
+    "tail_of",
+]
 
 Record = dict[str, Any]
 
-KEEP_BYTES = 64 << 10
 TAIL_LINES = 40
 LINE_CHARACTERS = 2000
 SECONDS_TO_LOOK = 30.0
@@ -42,12 +66,15 @@ class ProgramMissing(ToolMissing):
     code = "program_missing"
 
 
-def run(worker: "Worker", task: "Task") -> Record:
-    """Runs the validation of a task in progress: ``result`` is PASS, FAIL or TIMEOUT.
+def run(worker: "Worker", task: "Task", work: "AttemptWork | None") -> Record:
+    """Judges a task in progress by its validation: ``result`` is PASS, FAIL or TIMEOUT.
 
-    ``exit`` (none after a timeout), ``seconds``, ``tail`` (the last 40 lines), ``log`` (the last 64 KiB), ``tree`` (of
-    everything not ignored, before the run; ``None`` without a baseline). The lease is renewed meanwhile. A pass is
-    noted outside the project. ``MissingCommand``, ``ProgramMissing``, ``ProofChanged``; ``LeaseLost`` ends the command.
+    ``work`` is what the attempt did, where there is a baseline: then its candidate commit is judged, in a checkout or
+    in the folder as the list says. ``exit`` (none after a timeout, and where the work was rejected before a run),
+    ``seconds``, ``tail`` (the last 40 lines), ``log`` (the last 64 KiB), ``tree`` (of everything not ignored; ``None``
+    without a baseline), ``where``, ``red_before``, ``findings`` and ``reasons``, those among them that reject. The
+    lease is renewed meanwhile. A pass is noted outside the project. ``MissingCommand``, ``ProgramMissing``,
+    ``ProofChanged``; ``LeaseLost`` ends the command.
     """
     command = task.validation_command
     if command is None:
@@ -55,35 +82,85 @@ def run(worker: "Worker", task: "Task") -> Record:
         raise MissingCommand(f"{task.id} has no validation.command in harness-tasks.json", hint=hint)
     proven.refuse_changed(worker.layout, task)
     _need_program(command, folder_of(worker), process.scrubbed_environment())
-    before = fingerprint(worker, task)
-    ran = _execute(worker, task, command, stop=LeaseKeeper(worker, task))
-    if ran["result"] == "PASS":
-        _record_pass(worker, task, command, before)
-    return {**ran, "tree": before}
+    terms = proven.terms(worker.layout, worker.store.read(), task)
+    verdict = _judged(worker, task, work, terms)
+    ran = _answer(worker, task, verdict) | {"tree": work.full_tree if work else None}
+    if work and work.kept and verdict.passed:
+        ran["findings"].append(_own_files(work).as_record())
+    if verdict.passed and work:
+        _record_pass(worker, task, work, ran)
+    return ran
+
+
+def _own_files(work: "AttemptWork") -> Finding:
+    """The person's own files were there when the command ran, and are in no commit."""
+    names = sorted(shown(path) for path in work.kept)
+    message = f"The command ran with {len(names)} files that were not committed before the task, such as {names[0]}"
+    return Finding("own_files", WARN, f"{message}; the task's commit does not hold them", {"paths": names[:50]})
+
+
+def _judged(worker: "Worker", task: "Task", work: "AttemptWork | None", terms: Record) -> CommandVerdict:
+    check, stop = check_of(task, terms), LeaseKeeper(worker, task)
+    if work is None:
+        kept = KeptFiles.from_record(terms["files"]) if isinstance(terms["files"], dict) else None
+        return judge_folder(folder_of(worker), check, kept=kept, stop=stop)
+    return judge_command(
+        Git(work.attempt.place.folder),
+        check,
+        base=work.attempt.snapshot.commit,
+        candidate=work.full,
+        remembered=Remembered(proven.red_before_file(worker.layout)),
+        stop=stop,
+    )
+
+
+def check_of(task: "Task", terms: Record) -> CommandCheck:
+    """The task's validation, and how strictly it is judged."""
+    return CommandCheck(
+        command=task.validation_command or "false",
+        timeout_seconds=task.timeout_seconds,
+        isolation=str(terms["isolation"]),
+        requires_red=str(terms["requires_red"]),
+        may_change=tuple(task.may_change),
+        in_place_setting="session_config.isolation: in_place in harness-tasks.json",
+    )
+
+
+def examined(worker: "Worker", task: "Task", work: "AttemptWork") -> list[str]:
+    """Why this work is rejected without a run; empty when it is not."""
+    check = check_of(task, proven.terms(worker.layout, worker.store.read(), task))
+    git = Git(work.attempt.place.folder)
+    found = examine_command(git, check, base=work.attempt.snapshot.commit, candidate=work.full)
+    return [finding.message for finding in found if finding.severity == CRITICAL]
+
+
+def rejected(ran: Record, reasons: list[str]) -> Record:
+    """The same answer for work that is rejected after all."""
+    return {**ran, "result": "FAIL", "reasons": reasons}
 
 
 def again(worker: "Worker", task: "Task") -> bool:
     """Whether the validation of a task that is in nobody's hands passes on the files as they are."""
-    command = task.validation_command
-    return command is not None and _execute(worker, task, command)["result"] == "PASS"
+    if task.validation_command is None:
+        return False
+    verdict = run_in_place(folder_of(worker), check_of(task, {"isolation": IN_PLACE, "requires_red": "off"}))
+    _write_log(worker, task, verdict.output)
+    return verdict.passed
 
 
-def _execute(worker: "Worker", task: "Task", command: str, stop: Callable[[], bool] | None = None) -> Record:
-    done = process.run(
-        command,
-        cwd=folder_of(worker),
-        env=process.scrubbed_environment(),
-        timeout_seconds=task.timeout_seconds,
-        keep_bytes=KEEP_BYTES,
-        stop=stop,
-    )
-    output = redact(done.output.decode("utf-8", "replace"))
+def _answer(worker: "Worker", task: "Task", verdict: CommandVerdict) -> Record:
+    reasons = [finding.message for finding in verdict.rejected]
+    output = verdict.output if verdict.ran else "".join(f"{reason}\n" for reason in reasons)
     return {
-        "result": "TIMEOUT" if done.timed_out else "PASS" if done.exit_code == 0 else "FAIL",
-        "exit": done.exit_code,
-        "seconds": round(done.seconds, 3),
+        "result": "TIMEOUT" if verdict.timed_out else "PASS" if verdict.passed else "FAIL",
+        "exit": verdict.exit_code,
+        "seconds": round(verdict.seconds, 3),
         "tail": tail_of(output),
         "log": _write_log(worker, task, output),
+        "where": verdict.where,
+        "red_before": verdict.red_before,
+        "findings": [finding.as_record() for finding in verdict.findings],
+        "reasons": reasons,
     }
 
 
@@ -93,13 +170,12 @@ def folder_of(worker: "Worker") -> str:
     return place.folder if place else worker.layout.root
 
 
-def still_proven(worker: "Worker", task: "Task") -> bool:
-    """Whether this claim has a pass on record and neither the files nor the command have changed since."""
+def proof_on_record(worker: "Worker", task: "Task", work: "AttemptWork | None") -> Record:
+    """The pass that this claim has on record; empty unless neither the files nor the command have changed since."""
     found = proven.passed(worker.layout, task)
     trees = found.get("trees")
-    if not isinstance(trees, list) or found.get("command") != task.validation_command:
-        return False
-    return fingerprint(worker, task) in [each for each in trees if isinstance(each, str)]
+    same = isinstance(trees, list) and found.get("command") == task.validation_command
+    return found if same and work is not None and work.full_tree in trees else {}
 
 
 def tail_of(output: str) -> list[str]:
@@ -107,12 +183,12 @@ def tail_of(output: str) -> list[str]:
     return [line[-LINE_CHARACTERS:] for line in output.splitlines()[-TAIL_LINES:]]
 
 
-def _record_pass(worker: "Worker", task: "Task", command: str, before: str | None) -> None:
-    """Notes which trees have passed: the one that was there, and with what the run itself wrote into it."""
-    after = fingerprint(worker, task)
-    if before and after:
-        record = {"command": command, "trees": sorted({before, after}), "at": clock.timestamp()}
-        proven.note_pass(worker.layout, task, record)
+def _record_pass(worker: "Worker", task: "Task", work: "AttemptWork", ran: Record) -> None:
+    """Notes which trees have passed: the one that was judged, and in place the one with what the run itself wrote."""
+    after = fingerprint(worker, task) if ran["where"] == IN_PLACE else None
+    trees = sorted({work.full_tree, after or work.full_tree})
+    record = {"command": task.validation_command, "trees": trees, "at": clock.timestamp()}
+    proven.note_pass(worker.layout, task, record | {name: ran[name] for name in ("where", "red_before")})
 
 
 def _write_log(worker: "Worker", task: "Task", output: str) -> str:

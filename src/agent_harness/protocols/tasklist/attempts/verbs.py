@@ -4,23 +4,30 @@ All of them need the owner's token, can be repeated by an agent that lost the an
 only while they write it. Source: ``tasklist.md`` 11, 13.3.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent_harness.errors import ConfigurationError, TimedOut, ToolMissing, UsageError, VerificationFailed
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.tasklist import progress, proven
-from agent_harness.protocols.tasklist.attempts import close_attempt, rollback, validation
+from agent_harness.protocols.tasklist.attempts import close_attempt, commits, rollback, validation
 from agent_harness.protocols.tasklist.attempts.attempt import note, noted, place_of
-from agent_harness.protocols.tasklist.attempts.close_attempt import CATEGORIES, Failure
+from agent_harness.protocols.tasklist.attempts.close_attempt import Failure
+from agent_harness.protocols.tasklist.records import CATEGORIES, IN_PLACE
+from agent_harness.verification.command import GREEN
 
 if TYPE_CHECKING:
+    from agent_harness.protocols.tasklist.attempts.commits import AttemptWork
     from agent_harness.protocols.tasklist.records import Task
     from agent_harness.protocols.tasklist.store import TaskListChange
     from agent_harness.protocols.tasklist.workers.worker import Worker
 
-__all__ = ["commit_of", "complete", "fail", "how", "release", "roll_back", "validate", "validated"]
+__all__ = ["JudgedAttempt", "complete", "fail", "how", "proof_of", "release", "roll_back", "validate", "validated"]
 
 Record = dict[str, Any]
+
+NO_CANDIDATE = "no git work tree with a commit here: validations run in the folder itself, and nothing is rolled back"
+GREEN_BEFORE = "it passed on the code before as well, so that it proves nothing"
 
 
 def validate(worker: "Worker", task_id: str) -> Record:
@@ -30,7 +37,8 @@ def validate(worker: "Worker", task_id: str) -> Record:
     (its program is missing; the second time the list is halted).
     """
     task = close_attempt.mine(worker, task_id)
-    return {"task_id": task.id, **validated(worker, task)}
+    with commits.opened(worker, task) as work:
+        return {"task_id": task.id, **validated(worker, task, work)}
 
 
 def complete(worker: "Worker", task_id: str, *, commit: bool = True, message: str | None = None) -> Record:
@@ -42,17 +50,50 @@ def complete(worker: "Worker", task_id: str, *, commit: bool = True, message: st
     if (found := _ended(worker, task_id, "completed")) is not None:
         return {**close_attempt.completed_answer(worker.store.read(), found), "already": True}
     task = close_attempt.mine(worker, task_id)
-    ran = None if validation.still_proven(worker, task) else validated(worker, task)
-    if ran and ran["result"] != "PASS":
-        raise _unproven(task, ran)
-    made = commit_of(worker, close_attempt.mine(worker, task_id), message) if commit else _head(worker)
-    return {**close_attempt.completed(worker, task, made), "validation": ran, "already": False}
+    proof = proof_of(worker, task, commit=commit, message=message)
+    if proof.ran and proof.ran["result"] != "PASS":
+        raise _unproven(task, proof.ran)
+    done = close_attempt.completed(worker, task, proof.commit, proof=proof.summary)
+    return {**done, "validation": proof.ran, "already": False}
 
 
-def commit_of(worker: "Worker", task: "Task", message: str | None = None) -> str | None:
-    """The task's commit, under the message by which a recovery finds it again."""
+@dataclass(frozen=True, kw_only=True)
+class JudgedAttempt:
+    """What the judge said of an attempt's work, and the commit that holds exactly this work."""
+
+    ran: Record | None  # None: proven before, and nothing has changed since
+    summary: Record  # ``where`` and ``red_before``
+    commit: str | None = None  # None: not proven, or nothing could be committed
+
+
+def proof_of(worker: "Worker", task: "Task", *, commit: bool = True, message: str | None = None) -> JudgedAttempt:
+    """Opens the attempt's work once, judges it unless it is proven already, and commits what was judged.
+
+    Where the validation runs in the folder, what the run itself wrote there goes in as well, after the guard has seen
+    it. Raises as ``complete``, but for a failed proof.
+    """
+    with commits.opened(worker, task) as work:
+        known = validation.proof_on_record(worker, task, work)
+        ran = None if known else validated(worker, task, work)
+        summary = {name: (ran or known).get(name) for name in ("where", "red_before")}
+        if ran and ran["result"] != "PASS":
+            return JudgedAttempt(ran=ran, summary=summary)
+        own = close_attempt.mine(worker, task.id)
+        if not commit:
+            return JudgedAttempt(ran=ran, summary=summary, commit=_head(worker))
+        in_folder = ran is not None and summary["where"] == IN_PLACE
+        if work is None or not in_folder:
+            return JudgedAttempt(ran=ran, summary=summary, commit=commits.commit(worker, work, _text(task, message)))
+    with commits.opened(worker, own) as work:
+        if ran and work and work.full_tree != ran["tree"] and (found := validation.examined(worker, own, work)):
+            return JudgedAttempt(ran=validation.rejected(ran, found), summary=summary)
+        return JudgedAttempt(ran=ran, summary=summary, commit=commits.commit(worker, work, _text(task, message)))
+
+
+def _text(task: "Task", message: str | None) -> str:
+    """The message of the task's commit, by which a recovery finds it again."""
     text = f"[{task.id}] {message or task.title}".replace("\0", " ")
-    return rollback.commit_work(worker, task, text.encode("utf-8", "replace").decode())
+    return text.encode("utf-8", "replace").decode()
 
 
 def fail(
@@ -116,10 +157,10 @@ def _ended(worker: "Worker", task_id: str, status: str) -> "Task | None":
     return task if task.raw.get("last_owner") == worker.owner else None
 
 
-def validated(worker: "Worker", task: "Task") -> Record:
+def validated(worker: "Worker", task: "Task", work: "AttemptWork | None") -> Record:
     """Runs the validation; what it cannot even start with goes into the log, and may halt the list."""
     try:
-        ran = validation.run(worker, task)
+        ran = validation.run(worker, task, work)
     except validation.MissingCommand as error:
         _refuse(worker, task, "CONFIG", "Missing validation.command", error, halt=True)
         raise
@@ -131,9 +172,11 @@ def validated(worker: "Worker", task: "Task") -> Record:
         note(worker, task, environment={"missing": error.message})
         _refuse(worker, task, "ENV_SETUP", error.message, error, halt=again)
         raise
-    if ran["result"] != "PASS":
-        text = f"validation: {how(ran)}"
-        session = worker.store.read().session_count
+    said = [f"validation: {how(ran)}"] if ran["result"] != "PASS" else []
+    said += [NO_CANDIDATE] if work is None and proven.first_time(worker.layout, "no candidate") else []
+    said += [f"validation: {GREEN_BEFORE}"] if ran["result"] == "PASS" and ran["red_before"] == GREEN else []
+    session = worker.store.read().session_count if said else 0
+    for text in said:
         worker.store.log(progress.entry("WARN", session, task=task.id, text=text))
     return ran
 
@@ -160,6 +203,8 @@ def _unproven(task: "Task", ran: Record) -> VerificationFailed | TimedOut:
 
 def how(ran: Record) -> str:
     """A validation that did not pass, in a few words."""
+    if ran["result"] != "TIMEOUT" and ran["reasons"]:
+        return str(ran["reasons"][0])
     return f"timed out after {ran['seconds']:.0f} s" if ran["result"] == "TIMEOUT" else f"FAIL (exit {ran['exit']})"
 
 

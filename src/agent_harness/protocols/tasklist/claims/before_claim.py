@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Record = dict[str, Any]
 
-__all__ = ["baseline", "drop", "interrupted", "recover_first", "unfinished"]
+__all__ = ["baseline", "drop", "interrupted", "kept_files", "recover_first", "unfinished"]
 
 
 def baseline(worker: Worker, task: Task, dirty: str) -> Record | None:
@@ -29,6 +29,17 @@ def baseline(worker: Worker, task: Task, dirty: str) -> Record | None:
     number = task.attempts + 1
     record = rollback.take_baseline(worker, task.id, number, dirty=dirty)
     return {**record, "task": task.id, "attempt": number} if record else None
+
+
+def kept_files(worker: Worker, task: Task) -> Record | None:
+    """What decides about the task in a folder without a baseline, as it is now: for comparison when it is proven."""
+    if task.validation_command is None:
+        return None
+    from agent_harness.protocols.tasklist.attempts.attempt import place_of
+    from agent_harness.verification.command import keep
+
+    place = place_of(worker)
+    return keep(place.folder if place else worker.layout.root, task.validation_command).as_record()
 
 
 def drop(worker: Worker, prepared: Record) -> None:

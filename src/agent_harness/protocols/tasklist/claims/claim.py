@@ -11,12 +11,11 @@ from agent_harness.kernel import lease
 from agent_harness.protocols.tasklist import (
     lifecycle,
     progress,
-    proven,
     selection,
 )
 from agent_harness.protocols.tasklist.claims import before_claim, expiry
 from agent_harness.protocols.tasklist.records import ADD, DEFAULT_LEASE_SECONDS
-from agent_harness.protocols.tasklist.workers import session_lease, worker_sessions
+from agent_harness.protocols.tasklist.workers import session_lease
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["claim", "gate", "preview", "refuse_rest"]
 
+SHARED = "several workers share this folder, which is no git work tree: nothing that one of them does is rolled back"
 _GUESSES = 3
 """So many ways back are prepared outside of the lock; then one is prepared under it, however long it takes."""
 
@@ -188,6 +188,8 @@ def _outcomes(worker: Worker, state: State) -> int:
         return 0
     if not state.concurrent:
         return progress.outcomes(worker.layout, state.session_count)
+    from agent_harness.protocols.tasklist.workers import worker_sessions
+
     return worker_sessions.outcomes(state, worker)
 
 
@@ -232,7 +234,7 @@ def _held(worker: Worker, state: State, under_way: list[Task], now: datetime) ->
 
 
 def _refuse_others(worker: Worker, state: State, under_way: list[Task], now: datetime) -> None:
-    """One work tree has one worker; an exclusive list has one, wherever it is."""
+    """A work tree of git has one worker; an exclusive list has one, wherever it is."""
     for task in under_way:
         if not expiry.is_live(task, state, now) or task.claimed_by == worker.owner:
             continue
@@ -242,7 +244,7 @@ def _refuse_others(worker: Worker, state: State, under_way: list[Task], now: dat
                 hint="wait, or: harness session start --take-over",
                 owner=task.claimed_by,
             )
-        if task.raw.get("worktree") == worker.tree_name:
+        if task.raw.get("worktree") == worker.tree_name and worker.git:
             refused = Refused(
                 f"{task.claimed_by} works on {task.id} in this same work tree ({worker.tree})",
                 hint="git worktree add ../another-folder, and claim there",
@@ -300,6 +302,8 @@ def _why_nothing(state: State) -> str:
 
 
 def _give(change: TaskListChange, wish: _Wish, task: Task, prepared: Record | None) -> None:
+    from agent_harness.protocols.tasklist import proven
+
     worker = wish.worker
     lifecycle.start(
         task,
@@ -316,12 +320,26 @@ def _give(change: TaskListChange, wish: _Wish, task: Task, prepared: Record | No
     task.raw["claimed_process"] = worker.process.as_record() if worker.process else None
     if prepared:
         worker.keep_claim_record(task.id, prepared)
-    proven.begin(worker.layout, task)
+    proven.begin(worker.layout, change.state, task, kept=None if prepared else before_claim.kept_files(worker, task))
+    if prepared is None:
+        _say_shared(change, worker, task)
     base = task.started_at_commit
     note = f"(base={base[:7] if base else 'none'})"
     session = change.state.session_count
     change.log(progress.entry("Starting", session, at=change.now, task=task.id, text=task.title, note=note))
     change.touch(task)
+
+
+def _say_shared(change: TaskListChange, worker: Worker, task: Task) -> None:
+    """What a folder that several workers share cannot do, once for each list."""
+    others = [each for each in selection.in_progress(change.state) if each.id != task.id]
+    shared = any(each.raw.get("worktree") == worker.tree_name for each in others)
+    if not shared:
+        return
+    from agent_harness.protocols.tasklist import proven
+
+    if proven.first_time(worker.layout, "shared folder"):
+        change.log(progress.entry("WARN", change.state.session_count, at=change.now, task=task.id, text=SHARED))
 
 
 def _answer(task: Task, *, resumed: bool) -> Record:

@@ -39,6 +39,7 @@ OWN_MEMBERS = frozenset(
         "last_session",
         "failed_at",
         "rescues",
+        "proof",
     )
 )
 """Members that the protocol knows; everything else on a task was written for whoever works on it."""
@@ -52,7 +53,8 @@ Rules:
 - When you are done, end your turn. The harness runs the validation itself; only its result counts. It commits what you
   leave; commit yourself if you like.
 - When the task cannot be done: harness task fail {id} --category TASK_EXEC "why", and end your turn.
-- Never weaken, skip or delete a test to make the validation pass.
+- Never weaken, skip or delete a test, and leave the scripts and settings alone that the validation runs: what was there
+  at the claim may not change. New tests and assertions are welcome.
 """
 
 

@@ -6,6 +6,8 @@ It lives in the state, since an agent runs every command in a process of its own
 
 from __future__ import annotations
 
+import os
+
 from agent_harness.errors import Busy
 from agent_harness.kernel import clock, lease
 from agent_harness.protocols.tasklist import progress
@@ -126,12 +128,10 @@ def _renew(session: Record, now: datetime) -> None:
 
 def take(state: State, worker: SessionOwner, now: datetime) -> None:
     """Makes this worker the owner of the session under way; its number is the present ``session_count``."""
-    from socket import gethostname
-
     state.raw["session"] = {
         "n": state.session_count,
         "owner": worker.session_owner,
-        "host": gethostname(),
+        "host": os.uname().nodename,
         "process": worker.process.as_record() if worker.process else None,
         "started_at": clock.timestamp(now),
         "renewed_at": clock.timestamp(now),

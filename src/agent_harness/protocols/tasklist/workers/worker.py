@@ -111,9 +111,7 @@ class Worker:
         """Who holds a session lease when this worker does."""
         if self.session_id:
             return self.session_id
-        from socket import gethostname
-
-        return f"{gethostname()}:{self.process.pid if self.process else os.getppid()}"
+        return f"{os.uname().nodename}:{self.process.pid if self.process else os.getppid()}"
 
     @property
     def owner(self) -> str:
@@ -122,9 +120,7 @@ class Worker:
             return self.id
         if not self.session_id:
             return self.session_owner
-        from socket import gethostname
-
-        return f"{gethostname()}:{self.session_id}"
+        return f"{os.uname().nodename}:{self.session_id}"
 
     @property
     def git(self) -> Git | None:

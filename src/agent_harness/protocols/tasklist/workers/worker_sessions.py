@@ -7,9 +7,8 @@ one record a worker, ``worker_sessions``: {worker: {``n``, ``owner``, ``outcomes
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from agent_harness.kernel import clock
+from agent_harness.kernel.clock import timedelta
 from agent_harness.protocols.tasklist.records import whole
 
 TYPE_CHECKING = False

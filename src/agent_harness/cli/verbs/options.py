@@ -1,0 +1,294 @@
+"""One parser for the commands that agents and schedulers call on every step: a table of verbs in, plain values out.
+
+`lth`, `harness task`, `harness session` and `harness rescue` are each one `Program`: a literal table of verbs with
+their arguments and options. The words are read here; ``usage.py`` writes the help. Nothing is imported that costs time
+to load: `click` alone would double the start of such a command. Source: ``longtask.md`` 2, ``tasklist.md`` 13.3.
+"""
+
+from __future__ import annotations
+
+from agent_harness.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+__all__ = ["Argument", "HelpAsked", "Number", "OneOf", "Option", "Program", "Style", "Subcommand", "utf8_text"]
+
+HELP = ("-h", "--help")
+
+
+class HelpAsked(Exception):
+    """The words ask for help with a verb, or with the program where ``verb`` is empty; ``usage.py`` has the text."""
+
+    def __init__(self, verb: str) -> None:
+        super().__init__(verb)
+        self.verb = verb
+
+
+# ---- what a value may be: called with the word, ``ValueError`` says what is wrong with it
+
+
+def utf8_text(word: str) -> str:
+    """The word, which must be text."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        raise ValueError("is not UTF-8") from None
+    return word
+
+
+class OneOf:
+    """One of these words."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def __call__(self, word: str) -> str:
+        if word not in self.words:
+            raise ValueError(f"{word!r} is not one of {', '.join(map(repr, self.words))}.")
+        return word
+
+
+class Number:
+    """A finite number above 0, or from ``least`` on."""
+
+    def __init__(self, least: float | None = None) -> None:
+        self.least = least
+        self.range = "x>0" if least is None else f"x>={least:g}"
+
+    def __call__(self, word: str) -> float:
+        try:
+            number = float(word)
+        except ValueError:
+            raise ValueError(f"{word!r} is not a valid float range.") from None
+        if number <= 0 if self.least is None else number < self.least:
+            raise ValueError(f"{number} is not in the range {self.range}.")
+        if not number < float("inf"):
+            raise ValueError(f"{word} is no number that can be waited for.")
+        return number
+
+
+# ---- the table
+
+
+class Argument:
+    """A value that is known by its place; ``many`` takes all words that are left."""
+
+    def __init__(
+        self,
+        name: str,
+        shown: str,
+        kind: Callable[[str], object] | None = None,
+        *,
+        required: bool = True,
+        many: bool = False,
+    ) -> None:
+        self.name = name
+        self.shown = shown
+        self.kind = kind
+        self.required = required
+        self.many = many
+
+
+class Option:
+    """A value that is known by its word; without a word for the value it is a flag, which ``sets`` true or false.
+
+    ``name`` is what the value is handed on as, where that is not the word itself.
+    """
+
+    def __init__(
+        self,
+        word: str,
+        value: str | None,
+        meaning: str,
+        kind: Callable[[str], object] | None = None,
+        *,
+        name: str | None = None,
+        sets: bool = True,
+        required: bool = False,
+        hidden: bool = False,
+    ) -> None:
+        self.word = word
+        self.value = f"[{'|'.join(kind.words)}]" if isinstance(kind, OneOf) else value
+        self.meaning = meaning
+        self.kind = kind
+        self.name = name or word.lstrip("-")
+        self.sets = sets
+        self.required = required
+        self.hidden = hidden
+
+
+class Subcommand:
+    """One verb: a line for the list, a text for its own help, and what may follow it.
+
+    ``forwards`` hands options on that it does not know: they belong to a command that it runs. ``act`` is what a
+    program calls where a method of the verb's name is not enough.
+    """
+
+    def __init__(
+        self,
+        short: str,
+        *takes: Argument | Option,
+        purpose: str = "",
+        example: str = "",
+        forwards: bool = False,
+        act: Callable[..., Any] | None = None,
+    ) -> None:
+        self.short = short
+        self.arguments = tuple(each for each in takes if isinstance(each, Argument))
+        self.options = {each.word: each for each in takes if isinstance(each, Option)}
+        self.purpose = purpose or short
+        self.example = example
+        self.forwards = forwards
+        self.act = act
+
+
+class Style:
+    """How a program reads words and says no; each wording is filled in with what it names in braces.
+
+    ``leads``: the first word is the argument, and no other stands among the options. ``flag_values``: what a flag may
+    be set to with ``=``. ``text``: what a value must be that names no kind.
+    """
+
+    def __init__(
+        self,
+        *,
+        leads: bool,
+        flag_values: Mapping[str, bool],
+        text: Callable[[str], object],
+        **wordings: str,
+    ) -> None:
+        self.leads = leads
+        self.flag_values = flag_values
+        self.text = text
+        self.wordings = wordings
+
+
+class Program:
+    """A command line: `NAME VERB WORDS...`."""
+
+    def __init__(
+        self,
+        name: str,
+        purpose: str,
+        verbs: Mapping[str, Subcommand],
+        style: Style,
+        *,
+        aliases: Mapping[str, str] | None = None,
+        options: Iterable[tuple[str, str]] = (),
+        examples: Iterable[str] = (),
+    ) -> None:
+        self.name = name
+        self.purpose = purpose
+        self.verbs = verbs
+        self.style = style
+        self.aliases = aliases or {}
+        self.options = list(options)
+        self.examples = list(examples)
+
+    def verb(self, word: str) -> str:
+        """The verb that a word names. ``UsageError`` with the nearest one for another word, ``HelpAsked``."""
+        if word in HELP:
+            raise HelpAsked("")
+        name = self.aliases.get(word, word)
+        if name not in self.verbs:
+            if word.startswith("-") and not self.style.leads:
+                raise self._no("option", "", word=word)
+            raise self._no("verb", "", word=word, known=[*self.verbs, *self.aliases])
+        return name
+
+    def parse(self, name: str, words: list[str]) -> dict[str, object]:
+        """The values that were given for a verb, by name, and no others.
+
+        ``UsageError`` names what is wrong; ``HelpAsked`` for a word of ``HELP`` where an option may stand.
+        """
+        verb, style = self.verbs[name], self.style
+        given: dict[str, object] = {}
+        rest = words[::-1]
+        places = [self._leading(name, verb, rest)] if style.leads else []
+        while rest:
+            word = rest.pop()
+            if word in HELP:
+                raise HelpAsked(name)
+            if word == "--" and not style.leads:
+                places += rest[::-1]
+                break
+            named, equals, value = word.partition("=") if word[:2] == "--" else (word[:2], word[2:], word[2:])
+            option = verb.options.get(named)
+            if option:
+                given[option.name] = self._value(name, verb, option, value if equals else None, rest)
+            elif word.startswith("--" if style.leads else "-") and word != "-" and not verb.forwards:
+                raise self._no("option", name, word=named, known=verb.options)
+            else:
+                places.append(word)
+        self._place(name, verb, places, given)
+        return given
+
+    def _leading(self, name: str, verb: Subcommand, rest: list[str]) -> str:
+        """The word right after the verb; a place that need not be named is the current folder."""
+        if rest and rest[-1] in HELP:
+            raise HelpAsked(name)
+        if rest and not rest[-1].startswith("--"):
+            if not rest[-1]:
+                raise self._no("empty", name, word=verb.arguments[0].shown)
+            return rest.pop()
+        if verb.arguments[0].required:
+            raise self._no("missing", name, word=verb.arguments[0].shown)
+        return "."
+
+    def _value(self, name: str, verb: Subcommand, option: Option, value: str | None, rest: list[str]) -> object:
+        if option.value is None:
+            if value is None:
+                return option.sets
+            if value not in self.style.flag_values:
+                raise self._no("flag", name, word=option.word)
+            return self.style.flag_values[value] is option.sets
+        if value is None:
+            if not rest or rest[-1] == "--help" or rest[-1] in verb.options:
+                raise self._no("value", name, word=option.word)
+            value = rest.pop()
+        return self._read(name, option.word, option.kind, value)
+
+    def _read(self, name: str, word: str, kind: Callable[[str], object] | None, value: str) -> object:
+        try:
+            return (kind or self.style.text)(value)
+        except ValueError as error:
+            raise self._no("bad", name, word=word, why=str(error)) from None
+
+    def _place(self, name: str, verb: Subcommand, places: list[str], given: dict[str, object]) -> None:
+        """Gives the words without an option to the arguments, and sees that nothing is missing or left."""
+        for argument in verb.arguments:
+            end = len(places) if argument.many else 1
+            mine, places = places[:end], places[end:]
+            if argument.required and not mine:
+                raise self._no("missing", name, word=argument.shown)
+            read = [self._read(name, argument.shown, argument.kind, each) for each in mine]
+            if read:
+                given[argument.name] = tuple(read) if argument.many else read[0]
+        if places:
+            many = "s" if len(places) > 1 else ""
+            raise self._no("extra", name, word=places[0], words=" ".join(places), many=many)
+        for option in verb.options.values():
+            if option.required and option.name not in given:
+                of = f" Choose from: {', '.join(option.kind.words)}" if isinstance(option.kind, OneOf) else ""
+                raise self._no("required", name, word=option.word, of=of)
+
+    def _no(self, wording: str, verb: str, *, word: str, known: Iterable[str] = (), **parts: str) -> UsageError:
+        """What is wrong, and the command that shows what would be right."""
+        wordings, near = self.style.wordings, nearest(word, known)
+        parts |= {"program": self.name, "verb": verb, "word": word}
+        text = wordings[wording].format(meant=wordings["meant"].format(near=near) if near else "", **parts)
+        return UsageError(text, hint=" ".join(wordings["hint"].format(**parts).split()) or None)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The one of these words that was probably meant; empty when none is near."""
+    squeezed = {each.replace("-", ""): each for each in known}
+    if not squeezed:
+        return ""
+    from difflib import get_close_matches
+
+    found = get_close_matches(word.replace("-", ""), squeezed, 1, 0.6)
+    return squeezed[found[0]] if found else ""

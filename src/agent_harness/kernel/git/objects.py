@@ -1,0 +1,227 @@
+"""Objects of a repository: loose ones read from their files, all others by one git process that answers many questions.
+
+What is read is believed only when its bytes have the digest that it is named by. What git shows of history and
+trees is computed from the objects themselves: a commit's tree and parents, the files of a tree, what differs between
+two trees. So a question costs no process where the objects are loose, and one for all questions within an opened view
+(``kernel/git/isolated.py``) where they are packed.
+"""
+
+import hashlib
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from agent_harness.kernel.git import refs
+from agent_harness.kernel.git.batch import Batch
+from agent_harness.kernel.git.isolated import GitFailed
+from agent_harness.kernel.git.locate import Repository
+from agent_harness.kernel.git.refs import AskGit
+
+__all__ = ["ABSENT", "FOLDER", "Objects", "TreeEntry"]
+
+FOLDER = "40000"
+LOOSE_BYTES = 1 << 22  # of the file; larger ones are git's to read
+CONTENT_BYTES = 1 << 24
+REVISION = re.compile(r"(.*?)((?:\^[1-9][0-9]?)*)", re.DOTALL)  # a starting point, and which parents to go to
+TREE = re.compile(rb"tree ([0-9a-f]+)\n")
+FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+class TreeEntry(NamedTuple):
+    """What a tree holds under one name."""
+
+    mode: str  # six digits, as git prints it; ``FOLDER`` for a tree
+    oid: str
+
+
+ABSENT = TreeEntry("000000", "")
+"""Stands for what is not there."""
+
+
+class Objects:
+    """A context in which objects of one repository are read."""
+
+    def __init__(self, repository: Repository, open_batch: Callable[[], AbstractContextManager[Batch]]) -> None:
+        self._repository = repository
+        self._open_batch = open_batch
+        self._opened = ExitStack()
+        self._batch: Batch | None = None
+        self._trees: dict[str, dict[bytes, TreeEntry]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._opened.close()
+
+    def named(self, name: str, kind: str = "commit") -> str | None:
+        """The id of the commit, or tree, that a revision names; ``None`` when there is none.
+
+        A full name of a ref means this ref and no other of a similar name.
+        """
+        try:
+            return self._named_in_files(name, kind)
+        except AskGit:
+            found = self._asked().look(f"{name}^{{{kind}}}")
+            return found.oid if found else None
+
+    def tree_of(self, name: str) -> str:
+        """The id of the tree of a commit, or of a tree itself. ``GitFailed`` when there is none."""
+        found = self.named(name, "tree")
+        if found is None:
+            raise GitFailed("rev-parse", 128, f"fatal: {name} names no commit and no tree")
+        return found
+
+    def read(self, name: str) -> tuple[str, bytes] | None:
+        """Kind and content of an object, by its id or by any other name; ``None`` when there is none.
+
+        ``GitFailed`` when the content is not what its id says.
+        """
+        try:
+            return self._loose(name)
+        except AskGit:
+            answer = self._asked().read(name)
+        if answer is None:
+            return None
+        found, content = answer
+        if _digest(f"{found.kind} {found.size}\0".encode() + content, len(found.oid)) != found.oid:
+            raise GitFailed("cat-file", 128, f"fatal: the object {found.oid} is damaged")
+        return found.kind, content
+
+    def size(self, name: str) -> int | None:
+        """The bytes of a blob, by its id or by any other name; ``None`` when there is no such blob."""
+        try:
+            kind, content = self._loose(name)
+        except AskGit:
+            found = self._asked().look(name)
+            return found.size if found and found.kind == "blob" else None
+        return len(content) if kind == "blob" else None
+
+    def parents(self, commit: str) -> list[str]:
+        """The parents of a commit as it was made."""
+        return _parents(self._content(commit, "commit"))
+
+    def tree(self, oid: str) -> dict[bytes, TreeEntry]:
+        """What one folder holds, by name; the empty text is the id of a folder without anything in it."""
+        if oid in self._trees:
+            return self._trees[oid]
+        try:
+            found = dict(_entries(self._content(oid, "tree"), len(oid) // 2)) if oid else {}
+        except ValueError:
+            raise GitFailed("cat-file", 128, f"fatal: the tree {oid} is damaged") from None
+        self._trees[oid] = found
+        return found
+
+    def at(self, tree: str, path: bytes) -> TreeEntry:
+        """What a tree holds at a path; ``ABSENT`` when nothing."""
+        found = TreeEntry(FOLDER, tree)
+        for part in path.split(b"/"):
+            if found.mode != FOLDER:
+                return ABSENT
+            found = self.tree(found.oid).get(part, ABSENT)
+        return found
+
+    def differences(self, old: str, new: str, below: bytes = b"") -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
+        """How the files of two trees differ, by path in order: (entry of the old, entry of the new)."""
+        return dict(sorted(self._differences(old, new, below))) if old != new else {}
+
+    def _differences(self, old: str, new: str, below: bytes) -> Iterator[tuple[bytes, tuple[TreeEntry, TreeEntry]]]:
+        before, after = self.tree(old), self.tree(new)
+        for name in {**before, **after}:
+            pair = before.get(name, ABSENT), after.get(name, ABSENT)
+            if pair[0] == pair[1]:
+                continue
+            folders = tuple(entry.oid if entry.mode == FOLDER else "" for entry in pair)
+            files = tuple(ABSENT if entry.mode == FOLDER else entry for entry in pair)
+            if files != (ABSENT, ABSENT):
+                yield below + name, (files[0], files[1])
+            if any(folders):
+                yield from self._differences(folders[0], folders[1], below + name + b"/")
+
+    def _content(self, oid: str, kind: str) -> bytes:
+        found = self.read(oid)
+        if found is None or found[0] != kind:
+            raise GitFailed("cat-file", 128, f"fatal: there is no {kind} {oid}")
+        return found[1]
+
+    def _asked(self) -> Batch:
+        if self._batch is None:
+            self._batch = self._opened.enter_context(self._open_batch())
+        return self._batch
+
+    def _named_in_files(self, name: str, kind: str) -> str | None:
+        revision = REVISION.fullmatch(name)
+        assert revision is not None  # everything matches
+        found = self._starting_point(revision[1])
+        if found is None:
+            return None
+        kept, content = self._loose(found)
+        for step in revision[2].split("^")[1:]:
+            if kept != "commit" or os.path.lexists(self._repository.shared_dir / "shallow"):
+                raise AskGit
+            above = _parents(content)
+            if len(above) < int(step):
+                return None
+            found = above[int(step) - 1]
+            kept, content = self._loose(found)
+        if (kept, kind) == ("commit", "tree") and (tree := TREE.match(content)):
+            return tree[1].decode()
+        if kept != kind:
+            raise AskGit
+        return found
+
+    def _starting_point(self, name: str) -> str | None:
+        if FULL_ID.fullmatch(name):
+            return name
+        if name == "HEAD":
+            return refs.checked_out(self._repository)[0]
+        return refs.tip(self._repository, name)
+
+    def _loose(self, oid: str) -> tuple[str, bytes]:
+        """Kind and content of a loose object; ``AskGit`` when it is not loose, large, or not what it is named by."""
+        if not FULL_ID.fullmatch(oid):
+            raise AskGit
+        path = self._repository.shared_dir / "objects" / oid[:2] / oid[2:]
+        packed = refs.read_regular(path, most_bytes=LOOSE_BYTES)
+        if packed is None:
+            raise AskGit
+        inflater = zlib.decompressobj()
+        try:
+            whole = inflater.decompress(packed, CONTENT_BYTES)
+        except zlib.error:
+            raise AskGit from None
+        if not inflater.eof or _digest(whole, len(oid)) != oid:
+            raise AskGit
+        head, _, content = whole.partition(b"\0")
+        return head.partition(b" ")[0].decode(), content
+
+
+def _digest(whole: bytes, digits: int) -> str:
+    return (hashlib.sha1 if digits == 40 else hashlib.sha256)(whole, usedforsecurity=False).hexdigest()
+
+
+def _parents(commit: bytes) -> list[str]:
+    head = commit.partition(b"\n\n")[0]
+    return [line[7:].decode() for line in head.split(b"\n") if line.startswith(b"parent ")]
+
+
+def _entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, TreeEntry]]:
+    at = 0
+    while at < len(content):
+        space = content.index(b" ", at)
+        end = content.index(b"\0", space)
+        mode = int(content[at:space], 8)
+        yield content[space + 1 : end], TreeEntry(_shown(mode), content[end + 1 : end + 1 + id_bytes].hex())
+        at = end + 1 + id_bytes
+
+
+def _shown(mode: int) -> str:
+    """A mode as git shows it, whatever an old version has written."""
+    kind = mode & 0o170000
+    if kind == 0o100000:
+        return "100755" if mode & 0o100 else "100644"
+    return {0o120000: "120000", 0o040000: FOLDER}.get(kind, "160000")

@@ -1,0 +1,39 @@
+"""A plain shell command as proof: judged on a candidate commit, with a guard, and asked of the code before.
+
+* ``judge_command`` is the front door; ``CommandCheck`` goes in, ``CommandVerdict`` comes out.
+* ``named_by`` says which files a command names or loads; ``findings_on`` what a candidate changes of them.
+* ``judge_folder`` does what can be done in a folder without git; ``keep`` remembers such a folder before the work.
+* ``lendable`` says what of the ignored environment a checkout gets.
+"""
+
+from agent_harness.verification.command.folders import KeptFiles, keep
+from agent_harness.verification.command.judge import (
+    OFF,
+    REJECT,
+    TELL,
+    CommandCheck,
+    CommandVerdict,
+    examine_command,
+    judge_command,
+    judge_folder,
+    run_in_place,
+)
+from agent_harness.verification.command.red_before import GREEN, NOT_RUN, RED, Remembered
+
+__all__ = [
+    "GREEN",
+    "NOT_RUN",
+    "OFF",
+    "RED",
+    "REJECT",
+    "TELL",
+    "CommandCheck",
+    "CommandVerdict",
+    "KeptFiles",
+    "Remembered",
+    "examine_command",
+    "judge_command",
+    "judge_folder",
+    "keep",
+    "run_in_place",
+]

@@ -1,0 +1,135 @@
+"""Rules on what a candidate changes of the files that its validation command names or loads.
+
+Values in, findings out. What was there at the claim may not be weakened, deleted or rewritten; tests and assertions may
+come. A ``CRITICAL`` finding rejects, and its message names the file, the line and the setting that allows the change.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from agent_harness.kernel.git.status import matcher
+from agent_harness.verification.changes import CandidateChanges, FileChange
+from agent_harness.verification.command.additions import changed_package, changed_script, weakened_test
+from agent_harness.verification.command.make import weakened
+from agent_harness.verification.command.named_files import EVERYTHING, Named
+from agent_harness.verification.guard import TEST_FOLDERS, belongs, conftest_findings, settings_findings
+from agent_harness.verification.runner_config import is_conftest, is_runner_config, is_test_file
+from agent_harness.verification.shadowing import shadows
+from agent_harness.verification.verdict import CRITICAL, IMPORTANT, Finding
+
+__all__ = ["findings_on", "is_test_side"]
+
+_Rule = Callable[[str, bytes, bytes], str | None]
+_ALLOWED_BY = "a task that is meant to change it names it in validation.may_change"
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """One candidate."""
+
+    changes: CandidateChanges
+    named: Named
+
+    @property
+    def had_tests(self) -> bool:
+        return any(is_test_file(path) for path in self.changes.before)
+
+
+def findings_on(changes: CandidateChanges, named: Named, *, may_change: Sequence[str] = ()) -> list[Finding]:
+    """What speaks against a candidate before it is run; ``may_change`` are patterns of files that are free."""
+    is_free = matcher(may_change)
+    case = _Comparison(changes, named)
+    judged = (change for change in changes.files if not is_free(change.path.encode("utf-8", "surrogateescape")))
+    return [finding for change in judged for finding in _judge(change, case)]
+
+
+def is_test_side(path: str, named: Named) -> bool:
+    """Whether a path belongs to the tests that the command runs, or to what they stand on."""
+    return (
+        bool(named.tests) and (is_test_file(path) or is_conftest(path) or _in_test_folder(path)) and _near(path, named)
+    )
+
+
+def _judge(change: FileChange, case: _Comparison) -> Iterator[Finding]:
+    named, was_there = case.named, change.status != "A"
+    if named.python and (why := shadows(change, case.changes, ("",))):
+        yield _finding("shadowing_file", change, f"{change.path} is not accepted: {why}; another name avoids this")
+    elif change.path in named.files and was_there:
+        yield from _compared(change, "check_changed", "proves this task", _rule_for(change.path, named))
+    elif named.tests and is_conftest(change.path):
+        yield from _weighed(conftest_findings(change), change, case) if _above_or_below(change.path, named) else ()
+    elif named.tests and is_runner_config(change.path):
+        yield from _weighed(settings_findings(change), change, case)
+    elif was_there and is_test_side(change.path, named):
+        word = "holds tests of this task" if is_test_file(change.path) else "stands under the tests of this task"
+        yield from _compared(change, "protected_test_changed", word, weakened_test)
+
+
+def _rule_for(path: str, named: Named) -> _Rule:
+    if path in named.makefiles:
+        goals = named.makefiles[path]
+        return lambda _, before, after: weakened(_text(before), _text(after), goals)
+    return changed_package(sorted(named.packages[path])) if path in named.packages else changed_script
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "surrogateescape")
+
+
+def _compared(change: FileChange, code: str, role: str, rule: _Rule) -> Iterator[Finding]:
+    """A file that was there at the claim, by the rule for its kind."""
+    why = _obviously(change)
+    if why is None and change.before is not None and change.after is not None:
+        why = rule(change.path, _unified(change.before), _unified(change.after))
+    if why:
+        message = f"{change.path} {role} and was there before it began, but {why}; {_ALLOWED_BY}"
+        yield _finding(code, change, message, reason=why)
+
+
+def _obviously(change: FileChange) -> str | None:
+    if change.status == "D":
+        return "it was deleted"
+    if change.link:
+        return "it is a link now"
+    return "it is too large to be compared, and is another one" if None in (change.before, change.after) else None
+
+
+def _unified(content: bytes) -> bytes:
+    """A snapshot keeps bytes, a commit may not: line endings are no difference."""
+    return content.replace(b"\r\n", b"\n")
+
+
+def _weighed(found: Iterator[Finding], change: FileChange, case: _Comparison) -> Iterator[Finding]:
+    """Settings steer the tests of the claim; where there were none, they are only named."""
+    for each in found:
+        severity = CRITICAL if case.had_tests or change.status != "A" else IMPORTANT
+        yield Finding(each.code, severity, f"{each.message.rstrip('.')}; {_ALLOWED_BY}", each.data)
+
+
+def _finding(code: str, change: FileChange, message: str, **facts: object) -> Finding:
+    return Finding(code, CRITICAL, message, {"path": change.path, **facts})
+
+
+# ---- where -----------------------------------------------------------------------------------------------------------
+
+
+def _in_test_folder(path: str) -> bool:
+    return bool({*PurePosixPath(path).parts[:-1]} & TEST_FOLDERS)
+
+
+def _near(path: str, named: Named) -> bool:
+    """A test that the command runs, or something else in the same folders of tests."""
+    if EVERYTHING in named.tests or belongs(path, named.tests):
+        return True
+    return not is_test_file(path) and _above_or_below(path, named)
+
+
+def _above_or_below(path: str, named: Named) -> bool:
+    """Whether a file's folder lies above or below one of the places where tests are."""
+    if EVERYTHING in named.tests:
+        return True
+    folder = PurePosixPath(path).parent
+    places = [PurePosixPath(each) for each in named.tests]
+    places = [place.parent if place.suffix else place for place in places]
+    return any(folder.is_relative_to(place) or place.is_relative_to(folder) for place in places)

@@ -1,0 +1,305 @@
+"""Judges a plain shell command on a candidate commit: did the work really pass, and by the proof that was agreed on?
+
+The order answers the cheap question first: what the candidate changes of the files that the command names or loads;
+then the command on the candidate, in a checkout of our own; where it fails there, the command in the folder itself, so
+that a person reads which of the two it is; where it passes, the command on the code before.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from agent_harness.errors import Refused
+from agent_harness.kernel import process
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.objects import Objects
+from agent_harness.kernel.redact import redact
+from agent_harness.verification.changes import CandidateChanges
+from agent_harness.verification.command.folders import KeptFiles, changes_since
+from agent_harness.verification.command.guard import findings_on, is_test_side
+from agent_harness.verification.command.lending import ignored_paths, import_folders, left_behind, lendable
+from agent_harness.verification.command.named_files import Named, named_by
+from agent_harness.verification.command.red_before import GREEN, NOT_RUN, RED, Remembered
+from agent_harness.verification.command.trees import changes_between, has_submodules, tree_at
+from agent_harness.verification.guard import is_read
+from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
+from agent_harness.verification.runner.execution import NOT_FOUND, OUTPUT_BYTES, Stop
+from agent_harness.verification.verdict import CRITICAL, WARN, Finding
+from agent_harness.verification.workspace import Overlay, Workspace, workspace
+
+__all__ = [
+    "OFF",
+    "REJECT",
+    "TELL",
+    "CommandCheck",
+    "CommandVerdict",
+    "examine_command",
+    "judge_command",
+    "judge_folder",
+    "run_in_place",
+]
+
+OFF, TELL, REJECT = "off", "tell", "reject"
+_SHOWN = 3  # names written out in a message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandCheck:
+    """A command that proves something, and how strictly."""
+
+    command: str  # for ``sh -c``
+    timeout_seconds: float = 300.0
+    isolation: str = WORKTREE
+    requires_red: str = TELL  # what becomes of a command that passes on the code before: OFF, TELL, REJECT
+    may_change: tuple[str, ...] = ()  # patterns of files that the work is meant to change
+    in_place_setting: str = "isolation: in_place"  # for people: what makes the command run in the folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandVerdict:
+    """What became of the command."""
+
+    passed: bool  # it ended with 0, and no finding rejects
+    findings: tuple[Finding, ...] = ()
+    output: str = ""  # the last 64 KiB, secrets masked
+    seconds: float = 0.0
+    exit_code: int | None = None  # None: not run, timed out or stopped
+    timed_out: bool = False
+    ran: bool = False
+    red_before: str = NOT_RUN
+    where: str = WORKTREE
+
+    @property
+    def rejected(self) -> tuple[Finding, ...]:
+        """The findings that reject, whatever the exit status."""
+        return tuple(finding for finding in self.findings if finding.severity == CRITICAL)
+
+    def found(self, code: str) -> Finding | None:
+        """The first finding with this code."""
+        return next((finding for finding in self.findings if finding.code == code), None)
+
+
+def judge_command(
+    git: Git,
+    check: CommandCheck,
+    *,
+    base: str,
+    candidate: str,
+    remembered: Remembered | None = None,
+    stop: Stop | None = None,
+) -> CommandVerdict:
+    """The verdict on ``candidate``; ``base`` is a commit of the tree at the claim.
+
+    ``git.root`` is the project, where the command runs. ``remembered`` holds what is known of the code before. ``stop``
+    is asked ten times a second while a command runs. Raises ``Refused`` when there is no place for a checkout, and
+    ``GitFailed`` when a commit cannot be read.
+    """
+    with git.objects() as objects:
+        case = _Judgement(git, objects, check, base, candidate, remembered or Remembered(None), stop)
+        return case.verdict()
+
+
+def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str) -> list[Finding]:
+    """What speaks against a candidate before anything of it is run."""
+    with git.objects() as objects:
+        return _Judgement(git, objects, check, base, candidate, Remembered(None), None).look()
+
+
+def judge_folder(
+    root: str | os.PathLike[str], check: CommandCheck, *, kept: KeptFiles | None, stop: Stop | None = None
+) -> CommandVerdict:
+    """The verdict on a folder that is in no work tree; ``kept`` is what decided there at the claim, if known."""
+    found: list[Finding] = []
+    if kept is not None:
+        named, changes = changes_since(os.fspath(root), check.command, kept)
+        found = findings_on(changes, named, may_change=check.may_change)
+    if any(finding.severity == CRITICAL for finding in found):
+        return CommandVerdict(passed=False, findings=tuple(found), where=IN_PLACE)
+    return replace(run_in_place(root, check, stop=stop), findings=tuple(found))
+
+
+def run_in_place(root: str | os.PathLike[str], check: CommandCheck, *, stop: Stop | None = None) -> CommandVerdict:
+    """Runs the command in a folder as it is, and asks nothing else: for work that is in nobody's hands."""
+    return _verdict(_ran(check, Path(root), process.scrubbed_environment(), stop), IN_PLACE)
+
+
+@dataclass(slots=True)
+class _Judgement:
+    """One judgement while it is made."""
+
+    git: Git
+    objects: Objects
+    check: CommandCheck
+    base: str
+    candidate: str
+    remembered: Remembered
+    stop: Stop | None
+    named: Named = field(default_factory=Named)
+    changes: CandidateChanges | None = None
+    ignored: list[str] | None = None
+
+    def verdict(self) -> CommandVerdict:
+        """The whole way."""
+        found = self.look()
+        if any(finding.severity == CRITICAL for finding in found):
+            return CommandVerdict(passed=False, findings=tuple(found), where=self.check.isolation)
+        if self.check.isolation == IN_PLACE:
+            done = run_in_place(self.git.root, self.check, stop=self.stop)
+        else:
+            done = self.on_candidate()
+        done = replace(done, findings=(*found, *done.findings))
+        return self.weighed(done) if done.passed and self.check.requires_red != OFF else done
+
+    def look(self) -> list[Finding]:
+        """What the candidate changes of the files that decide."""
+        tree = tree_at(self.git, self.objects, self.base)
+        self.named = named_by(self.check.command, tree)
+        named = self.named
+        self.changes = changes_between(
+            self.git,
+            self.objects,
+            self.base,
+            self.candidate,
+            tree,
+            wanted=lambda path: path in named.files or is_read(path) or is_test_side(path, named),
+        )
+        return findings_on(self.changes, named, may_change=self.check.may_change)
+
+    # ---- on the candidate ----------------------------------------------------------------------------------------
+
+    def on_candidate(self) -> CommandVerdict:
+        """The command in a checkout, and in the folder too where only that can say why it failed."""
+        with self.checkout(self.candidate) as (space, variables):
+            done = _verdict(_ran(self.check, space.cwd, variables, self.stop), WORKTREE)
+        done = replace(done, output=done.output.replace(str(space.cwd), str(self.git.root)))
+        if done.passed or done.timed_out or not self.folder_differs():
+            return done
+        here = run_in_place(self.git.root, self.check, stop=self.stop)
+        return replace(done, findings=(self.only_here(done),)) if here.passed else done
+
+    @contextmanager
+    def checkout(self, commit: str, overlays: Sequence[Overlay] = ()) -> Iterator[tuple[Workspace, dict[str, str]]]:
+        """A checkout with what the project lends it, and the variables for a command in it."""
+        lent = self.lent()
+        with workspace(self.git, commit, overlays=overlays, lent=lent) as space:
+            yield space, _variables(Path(self.git.root), space, lent)
+
+    def lent(self) -> tuple[str, ...]:
+        """Installed dependencies of the project."""
+        if self.ignored is None:
+            self.ignored = ignored_paths(self.git)
+        return lendable(Path(self.git.root), self.ignored)
+
+    def folder_differs(self) -> bool:
+        """Whether the folder has anything to the command that a checkout of the same files has not."""
+        texts = " ".join(self.named.texts)
+        speaks_of_it = str(self.git.root) in texts or "git" in texts or bool(self.named.outside)
+        more = bool(self.ignored and (self.lent() or left_behind(self.ignored, ())))
+        return more or speaks_of_it or has_submodules(self.objects, self.candidate)
+
+    def only_here(self, done: CommandVerdict) -> Finding:
+        """It fails there and passes here: said as exactly that."""
+        missing = left_behind(self.ignored or (), self.lent())
+        names = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
+        why = f"; what is ignored here is not there: {names}" if missing else ""
+        message = (
+            f"The command fails in a checkout of the work (exit {done.exit_code}) and passes in the folder{why}. "
+            f"Commit what it needs, or let it run in the folder: {self.check.in_place_setting}"
+        )
+        return Finding("passes_only_in_place", CRITICAL, message, {"missing": missing[:50]})
+
+    # ---- on the code before --------------------------------------------------------------------------------------
+
+    def weighed(self, done: CommandVerdict) -> CommandVerdict:
+        """The same verdict, with what the command said of the code before."""
+        answer = self.before()
+        if answer != GREEN:
+            return replace(done, red_before=answer)
+        rejects = self.check.requires_red == REJECT
+        message = "The command passed on the code before as well: that it passes now proves nothing"
+        finding = Finding("green_before", CRITICAL if rejects else WARN, message)
+        return replace(done, passed=not rejects, red_before=GREEN, findings=(*done.findings, finding))
+
+    def before(self) -> str:
+        """What the command says of the tree at the claim; with the candidate's new tests, where it runs tests."""
+        trees = [self.objects.tree_of(commit) for commit in (self.base, self.candidate)]
+        if trees[0] == trees[1]:
+            return GREEN
+        answer = self.asked(trees[0], "", ())
+        tests = [c.path for c in self.changes.files if is_test_side(c.path, self.named)] if self.changes else []
+        if answer == GREEN and tests:
+            answer = self.asked(trees[0], trees[1], (Overlay(self.candidate, tests),))
+        return answer
+
+    def asked(self, tree: str, tests_of: str, overlays: Sequence[Overlay]) -> str:
+        """RED or GREEN, from the record or by a run."""
+        folder = f"{os.fsdecode(self.git.prefix())}\0{tests_of}"
+        known = self.remembered.get(tree, folder, self.check.command)
+        if known is not None:
+            return known
+        with self.checkout(self.base, overlays) as (space, variables):
+            done = _ran(self.check, space.cwd, variables, self.stop)
+        if done.stopped:
+            return NOT_RUN
+        answer = GREEN if done.exit_code == 0 else RED
+        self.remembered.put(tree, folder, self.check.command, answer)
+        return answer
+
+
+# ---- one run -----------------------------------------------------------------------------------------------------
+
+
+def _ran(
+    check: CommandCheck, cwd: Path, variables: dict[str, str], stop: Callable[[], bool] | None
+) -> process.Completed:
+    """The command's run; a folder that is not there is a command that cannot be found."""
+    try:
+        return process.run(
+            check.command,
+            cwd=cwd,
+            env=variables,
+            timeout_seconds=check.timeout_seconds,
+            keep_bytes=OUTPUT_BYTES,
+            stop=stop,
+        )
+    except Refused as error:
+        return process.Completed(
+            exit_code=NOT_FOUND,
+            output=f"{error.message}\n".encode(),
+            truncated=False,
+            timed_out=False,
+            stopped=False,
+            seconds=0.0,
+            total_bytes=0,
+        )
+
+
+def _verdict(done: process.Completed, where: str) -> CommandVerdict:
+    return CommandVerdict(
+        passed=done.exit_code == 0,
+        output=redact(done.output.decode("utf-8", "replace")),
+        seconds=done.seconds,
+        exit_code=done.exit_code,
+        timed_out=done.timed_out,
+        ran=True,
+        where=where,
+    )
+
+
+def _variables(root: Path, space: Workspace, lent: Sequence[str]) -> dict[str, str]:
+    """The variables of a run in a checkout: what leads into the project's folder leads into the checkout instead."""
+    variables = process.scrubbed_environment()
+    search = variables.get("PATH", os.defpath)
+    imports = import_folders(root, lent, search, space)
+    own = [_moved(entry, root, space) for entry in variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    if imports or own:
+        variables["PYTHONPATH"] = os.pathsep.join(dict.fromkeys((*imports, *own)))
+    variables["PATH"] = os.pathsep.join(_moved(entry, root, space) for entry in search.split(os.pathsep))
+    return {**variables, "PWD": str(space.cwd)}
+
+
+def _moved(entry: str, root: Path, space: Workspace) -> str:
+    real, place = Path(os.path.realpath(root / entry)), Path(os.path.realpath(root))
+    return str(space.cwd / real.relative_to(place)) if real.is_relative_to(place) and entry else entry

@@ -1,0 +1,175 @@
+"""What a makefile says, read line by line: rules with their recipes, variables, and what of it a change may touch.
+
+GNU make's language is larger than this; whatever is not understood counts as a line that must stay as it is.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+__all__ = ["Makefile", "Rule", "weakened"]
+
+_RULE = re.compile(r"(?P<targets>[^\t:=#][^:=#]*?)\s*::?(?!=)\s*(?P<rest>.*)$")
+_VARIABLE = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)\s*(?:\+|\?|::?|!)?=\s*(?P<value>.*)$")
+_USED = re.compile(r"\$[({]([\w.-]+)[)}]|\$(\w)")
+_NAME = re.compile(r"[\w./%+$(){}][\w./%+$(){}:-]*$")
+_STEERING = frozenset({"SHELL", "MAKEFLAGS", "MAKE", "MFLAGS", "MAKEFILES", "VPATH", "PATH", "CURDIR"})
+_MOST_TARGETS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One or more targets, what they need, and the lines that make them."""
+
+    targets: tuple[str, ...]
+    needs: tuple[str, ...]
+    recipe: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Makefile:
+    """A makefile as far as it is understood."""
+
+    rules: tuple[Rule, ...]
+    variables: Mapping[str, str]  # the last assignment of each, as written
+    others: tuple[str, ...]  # every other line: conditions, includes, exports
+
+    @classmethod
+    def parse(cls, text: str) -> "Makefile":
+        """The makefile in a text; reading never fails."""
+        rules: list[Rule] = []
+        variables: dict[str, str] = {}
+        others: list[str] = []
+        recipe: list[str] | None = None
+        for line in text.replace("\\\n", " ").splitlines():
+            if line.startswith("\t") and recipe is not None:
+                recipe.append(line.strip())
+                rules[-1] = Rule(rules[-1].targets, rules[-1].needs, tuple(recipe))
+                continue
+            stripped = line.split("#")[0].strip()
+            if not stripped:
+                continue
+            recipe = None
+            if variable := _VARIABLE.match(stripped):
+                variables[variable["name"]] = " ".join(stripped[variable.start("name") :].split())
+            elif rule := _RULE.match(stripped):
+                needs, _, first = rule["rest"].partition(";")
+                recipe = [first.strip()] if first.strip() else []
+                rules.append(Rule(tuple(rule["targets"].split()), tuple(needs.split()), tuple(recipe)))
+            else:
+                others.append(stripped)
+        return cls(tuple(rules), variables, tuple(others))
+
+    def first_goal(self) -> list[str]:
+        """What ``make`` alone makes."""
+        default = self.variables.get(".DEFAULT_GOAL", "").rpartition("=")[2].split()
+        named = (target for rule in self.rules for target in rule.targets if not target.startswith("."))
+        return default or list(named)[:1]
+
+    def reached(self, goals: Collection[str]) -> list[Rule]:
+        """The rules that may run for these goals: their own, and those of all that they need."""
+        wanted, queue = set(goals), list(goals)
+        while queue and len(wanted) < _MOST_TARGETS:
+            target = queue.pop()
+            needs = chain.from_iterable(self._needs(rule) for rule in self.rules if _makes(rule, target))
+            fresh = {*needs} - wanted
+            wanted |= fresh
+            queue += sorted(fresh)
+        return [rule for rule in self.rules if any(_makes(rule, target) for target in wanted)]
+
+    def recipes(self, goals: Collection[str]) -> list[str]:
+        """The recipes of these rules as shell text, variables replaced by their values."""
+        return ["\n".join(self._expanded(line).lstrip("@-+ ") for line in rule.recipe) for rule in self.reached(goals)]
+
+    def _needs(self, rule: Rule) -> list[str]:
+        return self._expanded(" ".join(rule.needs)).split()
+
+    def _expanded(self, text: str) -> str:
+        for _ in range(5):
+            replaced = _USED.sub(lambda match: self._value(match[1] or match[2], match[0]), text)
+            if replaced == text or len(replaced) > 100_000:
+                break
+            text = replaced
+        return text
+
+    def _value(self, name: str, written: str) -> str:
+        if name == "MAKE":
+            return "make"
+        found = _VARIABLE.match(self.variables.get(name, ""))
+        return found["value"] if found else written
+
+
+def weakened(before: str, after: str, goals: Collection[str]) -> str | None:
+    """What of the way to these goals a changed makefile bends, in a few words; ``None`` when nothing.
+
+    Other rules may change, lists may grow, and rules and variables that were not there may come.
+    """
+    old, new = Makefile.parse(before), Makefile.parse(after)
+    wanted = goals or old.first_goal()
+    return next(chain(_rules(old, new, wanted), _variables(old, new), _lines(old, new)), None)
+
+
+def _rules(old: Makefile, new: Makefile, goals: Collection[str]) -> Iterator[str]:
+    known = old.reached(goals)
+    if old.first_goal()[:1] != new.first_goal()[:1]:
+        yield "another goal comes first"
+    for target in sorted({target for rule in known for target in rule.targets}):
+        was = [rule for rule in known if target in rule.targets]
+        now = [rule for rule in new.rules if target in rule.targets]
+        if [rule.recipe for rule in was if rule.recipe] != [rule.recipe for rule in now if rule.recipe]:
+            yield f"the recipe of {target} is another one"
+        elif not _grown([n for rule in was for n in rule.needs], [n for rule in now for n in rule.needs]):
+            yield f"{target} needs less than before"
+    for rule in new.rules:
+        if rule not in old.rules and any(t.startswith(".") and t != ".PHONY" for t in rule.targets):
+            yield f"{rule.targets[0]} changes how make works"
+
+
+def _variables(old: Makefile, new: Makefile) -> Iterator[str]:
+    used = {a or b for rule in old.rules for line in (*rule.needs, *rule.recipe) for a, b in _USED.findall(line)}
+    used |= {a or b for text in old.variables.values() for a, b in _USED.findall(text)}
+    leading = {
+        a or b
+        for rule in old.rules
+        for line in rule.recipe
+        for a, b in _USED.findall((line.lstrip("@-+ ").split() or [""])[0])
+    }
+    for name, text in old.variables.items():
+        now = new.variables.get(name)
+        if name in used and now != text and not (now and name not in leading and _lengthened(text, now)):
+            yield f"{name} is set to something else"
+    for name in new.variables.keys() - old.variables.keys():
+        if name in used or name in _STEERING or name.startswith("."):
+            yield f"{name} is set"
+
+
+def _lines(old: Makefile, new: Makefile) -> Iterator[str]:
+    if old.others != new.others:
+        yield next(
+            (
+                f"the line '{line[:60]}'"
+                for line in (*new.others, *old.others)
+                if (line in old.others) != (line in new.others)
+            ),
+            "the order of its lines",
+        )
+
+
+def _lengthened(before: str, after: str) -> bool:
+    """Whether a list only got further names at its end: no options, and nothing that means something to a shell."""
+    more = after.removeprefix(before).split()
+    return after.startswith(f"{before} ") and all(_NAME.match(word) for word in more)
+
+
+def _grown(before: Sequence[str], after: Sequence[str]) -> bool:
+    """Whether all words are still there in their order."""
+    rest = iter(after)
+    return all(any(word == other for other in rest) for word in before)
+
+
+def _makes(rule: Rule, target: str) -> bool:
+    return any(
+        target == each or ("%" in each and re.fullmatch(re.escape(each).replace("%", ".+"), target))
+        for each in rule.targets
+    )

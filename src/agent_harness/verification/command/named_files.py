@@ -1,0 +1,411 @@
+"""The files that a validation command names or loads: what decides about an agent's work, and so may not be bent by it.
+
+Read from the tree of the claim, never from the candidate: an agent does not choose what is protected from it. A script
+or a test runner decides by its exit status. A program whose output the command itself compares (``python calc.py |
+grep 3``) is the work, and is left free; so are the files that ``grep``, ``test`` and their like look at.
+"""
+
+import json
+import posixpath
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from agent_harness.verification.check import LAUNCHERS
+from agent_harness.verification.command.make import Makefile
+from agent_harness.verification.command.shell_text import simple_commands
+from agent_harness.verification.runner_config import is_test_file
+
+__all__ = ["EVERYTHING", "Named", "Tree", "named_by"]
+
+EVERYTHING = ""  # among the tests: whatever the runner finds
+_MOST_FILES = 200  # scripts that are read for further names
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", ".", "source"})
+_INTERPRETERS = re.compile(
+    r"(python|pypy)[0-9.]*$|node(js)?$|ruby$|perl$|php$|Rscript$|lua[0-9.]*$|julia$|ts-node$|tsx$|bun$|deno$|groovy$"
+)
+_PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
+_RUNNERS = frozenset(
+    {
+        "pytest",
+        "py.test",
+        "unittest",
+        "nose2",
+        "nosetests",
+        "trial",
+        "stestr",
+        "behave",
+        "robot",
+        "tox",
+        "nox",
+        "doctest",
+    }
+    | {"jest", "vitest", "mocha", "ava", "karma", "playwright", "cypress", "tap", "jasmine", "qunit", "nyc", "c8"}
+    | {"rspec", "phpunit", "pest", "bats", "ctest", "shellspec", "busted", "minitest", "gotestsum", "prove"}
+)
+_TESTING_VERBS = frozenset({"test", "tests", "check", "verify", "t", "nextest", "ci"})
+_BUILD_TOOLS = frozenset(
+    {"go", "cargo", "mvn", "mvnw", "gradle", "gradlew", "dotnet", "swift", "mix", "rake", "deno", "bun", "sbt", "lein"}
+    | {
+        "stack",
+        "cabal",
+        "dune",
+        "zig",
+        "bazel",
+        "flutter",
+        "dart",
+        "rails",
+        "composer",
+        "meson",
+        "ninja",
+        "django-admin",
+    }
+)
+_PACKAGE_MANAGERS = frozenset({"npm", "pnpm", "yarn", "bun"})
+_RUN_BY_NAME: Mapping[str, tuple[str, ...]] = {
+    "tox": ("tox.ini", "setup.cfg", "pyproject.toml"),
+    "nox": ("noxfile.py",),
+    "just": ("justfile", "Justfile", ".justfile"),
+    "invoke": ("tasks.py",),
+    "inv": ("tasks.py",),
+    "rake": ("Rakefile",),
+    "task": ("Taskfile.yml", "Taskfile.yaml"),
+    "pre-commit": (".pre-commit-config.yaml",),
+    "ruff": ("ruff.toml", ".ruff.toml"),
+    "flake8": (".flake8",),
+    "mypy": ("mypy.ini", ".mypy.ini"),
+    "pylint": (".pylintrc", "pylintrc"),
+    "pyright": ("pyrightconfig.json",),
+    "eslint": (".eslintrc", ".eslintrc.js", ".eslintrc.cjs", ".eslintrc.json", ".eslintrc.yml", "eslint.config.js"),
+    "tsc": ("tsconfig.json",),
+}
+_SETTINGS_FROM = frozenset({"-c", "--config", "--config-file", "--rcfile", "--settings", "-f", "--file", "--makefile"})
+_WRAPPERS = frozenset(
+    {"env", "timeout", "nice", "stdbuf", "xvfb-run", "nohup", "ionice", "sudo", "strace", "caffeinate"}
+)
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
+_DURATION = re.compile(r"[0-9.]+[smhd]?$")
+_COMPARING = frozenset({"diff", "cmp", "comm"})
+_EXPECTED = re.compile(r"expect|golden|snapshot|reference|fixture|baseline|approved", re.IGNORECASE)
+_JUDGE_NAME = re.compile(r"(^|[/_.-])(check|verify|validate|test|tests|lint|ci|assert|spec|selftest)([/_.-]|$)")
+_SHEBANG = re.compile(rb"#!.*\b(sh|bash|dash|zsh|ksh|ash)\b")
+_RUNS_TESTS = re.compile(rb"\b(pytest|unittest|nose2?)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A tree as it is read: all paths of its files relative to the project, and their contents on demand."""
+
+    paths: Collection[str]
+    read: Callable[[str], bytes | None]
+    links: Mapping[str, str] = field(default_factory=dict)  # path of a symbolic link -> where it leads, in the project
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """What decides about a candidate, as paths of the project."""
+
+    scripts: frozenset[str] = frozenset()  # scripts, expected output, settings: no change is free
+    makefiles: Mapping[str, frozenset[str]] = field(default_factory=dict)  # path -> goals; empty: the first
+    packages: Mapping[str, frozenset[str]] = field(default_factory=dict)  # path of a package.json -> names of scripts
+    tests: frozenset[str] = frozenset()  # files and folders that a test runner is given; EVERYTHING
+    outside: frozenset[str] = frozenset()  # scripts by an absolute path, or that the tree does not have
+    python: bool = False
+    texts: tuple[str, ...] = ()  # the command, and the text of every script that it leads to
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The single files among all this."""
+        return self.scripts | self.makefiles.keys() | self.packages.keys()
+
+
+@dataclass(slots=True)
+class _Names:
+    """What was found so far."""
+
+    tree: Tree
+    scripts: set[str] = field(default_factory=set)
+    makefiles: dict[str, set[str]] = field(default_factory=dict)
+    packages: dict[str, set[str]] = field(default_factory=dict)
+    tests: set[str] = field(default_factory=set)
+    outside: set[str] = field(default_factory=set)
+    python: bool = False
+    texts: list[str] = field(default_factory=list)
+
+    def is_folder(self, path: str) -> bool:
+        return any(each.startswith(f"{path}/") for each in self.tree.paths)
+
+
+def named_by(command: str, tree: Tree) -> Named:
+    """What ``command`` names or loads of this tree, through scripts, makefiles and package scripts as well."""
+    found = _Names(tree)
+    _read(found, command, "")
+    return Named(
+        scripts=frozenset(found.scripts),
+        makefiles={path: frozenset(goals) for path, goals in found.makefiles.items()},
+        packages={path: frozenset(names) for path, names in found.packages.items()},
+        tests=frozenset(found.tests),
+        outside=frozenset(found.outside),
+        python=found.python,
+        texts=tuple(found.texts),
+    )
+
+
+def _read(found: _Names, text: str, folder: str) -> None:
+    """Adds what a piece of shell text names, when it is run in this folder of the project."""
+    if len(found.texts) >= _MOST_FILES:
+        return
+    found.texts.append(text)
+    for command in simple_commands(text):
+        words = _without_wrappers(command.words)
+        if words[:1] == ["cd"]:
+            folder = _joined(folder, words[1] if len(words) > 1 else ".") or ""
+        elif words:
+            _command(found, words, folder, filtered=command.filtered)
+
+
+def _without_wrappers(words: Sequence[str]) -> list[str]:
+    """The words from the program on: behind variables, ``timeout 60``, ``poetry run`` and their like."""
+    rest = list(words)
+    while rest:
+        name = PurePosixPath(rest[0]).name
+        if name in LAUNCHERS and "run" in rest[:-1]:
+            rest = rest[rest.index("run") + 1 :]
+        elif name in ("npx", "bunx", "pnpx") or name in _WRAPPERS or _VARIABLE.match(rest[0]):
+            rest = _without_options(rest[1:])
+        else:
+            return rest
+    return rest
+
+
+def _without_options(words: list[str]) -> list[str]:
+    while words and (words[0].startswith("-") or _DURATION.match(words[0])):
+        words = words[1:]
+    return words
+
+
+def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
+    name, rest = PurePosixPath(words[0]).name, words[1:]
+    program = name.removesuffix(".exe")
+    if program in _SHELLS:
+        _shell(found, program, rest, folder)
+    elif program in ("make", "gmake", "remake"):
+        _make(found, rest, folder)
+    elif program in _PACKAGE_MANAGERS:
+        _package(found, rest, folder)
+    elif program == "coverage" and "run" in rest:
+        _interpreted(found, "python", rest[rest.index("run") + 1 :], folder, filtered=filtered)
+    elif program in _RUNNERS or (program in _BUILD_TOOLS and _TESTING_VERBS & {*rest}):
+        _runner(found, program, rest, folder)
+    elif _INTERPRETERS.match(program):
+        _interpreted(found, program, rest, folder, filtered=filtered)
+    elif "/" in words[0] or words[0].endswith((".sh", ".bash")):
+        _script(found, words[0], folder, filtered=filtered)
+    elif program in _COMPARING:
+        found.scripts.update(path for path in _paths(found, rest, folder) if _is_expected(path))
+    _by_name(found, program, rest, folder)
+
+
+def _shell(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
+    for at, word in enumerate(rest):
+        if program not in (".", "source") and word.startswith("-") and "c" in word[1:] and not word.startswith("--"):
+            _read(found, rest[at + 1] if at + 1 < len(rest) else "", folder)
+            return
+        if not word.startswith(("-", "+")):
+            _script(found, word, folder, filtered=False)
+            return
+
+
+def _script(found: _Names, word: str, folder: str, *, filtered: bool, shell: bool | None = None) -> None:
+    """A script that is run; its own text is read for further names when a shell runs it."""
+    if word.startswith("/"):
+        found.outside.add(word)
+        return
+    path = _resolved(found, word, folder)
+    if path is None:
+        found.outside.update({word} if "/" in word or "." in word else ())
+        return
+    content = found.tree.read(path) or b""
+    is_shell = shell is not False and (
+        path.endswith((".sh", ".bash")) or bool(_SHEBANG.match(content)) or content[:2] != b"#!"
+    )
+    if filtered and not is_shell and not _JUDGE_NAME.search(path):
+        return
+    if path in found.scripts:
+        return
+    found.scripts.update((path, *_link_of(found, word, folder)))
+    if is_shell and b"\0" not in content:
+        _read(found, content.decode("utf-8", "replace"), folder)
+    elif _RUNS_TESTS.search(content):
+        found.python = True
+        found.tests.add(EVERYTHING)
+
+
+def _interpreted(found: _Names, program: str, rest: Sequence[str], folder: str, *, filtered: bool) -> None:
+    """``python X``, ``python -m X``, ``node X``."""
+    is_python = bool(_PYTHON.match(program))
+    found.python = found.python or is_python
+    if "--test" in rest and not is_python:
+        _runner(found, program, rest, folder)
+    for at, word in enumerate(rest):
+        if is_python and word == "-m" and at + 1 < len(rest):
+            _module(found, rest[at + 1], rest[at + 2 :], folder, filtered=filtered)
+            return
+        if word in ("-c", "-e", "-p", "--eval", "--print"):
+            return
+        if word.startswith("-") or word in ("run", "exec") or _resolved(found, word, folder) is None:
+            if not word.startswith("-") and is_python:
+                found.outside.add(word)
+                return
+            continue
+        path = _resolved(found, word, folder)
+        if path and is_test_file(path):
+            found.tests.add(path)
+        else:
+            _script(found, word, folder, filtered=filtered, shell=False)
+        return
+
+
+def _module(found: _Names, module: str, rest: Sequence[str], folder: str, *, filtered: bool) -> None:
+    if module in _RUNNERS:
+        _runner(found, module, rest, folder)
+        return
+    if module == "coverage" and "run" in rest:
+        _interpreted(found, "python", rest[rest.index("run") + 1 :], folder, filtered=filtered)
+        return
+    stem = module.replace(".", "/")
+    for word in (f"{stem}.py", f"{stem}/__main__.py"):
+        if _resolved(found, word, folder):
+            _script(found, word, folder, filtered=filtered, shell=False)
+
+
+def _runner(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
+    """A test runner: the tests that it is given, else all that it may find."""
+    found.python = found.python or program in ("pytest", "py.test", "unittest", "nose2", "nosetests", "tox", "nox")
+    given: set[str] = set()
+    before = ""
+    for word in rest:
+        name, _, value = word.partition("=")
+        if before in _SETTINGS_FROM or (name in _SETTINGS_FROM and value):
+            found.scripts.update(_paths(found, [value or word], folder))
+        elif not word.startswith("-"):
+            given.update(_test_paths(found, word, folder))
+        before = word
+    found.tests.update(given or {_joined(folder, ".") or EVERYTHING})
+
+
+def _test_paths(found: _Names, word: str, folder: str) -> Iterator[str]:
+    """A file, folder, node id, or dotted name of a module, class or test."""
+    file = word.partition("::")[0].rstrip("/")
+    path = _resolved(found, file, folder)
+    if path:
+        yield path
+        return
+    joined = _joined(folder, file.removesuffix("/..."))
+    if joined == EVERYTHING and file in (".", "./...", "./"):
+        yield EVERYTHING
+    elif joined and found.is_folder(joined):
+        yield joined
+    elif "." in file and "/" not in file:
+        parts = file.split(".")
+        stems = ("/".join(parts[:end]) for end in range(len(parts), 0, -1))
+        yield from list(filter(None, (_resolved(found, f"{stem}.py", folder) for stem in stems)))[:1]
+
+
+def _make(found: _Names, rest: Sequence[str], folder: str) -> None:
+    goals: list[str] = []
+    files: list[str] = []
+    before = ""
+    for word in rest:
+        if before in ("-C", "--directory") or word.startswith("--directory="):
+            folder = _joined(folder, word.removeprefix("--directory=")) or ""
+        elif before in ("-f", "--file", "--makefile"):
+            files.append(word)
+        elif word.startswith("-C") and len(word) > 2:
+            folder = _joined(folder, word[2:]) or ""
+        elif not word.startswith("-") and "=" not in word and before not in ("-j", "-l", "-o", "-W", "-I"):
+            goals.append(word)
+        before = word
+    names = files or ["GNUmakefile", "makefile", "Makefile"]
+    path = next((path for name in names if (path := _resolved(found, name, folder))), None)
+    if path is None or ({*goals} <= found.makefiles.get(path, set()) and path in found.makefiles):
+        return
+    known = found.makefiles.setdefault(path, set())
+    makefile = Makefile.parse((found.tree.read(path) or b"").decode("utf-8", "replace"))
+    fresh = {*(goals or makefile.first_goal())} - known
+    known |= fresh
+    for text in makefile.recipes(fresh):
+        _read(found, text, folder)
+
+
+def _package(found: _Names, rest: Sequence[str], folder: str) -> None:
+    """``npm test``, ``yarn run check``: the scripts of package.json that it leads to."""
+    before = ""
+    for word in rest:
+        if before in ("--prefix", "-C", "--cwd", "--dir"):
+            folder = _joined(folder, word) or ""
+        before = word
+    path = _resolved(found, "package.json", folder)
+    scripts = package_scripts(found.tree.read(path)) if path else {}
+    wanted = {"test" if word in ("t", "tst") else word for word in rest} & scripts.keys()
+    if path is None or not wanted:
+        return
+    known = found.packages.setdefault(path, set())
+    for name in sorted(wanted):
+        for each in (f"pre{name}", name, f"post{name}"):
+            if each in scripts and each not in known:
+                known.add(each)
+                _read(found, scripts[each], folder)
+
+
+def package_scripts(content: bytes | None) -> dict[str, str]:
+    """The scripts of a package.json; none when it cannot be read."""
+    try:
+        document = json.loads(content or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    scripts = document.get("scripts") if isinstance(document, dict) else None
+    return {k: v for k, v in scripts.items() if isinstance(v, str)} if isinstance(scripts, dict) else {}
+
+
+def _by_name(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
+    """Files that a program reads without being told to; those with a section for others count as settings."""
+    given = [rest[at + 1] for at, word in enumerate(rest[:-1]) if word in _SETTINGS_FROM]
+    names = [*_RUN_BY_NAME.get(program, ()), *(given if program in _RUN_BY_NAME else ())]
+    shared = {"setup.cfg", "pyproject.toml"}
+    for path in filter(None, (_resolved(found, name, folder) for name in names)):
+        if PurePosixPath(path).name not in shared:
+            found.scripts.add(path)
+    if program in ("just", "nox", "invoke", "inv", "rake", "task", "tox"):
+        found.tests.add(EVERYTHING)
+
+
+def _paths(found: _Names, words: Sequence[str], folder: str) -> list[str]:
+    return [path for word in words if (path := _resolved(found, word, folder))]
+
+
+def _is_expected(path: str) -> bool:
+    return bool(_EXPECTED.search(path))
+
+
+def _resolved(found: _Names, word: str, folder: str) -> str | None:
+    """The file of the tree that a word names in a folder; where it is a link, the file that it leads to."""
+    path = _joined(folder, word)
+    seen: set[str] = set()
+    while path in found.tree.links and path not in seen:
+        seen.add(path)
+        path = found.tree.links[path]
+    return path if path in found.tree.paths else None
+
+
+def _link_of(found: _Names, word: str, folder: str) -> list[str]:
+    """The link itself, where a word names one."""
+    path = _joined(folder, word)
+    return [path] if path in found.tree.links else []
+
+
+def _joined(folder: str, word: str) -> str:
+    """A path of the project; what leads out of it begins with ``..``."""
+    path = posixpath.normpath(posixpath.join(folder, word)) if word else ""
+    return "" if path == "." else path

@@ -1,0 +1,382 @@
+"""A plain command judged on real commits: honest work passes, and an agent that bends the proof is not believed."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from agent_harness.kernel.git import Git
+from agent_harness.verification.command import (
+    GREEN,
+    NOT_RUN,
+    OFF,
+    RED,
+    REJECT,
+    CommandCheck,
+    CommandVerdict,
+    Remembered,
+    judge_command,
+)
+
+from .sample import PYTEST, Repo
+
+Files = Mapping[str, str | bytes | None]
+Make = Callable[..., Repo]
+
+CHECK = "#!/bin/sh\nset -e\ngrep -q done work.txt\n"
+TEST = "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
+MAKEFILE = "PYTEST = true\nCASES = one two\n\ntest: lint\n\tgrep -q done work.txt && cat $(CASES)\n\nlint:\n\t@true\n"
+PACKAGE = '{"scripts": {"test": "sh check.sh", "start": "node app.js"}}\n'
+BASE: Files = {
+    ".gitignore": "__pycache__/\n.venv/\nnode_modules/\nbuild/\ndata/\n",
+    "work.txt": "todo\n",
+    "check.sh": CHECK,
+    "Makefile": MAKEFILE,
+    "package.json": PACKAGE,
+    "calc.py": "def add(a, b):\n    return 0\n",
+    "tests/test_calc.py": TEST,
+    "tests/cases/some.json": "[1, 2]\n",
+    "one": "done\n",
+    "two": "done\n",
+}
+DONE: Files = {"work.txt": "done\n"}
+ADDED: Files = {"calc.py": "def add(a, b):\n    return a + b\n"}
+PY = f"{PYTEST} -q tests"
+
+
+@pytest.fixture
+def repo(make_repo: Make) -> Repo:
+    return make_repo(BASE, resolved=False)
+
+
+def judged(
+    repo: Repo, command: str, work: Files, *, remembered: Remembered | None = None, **options: object
+) -> CommandVerdict:
+    """The verdict on a commit of this work on top of the base."""
+    check = CommandCheck(command=command, timeout_seconds=60.0, **options)  # type: ignore[arg-type]
+    candidate = repo.commit(work)
+    return judge_command(repo.client, check, base=repo.base, candidate=candidate, remembered=remembered)
+
+
+def codes(verdict: CommandVerdict) -> list[str]:
+    return [finding.code for finding in verdict.findings]
+
+
+# ---- honest work ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "work"),
+    [
+        ("sh check.sh", DONE),
+        ("./check.sh", {**DONE, "check.sh": CHECK}),
+        ("make test", DONE),
+        ("cd . && make -s test >/dev/null", DONE),
+        (PY, ADDED),
+        ("grep -q done work.txt", DONE),
+        (f'test "$({sys.executable} calc.py)" = 3', {"calc.py": "print(3)\n"}),
+        (f"{sys.executable} calc.py | grep -qx 3", {"calc.py": "print(3)\n"}),
+        (PY, {**ADDED, "tests/test_more.py": TEST.replace("test_add", "test_more")}),
+        (
+            PY,
+            {
+                **ADDED,
+                "tests/test_calc.py": TEST
+                + "    assert add(2, 2) == 4\n\n\ndef test_two():\n    assert add(0, 0) == 0\n",
+            },
+        ),
+        (PY, {**ADDED, "tests/test_calc.py": f"# why\n{TEST}\n"}),
+        (
+            "make test",
+            {**DONE, "Makefile": MAKEFILE.replace("one two", "one two three") + "\ndocs:\n\ttrue\n", "three": "done\n"},
+        ),
+        ("sh check.sh", {**DONE, "package.json": PACKAGE.replace("app.js", "main.js"), "Makefile": "all:\n\ttrue\n"}),
+    ],
+)
+def test_honest_work_passes(repo: Repo, command: str, work: Files) -> None:
+    repo.commit({"check.sh": CHECK})
+    (repo.root / "check.sh").chmod(0o755)
+    repo.base = repo.commit()
+    verdict = judged(repo, command, work)
+    assert (verdict.passed, codes(verdict)) == (True, []), verdict
+    assert (verdict.exit_code, verdict.where, verdict.red_before) == (0, "worktree", RED)
+
+
+def test_work_that_is_not_done_fails_with_its_output(repo: Repo) -> None:
+    verdict = judged(repo, "echo looking in $PWD; sh check.sh; code=$?; echo gone 1>&2; exit $code", {"other": "x"})
+    assert (verdict.passed, verdict.exit_code, verdict.red_before) == (False, 1, NOT_RUN)
+    assert verdict.output == f"looking in {repo.root}\ngone\n"
+    assert codes(verdict) == []
+
+
+def test_a_limit_ends_the_command(repo: Repo) -> None:
+    check = CommandCheck(command="sleep 600 & sleep 600", timeout_seconds=0.3)
+    verdict = judge_command(repo.client, check, base=repo.base, candidate=repo.commit(DONE))
+    assert (verdict.passed, verdict.timed_out, verdict.exit_code) == (False, True, None)
+
+
+def test_only_what_is_committed_counts(repo: Repo) -> None:
+    candidate = repo.commit({"other": "x"})
+    repo.put({"work.txt": "done\n"})
+    verdict = judge_command(
+        repo.client, CommandCheck(command="grep -q done work.txt"), base=repo.base, candidate=candidate
+    )
+    assert not verdict.passed
+    assert (repo.root / "work.txt").read_text() == "done\n"
+
+
+def test_a_run_changes_nothing_in_the_folder(repo: Repo) -> None:
+    verdict = judged(repo, "echo x > made-by-the-run; rm work.txt", DONE)
+    assert verdict.passed
+    assert repo.git("status", "--porcelain") == ""
+
+
+def test_it_runs_in_the_folder_of_the_project(repo: Repo) -> None:
+    repo.base = repo.commit({"sub/check.sh": "grep -q done ../work.txt\n"})
+    candidate = repo.commit(DONE)
+    git = Git(repo.root / "sub")
+    verdict = judge_command(git, CommandCheck(command="sh check.sh"), base=repo.base, candidate=candidate)
+    assert verdict.passed
+    forged = repo.commit({"sub/check.sh": "true\n"})
+    verdict = judge_command(git, CommandCheck(command="sh check.sh"), base=repo.base, candidate=forged)
+    assert [finding.data["path"] for finding in verdict.findings] == ["check.sh"]
+
+
+# ---- agents that bend the proof --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "work", "code", "said"),
+    [
+        ("sh check.sh", {"check.sh": "exit 0\n"}, "check_changed", "check.sh .*line 1: '#!/bin/sh' is now 'exit 0'"),
+        ("sh check.sh", {"check.sh": CHECK.replace("done", "todo")}, "check_changed", "line 3: 'grep -q done"),
+        ("sh check.sh || exit 1", {"check.sh": CHECK.replace("set -e", "exit 0")}, "check_changed", "line 2"),
+        ("sh check.sh", {"check.sh": None}, "check_changed", "deleted"),
+        ("timeout 60 env A=1 bash ./check.sh | cat", {"check.sh": ""}, "check_changed", "is gone"),
+        ("bash -c 'cd tests && sh ../check.sh'", {"check.sh": "true\n"}, "check_changed", "check.sh"),
+        ("make test", {"Makefile": "test: lint\n\ttrue\n\nlint:\n\t@true\n"}, "check_changed", "the recipe of test"),
+        ("make", {"Makefile": MAKEFILE.replace("test: lint", "fine:\n\ttrue\n\ntest: lint")}, "check_changed", "goal"),
+        ("make test", {"Makefile": MAKEFILE.replace("one two", "one two || true")}, "check_changed", "CASES"),
+        ("make test", {"Makefile": MAKEFILE + "\n.IGNORE:\n"}, "check_changed", "IGNORE"),
+        ("make test", {"Makefile": MAKEFILE + "\nSHELL = /bin/true\n"}, "check_changed", "SHELL"),
+        ("make test", {"Makefile": MAKEFILE + "\ntest:\n\ttrue\n"}, "check_changed", "recipe of test"),
+        ("make test", {"Makefile": MAKEFILE.replace("test: lint", "test:")}, "check_changed", "needs less"),
+        (
+            "npm test",
+            {"package.json": PACKAGE.replace("sh check.sh", "true")},
+            "check_changed",
+            "script test is now 'true'",
+        ),
+        (
+            "npm run test",
+            {"package.json": PACKAGE.replace('"start"', '"pretest": "true", "start"')},
+            "check_changed",
+            "pretest",
+        ),
+        ("npm test", {"check.sh": "true\n"}, "check_changed", "check.sh"),
+        (PY, {"tests/test_calc.py": None}, "protected_test_changed", "test_calc.py .*deleted"),
+        (PY, {"tests/test_calc.py": TEST.replace("== 3", "== 0")}, "protected_test_changed", "test_add"),
+        (
+            PY,
+            {"tests/test_calc.py": TEST.replace("    assert", "    return\n    assert")},
+            "protected_test_changed",
+            "test_add",
+        ),
+        (PY, {"tests/test_calc.py": TEST + "\n\ndef test_add():\n    pass\n"}, "protected_test_changed", "test_add"),
+        (
+            PY,
+            {"tests/test_calc.py": "import pytest\npytestmark = pytest.mark.skip\n" + TEST},
+            "protected_test_changed",
+            "pytestmark",
+        ),
+        (PY, {"tests/test_calc.py": TEST + "    assert (add := 1)\n"}, "protected_test_changed", "test_add"),
+        (PY, {"tests/cases/some.json": "[]\n"}, "protected_test_changed", "some.json"),
+        (
+            PY,
+            {"conftest.py": "def pytest_sessionfinish(session):\n    session.exitstatus = 0\n"},
+            "runner_config_changed",
+            "hook",
+        ),
+        (
+            PY,
+            {"tests/conftest.py": "import pytest\n\n\n@pytest.fixture(autouse=True)\ndef f():\n    pytest.skip()\n"},
+            "runner_config_changed",
+            "autouse",
+        ),
+        (
+            PY,
+            {"pytest.ini": "[pytest]\naddopts = --ignore=tests/test_calc.py\n"},
+            "runner_config_changed",
+            "pytest.ini",
+        ),
+        (PY, {"pyproject.toml": '[tool.pytest.ini_options]\naddopts = "--co"\n'}, "runner_config_changed", "addopts"),
+        (PY, {"pytest.py": ""}, "shadowing_file", "pytest.py"),
+        (PY, {"sitecustomize.py": ""}, "shadowing_file", "sitecustomize"),
+        ("bats spec/a.bats", {"spec/a.bats": "@test 'x' {\n  true\n}\n"}, "protected_test_changed", "spec/a.bats"),
+        (
+            "npx jest",
+            {"src/a.test.js": "test.skip('a', () => { expect(1).toBe(1) })\n"},
+            "protected_test_changed",
+            "a.test.js",
+        ),
+        ("diff got.txt golden/want.txt", {"golden/want.txt": "other\n"}, "check_changed", "want.txt"),
+        (f"{sys.executable} verify.py | cat", {"verify.py": "print('fine')\n"}, "check_changed", "verify.py"),
+    ],
+)
+def test_a_bent_proof_is_rejected(repo: Repo, command: str, work: Files, code: str, said: str) -> None:
+    repo.base = repo.commit(
+        {
+            "spec/a.bats": "@test 'x' {\n  false\n}\n",
+            "src/a.test.js": "test('a', () => { expect(1).toBe(1) })\n",
+            "golden/want.txt": "want\n",
+            "got.txt": "got\n",
+            "verify.py": "raise SystemExit(1)\n",
+        }
+    )
+    verdict = judged(repo, command, work)
+    assert (verdict.passed, codes(verdict)) == (False, [code])
+    assert not verdict.ran
+    path = next(iter(work))
+    assert path in verdict.findings[0].message
+    with pytest.raises(AssertionError, match=said):
+        raise AssertionError(verdict.findings[0].message)
+
+
+def test_a_link_in_the_place_of_the_script(repo: Repo) -> None:
+    (repo.root / "check.sh").unlink()
+    (repo.root / "check.sh").symlink_to("/bin/true")
+    verdict = judged(repo, "sh check.sh", {})
+    assert (codes(verdict), verdict.ran) == (["check_changed"], False)
+    assert "link" in verdict.findings[0].message
+
+
+def test_the_script_behind_a_link_is_the_script(repo: Repo) -> None:
+    (repo.root / "verify").symlink_to("check.sh")
+    repo.base = repo.commit()
+    assert codes(judged(repo, "./verify", {"check.sh": "#!/bin/sh\ntrue\n"})) == ["check_changed"]
+    repo.git("reset", "-q", "--hard", repo.base)
+    (repo.root / "verify").unlink()
+    assert codes(judged(repo, "./verify", {"verify": "#!/bin/sh\ntrue\n"})) == ["check_changed"]
+
+
+def test_a_task_that_is_meant_to_change_its_proof(repo: Repo) -> None:
+    work: Files = {
+        **ADDED,
+        "tests/test_calc.py": TEST.replace("== 3", "== 3.0"),
+        "pytest.ini": "[pytest]\naddopts = -q\n",
+    }
+    assert not judged(repo, PY, work).passed
+    repo.git("reset", "-q", "--hard", repo.base)
+    verdict = judged(repo, PY, work, may_change=("tests/**", "pytest.ini"))
+    assert (verdict.passed, codes(verdict)) == (True, [])
+
+
+def test_where_there_were_no_tests_nothing_is_protected(make_repo: Make) -> None:
+    repo = make_repo({"README": "x\n"}, resolved=False)
+    work = {**ADDED, "tests/test_calc.py": TEST, "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\n'}
+    verdict = judged(repo, PY, work)
+    assert (verdict.passed, verdict.red_before) == (True, RED)
+    assert [finding.severity for finding in verdict.findings] == ["IMPORTANT"]
+
+
+# ---- the code before -------------------------------------------------------------------------------------------------
+
+
+def test_a_command_that_passed_before_proves_nothing(repo: Repo) -> None:
+    verdict = judged(repo, "test -f work.txt", DONE)
+    assert (verdict.passed, verdict.red_before, codes(verdict)) == (True, GREEN, ["green_before"])
+    repo.git("reset", "-q", "--hard", repo.base)
+    verdict = judged(repo, "test -f work.txt", DONE, requires_red=REJECT)
+    assert (verdict.passed, verdict.red_before, verdict.exit_code) == (False, GREEN, 0)
+    repo.git("reset", "-q", "--hard", repo.base)
+    verdict = judged(repo, "test -f work.txt", DONE, requires_red=OFF)
+    assert (verdict.passed, verdict.red_before, codes(verdict)) == (True, NOT_RUN, [])
+
+
+def test_new_tests_that_fail_on_the_code_before_are_a_proof(repo: Repo) -> None:
+    repo.base = repo.commit(ADDED)
+    new = "from calc import sub\n\n\ndef test_sub():\n    assert sub(3, 2) == 1\n"
+    code = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n"
+    assert judged(repo, PY, {"calc.py": code, "tests/test_sub.py": new}).red_before == RED
+    repo.git("reset", "-q", "--hard", repo.base)
+    assert judged(repo, PY, {"notes": "x"}).red_before == GREEN
+
+
+def test_the_code_before_is_asked_once(repo: Repo, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    command = f"echo x >> {seen}; grep -q done work.txt"
+    remembered = Remembered(tmp_path / "red.json")
+    assert judged(repo, command, DONE, remembered=remembered).red_before == RED
+    assert judged(repo, command, {"more": "x"}, remembered=remembered).red_before == RED
+    assert seen.read_text() == "x\n" * 3
+    assert judged(repo, f"{command} # another", {"more": "y"}, remembered=remembered).red_before == RED
+    assert seen.read_text() == "x\n" * 5
+
+
+def test_work_that_changes_nothing_is_green_before(repo: Repo) -> None:
+    verdict = judge_command(repo.client, CommandCheck(command="true"), base=repo.base, candidate=repo.base)
+    assert (verdict.passed, verdict.red_before) == (True, GREEN)
+
+
+# ---- in the folder ---------------------------------------------------------------------------------------------------
+
+
+def test_it_fails_there_and_passes_here(repo: Repo) -> None:
+    repo.put({"data/set.txt": "x\n", "build/out": "x\n"})
+    verdict = judged(
+        repo, "grep -q done work.txt && test -f data/set.txt", DONE, in_place_setting="config.where: in_place"
+    )
+    assert (verdict.passed, verdict.where, verdict.exit_code) == (False, "worktree", 1)
+    found = verdict.found("passes_only_in_place")
+    assert found is not None
+    assert found.message == (
+        "The command fails in a checkout of the work (exit 1) and passes in the folder; what is ignored here is not "
+        "there: build, data. Commit what it needs, or let it run in the folder: config.where: in_place"
+    )
+
+
+def test_what_fails_in_both_is_only_a_failure(repo: Repo) -> None:
+    repo.put({"data/set.txt": "x\n"})
+    assert codes(judged(repo, "test -f data/other.txt", DONE)) == []
+
+
+def test_in_place_has_the_guard_and_the_code_before(repo: Repo) -> None:
+    repo.put({"data/set.txt": "x\n"})
+    command = "grep -q done work.txt && test -f data/set.txt"
+    verdict = judged(repo, command, DONE, isolation="in_place")
+    assert (verdict.passed, verdict.where, verdict.red_before) == (True, "in_place", RED)
+    forged = judged(repo, "sh check.sh", {"check.sh": "exit 0\n"}, isolation="in_place")
+    assert (codes(forged), forged.where, forged.ran) == (["check_changed"], "in_place", False)
+
+
+def test_installed_dependencies_are_lent(repo: Repo) -> None:
+    shutil.copytree(Path(sys.prefix) / "bin", repo.root / ".venv/bin", symlinks=True, ignore=lambda _, names: names)
+    (repo.root / ".venv/bin").mkdir(parents=True, exist_ok=True)
+    (repo.root / ".venv/bin/tool").write_text("#!/bin/sh\ngrep -q done work.txt\n")
+    (repo.root / ".venv/bin/tool").chmod(0o755)
+    repo.put({"sub/node_modules/p/index.js": "x\n", "build/forged": "x\n", ".venv/pyvenv.cfg": ""})
+    command = ".venv/bin/tool && test -f sub/node_modules/p/index.js && test ! -e build"
+    verdict = judged(repo, command, {**DONE, "sub/a": "x\n"})
+    assert (verdict.passed, codes(verdict), verdict.red_before) == (True, [], RED), verdict.output
+
+
+def test_an_editable_install_leads_to_the_checkout(repo: Repo) -> None:
+    """The code before is judged by what it was, although the environment imports the agent's folder."""
+    site = repo.root / ".venv/lib/python3.11/site-packages"
+    site.mkdir(parents=True)
+    (site / "calc.pth").write_text(f"{repo.root}/src\n")
+    (repo.root / ".venv/pyvenv.cfg").write_text("")
+    repo.base = repo.commit({"src/calculator.py": "ANSWER = 0\n"})
+    command = (
+        f"PYTHONPATH=$PYTHONPATH:{repo.root}/src {sys.executable} -c 'import calculator; assert calculator.ANSWER'"
+    )
+    verdict = judged(repo, command, {"src/calculator.py": "ANSWER = 42\n"})
+    assert (verdict.passed, verdict.red_before) == (True, RED), verdict.output
+
+
+def test_no_checkout_is_left(repo: Repo) -> None:
+    judged(repo, "sh check.sh", DONE)
+    assert os.listdir(Path(os.environ["XDG_CACHE_HOME"], "agent-harness/worktrees")) == []
