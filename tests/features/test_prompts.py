@@ -11,7 +11,7 @@ from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.prompts import verification_types
 from agent_harness.protocols.features.records import Baseline, CostRecord, Feature, FeatureList, SessionState
-from agent_harness.protocols.features.work import session_prompts
+from agent_harness.protocols.features.work.feature import opening_prompt
 
 FEATURE: dict[str, Any] = {
     "id": 7,
@@ -48,9 +48,7 @@ def opening(tmp_path: Path, kind: str, settings: str = "", **feature: Any) -> st
         run_id="x",
         git_config=empty,
     )
-    return " ".join(
-        session_prompts.opening_prompt(Project.open(tmp_path, load(tmp_path)), under_way, "THE ORIENTATION").split()
-    )
+    return " ".join(opening_prompt(Project.open(tmp_path, load(tmp_path)), under_way, "THE ORIENTATION").split())
 
 
 def initializer(max_steps: int = 7) -> str:

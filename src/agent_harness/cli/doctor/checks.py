@@ -154,13 +154,13 @@ def _schema(version: Record) -> Iterator[CheckResult]:
 def _rest(project: Any) -> Iterator[CheckResult]:
     from agent_harness.kernel import lock
     from agent_harness.protocols.features import questions
-    from agent_harness.protocols.features.engine import pause
+    from agent_harness.protocols.features.engine import locking
 
     if asked := project.store.state().question:
         yield CheckResult("question", "wrong", str(asked.get("message")), questions.hint(asked))
     if project.store.state().handoff is not None:
         yield CheckResult("handoff", "warning", "the project is in a person's hands", "harness takeback")
-    if paused := pause.found(project):
+    if paused := locking.found(project):
         yield CheckResult("pause", "warning", f"paused: {paused.get('reason')}", "harness resume")
     holder = lock.holder(project.root, project.layout.relative(project.layout.lock))
     under_way = project.store.open_session() is not None

@@ -9,22 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import migrations
+from agent_harness.protocols.features import marks, migrations
 from agent_harness.protocols.features.config import load
-from agent_harness.protocols.features.engine import pause
+from agent_harness.protocols.features.engine import locking
 from agent_harness.protocols.features.engine import run as engine_run
 from agent_harness.protocols.features.engine.locking import locked, settled
-from agent_harness.protocols.features.marks import override
-from agent_harness.protocols.features.people import (
-    abort,
-    answers,
-    dry_run,
-    handoff,
-    health,
-    maintenance,
-    verify,
-)
-from agent_harness.protocols.features.planning import add_feature, add_features
+from agent_harness.protocols.features.people import abort, answers, handoff, inspection, maintenance
+from agent_harness.protocols.features.planning import add_features
 from agent_harness.protocols.features.project import Project, Say, silent
 from agent_harness.supervision.dispatch import RefusalPolicy
 
@@ -87,21 +78,21 @@ class FeatureProject:
 
     def preview(self, feature_id: int | None = None) -> JsonObject:
         """What the next session would get; nothing on disk changes (UAH-048, UAH-049)."""
-        return dry_run.preview(self._project, feature_id)
+        return inspection.preview(self._project, feature_id)
 
     # -- looking ---------------------------------------------------------------------------------------------------
 
     def verify(self, feature_id: int) -> JsonObject:
         """Runs one feature's tests on a clean checkout of what is in the work tree; flips nothing (UAH-051)."""
-        return verify.verify(self._project, feature_id)
+        return inspection.verify(self._project, feature_id)
 
     def verify_all(self) -> JsonObject:
         """Runs the whole suite on what is in the work tree and says it feature by feature; flips nothing."""
-        return verify.verify_all(self._project)
+        return inspection.verify_all(self._project)
 
     def health(self) -> JsonObject:
         """Features, tests, lint and file sizes, measured now (UAH-052)."""
-        return health.measure(self._project)
+        return inspection.measure(self._project)
 
     def version(self) -> JsonObject:
         """The versions of the harness and of the state (UAH-068)."""
@@ -111,7 +102,7 @@ class FeatureProject:
 
     def pause(self, reason: str | None = None) -> JsonObject:
         """Keeps sessions from starting; one that runs ends after its current operation (UAH-056, UAH-057)."""
-        return pause.pause(self._project, reason)
+        return locking.pause(self._project, reason)
 
     def resume(self, choose: str | None = None, *, budget_usd: float | None = None) -> JsonObject:
         """Ends a pause and answers the stored question; after an abort it begins anew (UAH-058, C12, C39)."""
@@ -124,18 +115,18 @@ class FeatureProject:
         """Takes a feature out of the selection, or puts it back (UAH-059, C53)."""
         with settled(self._project):
             if undo:
-                return override.unskip(self._project, feature_id)
-            return override.skip(self._project, feature_id, reason)
+                return marks.unskip(self._project, feature_id)
+            return marks.skip(self._project, feature_id, reason)
 
     def override(self, feature_id: int, *, passes: bool) -> JsonObject:
         """Marks a feature by the person's word; they have confirmed it (UAH-060, UAH-061, C65)."""
         with settled(self._project):
-            return override.override(self._project, feature_id, passes=passes)
+            return marks.override(self._project, feature_id, passes=passes)
 
     def manual_verify(self, feature_id: int, ask: Ask) -> JsonObject:
         """Lets a person run a feature's tests and records their answer (UAH-062, UAH-063)."""
         with settled(self._project):
-            return verify.manual_verify(self._project, feature_id, ask)
+            return inspection.manual_verify(self._project, feature_id, ask)
 
     def handoff(self) -> JsonObject:
         """Gives the project to a person (UAH-064)."""
@@ -152,9 +143,9 @@ class FeatureProject:
         return abort.abort(self._project)
 
     def add_feature(self, description: str, **given: Any) -> JsonObject:
-        """Adds a feature with its test stub, as a commit (UAH-071): see ``add_feature.add``."""
+        """Adds a feature with its test stub, as a commit (UAH-071): see ``add_features.add``."""
         with settled(self._project):
-            return add_feature.add(self._project, description, **given)
+            return add_features.add(self._project, description, **given)
 
     def add_features(self, spec: Path, *, agents: Sequence[str] = ()) -> JsonObject:
         """Lets an agent plan more features from a specification: see ``add_features.extend``."""

@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_harness.errors import LimitReached, PreflightFailed, UnsafeTree
+from agent_harness.errors import ConfigurationError, LimitReached, PreflightFailed, UnsafeTree
 from agent_harness.kernel.git import Git
 from agent_harness.protocols.features import costs as cost_rules
-from agent_harness.protocols.features import worktree
+from agent_harness.protocols.features import questions, records, worktree
 from agent_harness.protocols.features.config import Config
 from agent_harness.protocols.features.layout import FeatureLayout
-from agent_harness.protocols.features.records import CostRecord
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import CostRecord, FeatureList
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,3 +157,15 @@ def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | N
         spent = cost_rules.of_feature(costs, feature_id)
         return f"Feature #{feature_id}: ${spent:.2f} of ${budgets.per_feature:.2f}"
     return f"a session: ${spent:.2f} of ${budgets.total:.2f}"
+
+
+def valid_features(project: Project) -> FeatureList:
+    """features.json; ``ConfigurationError`` that names what is wrong in it."""
+    document = project.store.features()
+    found = records.problems(document, require_test_file=project.config.features.require_test_file)
+    if found:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        asked = questions.of_cycle(document)
+        hint = f"edit {project.features_name}" + (f", or {questions.hint(asked)}" if asked else "")
+        raise ConfigurationError(found[0] + more, hint=hint, problems=found, escalation=asked)
+    return document

@@ -21,7 +21,7 @@ from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import FeatureList, SessionState
 from agent_harness.protocols.features.store import own_place
-from agent_harness.protocols.features.verdict.ruling import Ruling
+from agent_harness.protocols.features.verdict.judge import Ruling
 
 
 def put_back_features(project: Project, under_way: OpenSession) -> None:

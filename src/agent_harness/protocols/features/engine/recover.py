@@ -21,11 +21,11 @@ from agent_harness.protocols.features.engine import (
     settlement as engine_settlement,
 )
 from agent_harness.protocols.features.engine.open_session import OpenSession, totals_of
-from agent_harness.protocols.features.engine.result import Result
+from agent_harness.protocols.features.engine.settlement import Result
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import push_retry
 from agent_harness.protocols.features.verdict.judge import Judge
-from agent_harness.protocols.features.work import plan_record
+from agent_harness.protocols.features.work import plan
 from agent_harness.protocols.features.work.cleanup import ended_early as cleanup_ended_early
 
 NAMED = 10  # files of a WIP commit that are named to the person
@@ -50,8 +50,8 @@ def recover(project: Project) -> JsonObject | None:
     number = found.get("session")
     action = recovery.action_for(str(found.get("phase")))
     ended = process.end_orphans(found.get("agent") or {"run_id": found.get("run_id")})
-    if action.phase in (plan_record.PLANNING, plan_record.PLANNED):
-        return plan_record.recover(project, found, lambda: _restore_state(project, found))
+    if action.phase in (plan.PLANNING, plan.PLANNED):
+        return plan.recover(project, found, lambda: _restore_state(project, found))
     if action.step == "forget":
         engine_settlement.forget(project)
         return {"session": number, "step": action.step}

@@ -19,26 +19,22 @@ from agent_harness.errors import (
 )
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
+    escalation,
     migrations,
     questions,
     selection,
     worktree,
 )
-from agent_harness.protocols.features.engine import (
-    pause,
-    recover,
-    summary,
-)
+from agent_harness.protocols.features.engine import locking, recover, summary
 from agent_harness.protocols.features.engine.locking import locked
 from agent_harness.protocols.features.engine.prepare import Start, begin, prepare
-from agent_harness.protocols.features.engine.result import Result
+from agent_harness.protocols.features.engine.settlement import Result
 from agent_harness.protocols.features.environment import DevelopmentEnvironment
-from agent_harness.protocols.features.escalation import after_session, regressions
-from agent_harness.protocols.features.logs import checkpoint_retention, retention
+from agent_harness.protocols.features.logs import retention
+from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import mirror
 from agent_harness.protocols.features.records import CLEANUP, Feature
-from agent_harness.protocols.features.validity import valid_features
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.protocols.features.work.cleanup import CleanupWork
@@ -105,7 +101,7 @@ class Runs:
         project = self._project
         project.require_initialised()
         migrations.refuse_newer(project)
-        pause.refuse_resting(project)
+        locking.refuse_resting(project)
         dispatcher = Dispatcher(choose_agents(project, agents), patience, project.say)
         results: list[Result] = []
         limits = _Limits(max_sessions, until_done, feature_id)
@@ -150,8 +146,8 @@ class Runs:
         migrations.bring_up_to_date(project)
         retention.prune_daily(project)
         recovered = recover.recover(project)
-        pause.refuse_resting(project)  # what was recovered may have paused it
-        checkpoint_retention.prune(project)
+        locking.refuse_resting(project)  # what was recovered may have paused it
+        retention.prune_checkpoints(project)
         questions.forget_passing(project)
         proven.check(project)
         if self._cleanup_only:
@@ -178,9 +174,9 @@ class Runs:
             try:
                 start = prepare(project, judge, environment, feature, verified_tree)
             except PreflightFailed as failed:
-                after_session.after_preflight(project, failed)
+                escalation.after_preflight(project, failed)
                 raise
-            result = regressions.look_again(project, judge, self._walk(start, agent, judge, stop))
+            result = escalation.look_again(project, judge, self._walk(start, agent, judge, stop))
         self._escalate(result.feature_id, result)
         tree = project.git.tree_of(result.commit) if result.accepted and result.commit else None
         return result, tree
@@ -220,7 +216,7 @@ class Runs:
 
     def _must_stop(self, result: Result, until_done: bool) -> bool:
         if paused := self._project.store.pause():
-            pause.keep(self._project, paused)
+            locking.keep(self._project, paused)
             return True
         if result.reason == "rate_limited":
             return False
@@ -234,7 +230,7 @@ class Runs:
         project = self._project
         state = project.store.state()
         if not questions.stops(state.question):
-            asked = after_session.question_after(project, state, feature_id, result)
+            asked = escalation.question_after(project, state, feature_id, result)
             if asked:
                 questions.store(project, asked)
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from agent_harness.errors import LimitInForce, NothingEligible, PersonNeeded
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import questions, selection
-from agent_harness.protocols.features.engine.result import Result
-from agent_harness.protocols.features.escalation import after_session
+from agent_harness.protocols.features import escalation, questions, selection
+from agent_harness.protocols.features.engine.settlement import Result
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge
@@ -21,7 +20,7 @@ def summary(project: Project, results: Sequence[Result], recovered: JsonObject |
     """What the run did, where the project stands now, and the question that waits for a person, which is also said."""
     passing, total = project.store.features().counts()
     last = results[-1] if results else None
-    after_session.about_size(project)
+    escalation.about_size(project)
     waiting = project.store.state().question
     if waiting:
         project.say(questions.text(waiting))

@@ -10,7 +10,7 @@ from agent_harness.errors import NotAProject, Refused
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records
-from agent_harness.protocols.features.engine import pause, recover
+from agent_harness.protocols.features.engine import locking, recover
 from agent_harness.protocols.features.engine.locking import locked
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.store import free_name
@@ -31,7 +31,7 @@ def abort(project: Project) -> JsonObject:
         recover.recover(project)
         answer.update(clear(project))
 
-    pause.wait_and(project, act)
+    locking.wait_and(project, act)
     return answer
 
 

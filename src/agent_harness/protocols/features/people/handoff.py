@@ -8,8 +8,7 @@ from collections.abc import Callable
 from agent_harness.errors import Refused, UnsafeTree
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import records, worktree
-from agent_harness.protocols.features.marks import override
+from agent_harness.protocols.features import marks, records, worktree
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature
 from agent_harness.protocols.features.selection import next_feature
@@ -97,7 +96,7 @@ def _offer(project: Project, feature: Feature, ask: Ask) -> bool:
     if not ask(f"Mark Feature #{feature.id} as passes: true?"):
         project.say(f"{feature.name} stays open.")
         return False
-    override.mark(project, feature.id, passes=True, how="takeback")
+    marks.mark(project, feature.id, passes=True, how="takeback")
     project.say("Updated features.json.")
     return True
 

@@ -1,17 +1,20 @@
 """Session 0: an agent turns a specification into features, stubs, scripts and one commit.
 
 The harness writes the settings and .gitignore first, checks what the agent wrote, gives it one fix round, and
-makes the commit. Nothing counts as initialised before all of that stands. Source: features.md section L, C33, C48.
+makes the commit. Nothing counts as initialised before all of that stands. What is unwise in init.sh and reset.sh is
+reported when they are made, since both run unattended. Source: features.md section L, UAH-146, C33, C48.
 """
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from agent_harness.agents import registry
-from agent_harness.agents.base import Agent
+from agent_harness.agents.base import Agent, ToolRules
+from agent_harness.agents.guardrails import check_command
+from agent_harness.agents.guardrails.shell import Simple, UnreadableCommand, commands
 from agent_harness.errors import (
     HarnessError,
     Refused,
@@ -24,15 +27,14 @@ from agent_harness.kernel import clock, files, snapshot
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
+    escalation,
     progress,
     prompts,
     records,
     worktree,
 )
 from agent_harness.protocols.features.config import default_text, load
-from agent_harness.protocols.features.escalation import after_session
 from agent_harness.protocols.features.layout import FeatureLayout
-from agent_harness.protocols.features.planning import script_check
 from agent_harness.protocols.features.project import Project, Say
 from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict import quality
@@ -285,7 +287,7 @@ def _tell(project: Project, commit: str) -> JsonObject:
     say(f"Created: {project.features_name} ({len(found)} features, all with test_file)")
     say("Created: init.sh, reset.sh")
     for name in SCRIPTS:
-        for line in script_check.findings((project.root / name).read_text("utf-8", "replace"), project.root):
+        for line in findings((project.root / name).read_text("utf-8", "replace"), project.root):
             say(f"Warning: {name}: {line}")
             project.store.event("script_warning", session=0, path=name, message=line)
     say(f"Created: {project.progress_name}")
@@ -295,7 +297,39 @@ def _tell(project: Project, commit: str) -> JsonObject:
     flags = list(records.flags(document.features, max_steps=project.config.features.max_verification_steps))
     for line in flags:
         say(f"Warning: {line}")
-    asked = after_session.offer_split(project)
+    asked = escalation.offer_split(project)
     say("Ready for: harness run")
     fields = {"project": document.record.get("project"), "features": len(found), "commit": commit, "warnings": flags}
     return {**fields, "escalation": asked}
+
+
+# -- the scripts -------------------------------------------------------------------------------------------------------
+
+KILLERS = ("pkill", "killall")
+COMPOSERS = ("docker", "docker-compose", "podman", "podman-compose")
+
+
+def findings(text: str, root: Path) -> list[str]:
+    """One line for each command that may harm what the script did not start."""
+    try:
+        found = list(dict.fromkeys(line for each in _all(commands(text)) for line in _harm(each)))
+    except UnreadableCommand as reason:
+        return [f"it cannot be read: {reason}"]
+    refused = check_command(text, root, ToolRules(denied_commands=()))
+    return [*found, *([refused] if refused else [])]
+
+
+def _all(script: tuple[Simple, ...]) -> Iterator[Simple]:
+    for simple in script:
+        yield simple
+        for word in simple.words:
+            yield from _all(word.runs)
+
+
+def _harm(simple: Simple) -> Iterator[str]:
+    words = [word.text for word in simple.words]
+    shown = " ".join(words)[:120]
+    if any(word.rpartition("/")[2] in KILLERS for word in words):
+        yield f"`{shown}` may end programs that it did not start; keep pid files and end those processes"
+    if any(word in COMPOSERS for word in words) and "down" in words and {"-v", "--volumes"} & set(words):
+        yield f"`{shown}` removes volumes, with the data in them"

@@ -1,15 +1,19 @@
 """A push that the remote has rejected: pulled once, proven again, pushed again; else paused with the commit kept.
 
     fetch        what the remote has, on a private ref
-    join         our commits on top of it, as objects (``rebase.py``); never a merge, never a force-push
+    join         our commits on top of it, as objects (``on_top_of``); never a merge, never a force-push
     prove        the whole suite on the result: what was pulled is nobody's proof of ours
     move         the branch and the files, where no change of a person is in the way
     push         once more
+
+The join is a rebase that cannot stop half-way: each commit is merged with what it is put on, from its own first parent,
+and made again with its author and message. A conflict is an answer, not a state of the repository.
 
 Whatever does not go well leaves the branch as it was, with the accepted commit on it, and pauses the project.
 Source: features.md UAH-380, C30.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -17,14 +21,62 @@ from typing import Any
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
-from agent_harness.kernel.git import Upstream
+from agent_harness.kernel.git import Git, GitFailed, Upstream
 from agent_harness.kernel.json import jsontext
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import private_refs, records
 from agent_harness.protocols.features.engine.settlement import Settled, Settlement
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.publish import rebase
 from agent_harness.protocols.features.verdict.judge import Judge
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joined:
+    """The new tip, and for each old commit the new one; or why the two lines do not go together."""
+
+    tip: str = ""
+    renamed: dict[str, str] | None = None
+    problem: str | None = None
+
+
+def on_top_of(git: Git, base: str, tip: str) -> Joined:
+    """The commits of ``tip`` that ``base`` does not hold, oldest first, made again on top of ``base``."""
+    fork = git.text("merge-base", base, tip, check=False)
+    if not fork:
+        return Joined(problem="the two have no commit in common")
+    old = git.text("rev-list", "--reverse", "--first-parent", f"{fork}..{tip}").split()
+    new = base
+    renamed: dict[str, str] = {}
+    for commit in old:
+        tree = _merged(git, new, commit)
+        if tree is None:
+            return Joined(problem=f"{commit[:10]} does not go together with what is there")
+        new = renamed[commit] = _remade(git, commit, tree, new)
+    return Joined(tip=new, renamed=renamed)
+
+
+def _merged(git: Git, onto: str, commit: str) -> str | None:
+    """The tree of ``onto`` with what ``commit`` changed; ``None`` where that is a conflict."""
+    parent = git.commit_of(f"{commit}^1")
+    parents = [parent] if parent else []
+    ours = git.commit_tree(git.tree_of(onto), parents, "ours")
+    theirs = git.commit_tree(git.tree_of(commit), parents, "theirs")
+    try:
+        return git.text("merge-tree", "--write-tree", "--no-messages", ours, theirs).split()[0]
+    except GitFailed as error:
+        if error.status == 1:
+            return None
+        raise
+
+
+def _remade(git: Git, commit: str, tree: str, parent: str) -> str:
+    """The commit with its author, time and message, on another parent and with another tree."""
+    words = ("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI%x00%B", commit)
+    name, address, at, message = os.fsdecode(git.run(*words)).split("\0", 3)
+    author = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address, "GIT_AUTHOR_DATE": at}
+    env = git.identity_variables() | author
+    made = git.run("commit-tree", tree, "-p", parent, input=os.fsencode(message.rstrip("\n") + "\n"), env=env)
+    return os.fsdecode(made).strip()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +181,7 @@ class _Again:
     def _pull(self, theirs: str) -> None:
         """Our commits on top of theirs, once the suite has proven that the two go together."""
         project = self._project
-        joined = rebase.on_top_of(project.git, theirs, self.commit)
+        joined = on_top_of(project.git, theirs, self.commit)
         if joined.problem:
             raise _GivenUp(joined.problem)
         self._refuse_invalid(joined.tip)
@@ -179,7 +231,7 @@ class _Again:
         git.run("read-tree", "-m", "-u", self.commit, tip)
         git.update_ref(str(self._branch), tip, self.commit, message="agent-harness: pulled")
 
-    def _record(self, joined: rebase.Joined, passing: frozenset[str], total: int) -> None:
+    def _record(self, joined: Joined, passing: frozenset[str], total: int) -> None:
         """The state files speak of the new commits."""
         store = self._project.store
         tree = self._project.git.tree_of(joined.tip)

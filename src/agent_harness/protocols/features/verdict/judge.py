@@ -6,7 +6,7 @@ starts. Source: features.md section O, C03, C22, C23, C54, C55, C61, C62.
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from agent_harness.kernel import snapshot
 from agent_harness.kernel.json import JsonObject
@@ -16,10 +16,46 @@ from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature
 from agent_harness.protocols.features.verdict import quality
-from agent_harness.protocols.features.verdict.ruling import Proof, Ruling
 from agent_harness.verification import engine
 from agent_harness.verification.runner import execution
 from agent_harness.verification.verdict import Finding, TestRun, Verdict, passed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """What was established about an accepted candidate."""
+
+    passing: tuple[str, ...] = ()
+    total: int = 0
+    lint_errors: int | None = None
+    file_sizes: JsonObject | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ruling:
+    """Accepted with its proof; or not, with the reason and what the harness saw."""
+
+    accepted: bool
+    final: bool = False  # rolled back at once; otherwise the agent may repair it (C03)
+    asks: bool = False  # proven but for the evidence that the agent must show (C20)
+    judged: bool = True  # by the tests; a rule that was broken is refused without them
+    code: str = ""
+    failure: str = ""
+    output: str = ""
+    commit: str = ""
+    proof: Proof = field(default_factory=Proof)
+    broken_features: tuple[int, ...] = ()
+    regressions: tuple[str, ...] = ()  # tests that passed before and do not now
+
+    @classmethod
+    def unproven(cls, failure: str, *, code: str, output: str = "") -> "Ruling":
+        """A claim that the agent may repair."""
+        return cls(accepted=False, code=code, failure=failure, output=output)
+
+    def of(self, commit: str) -> "Ruling":
+        """The same ruling for another commit of the very same tree."""
+        return replace(self, commit=commit)
+
 
 FIXABLE = frozenset({"proof_failed", "proof_not_red", "proof_missing"})
 """Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03)."""

@@ -21,13 +21,11 @@ from agent_harness.protocols.features.engine import (
     wip,
 )
 from agent_harness.protocols.features.engine.open_session import OpenSession
-from agent_harness.protocols.features.engine.result import Result
-from agent_harness.protocols.features.engine.settlement import Settlement
+from agent_harness.protocols.features.engine.settlement import Result, Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import SessionState
 from agent_harness.protocols.features.verdict import quality
-from agent_harness.protocols.features.verdict.judge import Judge
-from agent_harness.protocols.features.verdict.ruling import Ruling
+from agent_harness.protocols.features.verdict.judge import Judge, Ruling
 from agent_harness.protocols.features.work.session_work import SessionWork
 from agent_harness.session.policy import POLICIES, Policy
 from agent_harness.session.work import Ending, TurnSoFar

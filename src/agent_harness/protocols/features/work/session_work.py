@@ -32,14 +32,12 @@ from agent_harness.protocols.features.engine import (
     settlement as engine_settlement,
 )
 from agent_harness.protocols.features.engine.open_session import OpenSession
-from agent_harness.protocols.features.engine.result import Result
-from agent_harness.protocols.features.engine.settlement import Settled, Settlement
+from agent_harness.protocols.features.engine.settlement import Result, Settled, Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import push_guard, push_retry
 from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.verdict import claims, screenshots
-from agent_harness.protocols.features.verdict.judge import Judge
-from agent_harness.protocols.features.verdict.ruling import Ruling
+from agent_harness.protocols.features.verdict.judge import Judge, Ruling
 from agent_harness.session.changes import changed_in_repository
 from agent_harness.session.limits import SessionLimits, watch
 from agent_harness.session.policy import Policy

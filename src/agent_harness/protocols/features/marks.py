@@ -1,11 +1,19 @@
 """What a person decides about one feature: skipped, marked by their word, opened again. Each is one small commit.
 
 features.json is changed only where it is as committed, so that nobody's edit slips into our commit. Unfinished work of
-a feature that is taken out of the way goes into a rescue ref. Source: features.md UAH-059..063, C53, C65.
+a feature that is taken out of the way goes into a rescue ref. Of the features that a person has to look at, the code is
+accepted and the mark waits for `harness manual-verify`:
+
+    hybrid    the tests prove what they can; then a person confirms the rest
+    manual    no test can prove it: the suite must hold, and a person confirms all of it
+
+Source: features.md UAH-059..063, UAH-403, UAH-449..451, C13, C53, C65.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from agent_harness.agents import usage
 from agent_harness.errors import Refused, UnsafeTree
 from agent_harness.kernel import clock, files, snapshot
 from agent_harness.kernel.json import JsonObject
@@ -17,9 +25,12 @@ from agent_harness.protocols.features import (
     worktree,
 )
 from agent_harness.protocols.features.engine import accept, checkpoints
+from agent_harness.protocols.features.engine.open_session import OpenSession
+from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import Feature, FeatureList
-from agent_harness.protocols.features.verdict import proven
+from agent_harness.protocols.features.records import Feature, FeatureList, SessionState
+from agent_harness.protocols.features.verdict import proven, screenshots
+from agent_harness.protocols.features.verdict.judge import Ruling
 
 
 def feature_of(project: Project, feature_id: int) -> Feature:
@@ -216,3 +227,44 @@ def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable
                 feature.record.update(members)
 
     return edit
+
+
+# -- features that a person has to look at -----------------------------------------------------------------------------
+
+
+def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
+    """The work is on the branch; ``passes`` stays false, and ``awaiting_manual`` says why."""
+    accept.put_back_features(project, under_way)
+    document = project.store.features()
+    if feature := document.by_id(under_way.feature_id):
+        feature.record["awaiting_manual"] = {"session": under_way.session, "at": clock.timestamp()}
+    files.write_json(project.layout.features, document.record)
+    name = under_way.feature.name
+    commit = accept.candidate(project, under_way, f"{name} awaits manual verification")
+    settlement = accept.accepted(project, under_way, ruling.of(commit), used)
+    state = SessionState(settlement.state)
+    summary = {**(state.summary or {}), "completed": f"{name}, which awaits a person"}
+    event = {
+        "event_type": "awaiting_manual",
+        "level": "important",
+        "feature_id": under_way.feature_id,
+        "commit": commit,
+        "message": f"{name} awaits manual verification",
+    }
+    return replace(
+        settlement,
+        state=state.but(last_session_summary=summary, next_prompt="coding").record,
+        proven=[f.id for f in under_way.features.passing],
+        session_record={**settlement.session_record, "feature_completed": False},
+        events=[event],
+    )
+
+
+def tell_person(project: Project, feature: Feature, session: int) -> None:
+    """What the person is to do, with what the agent of that session has looked at, and how to say that it is done."""
+    project.say(f"{feature.name} needs your verification ({feature.verification_type}).")
+    for check in feature.manual_checks:
+        project.say(f"- {check}")
+    for path in screenshots.of_session(project, session):
+        project.say(f"Screenshot: {path}")
+    project.say(f"Then: harness manual-verify --feature {feature.id}")
