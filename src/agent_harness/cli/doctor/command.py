@@ -18,7 +18,7 @@ from agent_harness.errors import HarnessError, LockBusy
 from agent_harness.kernel import root
 
 if TYPE_CHECKING:
-    from agent_harness.hooks.clients.client import Scope
+    from agent_harness.hooks.clients import Scope
 
 Record = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""What differs between clients: the file that holds their hooks, and which events they know.
+"""The coding-agent clients that hooks can be installed into: the file that holds their hooks, the events they know.
 
 Source: ``tasklist.md`` 3.1.
 """
@@ -9,7 +9,7 @@ import os
 import shlex
 import sys
 
-from agent_harness.errors import Refused
+from agent_harness.errors import Refused, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         def __call__(self, scope: Scope, project: str, environ: Mapping[str, str]) -> str: ...
 
 
-__all__ = ["MARK", "HookClient", "command", "groups", "is_ours", "package_folder", "scripts"]
+__all__ = ["CLIENTS", "MARK", "HookClient", "groups", "is_ours", "named", "package_folder"]
 
 MARK = "# agent-harness"
 """Ends every command that is ours; a comment for the shell."""
@@ -83,3 +83,41 @@ def is_ours(hook: object) -> bool:
     """Whether an entry of the client's file was written by us."""
     text = hook.get("command") if isinstance(hook, dict) else None
     return isinstance(text, str) and text.rstrip().endswith(MARK)
+
+
+def _claude_place(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
+    if scope == "project":
+        return os.path.join(project, ".claude", "settings.local.json")
+    home = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), ".claude")
+    return os.path.join(home, "settings.json")
+
+
+CLAUDE_CODE = HookClient(
+    "claude-code", "claude", ("SessionStart", "Stop", "SubagentStop", "TeammateIdle"), _claude_place
+)
+
+
+def codex_home(environ: Mapping[str, str]) -> str:
+    """The folder of Codex's own settings."""
+    return environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex")
+
+
+def _codex_place(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
+    return (
+        os.path.join(project, ".codex", "hooks.json")
+        if scope == "project"
+        else os.path.join(codex_home(environ), "hooks.json")
+    )
+
+
+CODEX = HookClient("codex", "codex", ("SessionStart", "Stop", "SubagentStop"), _codex_place)
+
+
+CLIENTS: dict[str, HookClient] = {each.name: each for each in (CLAUDE_CODE, CODEX)}
+
+
+def named(name: str) -> HookClient:
+    """The client of that name; ``UsageError`` for any other."""
+    if name not in CLIENTS:
+        raise UsageError(f"No client {name!r}: {', '.join(CLIENTS)}", hint="harness hooks install --client claude-code")
+    return CLIENTS[name]

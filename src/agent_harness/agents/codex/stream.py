@@ -1,10 +1,109 @@
-"""What the agent did, item by item, turned into events. Pure. The names are those of the app-server."""
+"""What Codex says, turned into events: items, tokens and refusals. The names are those of the app-server.
+
+Source of the refusals: features.md UAH-374..375, C28.
+"""
 
 import shlex
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from agent_harness.agents.events import Event, Text, ToolResult, event_from, plain
+from agent_harness.agents import limits
+from agent_harness.agents.events import Event, RateLimited, Text, ToolResult, Usage, event_from, plain
+from agent_harness.kernel import clock, retry
+
+_TOTALS = ("inputTokens", "outputTokens", "cachedInputTokens", "cacheWriteInputTokens")
+
+
+class TurnTally:
+    """The tokens of one turn."""
+
+    def __init__(self, thread: str | None = None, model: str | None = None) -> None:
+        self.thread, self.model = thread, model
+        self._totals: dict[str, tuple[int, ...]] = {}
+        self._context = 0
+
+    def update(self, params: Mapping[str, Any]) -> Usage | None:
+        """The difference to what was told before of the same thread; ``None`` when nothing was added.
+
+        Of a thread that is new here the last call counts: its total may hold earlier turns.
+        """
+        thread, told = str(params.get("threadId")), _mapping(params.get("tokenUsage"))
+        total, last = _counts(_mapping(told.get("total"))), _counts(_mapping(told.get("last")))
+        before = self._totals.get(thread)
+        self._totals[thread] = total
+        used = last if before is None else tuple(max(0, one - other) for one, other in zip(total, before, strict=True))
+        if thread == self.thread:
+            self._context = last[0] + last[1]
+        return self._usage(used) if any(used) else None
+
+    def _usage(self, used: tuple[int, ...]) -> Usage:
+        given, made, cached, written = used
+        return Usage(
+            input_tokens=max(0, given - cached - written),
+            output_tokens=made,
+            cached_tokens=cached,
+            cache_write_tokens=written,
+            context_tokens=self._context,
+            model=self.model,
+        )
+
+
+def _counts(record: Mapping[str, Any]) -> tuple[int, ...]:
+    found = [record.get(name) for name in _TOTALS]
+    return tuple(max(0, each) if isinstance(each, int) else 0 for each in found)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+KINDS = frozenset({"usageLimitExceeded", "rateLimitExceeded", "serverOverloaded", "policyCapacityUnavailable"})
+STATUSES = frozenset({429, 529})
+_USED_UP = 100  # percent
+
+
+def of_error(error: Mapping[str, Any], windows: Mapping[str, Any]) -> RateLimited | None:
+    """The refusal that the error of a turn states; ``windows`` is what was told last of the account's limits."""
+    message = plain(str(error.get("message") or ""))
+    told = error.get("codexErrorInfo")
+    kind = told if isinstance(told, str) else None
+    if kind not in KINDS and _status(told) not in STATUSES:
+        return limits.from_text(message) if told in (None, "other") else None
+    reset = reset_of(windows) if kind != "serverOverloaded" else None
+    return RateLimited(message=message[:300], resets_at=reset or _told(message))
+
+
+def _told(message: str) -> str | None:
+    """The moment that a message names; a bare time of day is this machine's own."""
+    wait = retry.find_wait(message, clock.now())
+    if wait is None:
+        return None
+    if wait.moment is not None:
+        return clock.timestamp(wait.moment)
+    return None if wait.seconds is None else clock.timestamp(clock.now() + timedelta(seconds=wait.seconds))
+
+
+def reset_of(windows: Mapping[str, Any]) -> str | None:
+    """When the last of the windows that are used up begins anew."""
+    known = [windows.get(name) for name in ("primary", "secondary")]
+    used_up = [each for each in known if isinstance(each, dict) and _amount(each.get("usedPercent")) >= _USED_UP]
+    moments = [_amount(each.get("resetsAt")) for each in used_up]
+    latest = max(moments, default=0.0)
+    return clock.timestamp(datetime.fromtimestamp(latest, UTC)) if 0 < latest < 1e11 else None
+
+
+def _status(kind: object) -> int | None:
+    for detail in kind.values() if isinstance(kind, dict) else ():
+        status = detail.get("httpStatusCode") if isinstance(detail, dict) else None
+        if isinstance(status, int):
+            return status
+    return None
+
+
+def _amount(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+
 
 Item = Mapping[str, Any]
 
