@@ -101,7 +101,7 @@ def test_follow_hands_out_whole_lines_once(tmp_path: Path) -> None:
 
 
 def test_what_others_wrote_cannot_steer_the_terminal() -> None:
-    assert printable("a\x1b[2J\tb\r\n c") == "a [2J b c"
+    assert printable("a\x1b[2J\tb\r\n c") == r"a\x1b[2J b c"
     assert printable("x" * 300, 10) == "x" * 9 + "…"
 
 

@@ -3,19 +3,15 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agent_harness.cli.hooks import hook, hooks
 from agent_harness.errors import Refused, UsageError
 from agent_harness.hooks import install as installing
-from agent_harness.hooks import jsonedit
 from agent_harness.hooks.clients import CLIENTS, MARK, is_ours
 from agent_harness.kernel.json import jsontext
 from hooks.lists import make, task
@@ -241,36 +237,3 @@ def test_a_person_hears_that_codex_skips_hooks_which_nobody_trusts() -> None:
 def test_a_client_that_calls_an_event_of_another_version_is_not_kept_going() -> None:
     done = CliRunner().invoke(hook, ["after-midnight"], standalone_mode=False, catch_exceptions=False)
     assert (done.return_value, done.stdout) == (0, "")
-
-
-# ---- the editor: any JSON, any place
-
-NAMES = st.text(st.sampled_from('ab"\\\n é'), max_size=4)
-VALUES: Any = st.recursive(
-    st.none() | st.booleans() | st.integers() | NAMES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
-    max_leaves=8,
-)
-STYLES: list[Callable[[Any], str]] = [
-    json.dumps,
-    lambda value: json.dumps(value, indent=4, ensure_ascii=False),
-    lambda value: json.dumps(value, indent="\t").replace("\n", "\r\n"),
-    lambda value: json.dumps(value, separators=(",", ":")),
-]
-
-
-@given(st.dictionaries(NAMES, VALUES, max_size=4), VALUES, st.sampled_from(STYLES))
-def test_an_entry_is_added_and_taken_out_again(found: dict[str, Any], value: Any, style: Callable[[Any], str]) -> None:
-    found = {name: child for name, child in found.items() if name != "hooks"}
-    text = style(found)
-    added = jsonedit.append(text, ["hooks", "Stop"], value)
-    assert json.loads(added) == {**found, "hooks": {"Stop": [value]}}
-    twice = jsonedit.append(added, ["hooks", "Stop"], 7)
-    assert json.loads(twice)["hooks"]["Stop"] == [value, 7]
-    assert json.loads(jsonedit.replace(twice, ["hooks", "Stop", 0], found))["hooks"]["Stop"] == [found, 7]
-    assert json.loads(jsonedit.remove(twice, ["hooks", "Stop", 0]))["hooks"]["Stop"] == [7]
-    assert json.loads(jsonedit.remove(jsonedit.remove(twice, ["hooks", "Stop", 1]), ["hooks"])) == found
-    if found:
-        assert jsonedit.remove(added, ["hooks"]) == text
-        first = next(iter(found))
-        assert json.loads(jsonedit.remove(text, [first])) == {n: v for n, v in found.items() if n != first}

@@ -15,7 +15,7 @@ from agent_harness.demo.layout import DemoLayout, bundled_script, sample
 from agent_harness.demo.story import Follow, Story, printable, spoken
 from agent_harness.demo.views import DemoView, Picture, Plain, console_for
 from agent_harness.errors import HarnessError, Interrupted, UsageError
-from agent_harness.kernel import files
+from agent_harness.kernel import files, signals
 from agent_harness.protocols.features import records
 
 _IDENTITY = (("user.name", "Scripted Agent"), ("user.email", "agent@localhost"), ("commit.gpgsign", "false"))
@@ -67,22 +67,19 @@ def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows a question mark
     console = console_for(plain=plain, to_stderr=as_json)
     report.opening(console, place)
-    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
-        view = Plain(console.file) if plain else Picture(console)
-        started = time.monotonic()
-        with view:
-            performance = Performance(place, view)
-            performance.play()
-            view.note("Looking at what the project itself says")
-            judged = promises.examine(place, performance.killed_exit_code)
-        ending = report.DemoEnding.of(place, judged, time.monotonic() - started)
+        with signals.handled((signal.SIGTERM, signal.SIGHUP), signal.default_int_handler):
+            view = Plain(console.file) if plain else Picture(console)
+            started = time.monotonic()
+            with view:
+                performance = Performance(place, view)
+                performance.play()
+                view.note("Looking at what the project itself says")
+                judged = promises.examine(place, performance.killed_exit_code)
+            ending = report.DemoEnding.of(place, judged, time.monotonic() - started)
     except KeyboardInterrupt:
         report.interrupted(console, place)
         return Interrupted.exit_code
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
     if as_json:
         sys.stdout.write(json.dumps(ending.as_json(), ensure_ascii=False, indent=2) + "\n")
     else:

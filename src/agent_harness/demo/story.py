@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent_harness.kernel.terminal import one_line
+
 _BLOCK = 1 << 20
 
 
@@ -70,8 +72,8 @@ def spoken(line: str) -> str | None:
 
 
 def printable(text: object, limit: int = 200) -> str:
-    """One line of what somebody else wrote, without control characters, cut at ``limit`` characters."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+    """One line of what somebody else wrote, fit for a terminal, cut at ``limit`` characters."""
+    line = one_line(str(text))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 

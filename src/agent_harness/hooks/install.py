@@ -9,10 +9,9 @@ import os
 import sys
 
 from agent_harness.errors import Refused
-from agent_harness.hooks import jsonedit
 from agent_harness.hooks.clients import CLIENTS, groups, is_ours, named, package_folder
 from agent_harness.kernel import files
-from agent_harness.kernel.json import jsontext
+from agent_harness.kernel.json import edit, jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,9 +92,9 @@ def _with_ours(text: str, wanted: Mapping[str, Group], path: str) -> str:
         own = [place for place, each in enumerate(listed) if _is_only_ours(each)]
         if own:  # in place: clients know a hook by its place
             if listed[own[0]] != group:
-                text = jsonedit.replace(text, ["hooks", event, own[0]], group)
+                text = edit.put(text, ["hooks", event, own[0]], group)
         else:
-            text = jsonedit.append(text, ["hooks", event], group)
+            text = edit.append(text, ["hooks", event], group)
     return _without_ours(text, path, dict.fromkeys(wanted, 1))
 
 
@@ -110,16 +109,15 @@ def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None) -
             removable.append((event, place, inner))
     for event, place, inner in reversed(removable):
         tail: list[str | int] = [] if inner is None else ["hooks", inner]
-        text = jsonedit.remove(text, ["hooks", event, place, *tail])
+        text = edit.remove(text, ["hooks", event, place, *tail])
         text = _without_empty(text, event)
     return text
 
 
 def _without_empty(text: str, event: str) -> str:
     for path in (["hooks", event], ["hooks"]):
-        node = jsonedit.tree(text).at(path)
-        if node is not None and not node.entries:
-            text = jsonedit.remove(text, path)
+        if edit.is_empty(text, path):
+            text = edit.remove(text, path)
     return text
 
 

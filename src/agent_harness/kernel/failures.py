@@ -189,7 +189,7 @@ _LONGEST = 65_536
 
 def category(name: str) -> Category:
     """The category of this name; ``UNKNOWN`` when there is none."""
-    return _by_name().get(name, CATEGORIES[-1])
+    return next((each for each in CATEGORIES if each.name == name), CATEGORIES[-1])
 
 
 def classify(text: str, *, otherwise: str = "UNKNOWN") -> Category:
@@ -209,11 +209,6 @@ def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
 def rows(names: Mapping[str, str]) -> tuple[Row, ...]:
     """The rows of these categories, in the order of the table, each under the name that is given for it."""
     return tuple((names[name], patterns) for name, patterns in PATTERNS if name in names)
-
-
-@cache
-def _by_name() -> dict[str, Category]:
-    return {each.name: each for each in CATEGORIES}
 
 
 @cache

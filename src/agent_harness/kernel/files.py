@@ -247,16 +247,12 @@ def _put_aside(target: str) -> str | None:
         kept, count = f"{target}.corrupt.{stamp}.{count}", count + 1
     try:
         os.link(target, kept)
-    except OSError:
-        _rename(target, kept)  # a folder, or a file system without hard links
+    except OSError:  # a folder, or a file system without hard links
+        try:
+            os.rename(target, kept)
+        except OSError as error:
+            raise refusal(target, "renamed", error) from None
     return kept
-
-
-def _rename(target: str, kept: str) -> None:
-    try:
-        os.rename(target, kept)
-    except OSError as error:
-        raise refusal(target, "renamed", error) from None
 
 
 def _itself(path: AnyPath) -> str:

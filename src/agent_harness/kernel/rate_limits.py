@@ -111,7 +111,10 @@ class LimitClock:
     __slots__ = ("_folder", "_now")
 
     def __init__(self, folder: str | None = None, *, now: Callable[[], datetime] = clock.now) -> None:
-        self._folder = folder or trusted_state.of_user(_FOLDER, project=_project())
+        if not folder:
+            project = root.find(pin=False)  # agents work in it
+            folder = trusted_state.of_user(_FOLDER, project=project.path if project else None)
+        self._folder = folder
         self._now = now
 
     def in_force(self, account: str) -> RateLimit | None:
@@ -225,12 +228,6 @@ class LimitClock:
 
     def _path(self, account: str) -> str:
         return os.path.join(self._folder or "", f"{_file_name(account)}{_ENDING}")
-
-
-def _project() -> str | None:
-    """The project above the current folder, in which agents work."""
-    found = root.find(pin=False)
-    return found.path if found else None
 
 
 def _after(

@@ -41,12 +41,9 @@ def parse_retry_after(text: object, now: datetime) -> float | None:
     if not isinstance(text, str) or len(text) > 100:
         return None
     text = text.strip()
-    seconds = float(text) if _is_number(text) else _until(text, now)
+    is_number = text.isascii() and text.replace(".", "", 1).isdigit()
+    seconds = float(text) if is_number else _until(text, now)
     return None if seconds is None else min(seconds, LONGEST_SECONDS)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.replace(".", "", 1).isdigit()
 
 
 def _until(text: str, now: datetime) -> float | None:
@@ -144,12 +141,9 @@ def _wait(found: re.Match[str], now: datetime) -> Wait | None:
         unit = told.get("each", "")
         return Wait(seconds=_number(told["number"]) * _factor(unit or "s"), vague=not unit)
     if "date" in told:
-        return _wait_of(parse_retry_after(told["date"].replace("UTC", "GMT"), now))
+        seconds = parse_retry_after(told["date"].replace("UTC", "GMT"), now)
+        return None if seconds is None else Wait(seconds=seconds)
     return _at_moment(told["moment"]) if "moment" in told else _at_clock(told, now)
-
-
-def _wait_of(seconds: float | None) -> Wait | None:
-    return None if seconds is None else Wait(seconds=seconds)
 
 
 def _at_epoch(text: str) -> Wait:

@@ -5,12 +5,11 @@ thread, except inside ``held()`` (settlements). Source: features.md S11 b; UAH-0
 """
 
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from agent_harness.kernel import clock
+from agent_harness.kernel import clock, signals
 
 LOOK_SECONDS = 0.5  # how long a request to stop may go unseen
 
@@ -76,13 +75,5 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def watched(paused: Callable[[], bool] = lambda: False) -> Iterator[Stop]:
     """Signals reach the ``Stop`` until the end of the block; other threads than the main one watch nothing."""
     stop = Stop(paused)
-    if threading.current_thread() is not threading.main_thread():
+    with signals.handled(_SIGNALS, stop.on_signal):
         yield stop
-        return
-    watched_signals = [n for n in _SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]  # nohup stays in force
-    before = {number: signal.signal(number, stop.on_signal) for number in watched_signals}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

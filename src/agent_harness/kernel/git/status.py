@@ -13,6 +13,7 @@ from itertools import chain
 
 from agent_harness.errors import TimedOut, UnsafeTree
 from agent_harness.kernel.git.isolated import IsolatedView
+from agent_harness.kernel.terminal import printable
 
 __all__ = [
     "GITLINK",
@@ -169,8 +170,7 @@ _READERS: dict[bytes, Callable[[Scan, bytes], None]] = {
 
 def shown(path: bytes) -> str:
     """A path as it can be shown on one line, whatever bytes it is made of."""
-    text = path.decode("utf-8", "backslashreplace")
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    return printable(path.decode("utf-8", "backslashreplace"))
 
 
 def split(output: bytes) -> list[bytes]:

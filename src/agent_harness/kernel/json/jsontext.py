@@ -23,6 +23,7 @@ __all__ = [
     "loads",
     "refuse_lone_surrogates",
     "scanner",
+    "skip",
     "spaced",
     "within_depth",
 ]
@@ -216,6 +217,13 @@ def scanner() -> Callable[[str, int], tuple[Any, int]]:
     Raises ``StopIteration``, ``ValueError``, ``RecursionError`` or ``SystemError`` when there is none.
     """
     return _scanner(_Rules())
+
+
+def skip(text: str, at: int) -> int:
+    """The next place that is not blank; ``IndexError`` at the end of the text."""
+    while text[at] in BLANKS:
+        at += 1
+    return at
 
 
 def _scanner(rules: _Rules) -> Callable[[str, int], tuple[Any, int]]:

@@ -67,8 +67,8 @@ class _Places:
                 end = scan(text, at)[1]
                 if n in here:
                     yield n, at, end
-                at = _skip(text, end)
-                at = _skip(text, at + 1) if text[at] == "," else at
+                at = jsontext.skip(text, end)
+                at = jsontext.skip(text, at + 1) if text[at] == "," else at
 
 
 class ListDocument:
@@ -173,13 +173,13 @@ def read(content: bytes, name: str) -> ListDocument:
 def _scan(text: str, list_name: str) -> tuple[dict[str, Any], _Places]:
     scan, places = jsontext.scanner(), _Places()
     value: dict[str, Any] = {}
-    at = _after(text, _skip(text, 0), "{")
+    at = _after(text, jsontext.skip(text, 0), "{")
     while True:
         name_at = at
         if text[at] != '"':
             raise _Unclear
         name, at = scan(text, at)
-        start = at = _after(text, _skip(text, at), ":")
+        start = at = _after(text, jsontext.skip(text, at), ":")
         if name in value:
             raise _Unclear
         is_list = name == list_name and text[at] == "["
@@ -187,7 +187,7 @@ def _scan(text: str, list_name: str) -> tuple[dict[str, Any], _Places]:
         if not is_list and not _is_shallow(text, start, at, 1):
             raise _Unclear
         places.members[name] = _Member(name_at, start, at)
-        at = _skip(text, at)
+        at = jsontext.skip(text, at)
         if text[at] == "}":
             break
         at = _after(text, at, ",")
@@ -204,7 +204,7 @@ def _elements(scan: Scan, text: str, at: int, places: _Places) -> tuple[list[Any
         value, end = scan(text, at)
         _check_depth([value], text[at:end], 2)
         places.add([value], at, end)
-        begin, at = at, _skip(text, end)
+        begin, at = at, jsontext.skip(text, end)
         if text[at] == "]":
             return places.elements[:], at + 1
         at = _after(text, at, ",")
@@ -245,15 +245,8 @@ def _is_shallow(text: str, start: int, end: int, level: int) -> bool:
     return text.count("{", start, end) + text.count("[", start, end) <= jsontext.MAX_DEPTH - level
 
 
-def _skip(text: str, at: int) -> int:
-    """The next place that is not blank."""
-    while text[at] in jsontext.BLANKS:
-        at += 1
-    return at
-
-
 def _after(text: str, at: int, sign: str) -> int:
     """The next place that is not blank, after a sign that must stand here."""
     if text[at] != sign:
         raise _Unclear
-    return _skip(text, at + 1)
+    return jsontext.skip(text, at + 1)

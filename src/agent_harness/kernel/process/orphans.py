@@ -126,19 +126,15 @@ def _kill(pid: int, ours: Callable[[int], bool]) -> bool:
         if not ours(pid):
             return False
         signal.pidfd_send_signal(handle, signal.SIGKILL)
-        _wait_for_death(handle)
+        poller = select.poll()
+        poller.register(handle, select.POLLIN)  # readable once it is dead
+        poller.poll(_DEATH_SECONDS * 1000)
     except OSError:
         return False
     finally:
         os.close(handle)
     _reap(pid)
     return True
-
-
-def _wait_for_death(handle: int) -> None:
-    poller = select.poll()
-    poller.register(handle, select.POLLIN)
-    poller.poll(_DEATH_SECONDS * 1000)
 
 
 def _kill_by_number(pid: int, ours: Callable[[int], bool]) -> bool:

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Iterable
 else:
-    import _signal as signal
+    try:  # `signal` loads `enum`, which takes longer than all the rest
+        import _signal as signal
+    except ImportError:  # another interpreter
+        import signal
 
 SETTLE_SECONDS = 0.1  # what the command left behind may end by itself (a pipe's reader finishes its last lines)
 REST_SECONDS = 0.3  # between TERM and KILL for what still runs then

@@ -3,14 +3,12 @@
 import os
 import signal
 import subprocess
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from agent_harness.agents import registry
 from agent_harness.errors import HarnessError, LimitInForce, ToolMissing
-from agent_harness.kernel import clock
+from agent_harness.kernel import clock, signals
 from agent_harness.protocols.tasklist import selection
 from agent_harness.protocols.tasklist.claims import claim
 from agent_harness.protocols.tasklist.records import ADD
@@ -98,29 +96,16 @@ def _is_let_in(
 def _run(worker: Worker, command: Sequence[str]) -> int:
     environment = {**os.environ, "HARNESS_STATE_ROOT": worker.layout.root}
     try:
-        with _deaf(), subprocess.Popen(list(command), env=environment) as client:
+        # Ctrl-C is the client's alone, which hears it too; a client inherits what is ignored, but no handler
+        with (
+            signals.handled([signal.SIGINT], lambda *_: None),
+            subprocess.Popen(list(command), env=environment) as client,
+        ):
             return client.wait()
     except OSError as error:
         raise ToolMissing(
             f"{command[0]} cannot be started: {error.strerror}", hint=f"command -v {command[0]}"
         ) from None
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Ctrl-C in the block is the client's alone, which has it too and decides what it means.
-
-    A handler is not inherited by the client, as ignoring the signal would be.
-    """
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # nohup stays in force for both
-        yield
-        return
-    before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _left(worker: Worker) -> str:
