@@ -146,10 +146,10 @@ class Performance:
     def _titles(self) -> dict[int, str]:
         """Id and description of each feature, once the plan is there."""
         try:
-            found = records.features_of(files.read_json(self.place.state.features))
+            found = records.FeatureList(files.read_json(self.place.state.features)).features
         except (HarnessError, OSError):
             return {}
-        return {f["id"]: printable(records.description(f), 60) for f in found if isinstance(f.get("id"), int)}
+        return {f.id: printable(f.description, 60) for f in found if f.id != records.NO_ID}
 
     def _listen(self) -> None:
         """Passes on what the agent of the session under way says."""
