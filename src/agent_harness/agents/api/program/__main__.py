@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from agent_harness.agents.base import Brief
 from agent_harness.agents.bridge.worker import Harness, brief_from, ending, run
 from agent_harness.agents.events import Event, Finished, Text
 
