@@ -104,14 +104,17 @@ def record_of(event: Event) -> dict[str, Any]:
 
 def event_from_line(line: str) -> Event:
     """One stdout line of the command seam: a JSON object with a known ``type`` is that event, all else is text."""
-    if line.lstrip(" \t").startswith("{"):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            return Text(line)
-        if isinstance(record, dict):
-            return event_from(record) or Text(line)
-    return Text(line)
+    record = object_of_line(line) if line.lstrip(" \t").startswith("{") else None
+    return (event_from(record) if record is not None else None) or Text(line)
+
+
+def object_of_line(line: str | bytes) -> dict[str, Any] | None:
+    """The JSON object that a line holds; ``None`` when it holds anything else."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _count(value: object) -> int:

@@ -22,7 +22,9 @@ def require_tools() -> None:
     """``ToolMissing`` unless git, and a Python with pytest for the built program's tests, are there."""
     if shutil.which("git") is None:
         raise ToolMissing("git is not installed", hint="install git, then: harness demo")
-    probe = subprocess.run([_python(), "-c", _HAS_PYTEST], capture_output=True, env=environment(), check=False)
+    env = environment()
+    python = shutil.which("python3", path=env["PATH"]) or sys.executable  # what the built project's settings name
+    probe = subprocess.run([python, "-c", _HAS_PYTEST], capture_output=True, env=env, check=False)
     if probe.returncode != 0:
         raise ToolMissing(
             "The program that the demo builds is tested with pytest 8.4 or newer, which this Python does not have",
@@ -38,11 +40,6 @@ def environment(place: DemoLayout | None = None) -> dict[str, str]:
     if place is not None:
         kept["HARNESS_AGENT"] = f"scripted:{place.script}"
     return kept
-
-
-def _python() -> str:
-    """The interpreter that the built project's settings name."""
-    return shutil.which("python3", path=environment()["PATH"]) or sys.executable
 
 
 def git(folder: Path, *words: str) -> str:

@@ -94,7 +94,8 @@ def _kill_survived(ending: KilledRun) -> tuple[bool, str]:
     if ending.killed_exit_code is None or not sessions:
         return False, "the harness was not killed"
     interrupted, proven = sessions[0].ending == "interrupted", _continued(sessions)
-    wip = [s for s in _subjects(ending) if s.startswith("WIP: Session interrupted")]
+    subjects = children.git(ending.place.project, "log", "--format=%s", "HEAD").splitlines()
+    wip = [s for s in subjects if s.startswith("WIP: Session interrupted")]
     seen = f"exit {ending.killed_exit_code}; Session {sessions[0].number} {sessions[0].ending}; {len(wip)} WIP commit"
     return ending.killed_exit_code == -9 and interrupted and proven and len(wip) == 1, seen
 
@@ -138,10 +139,6 @@ def _document(ending: KilledRun) -> records.FeatureList:
 
 def _content(ending: KilledRun, commit: str, path: str) -> str:
     return children.git(ending.place.project, "show", f"{commit}:{path}")
-
-
-def _subjects(ending: KilledRun) -> list[str]:
-    return children.git(ending.place.project, "log", "--format=%s", "HEAD").splitlines()
 
 
 _PROMISES: tuple[tuple[str, Callable[[KilledRun], tuple[bool, str]]], ...] = (

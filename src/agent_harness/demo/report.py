@@ -145,19 +145,13 @@ def _rows(session: DemoSession) -> Iterator[tuple[Text, ...]]:
     cost = "" if session.cost_usd is None else f"${session.cost_usd:.2f}"
     first = (str(session.number), session.prompt_type, feature)
     last = (f"{session.seconds:.0f} s" if session.seconds else "", cost)
+    silent = "is cut off" if session.ending == "interrupted" else "stops half-way"
+    end = Text(_ENDINGS.get(session.ending, session.ending), style=STYLES.get(session.ending, ""))
     said = [("says it is done", _verdict(session, n)) for n in range(len(session.claims))]
-    for number, (claim, verdict) in enumerate(said or [(_silence(session), _end(session))]):
+    for number, (claim, verdict) in enumerate(said or [(silent, end)]):
         left = first if number == 0 else ("", "", "")
         right = last if number == len(said or [0]) - 1 else ("", "")
         yield (*map(Text, left), Text(claim), verdict, *map(Text, right))
-
-
-def _silence(session: DemoSession) -> str:
-    return "is cut off" if session.ending == "interrupted" else "stops half-way"
-
-
-def _end(session: DemoSession) -> Text:
-    return Text(_ENDINGS.get(session.ending, session.ending), style=STYLES.get(session.ending, ""))
 
 
 def _verdict(session: DemoSession, number: int) -> Text:

@@ -86,6 +86,7 @@ def is_ours(hook: object) -> bool:
 
 
 def _claude_place(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
+    """Its settings; a project's hooks go into its personal file, since they name paths of ours."""
     if scope == "project":
         return os.path.join(project, ".claude", "settings.local.json")
     home = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), ".claude")
@@ -97,22 +98,13 @@ CLAUDE_CODE = HookClient(
 )
 
 
-def codex_home(environ: Mapping[str, str]) -> str:
-    """The folder of Codex's own settings."""
-    return environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex")
-
-
 def _codex_place(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    return (
-        os.path.join(project, ".codex", "hooks.json")
-        if scope == "project"
-        else os.path.join(codex_home(environ), "hooks.json")
-    )
+    """``hooks.json``, which may hold nothing else; its hooks run only when a person has trusted them."""
+    home = environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex")
+    return os.path.join(os.path.join(project, ".codex") if scope == "project" else home, "hooks.json")
 
 
 CODEX = HookClient("codex", "codex", ("SessionStart", "Stop", "SubagentStop"), _codex_place)
-
-
 CLIENTS: dict[str, HookClient] = {each.name: each for each in (CLAUDE_CODE, CODEX)}
 
 

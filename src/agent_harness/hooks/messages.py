@@ -45,11 +45,8 @@ def damaged(error: StateDamaged, *, backup: bool) -> str:
         if backup
         else "There is no whole backup: report this to a person and stop; the tasks cannot be made up again."
     )
-    return cut(f"{cut(_file_first(error.message), 600)}\n{way}", REASON)
-
-
-def _file_first(message: str) -> str:
-    return message if "harness-tasks.json" in message else f"harness-tasks.json: {message}"
+    what = error.message if "harness-tasks.json" in error.message else f"harness-tasks.json: {error.message}"
+    return cut(f"{cut(what, 600)}\n{way}", REASON)
 
 
 def halted(state: State) -> str:

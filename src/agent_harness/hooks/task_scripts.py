@@ -55,7 +55,8 @@ def answer(name: str, event: Event) -> Record:
     except _Refusal as refusal:
         found = {done: False, "error": str(refusal)}
     except HarnessError as error:
-        found = {done: False, "error": _in_one_line(error)}
+        told = f"{error.message} ({error.hint})" if error.hint else error.message
+        found = {done: False, "error": " ".join(told.split())}
     except Exception as error:
         found = {done: False, "error": f"unexpected: {type(error).__name__}: {error}"}
     return {**found, "warning": "; ".join(warnings)} if warnings else found
@@ -133,7 +134,3 @@ def _seconds(event: Event, name: str, default: float, warnings: list[str]) -> fl
         return seconds
     warnings.append(f"{name}={given[:40]!r} is no positive number of seconds; {default:g} is used")
     return default
-
-
-def _in_one_line(error: HarnessError) -> str:
-    return " ".join(f"{error.message} ({error.hint})".split()) if error.hint else " ".join(error.message.split())

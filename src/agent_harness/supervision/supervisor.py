@@ -77,10 +77,7 @@ def supervise(
             outcome = Listening(turn, terms, Heard(brief.model, test_file)).to_the_end()
     finally:
         turn.stop(grace_seconds)
-    return _recorded(_kept(agent.account, outcome, began_at), recording)
-
-
-def _recorded(outcome: Outcome, recording: Recording | None) -> Outcome:
+    outcome = _kept(agent.account, outcome, began_at)
     if recording is None:
         return outcome
     recording.close(outcome.reason, ok=outcome.ok, message=outcome.message)

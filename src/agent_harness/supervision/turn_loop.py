@@ -50,7 +50,10 @@ TAIL_CHARACTERS = 8192
 
 
 class Heard:
-    """A turn's events so far, added up; ``model`` prices usage that names none, ``test_file`` is to be seen tested."""
+    """A turn's events so far, added up, and how it ended by their account. Asks, tells and stops no agent.
+
+    ``model`` prices usage that names none, ``test_file`` is to be seen tested.
+    """
 
     def __init__(self, model: str | None, test_file: str | None) -> None:
         self._model = model

@@ -24,7 +24,50 @@ from agent_harness.agents.events import Event, Finished, Text, ToolCall, ToolRes
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import owner
 
+BEHAVIOURS: Mapping[str, str] = {
+    "answer": "says its prompt, reports the tokens of a call if it can, ends well",
+    "fail": "ends badly, without an answer",
+    "hang": "says `hanging`, starts a process, and goes on until it is stopped",
+    "deaf": "ends well without reading its prompt, however long that is",
+    "count": "calls a model twice, for 1000 uncached, 500 cached and 70 output tokens each, with a tool between",
+    "listen": "says `ready`, works until the file `go-on` is in its folder, then repeats the word that it was told",
+    "noise": "prints bytes that are no UTF-8, NUL bytes, half an event and deep nesting, then says `pong`, ends well",
+}
+"""What ``make`` is asked for. ``None`` for one that the agent cannot be made to do; its clauses are left out."""
+
+Make = Callable[[str], Agent | None]
+Clause = Callable[[Agent, Brief], None]
+
 WAIT_SECONDS = 60.0
+_MARK = "conformance-7391"
+WORD = "goldfish-4711"
+SECRET = "sk-conformance-0123456789abcdef"  # noqa: S105
+COUNTED = {"input_tokens": 2000, "cached_tokens": 1000, "output_tokens": 140}
+
+
+def check_agent(make: Make) -> list[str]:
+    """Checks every clause that ``make`` has a behaviour for; returns their names. Raises ``AssertionError``."""
+    checked = []
+    for name, (behaviour, clause) in CLAUSES.items():
+        agent = make(behaviour)
+        if agent is None:
+            continue
+        with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
+            run_id = os.urandom(16).hex()
+            brief = Brief(prompt=f"say {_MARK}", cwd=Path(folder), session=1, prompt_type="coding", run_id=run_id)
+            try:
+                clause(agent, brief)
+            except (AssertionError, HarnessError) as error:
+                raise AssertionError(f"{agent.name}, behaviour {behaviour!r}: {name}: {error}") from error
+            finally:
+                left = owner.processes_tagged("HARNESS_RUN_ID", run_id)
+            demand(not left, f"{agent.name}: {name}: processes are left after the turn: {left}")
+        checked.append(name)
+    demand(bool(checked), "make() returned no agent at all")
+    return checked
+
+
+# -- listening to a turn -----------------------------------------------------------------------------------------------
 
 
 def events_of(turn: Turn, *, seconds: float = WAIT_SECONDS) -> list[Event]:
@@ -70,11 +113,7 @@ def demand(holds: bool, complaint: str) -> None:
         raise AssertionError(complaint)
 
 
-Clause = Callable[[Agent, Brief], None]
-
-WORD = "goldfish-4711"
-SECRET = "sk-conformance-0123456789abcdef"  # noqa: S105
-COUNTED = {"input_tokens": 2000, "cached_tokens": 1000, "output_tokens": 140}
+# -- clauses -----------------------------------------------------------------------------------------------------------
 
 
 def _counts_exactly(agent: Agent, brief: Brief) -> None:
@@ -159,58 +198,6 @@ def _tells_no_secret(agent: Agent, brief: Brief) -> None:
     finally:
         turn.stop()
     demand(SECRET not in repr(found) + record + agent.account, "a secret of the environment is told")
-
-
-_FURTHER: Mapping[str, tuple[str, Clause]] = {
-    "a conversation is gone on with, where that is declared": ("answer", _goes_on),
-    "no secret of the environment is told": ("answer", _tells_no_secret),
-    "an interrupt ends the turn, where that is declared": ("hang", _is_interrupted),
-    "an agent that is killed has not ended well": ("hang", _dies_badly),
-    "tokens are counted once": ("count", _counts_exactly),
-    "a tool is called before it answers": ("count", _keeps_the_order),
-    "a message reaches the running turn, where that is declared": ("listen", _hears_a_message),
-}
-
-
-BEHAVIOURS: Mapping[str, str] = {
-    "answer": "says its prompt, reports the tokens of a call if it can, ends well",
-    "fail": "ends badly, without an answer",
-    "hang": "says `hanging`, starts a process, and goes on until it is stopped",
-    "deaf": "ends well without reading its prompt, however long that is",
-    "count": "calls a model twice, for 1000 uncached, 500 cached and 70 output tokens each, with a tool between",
-    "listen": "says `ready`, works until the file `go-on` is in its folder, then repeats the word that it was told",
-    "noise": "prints bytes that are no UTF-8, NUL bytes, half an event and deep nesting, then says `pong`, ends well",
-}
-"""What ``make`` is asked for. ``None`` for one that the agent cannot be made to do; its clauses are left out."""
-
-Make = Callable[[str], Agent | None]
-
-_MARK = "conformance-7391"
-
-
-def check_agent(make: Make) -> list[str]:
-    """Checks every clause that ``make`` has a behaviour for; returns their names. Raises ``AssertionError``."""
-    checked = []
-    for name, (behaviour, clause) in CLAUSES.items():
-        agent = make(behaviour)
-        if agent is None:
-            continue
-        with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
-            run_id = os.urandom(16).hex()
-            brief = Brief(prompt=f"say {_MARK}", cwd=Path(folder), session=1, prompt_type="coding", run_id=run_id)
-            try:
-                clause(agent, brief)
-            except (AssertionError, HarnessError) as error:
-                raise AssertionError(f"{agent.name}, behaviour {behaviour!r}: {name}: {error}") from error
-            finally:
-                left = owner.processes_tagged("HARNESS_RUN_ID", run_id)
-            demand(not left, f"{agent.name}: {name}: processes are left after the turn: {left}")
-        checked.append(name)
-    demand(bool(checked), "make() returned no agent at all")
-    return checked
-
-
-# -- clauses -----------------------------------------------------------------------------------------------------------
 
 
 def _ends_with_finished(agent: Agent, brief: Brief) -> None:
@@ -308,6 +295,12 @@ CLAUSES: Mapping[str, tuple[str, Clause]] = {
     "stop ends every process, twice over": ("hang", _stops_everything),
     "a prompt that nobody reads harms nobody": ("deaf", _survives_an_unread_prompt),
     "malformed output is text": ("noise", _survives_noise),
-    **_FURTHER,
+    "a conversation is gone on with, where that is declared": ("answer", _goes_on),
+    "no secret of the environment is told": ("answer", _tells_no_secret),
+    "an interrupt ends the turn, where that is declared": ("hang", _is_interrupted),
+    "an agent that is killed has not ended well": ("hang", _dies_badly),
+    "tokens are counted once": ("count", _counts_exactly),
+    "a tool is called before it answers": ("count", _keeps_the_order),
+    "a message reaches the running turn, where that is declared": ("listen", _hears_a_message),
 }
 """Every clause, with the behaviour that shows it."""

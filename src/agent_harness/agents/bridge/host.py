@@ -28,7 +28,7 @@ from typing import Any
 from agent_harness.agents import limits
 from agent_harness.agents.base import Brief
 from agent_harness.agents.command import CommandTurn, environment_of, line_of
-from agent_harness.agents.events import Finished, RateLimited, event_from
+from agent_harness.agents.events import Finished, RateLimited, event_from, object_of_line
 from agent_harness.kernel import process
 
 
@@ -95,7 +95,7 @@ class BridgeTurn(CommandTurn):
         return self._running.write(json.dumps(record).encode() + b"\n")
 
     def _take(self, line: bytes) -> None:
-        record = _record(line)
+        record = object_of_line(line)
         if record is None:  # no part of the conversation: only its end is remembered, as the reason of a bad end
             self._last_lines.append(line_of(line)[-500:])
             return
@@ -143,11 +143,3 @@ _ANSWERS = {
     "conversation": BridgeTurn._name_conversation,
     "keep": BridgeTurn._keep,
 }
-
-
-def _record(line: bytes) -> dict[str, Any] | None:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None

@@ -55,7 +55,13 @@ _NONE: _Counts = (0, 0, 0, 0)
 
 
 class ProcessTally:
-    """The tokens of one process of the client. ``resumed``: older calls may be in the totals of its results."""
+    """The tokens of one process of the client, each counted once, those of sub-agents included.
+
+    A call of the main agent is complete in the stream: ``message_start`` says what went in, ``message_delta`` what came
+    out. The lines of a sub-agent repeat what went in only, once for each block; what came out is in the totals of the
+    ``result``. Of these totals nothing is added but what was not counted before. ``resumed``: older calls may be in
+    the totals of its results.
+    """
 
     def __init__(self, *, resumed: bool = False) -> None:
         self._resumed = resumed

@@ -11,7 +11,6 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from agent_harness.agents import limits
@@ -19,7 +18,7 @@ from agent_harness.agents.base import Brief
 from agent_harness.agents.claude_code import command, stream
 from agent_harness.agents.claude_code.settings import ClaudeCodeSettings
 from agent_harness.agents.command import CommandTurn, line_of
-from agent_harness.agents.events import Finished, Text
+from agent_harness.agents.events import Finished, Text, object_of_line
 from agent_harness.kernel import process
 
 LINGER_SECONDS = 10.0  # between the last result and the end of a process that something in the background holds
@@ -81,7 +80,7 @@ class ClaudeTurn(CommandTurn):
     def _take(self, line: bytes) -> None:
         if line.startswith(stream.DELTA):
             return
-        record = _record(line)
+        record = object_of_line(line)
         if record is None:
             self._ready.append(Text(line_of(line)[:LONGEST_TEXT]))
             return
@@ -142,13 +141,6 @@ class ClaudeTurn(CommandTurn):
 
 def _write(running: process.Running, message: Mapping[str, object]) -> bool:
     return running.write(json.dumps(message).encode() + b"\n")
-
-
-def _record(line: bytes) -> Mapping[str, object] | None:
-    with suppress(ValueError, RecursionError):
-        value = json.loads(line)
-        return value if isinstance(value, dict) else None
-    return None
 
 
 def _private_file(text: str) -> Path:

@@ -14,6 +14,7 @@ from typing import Any
 
 from agent_harness.agents.base import ToolRules
 from agent_harness.agents.codex import stream
+from agent_harness.agents.events import object_of_line
 from agent_harness.agents.guardrails import toolcheck
 
 LOOK_SECONDS = 10.0  # for a call that is not written down yet
@@ -47,11 +48,8 @@ def _find(path: Path, call: str) -> dict[str, Any] | None:
 
 
 def _item(line: bytes) -> dict[str, Any] | None:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    payload = record.get("payload") if isinstance(record, dict) else None
+    record = object_of_line(line) or {}
+    payload = record.get("payload")
     if not isinstance(payload, dict) or record.get("type") != "response_item":
         return None
     item = payload.get("item", payload)

@@ -18,7 +18,7 @@ from agent_harness.agents.codex.approvals import Approvals
 from agent_harness.agents.codex.settings import CodexSettings
 from agent_harness.agents.codex.stream import TurnTally
 from agent_harness.agents.command import CommandTurn, line_of
-from agent_harness.agents.events import Finished, RateLimited, Text, plain
+from agent_harness.agents.events import Finished, RateLimited, Text, object_of_line, plain
 from agent_harness.errors import ToolMissing
 from agent_harness.kernel import process
 
@@ -194,11 +194,8 @@ class AppServerTurn(CommandTurn):
     # ---- lines
 
     def _take(self, line: bytes) -> None:
-        try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            message = None
-        if not isinstance(message, dict):
+        message = object_of_line(line)
+        if message is None:
             self._ready.append(Text(line_of(line)[:LONGEST_TEXT]))
         elif "method" not in message:
             number = message.get("id")

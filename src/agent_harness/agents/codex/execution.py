@@ -4,7 +4,6 @@ Nobody is asked before a command here: the sandbox of the settings is the only l
 not hold. The turn says so.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,7 +12,7 @@ from agent_harness.agents.base import Brief
 from agent_harness.agents.codex import command, stream
 from agent_harness.agents.codex.settings import CodexSettings
 from agent_harness.agents.command import CommandTurn, line_of
-from agent_harness.agents.events import Finished, Text, Usage, plain
+from agent_harness.agents.events import Finished, Text, Usage, object_of_line, plain
 from agent_harness.errors import ToolMissing
 from agent_harness.kernel import process
 
@@ -50,11 +49,8 @@ class ExecutionTurn(CommandTurn):
         self._ready.append(Text(SAID))
 
     def _take(self, line: bytes) -> None:
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            record = None
-        if isinstance(record, dict):
+        record = object_of_line(line)
+        if record is not None:
             read = _LINES.get(str(record.get("type")))
             if read:
                 read(self, record)

@@ -16,7 +16,7 @@ _TOTALS = ("inputTokens", "outputTokens", "cachedInputTokens", "cacheWriteInputT
 
 
 class TurnTally:
-    """The tokens of one turn."""
+    """The tokens of one turn: the server says absolute totals of each thread, sub-agents' too; events are of a call."""
 
     def __init__(self, thread: str | None = None, model: str | None = None) -> None:
         self.thread, self.model = thread, model

@@ -61,7 +61,9 @@ class ReplayAgent(Agent):
         """Plays the turn that has this round's number. ``ConfigurationError`` when there is no such recording."""
         turns = cassette.read(cassette.find(self.path, brief.session))
         if brief.round >= len(turns):
-            return ReplayTurn(brief, _nothing_more(len(turns)), recorded_pace=False)
+            counted = f"{len(turns)} turn{'' if len(turns) == 1 else 's'}"
+            end = Finished(ok=False, message=f"the recording has {counted}, and this would be one more")
+            return ReplayTurn(brief, cassette.Recorded(events=[(0.0, end)]), recorded_pace=False)
         return ReplayTurn(brief, turns[brief.round], recorded_pace=self.pace == "recorded")
 
 
@@ -129,8 +131,3 @@ class _Problem:
     def __init__(self, text: str, *, fatal: bool) -> None:
         self.text = text
         self.fatal = fatal
-
-
-def _nothing_more(turns: int) -> cassette.Recorded:
-    message = f"the recording has {turns} turn{'' if turns == 1 else 's'}, and this would be one more"
-    return cassette.Recorded(events=[(0.0, Finished(ok=False, message=message))])

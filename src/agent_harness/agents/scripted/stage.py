@@ -15,7 +15,10 @@ from agent_harness.agents.scripted.script import Occasion, ScriptOptions
 
 @dataclass(slots=True)
 class Memory:
-    """Counts of one script in one project, kept in ``path``."""
+    """Which entries of a script were used in one project, and which sessions a feature had there.
+
+    It lives in the folder of the repository's git data, so that no rollback of the work tree takes it back.
+    """
 
     path: Path
     uses: dict[str, int] = field(default_factory=dict)

@@ -23,23 +23,19 @@ def main() -> int:
     parser.add_argument("--log", metavar="FILE", help="one JSON object a request is appended, keys masked")
     options = parser.parse_args()
     try:
-        server = _listening(options)
+        server = ModelServer(options.scripts, port=options.port, log=options.log)
     except HarnessError as error:
         sys.stderr.write(f"{error.message}\n{error.hint or ''}\n")
         return error.exit_code
+    except (OSError, OverflowError) as error:
+        sys.stderr.write(f"port {options.port} cannot be taken: {error}\ntake a free one: --port 0\n")
+        return Refused.exit_code
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: threading.Thread(target=server.close).start())
     sys.stdout.write(f"model server on {server.url}\n")
     sys.stdout.flush()
     server.run()
     return 0
-
-
-def _listening(options: argparse.Namespace) -> ModelServer:
-    try:
-        return ModelServer(options.scripts, port=options.port, log=options.log)
-    except (OSError, OverflowError) as error:
-        raise Refused(f"port {options.port} cannot be taken: {error}", hint="take a free one: --port 0") from error
 
 
 if __name__ == "__main__":

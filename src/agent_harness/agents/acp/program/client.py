@@ -1,4 +1,7 @@
-"""What the agent asks of us, answered by the guard rails, and what it tells, turned into our events."""
+"""What the agent asks of us, answered by the guard rails, and what it tells, turned into our events.
+
+It gets no files and no terminal of ours.
+"""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

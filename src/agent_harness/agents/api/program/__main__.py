@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from agent_harness.agents.base import Brief
 from agent_harness.agents.bridge.worker import Harness, brief_from, ending, run
 from agent_harness.agents.events import Event, Finished, Text
 
@@ -37,7 +36,10 @@ async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
     settings = order["settings"]
     async with AsyncExitStack() as closing:
         tools = own_tools(brief, harness.interrupted.is_set)
-        tools += await _served(brief, harness, closing)
+        if brief.tools.mcp_servers:
+            from agent_harness.agents.api.program.servers import tools_of
+
+            tools += await tools_of(brief, closing, lambda line: harness.say(Text(line)))
         try:
             provider = TurnModel(
                 settings["provider"], settings["model"], settings["key"], settings["tries"], definitions(tools)
@@ -50,14 +52,6 @@ async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
         events = await loop.run()
         harness.name_conversation(brief.conversation or os.urandom(8).hex(), loop.memory())
         return events
-
-
-async def _served(brief: Brief, harness: Harness, closing: AsyncExitStack) -> list[Any]:
-    if not brief.tools.mcp_servers:
-        return []
-    from agent_harness.agents.api.program.servers import tools_of
-
-    return await tools_of(brief, closing, lambda line: harness.say(Text(line)))
 
 
 if __name__ == "__main__":
