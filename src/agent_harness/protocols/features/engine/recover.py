@@ -53,7 +53,7 @@ def recover(project: Project) -> JsonObject | None:
     if action.phase in (plan.PLANNING, plan.PLANNED):
         return plan.recover(project, found, lambda: _restore_state(project, found))
     if action.step == "forget":
-        engine_settlement.forget(project)
+        project.store.close_session()
         return {"session": number, "step": action.step}
     project.say(f"Session {number} was interrupted (while {action.phase}); recovering.")
     if ended:
