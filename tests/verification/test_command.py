@@ -214,6 +214,15 @@ def test_it_runs_in_the_folder_of_the_project(repo: Repo) -> None:
         ),
         (PY, {"pyproject.toml": '[tool.pytest.ini_options]\naddopts = "--co"\n'}, "runner_config_changed", "addopts"),
         (PY, {"pytest.py": ""}, "shadowing_file", "pytest.py"),
+        (PY, {"calc.py": "import os\n\nos._exit(0)\n"}, "product_knows_tests", "ends the process"),
+        ("bash -euo pipefail check.sh", {"check.sh": "true\n"}, "check_changed", "check.sh"),
+        ("python3 -X dev verify.py", {"verify.py": "print('fine')\n"}, "check_changed", "verify.py"),
+        ("python3 -Bm unittest tests.test_calc", {"tests/test_calc.py": ""}, "protected_test_changed", "test_calc"),
+        ("./gradlew test", {"gradlew": "exit 0\n"}, "check_changed", "gradlew"),
+        ("python3 manage.py test", {"src/a.test.js": ""}, "protected_test_changed", "a.test.js"),
+        ("yarn jest", {"src/a.test.js": ""}, "protected_test_changed", "a.test.js"),
+        ("for f in check.sh; do sh ./check.sh; done", {"check.sh": "true\n"}, "check_changed", "check.sh"),
+        ("! sh check.sh; test $? = 1", {"check.sh": "true\n"}, "check_changed", "check.sh"),
         (PY, {"sitecustomize.py": ""}, "shadowing_file", "sitecustomize"),
         ("bats spec/a.bats", {"spec/a.bats": "@test 'x' {\n  true\n}\n"}, "protected_test_changed", "spec/a.bats"),
         (
@@ -233,6 +242,8 @@ def test_a_bent_proof_is_rejected(repo: Repo, command: str, work: Files, code: s
             "src/a.test.js": "test('a', () => { expect(1).toBe(1) })\n",
             "golden/want.txt": "want\n",
             "got.txt": "got\n",
+            "gradlew": "exit 1\n",
+            "manage.py": "raise SystemExit(1)\n",
             "verify.py": "raise SystemExit(1)\n",
         }
     )

@@ -186,8 +186,8 @@ def long_task(path: str) -> Iterator[CheckResult]:
 
 def codex_trust(path: str) -> Iterator[CheckResult]:
     """Whether Codex trusts our hooks, where they are registered and Codex is there to be asked."""
+    from agent_harness.hooks import codex_trust as trusting
     from agent_harness.hooks import install
-    from agent_harness.hooks.clients import codex_trust as trusting
 
     if not shutil.which("codex") or not install.installed("codex", "user", path, os.environ):
         return
