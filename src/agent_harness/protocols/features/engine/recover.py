@@ -139,10 +139,10 @@ def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
 
 
 def _is_of_this_repository(project: Project, found: JsonObject) -> bool:
-    """Whether the way back is in this repository, and not in one that was at the same place before."""
+    """Whether the checkpoint is of this repository, and not of one that was at the same place before."""
     try:
-        commit = checkpoints.rollback_point(found["checkpoint"]).commit
-    except (StateDamaged, TypeError, KeyError):
+        commit = checkpoints.rollback_point(found.get("checkpoint") or {}).commit
+    except StateDamaged:
         return False
     return project.git.commit_of(commit) is not None
 

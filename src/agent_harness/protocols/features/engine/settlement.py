@@ -54,7 +54,7 @@ class Settlement:
     commit: str | None = None  # the branch's new head, for accept and hand_off
     branch: str | None = None
     expected_head: str | None = None
-    checkpoint: JsonObject | None = None  # the way back, for rollback
+    checkpoint: JsonObject | None = None  # where a rollback goes
     baseline: JsonObject | None = None
     file_sizes: JsonObject | None = None
     quality: JsonObject | None = None
