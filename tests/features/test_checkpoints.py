@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_harness.errors import UnsafeTree
+from agent_harness.errors import StateDamaged, UnsafeTree
 from agent_harness.kernel import clock, files
 from agent_harness.protocols.features.config import load
 from agent_harness.protocols.features.engine import checkpoints, recover
@@ -248,3 +248,9 @@ def test_what_a_plan_has_cost_survives_its_end(yard: Yard) -> None:
     assert found["step"] == "take_back"
     assert yard.project.store.costs().record == {"cumulative": {"total_cost_usd": 2.5}}
     assert yard.project.store.state().stuck_count == 0
+
+
+@pytest.mark.parametrize("record", [{}, {"snapshot": None}, {"snapshot": []}, []])
+def test_a_checkpoint_that_is_not_whole_says_so(record: Any) -> None:
+    with pytest.raises(StateDamaged):
+        checkpoints.rollback_point(record)

@@ -92,3 +92,27 @@ def test_test_files_with_node_ids_are_allowed() -> None:
     assert (
         records.problems(FeatureList({"features": [feature(1, test_file="tests/test_a.py::TestX::test_y[a-b]")]})) == []
     )
+
+
+def test_a_state_keeps_what_it_does_not_know_and_where_it_stood() -> None:
+    """UAH-115..125: a newer version's members survive every write."""
+    stored = {"status": "failed", "of_a_later_version": {"deep": [1]}, "last_session": 3}
+    now = records.SessionState(stored).but(last_session=4)
+    assert now.record == {**records.NEW_STATE, **stored, "last_session": 4}
+    assert list(now.record) == [*records.NEW_STATE, "of_a_later_version"]
+    with pytest.raises(TypeError, match="stuck_counts"):
+        now.but(stuck_counts=1)
+
+
+@pytest.mark.parametrize("odd", ["x", 7, [1], {"a": 1}, None, True])
+def test_a_member_of_another_type_is_read_as_if_it_were_not_there(odd: Any) -> None:
+    state = records.SessionState(dict.fromkeys(records.NEW_STATE, odd))
+    assert isinstance(state.stuck_count, int)
+    assert isinstance(state.failures, dict)
+    assert state.question is None or state.question == odd
+    assert all(isinstance(each, str) for each in state.red_tests or ())
+    baseline = records.Baseline(dict.fromkeys(records.NEW_BASELINE, odd))
+    assert all(isinstance(each, str) for each in baseline.passing)
+    assert records.CostRecord({"cumulative": odd, "current_session": odd}).total_usd == 0
+    found = records.Feature(dict.fromkeys(("id", "passes", "depends_on", "skipped", "awaiting_manual"), odd))
+    assert (found.passes, found.skipped) == (odd is True, isinstance(odd, dict))

@@ -45,7 +45,8 @@ def _stopping(project: Project, state: SessionState, feature_id: int, result: Re
     if failed >= most:
         told = f"Feature #{feature_id} has failed verification {failed} times."
         return questions.question("verification_failed", told, feature_id=feature_id)
-    if result is not None and _all_red(project, state):
+    known = project.store.baseline().passing
+    if result is not None and len(known) > 1 and known.issubset(state.red_tests or ()):  # C15: not even imported
         told = "App still broken after agent attempted fix."
         return questions.question("app_broken", told, feature_id=feature_id)
     return None
@@ -92,12 +93,6 @@ def offer_split(project: Project) -> JsonObject | None:
     if asked:
         project.say(questions.text(asked))
     return asked
-
-
-def _all_red(project: Project, state: SessionState) -> bool:
-    """Whether the unfinished work leaves every known test failing: the tree cannot even be imported (C15)."""
-    known = project.store.baseline().passing
-    return len(known) > 1 and known.issubset(state.red_tests or ())
 
 
 def after_preflight(project: Project, failed: PreflightFailed) -> None:

@@ -189,9 +189,9 @@ def _go_back(project: Project, checkpoint: JsonObject, feature_id: int) -> str |
         exclude=project.excluded,
         rescue_files=project.root / project.excluded[0] / "rescue-files" / f"feature-{feature_id}",
     )
-    told = [("HARNESS", [f"A person took Feature #{feature_id} out of the way; its work is kept in {rescued.ref}."])]
+    lines = [("HARNESS", [f"A person took Feature #{feature_id} out of the way; its work is kept in {rescued.ref}."])]
     number = project.store.state().last_session
-    progress.append(project.layout.progress, progress.entry(number, told))
+    progress.append(project.layout.progress, progress.entry(number, lines))
     project.store.event("work_set_aside", feature_id=feature_id, ref=rescued.ref)
     return rescued.ref
 
@@ -260,7 +260,7 @@ def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling
     )
 
 
-def tell_person(project: Project, feature: Feature, session: int) -> None:
+def ask_person(project: Project, feature: Feature, session: int) -> None:
     """What the person is to do, with what the agent of that session has looked at, and how to say that it is done."""
     project.say(f"{feature.name} needs your verification ({feature.verification_type}).")
     for check in feature.manual_checks:

@@ -126,7 +126,8 @@ def _proven_features(
 
     A record that only the project holds can take claims away, and add none.
     """
-    if before := records.json_object((believed or {}).get("features")):
+    before = records.json_object((believed or {}).get("features"))
+    if before is not None:
         return records.FeatureList(before)
     document = store.features()
     earlier = records.json_object((copied or {}).get("features"))

@@ -47,11 +47,6 @@ def _folders_between(root: str, path: str) -> list[str]:
     return [os.path.join(root, *names[: n + 1]) for n in range(len(names)) if names != [os.curdir]]
 
 
-def _files_below(folder: str) -> list[str]:
-    """Every path below a folder that is no folder; links are not followed."""
-    return [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
-
-
 def free_name(wanted: str) -> str:
     """This path, or the same with a number behind it where something is there already."""
     found, number = wanted, 1
@@ -245,7 +240,8 @@ class FeatureStore:
     def _guarded(self) -> tuple[str, ...]:
         at = self.layout
         state = (at.session_state, at.baseline, at.costs, at.file_sizes, at.quality, at.github_issues)
-        return (*state, *_files_below(at.checkpoints))
+        kept = (os.path.join(place, name) for place, _, names in os.walk(at.checkpoints) for name in names)
+        return (*state, *kept)
 
     # -- the session under way -----------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from agent_harness.protocols.features.engine import checkpoints
 from agent_harness.protocols.features.engine.open_session import OpenSession, seconds_since
 from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import FeatureList, SessionState
+from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict.judge import Ruling
 
@@ -83,13 +83,17 @@ def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usa
         "commit": ruling.commit,
         "message": f"{completed} verified",
     }
+    state = lifecycle.after_session(under_way.state, ending)
+    done, interval = len(_proven(under_way)), project.config.quality.cleanup_interval
+    if done // interval > state.cleaned_up_at // interval:  # enough features are complete (UAH-321, C36)
+        state = state.but(next_prompt="cleanup")
     return Settlement(
         kind="accept",
         session=under_way.session,
         commit=ruling.commit,
         branch=rollback_point.branch,
         expected_head=branch_tip(project, rollback_point.branch),
-        state=_with_cleanup(project, under_way, lifecycle.after_session(under_way.state, ending)).record,
+        state=state.record,
         proven=_proven(under_way),
         costs=costs_after(project, under_way, used),
         session_record=session_record(under_way, used, "complete", completed=True),
@@ -99,14 +103,6 @@ def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usa
         events=[event],
         push=True,
     )
-
-
-def _with_cleanup(project: Project, under_way: OpenSession, state: SessionState) -> SessionState:
-    """The state after an accepted feature: a cleanup comes next when enough features are complete (UAH-321, C36)."""
-    completed = len(_proven(under_way))
-    interval = project.config.quality.cleanup_interval
-    due = completed // interval > state.cleaned_up_at // interval
-    return state.but(next_prompt="cleanup") if due else state
 
 
 def _proven(under_way: OpenSession) -> list[int]:

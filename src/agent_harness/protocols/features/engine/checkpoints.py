@@ -1,13 +1,14 @@
 """The recovery point taken before a session: a git snapshot and copies of the state.
 
-The snapshot is a private ref, so that deleting ``.harness/checkpoints`` takes no way back away; its record also goes
-into the open session below ``.git``. Source: features.md UAH-463..467, C09, C31.
+The snapshot is a private ref, so that deleting ``.harness/checkpoints`` takes no rollback point away; its record also
+goes into the open session below ``.git``. Source: features.md UAH-463..467, C09, C31.
 """
 
 import os
 import secrets
 import shutil
 
+from agent_harness.errors import StateDamaged
 from agent_harness.kernel import clock, files, snapshot
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.snapshot import Snapshot
@@ -43,7 +44,10 @@ def create(project: Project, session: int, feature_id: int | None, reason: str =
 
 def rollback_point(record: JsonObject) -> Snapshot:
     """The snapshot in a checkpoint's record; ``StateDamaged`` when the record is not whole."""
-    return Snapshot.from_record(record["snapshot"])
+    try:
+        return Snapshot.from_record(record["snapshot"])
+    except (TypeError, KeyError, AttributeError) as error:
+        raise StateDamaged(f"The record of a checkpoint is not whole: {error}") from None
 
 
 def is_gone(project: Project, record: JsonObject) -> bool:

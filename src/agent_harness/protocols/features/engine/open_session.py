@@ -1,6 +1,6 @@
 """The session under way, as recorded below ``.git`` before anything of it happens.
 
-The record holds all that a later harness needs to recover: who runs it, the way back, and the state as it was.
+The record holds all that a later harness needs to recover: who runs it, the rollback point, and the state as it was.
 Source: features.md C31, C56.
 """
 
@@ -23,8 +23,8 @@ class OpenSession:
     feature_id: int | None  # None: a cleanup session
     prompt_type: str
     started_at: str
-    checkpoint: JsonObject  # the way back to before this session
-    base: JsonObject  # the way back to before the feature's first session; the same unless this is a continuation
+    checkpoint: JsonObject  # the rollback point from before this session
+    base: JsonObject  # the one from before the feature's first session; the same unless this is a continuation
     rollback: JsonObject  # where a rejection goes back to: base, or the checkpoint when a person has committed since
     features: FeatureList  # features.json as it was
     state: SessionState

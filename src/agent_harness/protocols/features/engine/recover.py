@@ -53,7 +53,7 @@ def recover(project: Project) -> JsonObject | None:
     if action.phase in (plan.PLANNING, plan.PLANNED):
         return plan.recover(project, found, lambda: _restore_state(project, found))
     if action.step == "forget":
-        engine_settlement.forget(project)
+        project.store.close_session()
         return {"session": number, "step": action.step}
     project.say(f"Session {number} was interrupted (while {action.phase}); recovering.")
     if ended:
@@ -139,10 +139,10 @@ def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
 
 
 def _is_of_this_repository(project: Project, found: JsonObject) -> bool:
-    """Whether the way back is in this repository, and not in one that was at the same place before."""
+    """Whether the checkpoint is of this repository, and not of one that was at the same place before."""
     try:
-        commit = checkpoints.rollback_point(found["checkpoint"]).commit
-    except (StateDamaged, TypeError, KeyError):
+        commit = checkpoints.rollback_point(found.get("checkpoint") or {}).commit
+    except StateDamaged:
         return False
     return project.git.commit_of(commit) is not None
 

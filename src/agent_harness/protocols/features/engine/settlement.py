@@ -54,7 +54,7 @@ class Settlement:
     commit: str | None = None  # the branch's new head, for accept and hand_off
     branch: str | None = None
     expected_head: str | None = None
-    checkpoint: JsonObject | None = None  # the way back, for rollback
+    checkpoint: JsonObject | None = None  # where a rollback goes
     baseline: JsonObject | None = None
     file_sizes: JsonObject | None = None
     quality: JsonObject | None = None
@@ -85,7 +85,9 @@ def settle(project: Project, open_session: JsonObject, settlement: Settlement) -
 def carry_out(project: Project, open_session: JsonObject) -> Settled:
     """Does every step of a settlement that was written down; safe to repeat after a crash at any point."""
     settlement = Settlement(**open_session["settlement"])
-    _free_the_index(project)
+    if lock := worktree.index_lock(project.git):  # it outlived its process: preflight saw none, and the agent is gone
+        os.unlink(lock)
+        project.store.event("index_lock_removed", path=lock)
     rescue = _tree(project, open_session, settlement)
     _files(project, settlement)
     _logs(project, settlement, rescue)
@@ -129,13 +131,6 @@ def _is_on_branch(project: Project, settlement: Settlement) -> bool:
     tip = project.git.commit_of("HEAD" if settlement.branch in (None, DETACHED) else settlement.branch)
     commit = settlement.commit or ""
     return tip not in (None, commit, settlement.expected_head) and project.git.ancestor(commit, str(tip))
-
-
-def _free_the_index(project: Project) -> None:
-    """Removes a lock on git's index that outlived its process: preflight saw none, and the agent is gone."""
-    if lock := worktree.index_lock(project.git):
-        os.unlink(lock)
-        project.store.event("index_lock_removed", path=lock)
 
 
 def _roll_back(project: Project, open_session: JsonObject, settlement: Settlement) -> JsonObject:
@@ -200,17 +195,13 @@ def _logs(project: Project, settlement: Settlement, rescue: JsonObject) -> None:
             rescue_ref=rescue.get("ref"),
             left_in_place=rescue.get("left_in_place") or [],
         )
+    # a try before a crash may have written some of them already
+    written = [(row.get("session"), row.get("type")) for row in project.store.recent("events.jsonl", 40)]
     for event in [*settlement.events, {"event_type": "session_ended", **settlement.session_record}]:
         fields: JsonObject = {**event, "session": settlement.session}
-        if not _is_told(project, settlement.session, str(fields["event_type"])):
+        if (settlement.session, fields["event_type"]) not in written:
             project.store.event(**fields)
     project.store.log("sessions.jsonl", settlement.session_record)
-
-
-def _is_told(project: Project, session: int, event_type: str) -> bool:
-    """Whether a try before a crash has written this event already."""
-    rows = project.store.recent("events.jsonl", 40)
-    return any(row.get("session") == session and row.get("type") == event_type for row in rows)
 
 
 def _push(project: Project, settlement: Settlement, recorded: JsonObject | None) -> Pushed | None:
@@ -237,8 +228,3 @@ def _forget_candidates(project: Project, session: int) -> None:
         if project.git.commit_of(ref):
             project.git.update_ref(ref, None)
     project.candidate_refs.clear()
-
-
-def forget(project: Project) -> None:
-    """Closes a session that had not started anything."""
-    project.store.close_session()

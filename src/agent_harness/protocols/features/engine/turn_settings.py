@@ -15,7 +15,9 @@ def handed(project: Project, brief: Brief) -> Brief:
     return replace(
         brief,
         model=project.config.models.for_prompt(brief.prompt_type),
-        model_chosen=_model_is_chosen(project, brief.prompt_type),
+        model_chosen=any(
+            project.config.origin(f"models.{name}") != "default" for name in ("default", brief.prompt_type)
+        ),
         tools=tool_rules(project),
         budget_usd=costs.available(project.store.costs(), project.budgets, brief.feature_id),
     )
@@ -37,7 +39,3 @@ def tool_rules(project: Project) -> ToolRules:
             if server.enabled and server.command
         },
     )
-
-
-def _model_is_chosen(project: Project, prompt_type: str) -> bool:
-    return any(project.config.origin(f"models.{name}") != "default" for name in ("default", prompt_type))

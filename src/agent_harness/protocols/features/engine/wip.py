@@ -140,7 +140,8 @@ def handed_off(
     if waiting := project.git.operation_under_way():
         return accept.rolled_back(project, under_way, f"The agent left {waiting} unfinished.", used)
     accept.put_back_features(project, under_way)
-    if _is_appended(project, reason) and not _passes_without_trace(project, under_way, reason):
+    wanted = reason != "context_limit" or project.config.context.on_limit.append_to_progress  # UAH-173
+    if wanted and not _passes_without_trace(project, under_way, reason):
         _tell_termination(project, under_way, reason)
     left = _what_is_left(project, under_way, reason)
     rollback_point = checkpoints.rollback_point(under_way.checkpoint)
@@ -271,11 +272,6 @@ def _is_committed(project: Project, reason: str) -> bool:
     if reason == "timeout":
         return project.config.session.on_timeout.auto_commit
     return reason != "context_limit" or project.config.context.on_limit.auto_commit
-
-
-def _is_appended(project: Project, reason: str) -> bool:
-    """Whether the settings want the ending told in the progress file (UAH-173)."""
-    return reason != "context_limit" or project.config.context.on_limit.append_to_progress
 
 
 def what_became_of_it(project: Project, settlement: Settlement, reason: str) -> str:

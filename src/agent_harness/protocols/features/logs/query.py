@@ -140,13 +140,10 @@ def line(row: Mapping[str, Any]) -> str:
     session = f"S{row['session']}" if row.get("session") is not None else "-"
     what = str(row.get("type") or str(row.get("log")).removesuffix("s"))
     told = str(row.get("message") or "")
-    rest = "" if told else _rest(row)
+    others = {k: v for k, v in row.items() if k not in TOLD_APART and v not in (None, "", [], {})}
+    rest = "" if told else "  ".join(f"{k}={v}" for k, v in others.items())
     text = f"{at}  {session:<4} {row.get('level')!s:<9} {what}  {told or rest}"
     return printable(text.rstrip().replace("\n", " "))
-
-
-def _rest(row: Mapping[str, Any]) -> str:
-    return "  ".join(f"{k}={v}" for k, v in row.items() if k not in TOLD_APART and v not in (None, "", [], {}))
 
 
 # -- one summary a session ---------------------------------------------------------------------------------------------
@@ -181,7 +178,7 @@ def _of_sessions(layout: FeatureLayout, name: str, numbers: set[int]) -> list[Js
 
 
 def _summary(record: Mapping[str, Any], rows: Mapping[str, list[JsonObject]]) -> JsonObject:
-    number = record.get("session_id")
+    number, seconds = record.get("session_id"), record.get("duration_seconds")
     mine = {name: [row for row in each if row.get("session") == number] for name, each in rows.items()}
     kinds = Counter(str(row.get("type")) for row in mine["actions"])
     written = dict.fromkeys(str(r.get("path")) for r in mine["actions"] if r.get("type") == "file_write")
@@ -190,7 +187,7 @@ def _summary(record: Mapping[str, Any], rows: Mapping[str, list[JsonObject]]) ->
         "feature_id": record.get("feature_id"),
         "outcome": _outcome(record),
         "started_at": record.get("started_at"),
-        "minutes": round(_seconds(record) / 60, 1),
+        "minutes": round(float(seconds) / 60, 1) if isinstance(seconds, int | float) else 0.0,
         "tokens": record.get("tokens_used"),
         "cost_usd": record.get("cost_usd"),
         "files_written": list(written),
@@ -212,11 +209,6 @@ def _outcome(record: Mapping[str, Any]) -> str:
         return "rejected"
     reason = str(record.get("termination_reason") or "ended")
     return "ended without a claim" if reason == "complete" else f"handed off ({reason.replace('_', ' ')})"
-
-
-def _seconds(record: Mapping[str, Any]) -> float:
-    found = record.get("duration_seconds")
-    return float(found) if isinstance(found, int | float) else 0.0
 
 
 def _problem(row: Mapping[str, Any]) -> str:

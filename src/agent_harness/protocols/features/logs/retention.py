@@ -118,8 +118,16 @@ REFS = "refs/harness/checkpoints/"
 def prune_checkpoints(project: Project) -> list[str]:
     """Removes the checkpoints that have had their time; their ids. One that cannot be removed stays."""
     found = _found(project)
+    state, session = project.store.state(), project.store.open_session() or {}
+    # what unfinished work, or a session under way, goes back to
+    named = [
+        state.feature_checkpoint,
+        *(records.json_object(session.get(k)) for k in ("checkpoint", "base", "rollback")),
+    ]
     settings = project.config.checkpoints
-    kept = needed(found, project.store.features(), keep=settings.keep_per_feature) | _referenced(project)
+    kept = needed(found, project.store.features(), keep=settings.keep_per_feature) | {
+        str(each.get("id")) for each in named if each
+    }
     old = clock.now() - timedelta(days=min(settings.max_age_days, 1_000_000))
     gone = [name for name in expired(found, kept, old) if _remove(project, found[name])]
     if gone:
@@ -161,13 +169,6 @@ def _found(project: Project) -> dict[str, JsonObject]:
         if record.get("id") == name:
             found[name] = {**record, "folder": os.path.join(place, name)}
     return found
-
-
-def _referenced(project: Project) -> set[str]:
-    """What unfinished work, or a session under way, goes back to."""
-    state, session = project.store.state(), project.store.open_session() or {}
-    named = [state.feature_checkpoint, *(session.get(key) for key in ("checkpoint", "base", "rollback"))]
-    return {str(record.get("id")) for record in named if isinstance(record, Mapping)}
 
 
 def _remove(project: Project, record: JsonObject) -> bool:

@@ -1,4 +1,4 @@
-"""The end of it all: state goes aside, commits, logs and costs stay (C39). And the way back from there.
+"""The end of it all: state goes aside, commits, logs and costs stay (C39). And the new beginning after it.
 
 Source: features.md UAH-067, C39.
 """

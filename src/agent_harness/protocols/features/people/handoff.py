@@ -57,7 +57,10 @@ def takeback(project: Project, ask: Ask) -> JsonObject:
     if broken:
         project.say(f"Regression: {', '.join(broken[:5])} now failing; the next run asks for them to be fixed first.")
     elif not suite.problem:
-        _refresh(project, suite)
+        project.say("Updating test baseline...")
+        baseline = project.store.baseline()
+        tree, at = project.git.tree_of("HEAD"), clock.timestamp()
+        project.store.write_baseline(baseline.measured(suite.passing, suite.total, timestamp=at, tree=tree))
     project.store.update_state(handoff=None, stuck_count=0)
     project.store.event("taken_back", commits=len(commits), feature_id=feature and feature.id, marked=marked)
     project.say("Resuming autonomous operation...")
@@ -104,10 +107,3 @@ def _offer(project: Project, feature: Feature, ask: Ask) -> bool:
 def _broken(project: Project, suite: Suite) -> list[str]:
     known = project.store.baseline().passing
     return [] if suite.problem else sorted(known - suite.passing)
-
-
-def _refresh(project: Project, suite: Suite) -> None:
-    project.say("Updating test baseline...")
-    tree = project.git.tree_of("HEAD")
-    baseline = project.store.baseline()
-    project.store.write_baseline(baseline.measured(suite.passing, suite.total, timestamp=clock.timestamp(), tree=tree))

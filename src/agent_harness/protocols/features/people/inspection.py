@@ -23,7 +23,7 @@ from agent_harness.protocols.features import (
 from agent_harness.protocols.features.engine.open_session import CLEANUP
 from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.prompts import orientation_facts
+from agent_harness.protocols.features.prompts import orientation
 from agent_harness.protocols.features.records import Feature
 from agent_harness.protocols.features.verdict import proven, quality, screenshots
 from agent_harness.protocols.features.verdict.judge import Judge
@@ -201,7 +201,7 @@ def preview(project: Project, feature_id: int | None = None) -> JsonObject:
     if prompt_type == "cleanup":
         choice = selection.Choice(CLEANUP)
     number = project.store.next_session()
-    text = orientation_facts.orientation(project, state, choice, number)
+    text = orientation.summary_of(project, state, choice, number)
     feature = choice.feature
     say = project.say
     say(f"Would run Session {number} with:")

@@ -24,6 +24,7 @@ from agent_harness.protocols.features.project import Project, Say
 from agent_harness.protocols.features.verdict import proven
 
 MESSAGE = "harness: project adopted"
+ADOPTED = [("WHAT I DID", ["the project was adopted with the code and tests that it had"])]
 TESTS = ("tests", "test", "testing")
 
 
@@ -35,7 +36,9 @@ def adopt(root: Path, *, say: Say) -> JsonObject:
     written = _write_missing(root, layout)
     config = load(root)
     project = Project.open(root, config, say)
-    _refuse_wrong_features(project)
+    found = records.problems(project.store.features(), require_test_file=config.features.require_test_file)
+    if found:
+        raise ConfigurationError(found[0], hint=f"edit {project.features_name}, then harness init --adopt")
     for name in written:
         say(f"Created: {name}")
     own = [name for name in _own_names(layout) if name in worktree.dirty_paths(git)]
@@ -44,18 +47,18 @@ def adopt(root: Path, *, say: Say) -> JsonObject:
     say(f"Running the suite once: {config.testing.full}")
     with locked(project):
         project.store.settle_in()
-        found = _measure(project)
+        measured = _measure(project)
     passing, total = project.store.features().counts()
-    say(f"Known to pass: {len(found['passing'])} tests. Known failures: {len(found['failing'])}.")
-    for node in found["failing"][:10]:
+    say(f"Known to pass: {len(measured['passing'])} tests. Known failures: {len(measured['failing'])}.")
+    for node in measured["failing"][:10]:
         say(f"- {node}")
     next_step = "harness run" if total else 'harness add-feature "..."'
     say(f"Ready for: {next_step}")
     return {
         "created": written,
         "features": {"passing": passing, "total": total},
-        "tests": {"passing": len(found["passing"]), "total": found["total"]},
-        "known_failures": found["failing"],
+        "tests": {"passing": len(measured["passing"]), "total": measured["total"]},
+        "known_failures": measured["failing"],
         "commit": git.head(),
         "next": next_step,
     }
@@ -89,12 +92,6 @@ def _own_names(layout: FeatureLayout) -> list[str]:
     return [*map(layout.relative, paths), "init.sh", "reset.sh", ".gitignore"]
 
 
-def _refuse_wrong_features(project: Project) -> None:
-    found = records.problems(project.store.features(), require_test_file=project.config.features.require_test_file)
-    if found:
-        raise ConfigurationError(found[0], hint=f"edit {project.features_name}, then harness init --adopt")
-
-
 def _write_missing(root: Path, layout: FeatureLayout) -> list[str]:
     """Every file of the contract that is not there; what was written."""
     written = []
@@ -102,7 +99,7 @@ def _write_missing(root: Path, layout: FeatureLayout) -> list[str]:
     for path, text in (
         (layout.settings, _settings(root, name)),
         (layout.features, _no_features(name)),
-        (layout.progress, _first_entry(name)),
+        (layout.progress, progress.header(name) + progress.entry(0, ADOPTED)),
     ):
         if not os.path.exists(path):
             files.replace(path, text)
@@ -138,11 +135,6 @@ def _no_features(name: str) -> str:
         "instructions": records.INSTRUCTIONS,
     }
     return files.dumps(whole)
-
-
-def _first_entry(name: str) -> str:
-    told = [("WHAT I DID", ["the project was adopted with the code and tests that it had"])]
-    return progress.header(name) + progress.entry(0, told)
 
 
 def _measure(project: Project) -> JsonObject:

@@ -9,7 +9,6 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from agent_harness.agents import registry
 from agent_harness.agents.base import Agent, ToolRules
@@ -58,7 +57,8 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
     """Plans the project in ``root``; refuses with the disk unchanged when it is not safe to start."""
     text = specification(spec)
     _refuse_unsafe(root, spec)
-    found = registry.resolve_all(agents, configured=_configured_agent(root), environ=os.environ, root=root)
+    configured = load(root).agent if os.path.exists(FeatureLayout(root).settings) else None
+    found = registry.resolve_all(agents, configured=configured, environ=os.environ, root=root)
     allowed = startable(found, say, "harness init --spec FILE --agent SPEC")
     agent = Dispatcher(allowed, RefusalPolicy(again="harness init --spec FILE"), say).choose()
     project = _first_files(root, say)
@@ -112,17 +112,16 @@ def _refuse_unsafe(root: Path, spec: Path) -> None:
         raise UnsafeTree(f"{under_way.capitalize()} is under way in this repository", hint="git status")
     if git.head() is not None and git.branch() is None:
         raise UnsafeTree("HEAD is detached", hint="git switch BRANCH")
-    ours = {_relative(root, spec), layout.relative(layout.settings)} | _left_by_an_earlier_try(layout)
+    ours = {
+        os.path.relpath(spec.resolve(), root.resolve()),
+        layout.relative(layout.settings),
+    } | _left_by_an_earlier_try(layout)
     dirty = [path for path in worktree.dirty_paths(git) if path not in ours]
     if dirty:
         raise UnsafeTree(
             f"These files are not committed and would end up in the first commit: {', '.join(dirty[:3])}",
             hint="git add -A && git commit -m 'Start'",
         )
-
-
-def _relative(root: Path, path: Path) -> str:
-    return os.path.relpath(path.resolve(), root.resolve())
 
 
 def _left_by_an_earlier_try(layout: FeatureLayout) -> set[str]:
@@ -134,24 +133,17 @@ def _left_by_an_earlier_try(layout: FeatureLayout) -> set[str]:
     return {str(path) for path in found} if isinstance(found, list) else set()
 
 
-def _configured_agent(root: Path) -> Any:
-    return load(root).agent if os.path.exists(FeatureLayout(root).settings) else None
-
-
 def _first_files(root: Path, say: Say) -> Project:
     git = Git(root)
     if not git.is_repository:
         worktree.make_repository(root)
     layout = FeatureLayout(root)
     if not os.path.exists(layout.settings):
-        files.replace(layout.settings, _default_settings(root))
+        full, feature = "python3 -m pytest tests/ -v", "python3 -m pytest {test_file} -v"
+        text = default_text(root.resolve().name or "project", full=full, feature=feature, lint=None)
+        files.replace(layout.settings, text)
     ignore(root, ignored_lines(layout_of(root)))
     return Project.open(root, load(root), say)
-
-
-def _default_settings(root: Path) -> str:
-    name = root.resolve().name or "project"
-    return default_text(name, full="python3 -m pytest tests/ -v", feature="python3 -m pytest {test_file} -v", lint=None)
 
 
 def layout_of(root: Path) -> FeatureLayout:

@@ -1,7 +1,7 @@
 """The prompts that agents are given; the texts lie beside this file and hold ``{{name}}`` places.
 
-``orientation`` is the summary of the project (its facts come from ``orientation_facts``), ``verification_types`` what
-is said about a feature that tests alone do not prove.
+``orientation`` is the summary of the project, ``verification_types`` what is said about a feature that tests alone do
+not prove.
 
 Source: features.md section K, UAH-434..451 for the verification types.
 """

@@ -1,4 +1,4 @@
-"""The summary that an agent is given instead of reading files: pure text, under 1,000 tokens.
+"""The summary that an agent is given instead of reading files: text under 1,000 tokens.
 
 Tokens are counted as one for every four characters, rounded up, which is an upper bound in practice for English and
 code. When the summary is too long, key files go first, then decisions, then the lists of partial work.
@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent_harness.protocols.features import records
-from agent_harness.protocols.features.records import CLEANUP, Feature
+from agent_harness.protocols.features import progress, records, selection
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import CLEANUP, Feature, SessionState
 
 TOKEN_LIMIT = 1000
 _LINE_LIMIT = 300
@@ -45,7 +46,9 @@ def summary(facts: OrientationFacts) -> str:
     """The orientation summary, always under ``TOKEN_LIMIT`` tokens."""
     text = ""
     for candidate in _ever_shorter(facts):
-        text = _render(candidate)
+        task = _partial(candidate) or _task(candidate)
+        sections = (_state(candidate), _last_session(candidate), task, _files(candidate), _decisions(candidate))
+        text = "\n\n".join(each for each in sections if each) + "\n"
         if tokens(text) < TOKEN_LIMIT:
             return text
     return text[: 4 * (TOKEN_LIMIT - 2)]
@@ -63,11 +66,6 @@ def _ever_shorter(facts: OrientationFacts) -> Sequence[OrientationFacts]:
 
 
 _LISTS = ("done", "left", "wip_files")
-
-
-def _render(facts: OrientationFacts) -> str:
-    sections = [_state(facts), _last_session(facts), _partial(facts) or _task(facts), _files(facts), _decisions(facts)]
-    return "\n\n".join(s for s in sections if s) + "\n"
 
 
 def _state(facts: OrientationFacts) -> str:
@@ -164,3 +162,58 @@ def _bullets(lines: Sequence[object], limit: int = _LINE_LIMIT) -> list[str]:
 def _short(text: str | None, limit: int = _LINE_LIMIT) -> str:
     line = " ".join((text or "").split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+# -- its facts, from the files of the project: bounded work, whatever its age ------------------------------------
+
+KEY_FILES = 8
+
+
+def summary_of(project: Project, state: SessionState, choice: selection.Choice, number: int) -> str:
+    """The summary for the next session, under 1,000 tokens."""
+    document = project.store.features()
+    passing, total = document.counts()
+    feature = choice.feature
+    continues = state.next_prompt == "continuation"
+    done = {f.id for f in document.passing}
+    facts = OrientationFacts(
+        session=number,
+        project=document.project or project.config.project.name,
+        passing=passing,
+        total=total,
+        health=_health(project, state),
+        feature=feature,
+        dependencies=tuple((i, i in done) for i in (feature.depends_on if feature else ())),
+        last_session=state.last_session,
+        last=state.summary,
+        failure=state.last_failure,
+        key_files=_key_files(project),
+        decisions=tuple(progress.recent_decisions(project.layout.progress)),
+        partial=state.partial if continues else None,
+        waiting=choice.waiting,
+    )
+    return summary(facts)
+
+
+def _health(project: Project, state: SessionState) -> str:
+    red = state.red_tests
+    if red is None:
+        return "the last session was interrupted; the state of the tests is not known"
+    if red:
+        return f"{len(red)} baseline tests fail in the unfinished work"
+    lint = records.number(project.store.quality().get("lint_errors"))
+    if not project.store.baseline().passing:
+        return "no test passes yet" + (f", {lint} lint errors" if lint else "")
+    return "All baseline tests passing" + (f", {lint} lint errors" if lint else ", no lint errors")
+
+
+def _key_files(project: Project) -> tuple[tuple[str, int | None], ...]:
+    """Source files changed most recently, newest first."""
+    known = records.json_object(project.store.file_sizes().get("files")) or {}
+    rows = [
+        (path, row.get("session_changed") or row.get("session_added"))
+        for path, row in known.items()
+        if isinstance(row, dict)
+    ]
+    rows.sort(key=lambda row: (-(records.number(row[1])), row[0]))
+    return tuple((path, records.number(n) or None) for path, n in rows[:KEY_FILES])

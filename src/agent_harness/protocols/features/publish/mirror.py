@@ -148,16 +148,13 @@ class Mirror:
         document = self._project.store.features()
         name = document.project or self._project.config.project.name
         listed = {issue.number: issue for issue in self._tracker.issues()}
-        self._announce(len(document.features) - max(len(listed), len(self._known)))
+        missing = len(document.features) - max(len(listed), len(self._known))
+        if self._wishes.create_missing and missing >= MANY:
+            self._project.say(f"GitHub: creating about {missing} issues; that takes a second or two each.")
         for feature in document.features:
             if feature.id != NO_ID:
                 self._one(name, feature, listed)
         return self.report
-
-    def _announce(self, missing: int) -> None:
-        """A person is told before something that takes a while."""
-        if self._wishes.create_missing and missing >= MANY:
-            self._project.say(f"GitHub: creating about {missing} issues; that takes a second or two each.")
 
     def _one(self, name: str, feature: Feature, listed: Mapping[int, Issue]) -> None:
         feature_id = feature.id

@@ -18,7 +18,7 @@ from agent_harness.protocols.features.records import Feature
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.verification import engine
 from agent_harness.verification.runner import execution
-from agent_harness.verification.verdict import Finding, TestRun, Verdict, passed
+from agent_harness.verification.verdict import TestRun, Verdict, passed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,7 +246,7 @@ class Judge:
         for finding in verdict.findings:
             self._project.store.event(
                 finding.code,
-                _level(finding),
+                "critical" if finding.severity == "CRITICAL" else "important",
                 session=under_way.session,
                 feature_id=under_way.feature_id,
                 message=finding.message,
@@ -266,7 +266,6 @@ class _Steps:
 
     def __init__(self, project: Project, test_file: str) -> None:
         self._say = project.say
-        self._counted = frozenset({"suite"})
         self._names = {
             "proof": f"running {test_file}",
             "suite": "checking for regressions",
@@ -281,7 +280,7 @@ class _Steps:
             self._say(f"Verifying: {name}... {state.upper()}{self._counts(step, run)}")
 
     def _counts(self, step: str, run: TestRun | None) -> str:
-        if step not in self._counted or run is None or run.report is None:
+        if step != "suite" or run is None or run.report is None:
             return ""
         return f" ({len(run.report.passing)}/{len(run.report.cases)} tests)"
 
@@ -294,7 +293,3 @@ def _suite(run: TestRun) -> Suite:
         total=len(cases),
         problem=run.problem,
     )
-
-
-def _level(finding: Finding) -> str:
-    return "critical" if finding.severity == "CRITICAL" else "important"

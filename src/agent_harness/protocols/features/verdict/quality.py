@@ -68,14 +68,12 @@ def file_sizes(git: Git, commit: str, session: int, before: Mapping[str, Any], t
     for path, lines in worktree.line_counts(git, commit, SOURCE_SUFFIXES).items():
         if path in tests or path.startswith(("tests/", "test/")):
             continue
-        old = known.get(path)
-        rows[path] = _row(lines, session, old if isinstance(old, dict) else {})
+        found_before = known.get(path)
+        old = found_before if isinstance(found_before, dict) else {}
+        changed = session if old.get("lines") != lines else old.get("session_changed", session)
+        added = old.get("session_added", session)
+        rows[path] = {"lines": lines, "session_added": added, "session_changed": changed}
     return {"session": session, "files": rows}
-
-
-def _row(lines: int, session: int, old: Mapping[str, Any]) -> JsonObject:
-    changed = session if old.get("lines") != lines else old.get("session_changed", session)
-    return {"lines": lines, "session_added": old.get("session_added", session), "session_changed": changed}
 
 
 def warnings(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) -> list[str]:

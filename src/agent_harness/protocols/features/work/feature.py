@@ -138,7 +138,7 @@ class FeatureWork(SessionWork):
         told = f"Feature #{under_way.feature_id} {'awaits a person.' if by_person else 'verified.'}"
         project.say(f"Session complete. {told}")
         if by_person:
-            marks.tell_person(project, under_way.feature, under_way.session)
+            marks.ask_person(project, under_way.feature, under_way.session)
         settlement = replace(settlement, commit=published.commit)
         return self._result("complete", "complete", told, settlement, settled, exit_code=published.exit_code)
 
