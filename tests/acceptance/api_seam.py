@@ -17,9 +17,8 @@ from typing import Any
 
 from agent_harness.agents.scripted.script import Occasion, Script, choose, load
 from agent_harness.testing.model_server import anthropic_messages
-from agent_harness.testing.model_server.conversation import new_id
-from agent_harness.testing.model_server.script import Step
-from agent_harness.testing.model_server.trouble import kind_of
+from agent_harness.testing.model_server.handler import kind_of
+from agent_harness.testing.model_server.script import Step, new_id
 
 from .seam import Seam
 

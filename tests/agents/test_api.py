@@ -17,8 +17,7 @@ from agent_harness.agents.claude_code import ClaudeCodeAgent
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, ToolResult, Usage
 from agent_harness.errors import ToolMissing
 from agent_harness.kernel import owner
-from agent_harness.testing.agent_clauses import WORD
-from agent_harness.testing.agent_conformance import check_agent, events_of
+from agent_harness.testing.agent_conformance import WORD, check_agent, events_of
 from agent_harness.testing.model_server import ModelServer, serve
 
 from .api_server import KEY, point_to, provider, said_to

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent_harness.agents.base import Agent, Brief, McpServer, ToolRules
-from agent_harness.agents.codex import CodexAgent, command, record
+from agent_harness.agents.codex import CodexAgent, approvals, command
 from agent_harness.agents.codex.settings import CodexSettings
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, ToolResult, Usage
 from agent_harness.agents.registry import resolve
@@ -430,7 +430,7 @@ def test_a_call_is_found_in_the_record_of_the_client(tmp_path: Path) -> None:
     rows = [{"type": "response_item", "payload": item} for item in (call, output)]
     file = tmp_path / "rollout.jsonl"
     file.write_text("\n".join(["torn {", *map(json.dumps, rows), ""]))
-    assert record.call_arguments(file, "c1") == '{"cmd": "ls"}'
+    assert approvals.call_arguments(file, "c1") == '{"cmd": "ls"}'
 
 
 def test_a_command_of_an_old_conversation_stays_in_the_sandbox(client: Played, tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from agent_harness.agents.events import Text, event_from_line
-from agent_harness.agents.scripted.script import _OPTIONS, _WHEN
-from agent_harness.agents.scripted.shapes import BAD_JSON, VERBS
+from agent_harness.agents.scripted.script import _OPTIONS, _WHEN, BAD_JSON, VERBS
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCRIPTED = (DOCS / "scripted-agent.md").read_text()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agent_harness.agents.base import Brief
 from agent_harness.agents.events import Finished, Text, Usage
 from agent_harness.agents.registry import from_mapping, from_spec
-from agent_harness.agents.replay import cassette, changes
+from agent_harness.agents.replay import cassette
 from agent_harness.errors import ConfigurationError, UnsafeTree
 from agent_harness.kernel.git import Git
 from agent_harness.supervision.recording import Recording
@@ -120,7 +120,7 @@ def test_a_recording_leads_nowhere_but_into_the_project(path: str, tmp_path: Pat
     repo.link("link", str(tmp_path))
     before = sorted(tmp_path.iterdir())
     with pytest.raises(UnsafeTree):
-        changes.apply(Git(repo.path), [{"path": path, "mode": "100644", "text": "x"}], None)
+        cassette.apply(Git(repo.path), [{"path": path, "mode": "100644", "text": "x"}], None)
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -132,11 +132,11 @@ def test_what_became_of_the_files_is_done_again_step_by_step(tmp_path: Path) -> 
     before = (git.tree_of("HEAD"), git.head())
     one.write("a.txt", "new").write("deep/b.sh", "#!/bin/sh\n", executable=True).remove("gone.txt")
     one.commit("the agent's own")
-    one.write("raw.bin", b"\xff\x00\xfe").link("to", "a.txt").write("large.txt", "x" * (changes.FILE_LIMIT_BYTES + 1))
+    one.write("raw.bin", b"\xff\x00\xfe").link("to", "a.txt").write("large.txt", "x" * (cassette.FILE_LIMIT_BYTES + 1))
     one.git("add", "-A")
-    steps = changes.steps(git, before[0], one.git("write-tree").strip(), before[1], git.head())
+    steps = cassette.steps(git, before[0], one.git("write-tree").strip(), before[1], git.head())
 
-    missing = [changes.apply(Git(two.path), step["files"], step.get("commit")) for step in steps]
+    missing = [cassette.apply(Git(two.path), step["files"], step.get("commit")) for step in steps]
     assert missing == [[], ["large.txt"]]
     assert two.git("log", "--format=%s").split("\n")[0] == "the agent's own"
     assert two.git("rev-parse", "HEAD^{tree}") == one.git("rev-parse", "HEAD^{tree}")

@@ -73,6 +73,31 @@ def test_what_is_wrong_with_the_machine_is_named_with_what_mends_it(
     assert told(tmp_path, capsys, monkeypatch)[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        ("git version 2.20.1", "wrong"),
+        ("git version 2.35.9", "wrong"),
+        ("git version 2.36.0", "ok"),
+        ("git version 2.39.5 (Apple Git-154)", "ok"),
+        ("git version 3.0.0", "ok"),
+        (None, "wrong"),
+    ],
+)
+def test_git_must_be_one_that_answers_all_that_it_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, said: str | None, state: str
+) -> None:
+    monkeypatch.setenv("HARNESS_AGENT", "command:true")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    (tmp_path / "bin").mkdir()
+    if said:
+        (tmp_path / "bin/git").write_text(f"#!/bin/sh\necho '{said}'\n")
+        (tmp_path / "bin/git").chmod(0o755)
+    _, rows = told(tmp_path, capsys, monkeypatch)
+    assert rows["git"]["state"] == state
+    assert rows["git"].get("mend") == (None if state == "ok" else "install git 2.36 or newer")
+
+
 def test_a_missing_extra_is_named_with_its_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,8 +13,7 @@ from agent_harness.agents import claude_code, codex
 from agent_harness.agents.base import Agent, Brief, McpServer, ToolRules
 from agent_harness.agents.events import Event, Finished, Text, ToolResult, Usage
 from agent_harness.errors import ToolMissing
-from agent_harness.testing.agent_clauses import WORD
-from agent_harness.testing.agent_conformance import check_agent, events_of
+from agent_harness.testing.agent_conformance import WORD, check_agent, events_of
 
 from .client import ClaudeCode, Client, Codex
 

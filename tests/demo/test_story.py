@@ -9,10 +9,9 @@ import pytest
 from rich.console import Console
 
 from agent_harness.demo import report
-from agent_harness.demo.follow import Follow, printable, spoken
 from agent_harness.demo.layout import DemoLayout
 from agent_harness.demo.promises import Promise
-from agent_harness.demo.story import Story, told
+from agent_harness.demo.story import Follow, Story, printable, spoken, told
 from agent_harness.demo.views import Picture, Plain
 
 

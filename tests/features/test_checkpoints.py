@@ -13,9 +13,9 @@ from agent_harness.kernel import clock, files
 from agent_harness.protocols.features.config import load
 from agent_harness.protocols.features.engine import checkpoints, recover
 from agent_harness.protocols.features.engine import settlement as engine_settlement
-from agent_harness.protocols.features.logs import checkpoint_retention
+from agent_harness.protocols.features.logs import retention
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.work import plan_record
+from agent_harness.protocols.features.work import plan
 
 Record = dict[str, Any]
 
@@ -56,8 +56,8 @@ class Yard:
         return sorted(path.name for path in (self.root / ".harness/checkpoints").iterdir())
 
     def refs(self) -> list[str]:
-        listed = self.git("for-each-ref", "--format=%(refname)", checkpoint_retention.REFS)
-        return sorted(ref.removeprefix(checkpoint_retention.REFS) for ref in listed.splitlines())
+        listed = self.git("for-each-ref", "--format=%(refname)", retention.REFS)
+        return sorted(ref.removeprefix(retention.REFS) for ref in listed.splitlines())
 
     def taken(self, session: int, feature: int | None, *, days_ago: float = 0) -> Record:
         """A checkpoint that was taken some days ago."""
@@ -174,10 +174,10 @@ def test_old_checkpoints_go_and_what_is_needed_stays(yard: Yard) -> None:
     fresh = yard.taken(11, None)["id"]
     orphan = checkpoints.create(yard.project, 12, 99)["id"]
     (yard.root / ".harness/checkpoints" / orphan / "checkpoint.json").unlink()
-    assert set(checkpoint_retention.prune(yard.project)) == {done[0], *tried[:2], cleanup}
+    assert set(retention.prune_checkpoints(yard.project)) == {done[0], *tried[:2], cleanup}
     assert yard.ids() == sorted([done[1], *tried[2:], fresh, orphan])
     assert yard.refs() == yard.ids()
-    assert checkpoint_retention.prune(yard.project) == []
+    assert retention.prune_checkpoints(yard.project) == []
 
 
 def test_the_settings_say_how_many_and_how_long(yard: Yard) -> None:
@@ -186,7 +186,7 @@ def test_the_settings_say_how_many_and_how_long(yard: Yard) -> None:
         yard.taken(n, 2, days_ago=10.5 - n)
     with (yard.root / ".harness.yaml").open("a") as file:
         file.write("checkpoints:\n  max_age_days: 8\n  keep_per_feature: 1\n")
-    assert len(checkpoint_retention.prune(yard.project)) == 2
+    assert len(retention.prune_checkpoints(yard.project)) == 2
     assert len(yard.ids()) == 2
 
 
@@ -198,7 +198,7 @@ def test_what_unfinished_work_goes_back_to_stays(yard: Yard) -> None:
     yard.project.store.write(yard.project.layout.session_state, {"last_session": 9, "feature_checkpoint": first})
     project = yard.project
     project.store.write_open_session({"session": 10, "checkpoint": open_one, "base": first, "rollback": first})
-    assert set(checkpoint_retention.prune(project)) == set(later[:2])
+    assert set(retention.prune_checkpoints(project)) == set(later[:2])
     assert {first["id"], open_one["id"]} <= set(yard.ids())
 
 
@@ -211,7 +211,7 @@ def test_what_is_no_checkpoint_of_ours_is_left_alone(yard: Yard) -> None:
     (place / "empty").mkdir()
     other["snapshot"]["ref"] = "refs/heads/main"
     (place / other["id"] / "checkpoint.json").write_text(json.dumps(other))
-    checkpoint_retention.prune(yard.project)
+    retention.prune_checkpoints(yard.project)
     assert yard.git("rev-parse", "refs/heads/main")
     assert {"renamed", "empty"} <= set(yard.ids())
 
@@ -221,13 +221,13 @@ def test_a_plan_that_was_accepted_is_there_once(yard: Yard, adopted: bool) -> No
     """UAH-003, UAH-074, C56: the harness died before, or right after, the commit went onto the branch."""
     project = yard.project
     project.store.settle_in()
-    record = plan_record.begin(project, checkpoints.create(project, 0, None, "manual"), "run")
+    record = plan.begin(project, checkpoints.create(project, 0, None, "manual"), "run")
     yard.features(False, False, False)
     yard.git("commit", "-qam", "Plan")
     commit = yard.git("rev-parse", "HEAD")
     if not adopted:
         yard.git("reset", "-q", "--soft", "HEAD~1")
-    project.store.write_open_session({**record, "phase": plan_record.PLANNED, "commit": commit})
+    project.store.write_open_session({**record, "phase": plan.PLANNED, "commit": commit})
     assert recover.recover(yard.project) == {"session": None, "step": "adopt"}
     assert yard.git("rev-parse", "HEAD") == commit
     assert yard.git("status", "--porcelain") == ""
@@ -238,13 +238,13 @@ def test_what_a_plan_has_cost_survives_its_end(yard: Yard) -> None:
     """UAH-007, UAH-415, C31: the state comes back as the harness wrote it, and the money stays spent."""
     project = yard.project
     project.store.settle_in()
-    record = plan_record.begin(project, checkpoints.create(project, 0, None, "manual"), "run")
+    record = plan.begin(project, checkpoints.create(project, 0, None, "manual"), "run")
     project.store.write(project.layout.costs, {"cumulative": {"total_cost_usd": 2.5}})
-    plan_record.spent(project, record)
+    plan.spent(project, record)
     (yard.root / ".harness/costs.yaml").write_text("{}")
     (yard.root / ".harness/session_state.json").write_text('{"stuck_count": 9}')
     found = recover.recover(yard.project)
     assert found
     assert found["step"] == "take_back"
-    assert yard.project.store.costs() == {"cumulative": {"total_cost_usd": 2.5}}
-    assert yard.project.store.state()["stuck_count"] == 0
+    assert yard.project.store.costs().record == {"cumulative": {"total_cost_usd": 2.5}}
+    assert yard.project.store.state().stuck_count == 0

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.verdict import claims
 
 BEFORE: dict[str, Any] = {
@@ -22,13 +23,17 @@ BEFORE: dict[str, Any] = {
 }
 
 
+def compare(before: dict[str, Any], now: dict[str, Any] | None) -> claims.ClaimedChanges:
+    return claims.compare(FeatureList(before), None if now is None else FeatureList(now))
+
+
 def after() -> dict[str, Any]:
     return copy.deepcopy(BEFORE)
 
 
 def test_an_untouched_file_claims_nothing() -> None:
     """UAH-303."""
-    assert claims.compare(BEFORE, after()) == claims.ClaimedChanges()
+    assert compare(BEFORE, after()) == claims.ClaimedChanges()
 
 
 def test_one_flip_is_one_claim() -> None:
@@ -36,20 +41,20 @@ def test_one_flip_is_one_claim() -> None:
     now = after()
     now["features"][1]["passes"] = True
     now["last_updated"] = "2026-02-02T00:00:00Z"
-    assert claims.compare(BEFORE, now) == claims.ClaimedChanges(claims=(2,))
+    assert compare(BEFORE, now) == claims.ClaimedChanges(claims=(2,))
 
 
 def test_several_flips_are_several_claims() -> None:
     """UAH-302, UAH-535."""
     now = after()
     now["features"][1]["passes"] = now["features"][2]["passes"] = True
-    assert claims.compare(BEFORE, now).claims == (2, 3)
+    assert compare(BEFORE, now).claims == (2, 3)
 
 
 def test_a_truthy_word_is_no_claim_and_is_a_violation() -> None:
     now = after()
     now["features"][1]["passes"] = "true"
-    found = claims.compare(BEFORE, now)
+    found = compare(BEFORE, now)
     assert not found.claims
     assert found.violations == ("Feature #2: 'passes' was changed",)
 
@@ -80,11 +85,11 @@ def test_every_other_edit_is_a_violation_that_names_feature_and_field(edit: Any,
     """UAH-110, UAH-111, UAH-548, UAH-549."""
     now = after()
     edit(now)
-    assert told in claims.compare(BEFORE, now).violations
+    assert told in compare(BEFORE, now).violations
 
 
 def test_a_file_that_does_not_parse_is_a_violation() -> None:
-    assert claims.compare(BEFORE, None).violations
+    assert compare(BEFORE, None).violations
 
 
 _json = st.recursive(
@@ -98,7 +103,7 @@ _json = st.recursive(
 def test_whatever_an_agent_writes_is_answered_and_never_believed(value: Any) -> None:
     now = after()
     now["features"][2] = value
-    found = claims.compare(BEFORE, now)
+    found = compare(BEFORE, now)
     if json.dumps(value, sort_keys=True) == json.dumps(BEFORE["features"][2], sort_keys=True):
         assert not found.violations
     else:

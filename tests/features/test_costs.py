@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from agent_harness.protocols.features import status
-from agent_harness.protocols.features.costs import Budgets, Spent, add_session, available, of_feature, totals
+from agent_harness.protocols.features.costs import Budgets, Spent, add_session, available, of_feature
 from agent_harness.protocols.features.layout import FeatureLayout
+from agent_harness.protocols.features.records import CostRecord
 
 BUDGETS = Budgets(per_session=10, per_feature=25, total=200)
 
@@ -28,52 +29,55 @@ def spent(session: int, feature_id: int | None, cost: float | None) -> Spent:
 
 def test_sessions_add_up_by_feature_and_in_total() -> None:
     """UAH-133..136, UAH-415, UAH-416."""
-    record = add_session({"note": "kept"}, spent(1, 1, 0.5), BUDGETS)
+    record = add_session(CostRecord({"note": "kept"}), spent(1, 1, 0.5), BUDGETS)
     record = add_session(record, spent(2, 1, 0.25), BUDGETS)
     record = add_session(record, spent(3, 2, 1.0), BUDGETS)
-    assert totals(record) == (1.75, 1.0)
+    assert (record.total_usd, record.last_session_usd) == (1.75, 1.0)
     assert of_feature(record, 1) == 0.75
-    assert record["note"] == "kept"
-    assert record["cumulative"]["total_sessions"] == 3
-    assert record["cumulative"]["total_tokens"] == {"input": 4350, "output": 960, "cached": 30}
-    assert record["cumulative"]["by_feature"][0] == {"feature_id": 1, "cost_usd": 0.75, "sessions": 2}
-    assert record["current_session"]["tokens"] == {"input": 1450, "output": 320, "cached": 10}
-    assert record["budgets"] == {"per_session_usd": 10, "per_feature_usd": 25, "total_project_usd": 200}
+    assert record.record["note"] == "kept"
+    assert record.record["cumulative"]["total_sessions"] == 3
+    assert record.record["cumulative"]["total_tokens"] == {"input": 4350, "output": 960, "cached": 30}
+    assert record.record["cumulative"]["by_feature"][0] == {"feature_id": 1, "cost_usd": 0.75, "sessions": 2}
+    assert record.record["current_session"]["tokens"] == {"input": 1450, "output": 320, "cached": 10}
+    assert record.record["budgets"] == {"per_session_usd": 10, "per_feature_usd": 25, "total_project_usd": 200}
 
 
 def test_an_unknown_price_is_said_and_not_guessed_into_the_sum() -> None:
-    record = add_session({}, spent(1, 1, None), BUDGETS)
-    assert record["current_session"]["cost_usd"] is None
-    assert record["cumulative"]["total_cost_usd"] == 0
-    assert record["cumulative"]["sessions_of_unknown_price"] == 1
+    record = add_session(CostRecord({}), spent(1, 1, None), BUDGETS)
+    assert record.record["current_session"]["cost_usd"] is None
+    assert record.record["cumulative"]["total_cost_usd"] == 0
+    assert record.record["cumulative"]["sessions_of_unknown_price"] == 1
 
 
 def test_the_next_session_may_spend_the_least_of_what_is_left() -> None:
-    record = add_session({}, spent(1, 1, 24.0), BUDGETS)
+    record = add_session(CostRecord({}), spent(1, 1, 24.0), BUDGETS)
     assert available(record, BUDGETS, 1) == 1.0
     assert available(record, BUDGETS, 2) == 10
     record = add_session(record, spent(2, 3, 172.0), BUDGETS)
     assert available(record, BUDGETS, 2) == 4.0
-    assert available({}, Budgets(per_session=0, per_feature=1, total=1), 1) == 0
+    assert available(CostRecord({}), Budgets(per_session=0, per_feature=1, total=1), 1) == 0
 
 
 def test_a_damaged_record_counts_as_empty() -> None:
-    assert totals({"cumulative": [], "current_session": "x"}) == (0.0, 0.0)
-    assert add_session({"cumulative": {"by_feature": "x", "total_sessions": "y"}}, spent(1, 1, 1.0), BUDGETS)
+    damaged = CostRecord({"cumulative": [], "current_session": "x"})
+    assert (damaged.total_usd, damaged.last_session_usd) == (0.0, 0.0)
+    assert add_session(
+        CostRecord({"cumulative": {"by_feature": "x", "total_sessions": "y"}}), spent(1, 1, 1.0), BUDGETS
+    )
 
 
 def test_a_call_of_unknown_price_counts_against_the_budget_at_the_assumed_price() -> None:
     unknown = Spent(session=1, started="2026-01-01T00:00:00Z", feature_id=1, cost_usd=None, assumed_usd=4.0)
-    record = add_session({}, unknown, BUDGETS)
-    assert totals(record)[0] == 0
+    record = add_session(CostRecord({}), unknown, BUDGETS)
+    assert record.total_usd == 0
     assert of_feature(record, 1) == 4.0
     assert available(record, Budgets(per_session=10, per_feature=5, total=200), 1) == 1.0
 
 
 def test_what_was_written_to_a_cache_has_a_count_of_its_own() -> None:
-    record = add_session({}, replace(spent(1, 1, 0.5), cache_write_tokens=7), BUDGETS)
+    record = add_session(CostRecord({}), replace(spent(1, 1, 0.5), cache_write_tokens=7), BUDGETS)
     record = add_session(record, spent(2, 1, 0.5), BUDGETS)
-    assert record["cumulative"]["total_tokens"] == {"input": 2900, "output": 640, "cached": 20, "cache_write": 7}
+    assert record.record["cumulative"]["total_tokens"] == {"input": 2900, "output": 640, "cached": 20, "cache_write": 7}
 
 
 def status_of(tmp_path: Path, costs: object, passing: int) -> tuple[dict[str, Any], str]:
@@ -87,10 +91,10 @@ def status_of(tmp_path: Path, costs: object, passing: int) -> tuple[dict[str, An
 
 def test_status_tells_what_a_verified_feature_costs(tmp_path: Path) -> None:
     """UAH-421: all that was paid, for failed sessions too, over the features that are verified."""
-    record: dict[str, Any] = {}
+    record = CostRecord({})
     for session, (feature, cost) in enumerate([(1, 0.5), (2, 0.25), (2, 0.75)], 1):
         record = add_session(record, spent(session, feature, cost), BUDGETS)
-    found, text = status_of(tmp_path, record, passing=2)
+    found, text = status_of(tmp_path, record.record, passing=2)
     assert found["per_verified_usd"] == 0.75
     assert found["by_feature"] == {"1": 0.5, "2": 1.0}
     assert text == "Costs: $1.50 total, $0.75 last session\nCost per verified feature: $0.75 (2 verified features)"
@@ -98,9 +102,9 @@ def test_status_tells_what_a_verified_feature_costs(tmp_path: Path) -> None:
 
 def test_status_says_what_is_not_known(tmp_path: Path) -> None:
     """C58: an unknown cost is neither zero nor guessed."""
-    record = add_session({}, spent(1, 1, 0.5), BUDGETS)
+    record = add_session(CostRecord({}), spent(1, 1, 0.5), BUDGETS)
     record = add_session(record, replace(spent(2, 2, None), assumed_usd=0.3), BUDGETS)
-    found, text = status_of(tmp_path, record, passing=1)
+    found, text = status_of(tmp_path, record.record, passing=1)
     assert (found["last_session_usd"], found["sessions_of_unknown_price"]) == (None, 1)
     assert text.splitlines() == [
         "Costs: $0.50 total, unknown last session",

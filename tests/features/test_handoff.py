@@ -13,6 +13,7 @@ from agent_harness.protocols.features.engine import checkpoints, wip
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, SessionState
 
 Record = dict[str, Any]
 FEATURES = {"features": [{"id": 1, "description": "add", "test_file": "t.py", "passes": False}]}
@@ -49,10 +50,10 @@ class Session:
             checkpoint=checkpoint,
             base=checkpoint,
             rollback=checkpoint,
-            features=FEATURES,
-            state={"stuck_count": 0},
-            baseline=empty,
-            costs=empty,
+            features=FeatureList(FEATURES),
+            state=SessionState({"stuck_count": 0}),
+            baseline=Baseline(empty),
+            costs=CostRecord(empty),
             run_id="x",
             git_config=empty,
         )

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from agent_harness.protocols.features import lifecycle, records, recovery
+from agent_harness.protocols.features import lifecycle, recovery
 from agent_harness.protocols.features.lifecycle import SessionEnding, after_session
+from agent_harness.protocols.features.records import SessionState
 
 AT = "2026-01-01T00:00:00Z"
 
@@ -17,13 +18,18 @@ def ending(**fields: Any) -> SessionEnding:
 
 def test_an_accepted_session_resets_the_stuck_count_and_asks_for_coding() -> None:
     """UAH-115..121, UAH-126, UAH-320, UAH-509."""
-    state = {**records.new_state(), "current_feature": 2, "stuck_count": 2, "future": "kept"}
+    state = SessionState({"current_feature": 2, "stuck_count": 2, "future": "kept"})
     now = after_session(state, ending(status="complete", kept_work=True))
-    assert (now["status"], now["stuck_count"], now["next_prompt"], now["last_session"]) == ("complete", 0, "coding", 4)
-    assert now["termination_reason"] is None
-    assert now["partial"] is None
-    assert now["feature_checkpoint"] is None
-    assert now["future"] == "kept"
+    assert (now.record["status"], now.record["stuck_count"], now.record["next_prompt"], now.record["last_session"]) == (
+        "complete",
+        0,
+        "coding",
+        4,
+    )
+    assert now.record["termination_reason"] is None
+    assert now.record["partial"] is None
+    assert now.record["feature_checkpoint"] is None
+    assert now.record["future"] == "kept"
 
 
 @pytest.mark.parametrize(
@@ -42,31 +48,31 @@ def test_an_accepted_session_resets_the_stuck_count_and_asks_for_coding() -> Non
 )
 def test_every_other_ending(status: str, reason: str, kept: bool, stuck: int, prompt: str) -> None:
     """UAH-116, UAH-118, UAH-119, UAH-122, UAH-127, UAH-320, C05, C07."""
-    state = {**records.new_state(), "current_feature": 2}
+    state = SessionState({"current_feature": 2})
     partial = {"feature_id": 2}
     now = after_session(state, ending(status=status, reason=reason, kept_work=kept, partial=partial))
-    assert now["stuck_count"] == stuck
-    assert now["next_prompt"] == prompt
-    assert now["termination_reason"] == (None if reason == "complete" else reason)
-    assert now["timeout_count"] == (1 if reason == "timeout" else 0)
+    assert now.record["stuck_count"] == stuck
+    assert now.record["next_prompt"] == prompt
+    assert now.record["termination_reason"] == (None if reason == "complete" else reason)
+    assert now.record["timeout_count"] == (1 if reason == "timeout" else 0)
 
 
 def test_three_failures_in_a_row_are_stuck_and_another_feature_starts_at_one() -> None:
     """UAH-120, UAH-128."""
-    state = records.new_state()
+    state = SessionState({})
     for n in (1, 2, 3):
         state = after_session(state, ending(session=n, status="failed"))
-        assert state["stuck_count"] == n
+        assert state.record["stuck_count"] == n
     assert lifecycle.is_stuck(state, 3)
     state = after_session(state, ending(session=4, feature_id=3, status="failed"))
-    assert state["stuck_count"] == 1
+    assert state.record["stuck_count"] == 1
     assert not lifecycle.is_stuck(state, 3)
 
 
 def test_an_interrupted_session_keeps_the_count_of_its_feature() -> None:
     """C35."""
-    state = {**records.new_state(), "current_feature": 2, "stuck_count": 2}
-    assert after_session(state, ending(reason="error"))["stuck_count"] == 2
+    state = SessionState({"current_feature": 2, "stuck_count": 2})
+    assert after_session(state, ending(reason="error")).stuck_count == 2
 
 
 @pytest.mark.parametrize(
@@ -80,12 +86,13 @@ def test_an_interrupted_session_keeps_the_count_of_its_feature() -> None:
             {"last_session": 1, "next_prompt": "continuation", "partial": {"x": 1}, "current_feature": 7},
             ("continuation", "Feature #7 is partial"),
         ),
-        ({"last_session": 1, "next_prompt": "continuation", "partial": None}, ("coding", "previous session ended")),
+        ({"last_session": 1, "next_prompt": "continuation", "partial": None}, ("coding", "previous session completed")),
+        ({"last_session": 1, "status": "of a later version"}, ("coding", "previous session ended")),
     ],
 )
 def test_prompt_types(state: dict[str, Any], expected: tuple[str, str]) -> None:
     """UAH-119, UAH-234, UAH-281, UAH-316."""
-    assert lifecycle.prompt_type(state) == expected
+    assert lifecycle.prompt_type(SessionState(state)) == expected
 
 
 def test_every_phase_has_one_recovery_row_and_the_unknown_phase_the_most_careful_one() -> None:

@@ -8,7 +8,7 @@ import pytest
 from agent_harness.agents.events import Text
 from agent_harness.protocols.features.config import load
 from agent_harness.protocols.features.engine.actions import ActionLog
-from agent_harness.protocols.features.planning import script_check
+from agent_harness.protocols.features.planning import initializer
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.verdict import screenshots
 
@@ -87,7 +87,7 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(project: Project, tmp
 )
 def test_what_could_harm_others_is_told(script: str, told: str) -> None:
     """UAH-146, C33."""
-    found = script_check.findings(script, Path("/nonexistent/project"))
+    found = initializer.findings(script, Path("/nonexistent/project"))
     assert any(told in line for line in found), found
 
 
@@ -105,4 +105,4 @@ def test_what_could_harm_others_is_told(script: str, told: str) -> None:
 )
 def test_an_ordinary_script_is_not_spoken_of(script: str) -> None:
     """UAH-145, UAH-147, C33: it may stop what it started, wait within bounds, and bring a database back."""
-    assert script_check.findings(script, Path("/nonexistent/project")) == []
+    assert initializer.findings(script, Path("/nonexistent/project")) == []

@@ -12,6 +12,7 @@ from agent_harness.protocols.features.prompts.orientation import (
     summary,
     tokens,
 )
+from agent_harness.protocols.features.records import Feature
 
 FEATURE: dict[str, Any] = {
     "id": 13,
@@ -26,7 +27,7 @@ FACTS = OrientationFacts(
     passing=12,
     total=47,
     health="All baseline tests passing, no lint errors",
-    feature=FEATURE,
+    feature=Feature(FEATURE),
     dependencies=((1, True), (12, True)),
     last_session=7,
     last={"completed": "Feature #12 (User can update the profile)", "commits": ["abc1234567890"], "status": "complete"},
@@ -99,7 +100,7 @@ def test_it_stays_under_its_limit_whatever_is_in_the_files(
         FACTS,
         health=health,
         failure=failure,
-        feature={**FEATURE, "description": description, "verification_steps": names},
+        feature=Feature({**FEATURE, "description": description, "verification_steps": names}),
         decisions=tuple(decisions),
         key_files=tuple((n, 1) for n in names),
         partial={"session": 1, "reason": "x", "done": names, "left": names, "wip_files": names},

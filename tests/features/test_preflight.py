@@ -8,6 +8,7 @@ from agent_harness.errors import LimitReached, PreflightFailed
 from agent_harness.protocols.features import preflight
 from agent_harness.protocols.features.costs import Budgets
 from agent_harness.protocols.features.layout import FeatureLayout
+from agent_harness.protocols.features.records import CostRecord
 
 FILES = (".harness.yaml", "features.json", "claude-progress.txt", "init.sh", "reset.sh")
 
@@ -51,7 +52,7 @@ def test_both_scripts_can_be_run(layout: FeatureLayout, tmp_path: Path, name: st
 def test_money_is_left_and_both_amounts_are_told() -> None:
     """UAH-226, UAH-276, UAH-419, C27."""
     budgets = Budgets(per_session=10.0, per_feature=25.0, total=200.0)
-    found = preflight.budget({"cumulative": {"total_cost_usd": 195.0}}, budgets, 1)
+    found = preflight.budget(CostRecord({"cumulative": {"total_cost_usd": 195.0}}), budgets, 1)
     assert found.note == "$5.00 for this session, $5.00 left of the project's $200.00"
 
 
@@ -66,5 +67,5 @@ def test_money_is_left_and_both_amounts_are_told() -> None:
 def test_the_budget_that_is_used_up_is_named(spent: dict[str, object], said: str) -> None:
     """UAH-276, UAH-417, C27, C58."""
     with pytest.raises(LimitReached) as refused:
-        preflight.budget({"cumulative": spent}, Budgets(per_session=10.0, per_feature=25.0, total=200.0), 1)
+        preflight.budget(CostRecord({"cumulative": spent}), Budgets(per_session=10.0, per_feature=25.0, total=200.0), 1)
     assert said in refused.value.message

@@ -10,7 +10,8 @@ from agent_harness.protocols.features.config import load
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.prompts import verification_types
-from agent_harness.protocols.features.work import session_prompts
+from agent_harness.protocols.features.records import Baseline, CostRecord, Feature, FeatureList, SessionState
+from agent_harness.protocols.features.work.feature import opening_prompt
 
 FEATURE: dict[str, Any] = {
     "id": 7,
@@ -40,16 +41,14 @@ def opening(tmp_path: Path, kind: str, settings: str = "", **feature: Any) -> st
         checkpoint=empty,
         base=empty,
         rollback=empty,
-        features=document,
-        state=empty,
-        baseline=empty,
-        costs=empty,
+        features=FeatureList(document),
+        state=SessionState(empty),
+        baseline=Baseline(empty),
+        costs=CostRecord(empty),
         run_id="x",
         git_config=empty,
     )
-    return " ".join(
-        session_prompts.opening_prompt(Project.open(tmp_path, load(tmp_path)), under_way, "THE ORIENTATION").split()
-    )
+    return " ".join(opening_prompt(Project.open(tmp_path, load(tmp_path)), under_way, "THE ORIENTATION").split())
 
 
 def initializer(max_steps: int = 7) -> str:
@@ -88,7 +87,7 @@ def test_the_initializer_knows_the_shape_of_features_json() -> None:
     found = re.search(r"```json\n(.*?)```", text, re.DOTALL)
     assert found
     document = json.loads(found[1])
-    assert records.problems(document, require_test_file=True) == []
+    assert records.problems(FeatureList(document), require_test_file=True) == []
     assert document["generated_by"] == "initializer"
     assert {"project", "generated_by", "last_updated", "features", "instructions"} <= set(document)
     named = {
@@ -207,9 +206,9 @@ def test_a_feature_to_be_looked_at_says_how(tmp_path: Path) -> None:
 def test_what_the_agent_checks_and_what_a_person_checks() -> None:
     """UAH-108, UAH-109, UAH-450, UAH-451."""
     checks = {"automated_checks": ["The form posts"], "manual_checks": ["It looks right"]}
-    hybrid = verification_types.note_for_agent({**FEATURE, "verification_type": "hybrid", **checks})
+    hybrid = verification_types.note_for_agent(Feature({**FEATURE, "verification_type": "hybrid", **checks}))
     in_order(hybrid, "You check:", "- The form posts", "The person will check:", "- It looks right")
     assert "No test has to prove it" in verification_types.note_for_agent(
-        {**FEATURE, "verification_type": "manual", **checks}
+        Feature({**FEATURE, "verification_type": "manual", **checks})
     )
-    assert verification_types.note_for_agent({**FEATURE, "verification_type": "automated", **checks}) == ""
+    assert verification_types.note_for_agent(Feature({**FEATURE, "verification_type": "automated", **checks})) == ""

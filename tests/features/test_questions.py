@@ -6,6 +6,7 @@ from agent_harness.errors import Escalated, UsageError
 from agent_harness.protocols.features import questions
 from agent_harness.protocols.features.config.file import with_value
 from agent_harness.protocols.features.people import answers
+from agent_harness.protocols.features.records import SessionState
 
 
 @pytest.mark.parametrize("kind", questions.OPTIONS)
@@ -34,8 +35,8 @@ def test_another_answer_is_a_usage_error_that_names_the_options(chosen: str) -> 
 def test_a_question_of_another_version_is_still_asked() -> None:
     """C12."""
     with pytest.raises(Escalated):
-        questions.refuse_pending({"pending_escalation": {"message": "m"}})
-    assert questions.pending({"pending_escalation": "nonsense"}) is None
+        questions.refuse_pending(SessionState({"pending_escalation": {"message": "m"}}))
+    assert SessionState({"pending_escalation": "nonsense"}).question is None
     assert "m" in questions.text({"message": "m", "options": ["unheard of"]})
 
 

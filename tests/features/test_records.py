@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from agent_harness.protocols.features import records
+from agent_harness.protocols.features.records import FeatureList
 
 
 def feature(feature_id: Any = 1, **fields: Any) -> dict[str, Any]:
@@ -13,7 +14,12 @@ def feature(feature_id: Any = 1, **fields: Any) -> dict[str, Any]:
 
 def test_a_valid_file_has_no_problems() -> None:
     """UAH-096, UAH-098."""
-    assert records.problems({"features": [feature(1), feature(2, depends_on=[1]), feature(3, depends_on=None)]}) == []
+    assert (
+        records.problems(
+            FeatureList({"features": [feature(1), feature(2, depends_on=[1]), feature(3, depends_on=None)]})
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,14 +47,16 @@ def test_a_valid_file_has_no_problems() -> None:
 )
 def test_every_fault_is_told(features: Any, told: str) -> None:
     """UAH-097, UAH-459..461, UAH-551."""
-    assert told in records.problems({"features": features})
+    assert told in records.problems(FeatureList({"features": features}))
 
 
 def test_many_steps_are_flagged_and_not_refused() -> None:
     """UAH-102, UAH-113, UAH-261, UAH-552."""
     document = {"features": [feature(2, verification_steps=["s"] * 9)]}
-    assert records.problems(document) == []
-    assert records.flags(document, max_steps=7) == ["Feature #2 has 9 verification steps (max recommended: 7)."]
+    assert records.problems(FeatureList(document)) == []
+    assert list(records.flags(FeatureList(document).features, max_steps=7)) == [
+        "Feature #2 has 9 verification steps (max recommended: 7)."
+    ]
 
 
 @pytest.mark.parametrize(
@@ -69,8 +77,8 @@ def test_many_steps_are_flagged_and_not_refused() -> None:
 def test_an_estimate_only_ever_warns(size: Any, steps: int, told: str | None) -> None:
     """UAH-099..101, C42."""
     document = {"features": [feature(2, verification_steps=["s"] * steps, size_estimate=size)]}
-    assert records.problems(document) == []
-    assert records.flags(document, max_steps=7) == ([told] if told else [])
+    assert records.problems(FeatureList(document)) == []
+    assert list(records.flags(FeatureList(document).features, max_steps=7)) == ([told] if told else [])
 
 
 def test_percentages_are_floored_and_zero_of_zero_is_zero() -> None:
@@ -81,4 +89,6 @@ def test_percentages_are_floored_and_zero_of_zero_is_zero() -> None:
 
 def test_test_files_with_node_ids_are_allowed() -> None:
     """C22."""
-    assert records.problems({"features": [feature(1, test_file="tests/test_a.py::TestX::test_y[a-b]")]}) == []
+    assert (
+        records.problems(FeatureList({"features": [feature(1, test_file="tests/test_a.py::TestX::test_y[a-b]")]})) == []
+    )

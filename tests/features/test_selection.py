@@ -6,15 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_harness.protocols.features import selection
+from agent_harness.protocols.features.records import FeatureList, SessionState
 
 
 def feature(feature_id: int, **fields: Any) -> dict[str, Any]:
     return {"id": feature_id, "description": f"f{feature_id}", "test_file": "t.py", "passes": False, **fields}
 
 
+def choose(features: list[dict[str, Any]], state: dict[str, Any] | None = None) -> selection.Choice:
+    return selection.next_feature(FeatureList({"features": features}), SessionState(state or {}))
+
+
 def pick(*features: dict[str, Any], state: dict[str, Any] | None = None) -> int | None:
-    chosen = selection.next_feature({"features": list(features)}, state).feature
-    return chosen["id"] if chosen else None
+    chosen = choose(list(features), state).feature
+    return chosen.id if chosen else None
 
 
 def test_the_lowest_id_whose_dependencies_pass() -> None:
@@ -37,7 +42,7 @@ def test_a_partial_feature_is_continued_before_any_selection() -> None:
 def test_skipped_and_awaiting_features_are_passed_over_and_block_their_dependents() -> None:
     """C13, C53."""
     features = [feature(1, skipped={"reason": "x"}), feature(2, awaiting_manual=True), feature(3, depends_on=[1])]
-    choice = selection.next_feature({"features": features})
+    choice = choose(features)
     assert choice.feature is None
     assert not choice.all_proven
     assert choice.waiting == (
@@ -48,18 +53,18 @@ def test_skipped_and_awaiting_features_are_passed_over_and_block_their_dependent
 
 
 def test_all_proven_counts_skipped_features_out_but_not_an_empty_list() -> None:
-    assert selection.next_feature({"features": [feature(1, passes=True), feature(2, skipped={})]}).all_proven
-    assert not selection.next_feature({"features": []}).all_proven
+    assert choose([feature(1, passes=True), feature(2, skipped={})]).all_proven
+    assert not choose([]).all_proven
 
 
 @given(st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 9), max_size=3)), max_size=10))
 def test_whatever_is_chosen_is_open_and_ready(rows: list[tuple[bool, list[int]]]) -> None:
     """UAH-452, UAH-453."""
     features = [feature(n, passes=done, depends_on=needs) for n, (done, needs) in enumerate(rows)]
-    chosen = selection.next_feature({"features": features}).feature
+    chosen = choose(features).feature
     proven = {f["id"] for f in features if f["passes"]}
     eligible = [f["id"] for f in features if not f["passes"] and set(f["depends_on"]) <= proven]
-    assert (chosen["id"] if chosen else None) == (min(eligible) if eligible else None)
+    assert (chosen.id if chosen else None) == (min(eligible) if eligible else None)
 
 
 def test_a_feature_that_was_skipped_after_a_regression_keeps_nobody_waiting() -> None:

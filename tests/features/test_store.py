@@ -77,7 +77,7 @@ def test_a_folder_behind_a_link_is_tampering_even_when_it_reads_the_same(store: 
     Path(store.layout.state_dir).symlink_to(moved)
     assert store.tampered() == [".harness/session_state.json"]
     assert not Path(store.layout.state_dir).is_symlink()
-    assert store.state()["last_session"] == 3
+    assert store.state().last_session == 3
 
 
 # -- the version before ------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def test_the_version_before_is_kept_and_the_hint_brings_it_back(store: FeatureSt
     hint = str(caught.value.hint)
     assert hint == "cp .harness/session_state.json.bak .harness/session_state.json"
     assert os.system(f"cd '{store.layout.root}' && {hint}") == 0
-    assert store.state()["last_session"] == 1
+    assert store.state().last_session == 1
 
 
 def test_damage_without_a_version_before_is_to_be_mended_by_hand(store: FeatureStore) -> None:

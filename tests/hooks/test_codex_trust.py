@@ -15,8 +15,8 @@ from click.testing import CliRunner
 
 from agent_harness.cli.hooks import hooks
 from agent_harness.errors import Refused, ToolMissing
+from agent_harness.hooks import codex_trust
 from agent_harness.hooks import install as installing
-from agent_harness.hooks.clients import codex_trust
 
 CODEX = """\
 #!{python}

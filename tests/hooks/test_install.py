@@ -16,8 +16,7 @@ from agent_harness.cli.hooks import hook, hooks
 from agent_harness.errors import Refused, UsageError
 from agent_harness.hooks import install as installing
 from agent_harness.hooks import jsonedit
-from agent_harness.hooks.clients import CLIENTS
-from agent_harness.hooks.clients.client import MARK, is_ours
+from agent_harness.hooks.clients import CLIENTS, MARK, is_ours
 from agent_harness.kernel.json import jsontext
 from hooks.lists import make, task
 

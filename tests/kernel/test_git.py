@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from agent_harness.errors import HarnessError, TimedOut, UnsafeTree
-from agent_harness.kernel import owner
 from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.snapshot import adopt, candidate, restore, take
 from agent_harness.testing.repo import Repo
@@ -177,8 +176,6 @@ def use_everything(repo: Repo, folder: Path) -> None:
     git.run("commit", "--amend", check=False)
     git.ok("cat-file", "-e", "2" * 40)
     git.changed_paths(base.commit, made)
-    git.worktree_add(folder / "worktree", made)
-    git.worktree_remove(folder / "worktree")
     restore(git, base, "refs/harness/rescue/1", rescue_files=folder / "rescued")
     assert git.head() == head
     assert repo.read("a") == b"as the user left it\n"
@@ -424,16 +421,17 @@ def test_the_user_s_own_filters_shape_a_candidate_and_nobody_else_s(repo: Repo, 
     assert not trap.sprung()
 
 
-def test_settings_that_were_changed_are_named(repo: Repo, trap: Trap) -> None:
+def test_settings_that_were_changed_are_in_the_record(repo: Repo, trap: Trap) -> None:
     git = Git(repo.path)
     before = git.record_config()
-    assert git.config_changed(before) == []
+    assert git.record_config() == before
     repo.config("core.sshCommand", "evil").config("user.name", "Somebody Else")
     hook(repo, trap, "pre-push", repo.path / ".git" / "hooks")
     (repo.path / ".git" / "objects" / "info" / "alternates").write_text("/nowhere\n")
     (repo.path / ".git" / "shallow").write_text(f"{repo.head}\n")
     names = ["core.sshcommand", "hooks/pre-push", "objects/info/alternates", "shallow", "user.name"]
-    assert git.config_changed(before) == names
+    after = git.record_config()
+    assert sorted(key for key in {*before, *after} if before.get(key) != after.get(key)) == names
 
 
 def test_damaged_settings_stop_nothing(repo: Repo) -> None:
@@ -565,62 +563,6 @@ def test_status_sees_through_flags_and_names_odd_files(repo: Repo) -> None:
 
 
 # ---- work trees ----------------------------------------------------------------------------------------------------
-
-
-def test_a_work_tree_of_ours_holds_the_commit_and_nothing_else(repo: Repo, trap: Trap, tmp_path: Path) -> None:
-    hooks(repo, trap)
-    smudge_filter(repo, trap)
-    git = Git(repo.path)
-    place = tmp_path / "judged"
-    git.worktree_add(place, repo.head)
-    assert not trap.sprung()
-    inside = Repo(place)
-    assert inside.files() == {"a": b"one\n", "d/b": b"two\n"}
-    assert (inside.head, Git(place).branch()) == (repo.head, None)
-    assert Git(place).shared_dir() == repo.path / ".git"
-    assert inside.git("-c", "core.attributesFile=", "describe", "--always")
-    with pytest.raises(UnsafeTree, match="is not empty"):
-        git.worktree_add(place, repo.head)
-    (place / "locked").mkdir()
-    (place / "locked" / "file").touch()
-    (place / "locked").chmod(0o500)
-    git.worktree_remove(place)
-    assert not place.exists()
-    assert len(repo.git("worktree", "list").splitlines()) == 1
-
-
-def test_only_our_own_leftovers_are_pruned(repo: Repo, tmp_path: Path) -> None:
-    git = Git(repo.path)
-    repo.git("worktree", "add", "-q", "--detach", str(tmp_path / "theirs"))
-    (tmp_path / "elsewhere").mkdir()
-    for name in ("living", "left"):
-        git.worktree_add(tmp_path / name, repo.head)
-    mark = repo.path / ".git" / "worktrees" / "harness-left" / "agent-harness.json"
-    mark.write_text(mark.read_text().replace(f'"pid": {os.getpid()}', f'"pid": {dead_pid()}'))
-    assert git.worktree_prune() == [tmp_path / "left"]
-    assert not (tmp_path / "left").exists()
-    assert (tmp_path / "living" / "a").exists()
-    assert (tmp_path / "theirs" / "a").exists()
-    with pytest.raises(UnsafeTree, match="is not a work tree of the harness"):
-        git.worktree_remove(tmp_path / "theirs")
-
-
-def test_a_mark_that_names_another_folder_removes_nothing_there(repo: Repo, tmp_path: Path) -> None:
-    git = Git(repo.path)
-    git.worktree_add(tmp_path / "left", repo.head)
-    (tmp_path / "precious").mkdir()
-    (tmp_path / "precious" / "file").write_text("x")
-    mark = repo.path / ".git" / "worktrees" / "harness-left" / "agent-harness.json"
-    mark.write_text(mark.read_text().replace(str(tmp_path / "left"), str(tmp_path / "precious")))
-    git.worktree_remove(tmp_path / "precious")
-    assert (tmp_path / "precious" / "file").exists()
-
-
-def dead_pid() -> int:
-    done = subprocess.Popen(["true"])
-    done.wait()
-    assert not owner.exists(done.pid)
-    return done.pid
 
 
 def test_a_linked_work_tree_has_its_own_head_and_snapshots(repo: Repo, tmp_path: Path) -> None:

@@ -143,6 +143,15 @@ def test_trees_differ_as_git_says(state: Repo) -> None:
     assert list(git.differences(None, "HEAD")) == everything
 
 
+def test_trees_differ_at_any_depth(repo: Repo) -> None:
+    path = "d/" * 1500 + "f"
+    repo.git("update-index", "--add", "--cacheinfo", f"100644,{repo.git('rev-parse', 'HEAD:dir/b')},{path}")
+    tree = repo.git("write-tree")
+    git = Git(repo.path)
+    assert list(git.differences("HEAD", tree)) == [path.encode()]
+    assert git.show(tree, path) == git.show("HEAD", "dir/b")
+
+
 def test_files_hold_what_git_says(state: Repo) -> None:
     git = Git(state.path)
     paths = [

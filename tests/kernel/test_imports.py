@@ -22,7 +22,7 @@ _LOCK = (
     _FILES
     | {
         f"agent_harness.kernel.{name}"
-        for name in ("digest", "lock", "lock.directory", "lock.file", "lock.project_lock")
+        for name in ("digest", "flock", "lock", "lock.directory", "lock.file", "lock.project_lock")
     }
     | {"fcntl"}
 )
@@ -33,6 +33,7 @@ _ALLOWED = {
     "agent_harness.kernel.digest": {"agent_harness.kernel.digest"},
     "agent_harness.kernel.json.list_file": _FILES | {"agent_harness.kernel.json.list_file"},
     "agent_harness.kernel.files": _FILES,
+    "agent_harness.kernel.flock": {"agent_harness.kernel.flock", "fcntl", "time"},
     "agent_harness.kernel.graph": {"agent_harness.kernel.graph"},
     "agent_harness.kernel.journal": _FILES | {"agent_harness.kernel.journal"},
     "agent_harness.kernel.json.jsontext": _JSON,
@@ -43,6 +44,7 @@ _ALLOWED = {
     "agent_harness.kernel.lease": _OS | _CLOCK | {"agent_harness.kernel.lease"},
     "agent_harness.kernel.lock": _LOCK,
     "agent_harness.kernel.owner": _OS | {"agent_harness.kernel.owner"},
+    "agent_harness.kernel.state": _OS | {"agent_harness.kernel.state"},
     "agent_harness.kernel.root": _OS | {"agent_harness.kernel.root"},
 }
 """The library's own modules grow with its versions, so names are allowed here, not required."""

@@ -432,15 +432,22 @@ def test_own_files_are_no_part_of_anything(tmp_path: Path) -> None:
 
 
 def test_a_file_in_the_place_of_the_harness_s_folder_is_left_out_only_where_the_commit_holds_it(tmp_path: Path) -> None:
-    repo = Repo(tmp_path / "project").write("held/h.json", "{}").write("a", "1").commit()
-    repo.write("staged/h.json", "{}").stage()
+    repo = (
+        Repo(tmp_path / "project").write("held/h.json", "{}").write("hidden/deep/h.json", "{}").write("a", "1").commit()
+    )
+    repo.write("staged/h.json", "{}").stage().git("update-index", "--assume-unchanged", "hidden/deep/h.json")
     git = Git(repo.path)
     base = take(git, BASE, exclude=["**/h.json"])
-    for folder in ("held", "staged"):
+    for folder in ("held", "hidden", "staged"):
         shutil.rmtree(repo.path / folder)
         repo.write(folder, "a file now")
     made = candidate(git, CANDIDATE, exclude=["**/h.json"], message="x", base=base)
-    assert repo.git("ls-tree", "-r", "--name-only", made).split() == ["a", "held/h.json", "staged"]
+    assert repo.git("ls-tree", "-r", "--name-only", made).split() == [
+        "a",
+        "held/h.json",
+        "hidden/deep/h.json",
+        "staged",
+    ]
     assert tree_of_files(git, exclude=["**/h.json"], base=base) == git.tree_of(made)
 
 

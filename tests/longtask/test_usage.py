@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agent_harness.agents.claude_code import printing
 from agent_harness.protocols.longtask.run import usage
 
 from .ground import Ground, program, task
@@ -88,7 +89,7 @@ def test_what_a_worker_says(worker: str, stdout: str, stderr: str, expected: Rec
     ],
 )
 def test_what_claude_said_comes_out_of_its_object(stdout: str, expected: str) -> None:
-    assert usage.unwrapped(stdout) == expected
+    assert printing.unwrapped(stdout) == expected
 
 
 def ended(kind: str = "worker_completed", **members: object) -> Record:

@@ -124,7 +124,6 @@ def walked(folder: Path, work: PlayedWork, *turns: list[Event]) -> tuple[str, Pl
         watch=watch(SessionLimits(timeout_seconds=60.0, budgets=(BudgetLimit(name="Session", limit_usd=1.0),))),
         transcript=folder / "transcript.log",
         timeout_seconds=60.0,
-        waits_for_limit=False,
     )
     return walk(work, made), agent, made
 

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_harness.errors import UsageError
-from agent_harness.testing.model_server.conversation import Message
-from agent_harness.testing.model_server.reading import read_scripts
-from agent_harness.testing.model_server.script import choose
+from agent_harness.testing.model_server.script import Message, choose, read_scripts
 
 SCRIPTS = read_scripts(
     {

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from agent_harness.verification.check import feature_command, parse, with_report
+from agent_harness.verification.check import parse, with_report
 
 
 @pytest.mark.parametrize(
@@ -82,25 +82,3 @@ def test_the_place_of_the_report_can_be_named() -> None:
     assert with_report(command, command.words, "/a b.xml", [])[0] == ["npx", "jest", "--outputFile", "/a b.xml"]
     shell = parse("npx jest > {report}")
     assert with_report(shell, (), "/a b.xml", [])[0] == "npx jest > '/a b.xml'"
-
-
-@pytest.mark.parametrize(
-    ("template", "full", "files", "expected"),
-    [
-        ("poetry run pytest {test_file} -v", "make test", "t.py", "poetry run pytest t.py -v"),
-        ("pytest {test_file}", "", "t.py::test_x[a b]", "pytest 't.py::test_x[a b]'"),
-        ("./check.sh", "", "t.py", "./check.sh"),
-        (None, "poetry run pytest tests/ -v", "tests/e2e/test_a.py", "poetry run pytest -v tests/e2e/test_a.py"),
-        (None, "A='1 2' .venv/bin/pytest tests -m 'not slow'", "t.py", "A='1 2' .venv/bin/pytest -m 'not slow' t.py"),
-        (None, "python -m pytest -c ci/pytest.ini tests/unit", "t.py", "python -m pytest -c ci/pytest.ini t.py"),
-        (None, "pytest", ["a.py", "b.py::test_x"], "pytest a.py b.py::test_x"),
-    ],
-)
-def test_the_command_of_one_feature(template: str | None, full: str, files: str | list[str], expected: str) -> None:
-    assert feature_command(template, full, files) == expected
-
-
-@pytest.mark.parametrize("full", ["make test", "cd a && pytest tests", "npm test"])
-def test_what_cannot_be_narrowed_is_said(full: str) -> None:
-    with pytest.raises(ValueError, match=r"testing\.feature"):
-        feature_command(None, full, "t.py")

@@ -148,8 +148,12 @@ class CommandTurn(Turn):
         """The record of the process that holds the agent, for ``process.end_orphans``."""
         return self._running.record
 
+    def _event(self, line: bytes) -> Event:
+        """What one line of standard output says."""
+        return event_from_line(line_of(line))
+
     def _take(self, line: bytes) -> None:
-        event = event_from_line(line_of(line))
+        event = self._event(line)
         block: list[str] = []
         size = 0
         while isinstance(event, Text):
@@ -158,7 +162,7 @@ class CommandTurn(Turn):
             more = self._running.read_line(0.0) if size < BLOCK_CHARACTERS else None
             if more is None:
                 break
-            event = event_from_line(line_of(more))
+            event = self._event(more)
         if block:
             self._last_lines.extend(text[-500:] for text in block[-ERROR_LINES:])
             self._ready.append(Text("\n".join(block)))

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from agent_harness.kernel import amounts
+
 _TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127))
 
@@ -113,13 +115,7 @@ def event_from_line(line: str) -> Event:
 
 
 def _count(value: object) -> int:
-    whole = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15
-    return int(value) if whole else 0  # type: ignore[call-overload]
-
-
-def _amount(value: object) -> float | None:
-    number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9
-    return float(value) if number else None  # type: ignore[arg-type]
+    return amounts.tokens(value) or 0
 
 
 def plain(text: str) -> str:
@@ -169,7 +165,7 @@ def _usage(record: Mapping[str, object]) -> Usage:
         output_tokens=_count(record.get("output_tokens")),
         cached_tokens=_count(record.get("cached_tokens")),
         cache_write_tokens=_count(record.get("cache_write_tokens")),
-        cost_usd=_amount(record.get("cost_usd")),
+        cost_usd=amounts.dollars(record.get("cost_usd")),
         context_tokens=None if context is None else _count(context),
         model=_optional_text(record.get("model")),
     )
@@ -196,7 +192,7 @@ _MAKERS = {
     "usage": _usage,
     "rate_limited": lambda r: RateLimited(
         message=_text(r.get("message")),
-        retry_after_seconds=_amount(r.get("retry_after_seconds")),
+        retry_after_seconds=amounts.number(r.get("retry_after_seconds"), 1e9),
         resets_at=_optional_text(r.get("resets_at")),
     ),
     "finished": _finished,

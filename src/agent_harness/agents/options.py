@@ -1,10 +1,16 @@
-"""The settings of a kind of agent, read with one clear error for each mistake; and the name of a login, without it."""
+"""The settings of a kind of agent, read with one clear error for each mistake; and the name of a login, without it.
+
+``ClientAgent`` is what the agents share that drive a client with settings of its own.
+"""
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Self, TypeVar
 
-from agent_harness.agents.base import Brief
+from agent_harness.agents.base import Agent, Brief, Capabilities
 from agent_harness.errors import ConfigurationError
 
 
@@ -68,3 +74,40 @@ def switch(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
     if not isinstance(found, bool):
         raise ConfigurationError(f"agent.{name} must be true or false")
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings(ABC):
+    """What a person may set for every client: its place, and the model."""
+
+    program: str = ""
+    model: str | None = None
+    model_wins: bool = False  # named with the agent itself (`KIND:MODEL`): before the models of the settings
+
+    @classmethod
+    @abstractmethod
+    def read(cls, settings: Mapping[str, Any]) -> Self:
+        """The settings of a mapping; raises ``ConfigurationError``."""
+
+
+Chosen = TypeVar("Chosen", bound=ClientSettings)
+
+
+class ClientAgent(Agent, Generic[Chosen]):
+    """An agent whose client is spoken to while it works."""
+
+    capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
+    settings_class: type[Chosen]
+
+    def __init__(self, settings: Chosen | None = None) -> None:
+        self.settings: Chosen = settings or self.settings_class()
+
+    @classmethod
+    def from_words(cls, text: str) -> Self:
+        """The agent of ``KIND`` or ``KIND:MODEL``."""
+        return cls(cls.settings_class(model=text.strip() or None, model_wins=True))
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> Self:
+        """The agent of ``agent: {kind: KIND, ...}``; its class of settings has the names."""
+        return cls(cls.settings_class.read(settings))

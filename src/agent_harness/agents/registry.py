@@ -18,6 +18,7 @@ KINDS: Mapping[str, str] = {
     "scripted": "agent_harness.agents.scripted:ScriptedAgent",
     "claude-code": "agent_harness.agents.claude_code:ClaudeCodeAgent",
     "codex": "agent_harness.agents.codex:CodexAgent",
+    "kimi": "agent_harness.agents.kimi:KimiAgent",
     "api": "agent_harness.agents.api:ApiAgent",
     "acp": "agent_harness.agents.acp:AcpAgent",
     "replay": "agent_harness.agents.replay:ReplayAgent",
@@ -53,7 +54,11 @@ def resolve(
         return from_spec(configured, source="`agent:` in the settings")
     if configured:
         return from_mapping(configured, root=root)
-    return _found_on_path(environ)
+    found = next((name for name in CLIENTS if shutil.which(name, path=environ.get("PATH", ""))), None)
+    if found:
+        return from_spec(CLIENTS[found], source=f"{found} on PATH")
+    missing = f"no agent was chosen, and neither {' nor '.join(CLIENTS)} is on PATH; {_known()}"
+    raise UsageError(missing, hint=HINT)
 
 
 def resolve_all(
@@ -123,14 +128,6 @@ def _class_of(kind: str, source: str, unknown: type[HarnessError]) -> Any:
         raise unknown(f"{source}: unknown kind of agent {kind!r}; {_known()}", hint=HINT)
     module, _, name = KINDS[kind].partition(":")
     return getattr(import_module(module), name)
-
-
-def _found_on_path(environ: Mapping[str, str]) -> Agent:
-    found = next((name for name in CLIENTS if shutil.which(name, path=environ.get("PATH", ""))), None)
-    if found:
-        return from_spec(CLIENTS[found], source=f"{found} on PATH")
-    missing = f"no agent was chosen, and neither {' nor '.join(CLIENTS)} is on PATH; {_known()}"
-    raise UsageError(missing, hint=HINT)
 
 
 def _known() -> str:

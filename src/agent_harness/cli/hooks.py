@@ -120,7 +120,7 @@ def _project() -> str:
 
 def _trust(file: str, trust: bool, as_json: bool) -> tuple[bool | None, str | None]:
     """(whether Codex trusts the hooks; None when nobody asked it, what the person must know)."""
-    from agent_harness.hooks.clients import codex_trust
+    from agent_harness.hooks import codex_trust
 
     skipped = f"Codex skips these hooks without a word until you have trusted them: {codex_trust.HINT}"
     if not trust and not (not as_json and sys.stdin.isatty() and _wants_trust()):

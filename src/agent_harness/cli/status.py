@@ -68,7 +68,7 @@ def _features(as_json: bool) -> int:
 
 
 def _read_yaml(path: str) -> "dict[str, Any]":
-    from agent_harness.protocols.features.config.yamlfile import read_object
+    from agent_harness.protocols.features.config.file import read_object
 
     return read_object(path)
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from agent_harness.demo.follow import printable
 from agent_harness.demo.layout import DemoLayout
+from agent_harness.demo.story import printable
 from agent_harness.errors import HarnessError, ToolMissing
 
 _GRACE_SECONDS = 10.0

@@ -5,7 +5,6 @@ import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from agent_harness.demo import children
 from agent_harness.demo.layout import DemoLayout
@@ -55,7 +54,7 @@ def _judged(name: str, look: "Callable[[KilledRun], tuple[bool, str]]", ending: 
 
 
 def _all_proven(ending: KilledRun) -> tuple[bool, str]:
-    proven, total = records.counts(_document(ending))
+    proven, total = _document(ending).counts()
     return total > 0 and proven == total, f"{proven} of {total} pass in features.json at HEAD"
 
 
@@ -109,7 +108,7 @@ def _half_continued(ending: KilledRun) -> tuple[bool, str]:
 
 def _in_order(ending: KilledRun) -> tuple[bool, str]:
     order = [s.feature_id for s in ending.story.sessions if s.ending == "proven"]
-    needs = {f["id"]: set(records.dependencies(f)) for f in records.features_of(_document(ending))}
+    needs = {f.id: set(f.depends_on) for f in _document(ending).features}
     good = all(needs[i] <= set(order[:n]) for n, i in enumerate(order) if i is not None)
     return good and len(order) == len(needs), "proven in the order " + ", ".join(f"#{i}" for i in order)
 
@@ -133,8 +132,8 @@ def _continued(sessions: list[DemoSession]) -> bool:
     return [s.prompt_type for s in sessions[1:]] == ["continuation"] and sessions[1].ending == "proven"
 
 
-def _document(ending: KilledRun) -> dict[str, Any]:
-    return json.loads(_content(ending, "HEAD", "features.json"))
+def _document(ending: KilledRun) -> records.FeatureList:
+    return records.FeatureList(json.loads(_content(ending, "HEAD", "features.json")))
 
 
 def _content(ending: KilledRun, commit: str, path: str) -> str:

@@ -12,10 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent_harness.demo.follow import printable
 from agent_harness.demo.layout import DemoLayout
 from agent_harness.demo.promises import Promise
-from agent_harness.demo.story import DemoSession, Story, told
+from agent_harness.demo.story import DemoSession, Story, printable, told
 from agent_harness.demo.views import STYLES
 from agent_harness.kernel import journal
 
@@ -88,7 +87,13 @@ def closing(console: Console, ending: DemoEnding) -> None:
     """The tables at the end, and the lines to go on with."""
     console.print()
     if ending.story.sessions:
-        console.print(_claims(ending.story))
+        table = Table(title="Claims and verdicts", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        for name in ("Session", "Prompt", "Feature", "The agent", "The harness", "Time", "Cost"):
+            table.add_column(name, no_wrap=name != "The harness", overflow="fold", justify=_justify(name))
+        for session in ending.story.sessions:
+            for row in _rows(session):
+                table.add_row(*row)
+        console.print(table)
     console.print(_promises(ending.promises))
     cost = "unknown" if ending.cost_usd is None else f"${ending.cost_usd:.2f}"
     console.print(
@@ -101,7 +106,7 @@ def closing(console: Console, ending: DemoEnding) -> None:
         for promise in differs:
             console.print(Text(f"  {promise.name}: {promise.seen}", style="red"))
         console.print(Text("\nThe last lines of the harness:"))
-        for line in _last_lines(ending.place):
+        for line in journal.tail_lines(ending.place.log, 8):
             console.print(Text(f"  {printable(line)}", style="dim"))
     else:
         console.print(Text("Everything ended as promised.", style="bold green"))
@@ -128,16 +133,6 @@ def _where_to_look(ending: DemoEnding) -> Iterator[tuple[str, str]]:
     yield "the script", str(ending.place.script)
     yield "a real agent", with_a_real_agent(ending.place)
     yield "", "in an empty folder; YOUR-AGENT is any program that reads its task on stdin and edits the files there"
-
-
-def _claims(story: Story) -> Table:
-    table = Table(title="Claims and verdicts", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("Session", "Prompt", "Feature", "The agent", "The harness", "Time", "Cost"):
-        table.add_column(name, no_wrap=name != "The harness", overflow="fold", justify=_justify(name))
-    for session in story.sessions:
-        for row in _rows(session):
-            table.add_row(*row)
-    return table
 
 
 def _justify(name: str) -> Any:
@@ -184,10 +179,6 @@ def _promises(promises: list[Promise]) -> Table:
         mark = Text("kept", style="green") if promise.kept else Text("NOT", style="bold red")
         table.add_row(mark, Text(promise.name), Text(printable(promise.seen, 160)))
     return table
-
-
-def _last_lines(place: DemoLayout) -> list[str]:
-    return journal.tail_lines(place.log, 8)
 
 
 def _cost(place: DemoLayout) -> float | None:

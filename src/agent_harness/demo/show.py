@@ -3,21 +3,53 @@
 import json
 import signal
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
 from io import TextIOWrapper
 from pathlib import Path
 
 from agent_harness.demo import children, promises, report
-from agent_harness.demo.children import Child
-from agent_harness.demo.follow import Follow, printable, spoken
-from agent_harness.demo.layout import DemoLayout
-from agent_harness.demo.prepare import prepare
-from agent_harness.demo.story import Story
+from agent_harness.demo.children import Child, git
+from agent_harness.demo.layout import DemoLayout, bundled_script, sample
+from agent_harness.demo.story import Follow, Story, printable, spoken
 from agent_harness.demo.views import DemoView, Picture, Plain, console_for
-from agent_harness.errors import HarnessError, Interrupted
+from agent_harness.errors import HarnessError, Interrupted, UsageError
 from agent_harness.kernel import files
 from agent_harness.protocols.features import records
+
+_IDENTITY = (("user.name", "Scripted Agent"), ("user.email", "agent@localhost"), ("commit.gpgsign", "false"))
+
+
+def prepare(path: Path | None) -> DemoLayout:
+    """A new demo folder, ready for ``harness init``; ``UsageError`` when ``path`` is in use."""
+    place = DemoLayout(_folder(path))
+    place.project.mkdir()
+    place.script.write_text(bundled_script(), encoding="utf-8")
+    place.spec.write_text((sample() / "SPEC.md").read_text(encoding="utf-8"), encoding="utf-8")
+    git(place.root, "init", "--quiet", "--bare", "--initial-branch=main", place.origin.name)
+    git(place.project, "init", "--quiet", "--initial-branch=main")
+    for name, value in _IDENTITY:
+        git(place.project, "config", name, value)
+    git(place.project, "remote", "add", "origin", str(place.origin))
+    git(place.project, "add", place.spec.name)
+    git(place.project, "commit", "--quiet", "--message", "Specification")
+    git(place.project, "push", "--quiet", "--set-upstream", "origin", "main")
+    return place
+
+
+def _folder(path: Path | None) -> Path:
+    if path is None:
+        return Path(tempfile.mkdtemp(prefix="harness-demo-")).resolve()
+    path = path.expanduser().absolute()
+    try:
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise UsageError(f"{path} is in use; the demo wants a new or an empty folder", hint="harness demo")
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be made: {error.strerror}", hint="harness demo") from None
+    return path.resolve()
+
 
 _TICK_SECONDS = 0.05
 _LINGER_SECONDS = 0.6  # between the agent's first lines of code and the kill, so that both can be seen
@@ -37,7 +69,14 @@ def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
     report.opening(console, place)
     before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
-        ending = _perform(place, Plain(console.file) if plain else Picture(console))
+        view = Plain(console.file) if plain else Picture(console)
+        started = time.monotonic()
+        with view:
+            performance = Performance(place, view)
+            performance.play()
+            view.note("Looking at what the project itself says")
+            judged = promises.examine(place, performance.killed_exit_code)
+        ending = report.DemoEnding.of(place, judged, time.monotonic() - started)
     except KeyboardInterrupt:
         report.interrupted(console, place)
         return Interrupted.exit_code
@@ -49,16 +88,6 @@ def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
     else:
         report.closing(console, ending)
     return 0 if ending.kept else 1
-
-
-def _perform(place: DemoLayout, view: DemoView) -> report.DemoEnding:
-    started = time.monotonic()
-    with view:
-        performance = Performance(place, view)
-        performance.play()
-        view.note("Looking at what the project itself says")
-        judged = promises.examine(place, performance.killed_exit_code)
-    return report.DemoEnding.of(place, judged, time.monotonic() - started)
 
 
 @dataclass
@@ -93,7 +122,11 @@ class Performance:
             while not child.over and time.monotonic() < self._deadline:
                 self._watch(child)
                 if kill and self._is_half_way():
-                    self._kill(child)
+                    session = self.story.now
+                    number = session.number if session else 0
+                    self.view.note(f"$ kill -9 {child.pid}    the harness itself, in the middle of Session {number}")
+                    child.kill()
+                    self.killed_exit_code = child.exit_code
                     kill = False
                 time.sleep(_TICK_SECONDS)
             self._watch(child)
@@ -113,10 +146,10 @@ class Performance:
     def _titles(self) -> dict[int, str]:
         """Id and description of each feature, once the plan is there."""
         try:
-            found = records.features_of(files.read_json(self.place.state.features))
+            found = records.FeatureList(files.read_json(self.place.state.features)).features
         except (HarnessError, OSError):
             return {}
-        return {f["id"]: printable(records.description(f), 60) for f in found if isinstance(f.get("id"), int)}
+        return {f.id: printable(f.description, 60) for f in found if f.id != records.NO_ID}
 
     def _listen(self) -> None:
         """Passes on what the agent of the session under way says."""
@@ -134,10 +167,3 @@ class Performance:
             return False
         self._half_written_at = self._half_written_at or time.monotonic()
         return time.monotonic() - self._half_written_at >= _LINGER_SECONDS
-
-    def _kill(self, child: Child) -> None:
-        session = self.story.now
-        number = session.number if session else 0
-        self.view.note(f"$ kill -9 {child.pid}    the harness itself, in the middle of Session {number}")
-        child.kill()
-        self.killed_exit_code = child.exit_code

@@ -14,8 +14,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from agent_harness.demo.follow import printable
-from agent_harness.demo.story import Story
+from agent_harness.demo.story import Story, printable
 
 _MOST_LINES = 14
 
@@ -128,17 +127,14 @@ class Picture(DemoView):
         features = len(self._story.titles) or 1
         left = self._console.height - features - 8  # the head, six lines of frames, and the cursor's line
         said = max(1, min(left // 3, 7))
+        seconds = int(time.monotonic() - self._since)
+        told = "  a URL shortener, built by a scripted agent: no model is called  "
         return Group(
-            self._head(),
+            _one_line(f"harness demo {seconds // 60:02}:{seconds % 60:02}{told}", "bold"),
             self._features(),
             _frame(self._session_title(), self._said, said, "cyan"),
             _frame("The harness", self._log, max(1, min(left - said, 14)), "green"),
         )
-
-    def _head(self) -> Text:
-        seconds = int(time.monotonic() - self._since)
-        told = "  a URL shortener, built by a scripted agent: no model is called  "
-        return _one_line(f"harness demo {seconds // 60:02}:{seconds % 60:02}{told}", "bold")
 
     def _features(self) -> RenderableType:
         table = Table.grid(padding=(0, 2), expand=True)

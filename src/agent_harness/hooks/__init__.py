@@ -9,7 +9,7 @@
     dispatch         event in, answer out; never a traceback, exit status 0 or 2
     call_log         one line per call, for whoever wants to look on
     task_scripts     the claim and renew scripts
-    install, clients, jsonedit      writes the hooks into the settings of a client, and takes them out again
+    install, clients, codex_trust, jsonedit      writes the hooks into the settings of a client, takes them out
 
 Source: ``tasklist.md`` 2-7.3.
 """

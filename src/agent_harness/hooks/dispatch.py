@@ -258,16 +258,12 @@ def call(name: str) -> int:
         _write(1, found.out)
         _write(2, found.err)
     except Exception:
-        return _failed()
+        if os.environ.get("HARNESS_DEBUG"):
+            import traceback
+
+            _write(2, traceback.format_exc().encode("utf-8", "replace"))
+        return 0
     return found.code
-
-
-def _failed() -> int:
-    if os.environ.get("HARNESS_DEBUG"):
-        import traceback
-
-        _write(2, traceback.format_exc().encode("utf-8", "replace"))
-    return 0
 
 
 def _write(descriptor: int, content: bytes) -> None:

@@ -56,7 +56,9 @@ def go_on(event: Event, layout: TaskListLayout) -> Decision | None:
 
 
 def _step(event: Event, layout: TaskListLayout, armed: dict[str, Any]) -> Decision | None:
-    made = decide(armed, _request(event))
+    found = (_said(entry) for entry in _transcript(event.text("transcript_path")))
+    request = next((text for text in found if text), "")  # what the person asked for first, where that can be told
+    made = decide(armed, messages.cut(request, REQUEST))
     try:
         if made.kind != "block":
             os.unlink(layout.reflect)
@@ -89,12 +91,6 @@ def _key(session_id: str) -> str:
     from hashlib import blake2b
 
     return blake2b(session_id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-def _request(event: Event) -> str:
-    """What the person asked for first, by the client's transcript; empty when that cannot be told."""
-    found = (_said(entry) for entry in _transcript(event.text("transcript_path")))
-    return messages.cut(next((text for text in found if text), ""), REQUEST)
 
 
 def _transcript(path: str) -> Iterator[dict[str, Any]]:

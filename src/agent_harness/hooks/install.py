@@ -10,8 +10,7 @@ import sys
 
 from agent_harness.errors import Refused
 from agent_harness.hooks import jsonedit
-from agent_harness.hooks.clients import CLIENTS, named
-from agent_harness.hooks.clients.client import groups, is_ours, package_folder
+from agent_harness.hooks.clients import CLIENTS, groups, is_ours, named, package_folder
 from agent_harness.kernel import files
 from agent_harness.kernel.json import jsontext
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from agent_harness.hooks.clients.client import Group, HookClient, Scope
+    from agent_harness.hooks.clients import Group, HookClient, Scope
 
     Record = dict[str, Any]
 
@@ -57,7 +56,7 @@ def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str
     before = _read(path)
     after = None if before is None else _without_ours(before, path)
     if after is not None and before is not None and after != before:
-        if _is_empty(after) and not os.path.lexists(path + KEPT):
+        if jsontext.loads(after) == {} and not os.path.lexists(path + KEPT):
             os.unlink(path)
         else:
             _write(path, before, after)
@@ -163,10 +162,6 @@ def _events(found: Record, path: str) -> dict[str, list[Any]]:
     if not isinstance(hooks, dict) or not all(isinstance(each, list) for each in hooks.values()):
         raise Refused(f"{path} is not edited: its `hooks` has another shape", hint="harness hooks print")
     return hooks
-
-
-def _is_empty(text: str) -> bool:
-    return jsontext.loads(text) == {}
 
 
 # ---- the files

@@ -38,7 +38,13 @@ def decide(state: State, *, last_log: str | None, other: Mapping[str, Any] | Non
     """
     lines = [_counts(state)]
     lines += [f"last_log={messages.cut(last_log, LAST_LOG)}"] if last_log else []
-    lines += [*_interrupted(state), *_waiting(state), *_other_session(other), *_findings(state)]
+    found = state.findings()
+    lines += [
+        *_interrupted(state),
+        *_waiting(state),
+        *_other_session(other),
+        *(f"[CONFIG] {messages.cut(each.message, 300)} (a person must fix it)" for each in found[:NAMED]),
+    ]
     lines.append(_first_step(state))
     return context(messages.cut("\n".join(lines), WHOLE), "session")
 
@@ -81,11 +87,6 @@ def _other_session(other: Mapping[str, Any] | None) -> list[str]:
 
 def _shown(value: object) -> str:
     return messages.cut(" ".join(value.split()), 100) if isinstance(value, str) else "?"
-
-
-def _findings(state: State) -> list[str]:
-    found = state.findings()
-    return [f"[CONFIG] {messages.cut(each.message, 300)} (a person must fix it)" for each in found[:NAMED]]
 
 
 def _first_step(state: State) -> str:

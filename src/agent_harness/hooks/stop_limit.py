@@ -180,23 +180,19 @@ class Stops:
         folder = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         temporary = f"stops.json.tmp.{os.getpid()}.{os.urandom(6).hex()}"
         try:
-            _write_new(temporary, content, folder)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(temporary, flags, 0o600, dir_fd=folder)
+            try:
+                while content:
+                    content = content[os.write(descriptor, content) :]
+            finally:
+                os.close(descriptor)
             os.rename(temporary, "stops.json", src_dir_fd=folder, dst_dir_fd=folder)
         except OSError:
             _unlink(temporary, folder)
             raise
         finally:
             os.close(folder)
-
-
-def _write_new(name: str, content: bytes, folder: int) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(name, flags, 0o600, dir_fd=folder)
-    try:
-        while content:
-            content = content[os.write(descriptor, content) :]
-    finally:
-        os.close(descriptor)
 
 
 def _unlink(name: str, folder: int) -> None:

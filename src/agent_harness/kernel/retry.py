@@ -10,20 +10,10 @@ import math
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-__all__ = ["LONGEST_SECONDS", "Wait", "delays", "find_wait", "next_delay", "parse_retry_after", "seconds_asked"]
+__all__ = ["LONGEST_SECONDS", "Wait", "find_wait", "next_delay", "parse_retry_after", "seconds_asked"]
 
 LONGEST_SECONDS = 31 * 86_400.0
 """What another side asks for is never taken to be longer."""
-
-
-def delays(attempts: int, base: float = 1.0, cap: float = 300.0, factor: float = 2.0) -> Iterator[float]:
-    """The waits between so many attempts: ``base``, then ``factor`` times as long each time, up to ``cap``."""
-    for attempt in range(1, attempts):
-        yield next_delay(attempt, None, base=base, cap=cap, factor=factor)
 
 
 def next_delay(

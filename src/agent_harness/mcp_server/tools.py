@@ -113,14 +113,15 @@ class ClientTools:
 
     def _features(self) -> Record:
         from agent_harness.protocols.features import status
-        from agent_harness.protocols.features.config.yamlfile import read_object
+        from agent_harness.protocols.features.config.file import read_object
 
         return status.read(self._project().layout, read_yaml=read_object)
 
     def _preview(self) -> Record:
-        from agent_harness.protocols.features.people import dry_run
 
-        return dry_run.preview(self._project())
+        from agent_harness.protocols.features.people import inspection
+
+        return inspection.preview(self._project())
 
     def _project(self) -> Any:
         from agent_harness.protocols.features.config import load

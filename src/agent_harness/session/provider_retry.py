@@ -16,13 +16,14 @@ UAH-374..378, UAH-388, C28, C35.
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from agent_harness.agents.base import Capabilities
 from agent_harness.agents.events import RateLimited
 from agent_harness.kernel import clock, failures, retry
 from agent_harness.session.journal import Journal
+from agent_harness.session.policy import ALL_RETRIED
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.outcome import Outcome
 
@@ -154,16 +155,15 @@ class ProviderRetry:
     began: float  # when the session's time limit began to run, of the monotonic clock
     timeout_seconds: float  # that limit
     spare: bool = False  # another agent can take over from one that is refused
-    waits_for_limit: bool = True  # of the policy
     _tries: dict[str, int] = field(default_factory=dict)
 
     def run(
-        self, turn: Callable[[bool], Outcome], is_enough: Callable[[], bool]
+        self, turn: Callable[[bool], Outcome], is_enough: Callable[[], bool], kinds: Collection[str] = ALL_RETRIED
     ) -> tuple[Outcome, ProviderFailure | None]:
         """The outcome of the last try and the failure that it ended in; ``turn`` gets whether it is a further one.
 
-        ``is_enough`` says that the turn has left something to judge although it was cut off. Asked to stop while it
-        waits, the outcome says so.
+        ``kinds`` are the failures after which a further try is made. ``is_enough`` says that the turn left something to
+        judge although it was cut off. Asked to stop while it waits, the outcome says so.
         """
         self._tries.clear()
         again = False
@@ -172,9 +172,8 @@ class ProviderRetry:
             failure = provider_failure(outcome)
             if failure is None or is_enough():
                 return outcome, None
-            if failure.kind == "rate_limited" and not self.waits_for_limit:
-                return outcome, failure
-            wait = wait_before(failure, self._count(failure, outcome), self._left_seconds(), spare=self.spare)
+            tries, left = self._count(failure, outcome), self._left_seconds()
+            wait = wait_before(failure, tries, left, spare=self.spare) if failure.kind in kinds else None
             if wait is None:
                 return outcome, failure
             self._report(failure, wait)

@@ -44,7 +44,6 @@ class Turns:
     transcript: Path
     timeout_seconds: float  # of the session; no wait for a provider goes beyond it
     spare: bool = False  # another agent can take over from one that is refused
-    waits_for_limit: bool = True  # of the policy
     recording: Recording | None = None
     silence_seconds: float | None = None  # see ``provider_retry.silence_seconds``
     stop_requested: Callable[[], str | None] | None = None  # in place of the signal's, for a lease that may be lost
@@ -53,9 +52,7 @@ class Turns:
     so_far: TurnSoFar = field(default_factory=TurnSoFar)
 
     def __post_init__(self) -> None:
-        self._retry = ProviderRetry(
-            self.journal, self.stop, self.began, self.timeout_seconds, self.spare, self.waits_for_limit
-        )
+        self._retry = ProviderRetry(self.journal, self.stop, self.began, self.timeout_seconds, self.spare)
 
     def next_round(self, *, asked: bool) -> None:
         """The next turn is a fix round, or the one in which the agent shows what its claim needs."""
@@ -70,7 +67,9 @@ class Turns:
         A turn that ended badly, or that the provider did not serve to its end, counts as ended when the agent has
         claimed its work in it. The agent's processes are gone when this returns or raises.
         """
-        outcome, failure = self._retry.run(lambda again: self._supervised(work, prompt, again=again), work.claimed)
+        outcome, failure = self._retry.run(
+            lambda again: self._supervised(work, prompt, again=again), work.claimed, work.policy.retried
+        )
         if failure is not None:
             return Ending(reason=failure.ends, message=failure.sentence, outcome=outcome, provider=failure)
         if outcome.reason in provider_retry.TABLE or (outcome.reason == "finished" and outcome.ok):

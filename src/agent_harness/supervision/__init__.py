@@ -1,6 +1,5 @@
 """One agent run under watch: a turn is started, listened to, steered or stopped, and reported as an ``Outcome``."""
 
-from agent_harness.supervision.evidence import Evidence
 from agent_harness.supervision.monitors import (
     Budget,
     BudgetLimit,
@@ -13,7 +12,7 @@ from agent_harness.supervision.monitors import (
     WallClock,
     Watch,
 )
-from agent_harness.supervision.outcome import Outcome
+from agent_harness.supervision.outcome import Evidence, Outcome
 from agent_harness.supervision.supervisor import supervise
 
 __all__ = [

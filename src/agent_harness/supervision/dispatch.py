@@ -53,7 +53,11 @@ class Dispatcher:
         for agent in self.agents:
             limit = self._limits.in_force(agent.account)
             if limit is None:
-                return self._taken(agent, refused)
+                if agent is not self._last:
+                    why = f" ({refused[0]})" if refused else ""
+                    self._say(f"{agent.account} works now{why}.")
+                self._last = agent
+                return agent
             refused.append(limit)
         raise self._refusal(min(refused, key=lambda limit: limit.until))
 
@@ -84,13 +88,6 @@ class Dispatcher:
         limits = [self._limits.in_force(agent.account) for agent in self.agents]
         there = [limit for limit in limits if limit is not None]
         return min(there, key=lambda limit: limit.until) if len(there) == len(limits) else None
-
-    def _taken(self, agent: Agent, refused: list[RateLimit]) -> Agent:
-        if agent is not self._last:
-            why = f" ({refused[0]})" if refused else ""
-            self._say(f"{agent.account} works now{why}.")
-        self._last = agent
-        return agent
 
     def _refusal(self, limit: RateLimit) -> LimitInForce:
         left = spoken(limit.seconds_left(clock.now()))

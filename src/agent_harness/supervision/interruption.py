@@ -21,6 +21,7 @@ class Stop:
     def __init__(self, paused: Callable[[], bool] = lambda: False) -> None:
         """``paused`` says whether a person has asked for a pause from another terminal."""
         self._paused = paused
+        self.number: int | None = None  # of the first signal that arrived
         self._asked = 0
         self._held = 0
         self._listening = 0
@@ -60,7 +61,8 @@ class Stop:
         finally:
             self._listening -= 1
 
-    def on_signal(self, _number: int, _frame: object) -> None:
+    def on_signal(self, number: int, _frame: object) -> None:
+        self.number = self.number or number
         self._asked += 1
         if self._held or (self._listening and self._asked == 1):
             return

@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_harness.agents.base import Brief
 from agent_harness.agents.events import Event, Finished, Text, record_of
-from agent_harness.agents.replay import cassette, changes
+from agent_harness.agents.replay import cassette
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
 from agent_harness.kernel.git import Git
@@ -29,6 +29,7 @@ class Recording:
     def __init__(self, path: Path, git: Git | None = None, tree: Callable[[], str | None] | None = None) -> None:
         self.problem: str | None = None
         self._path = path
+        self._folder = path.parent.resolve()
         self._git = git
         self._tree = tree
         self._mask = KeyMask()
@@ -40,7 +41,21 @@ class Recording:
         """A turn is about to start."""
         self._began = time.monotonic()
         if not self._path.exists():
-            self._write({"cassette": cassette.VERSION, "agent": agent, **_facts(brief), "at": clock.timestamp()})
+            facts = {
+                "session": brief.session,
+                "prompt_type": brief.prompt_type,
+                "feature_id": brief.feature_id,
+                "task_id": brief.task_id,
+                "model": brief.model,
+            }
+            self._write(
+                {
+                    "cassette": cassette.VERSION,
+                    "agent": agent,
+                    **{name: value for name, value in facts.items() if value is not None},
+                    "at": clock.timestamp(),
+                }
+            )
         digest = hashlib.sha256(brief.prompt.encode("utf-8", "replace")).hexdigest()
         self._write({"turn": brief.round, "prompt_characters": len(brief.prompt), "prompt_digest": f"sha256:{digest}"})
         self._before = self._look()
@@ -68,7 +83,7 @@ class Recording:
         if self._git is None or before is None or after is None:
             return []
         try:
-            return changes.steps(self._git, before[0], after[0], before[1], after[1])
+            return cassette.steps(self._git, before[0], after[0], before[1], after[1])
         except HarnessError as error:
             self.problem = f"the recording lacks what became of the files: {error.message}"
             return []
@@ -84,8 +99,8 @@ class Recording:
             return None
 
     def _write(self, record: dict[str, Any]) -> None:
-        if self._path.is_symlink():
-            self.problem = f"no recording: {self._path} is a link"
+        if self._path.is_symlink() or self._path.parent.resolve() != self._folder:
+            self.problem = f"no recording: {self._path} leads elsewhere through a link"
             return
         try:
             cassette.append(self._path, record)
@@ -95,17 +110,6 @@ class Recording:
 
     def _at(self) -> float:
         return round(time.monotonic() - self._began, 3)
-
-
-def _facts(brief: Brief) -> dict[str, Any]:
-    facts = {
-        "session": brief.session,
-        "prompt_type": brief.prompt_type,
-        "feature_id": brief.feature_id,
-        "task_id": brief.task_id,
-        "model": brief.model,
-    }
-    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _redacted(value: object) -> Any:

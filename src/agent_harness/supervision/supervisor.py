@@ -20,8 +20,7 @@ from agent_harness.supervision.monitors import NO_FACTS, Monitor, ProjectFacts, 
 from agent_harness.supervision.outcome import Outcome
 from agent_harness.supervision.recording import Recording
 from agent_harness.supervision.transcript import Transcript
-from agent_harness.supervision.turn_loop import Listening, TurnTerms
-from agent_harness.supervision.turn_totals import Heard
+from agent_harness.supervision.turn_loop import Heard, Listening, TurnTerms
 
 
 def supervise(

@@ -1,25 +1,114 @@
-"""Listening to one turn: events → monitors → steer, wrap up or stop, until it is over.
+"""Listening to one turn: events → monitors → steer, wrap up or stop, until it is over; and its events added up.
 
 An agent that cannot be steered is told nothing; what it should have been told is kept as not delivered.
-Source: features.md UAH-328..356, C18, C27, C28.
+Source: features.md UAH-328..356, UAH-376, C18, C20, C27, C28, S13 b.
 """
 
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
+from agent_harness.agents import usage
 from agent_harness.agents.base import Turn
-from agent_harness.agents.events import Event, ToolResult
+from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, ToolResult, Usage
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
 from agent_harness.kernel.redact import redact
 from agent_harness.supervision.monitors import NO_FACTS, Intervention, ProjectFacts, Watch
-from agent_harness.supervision.outcome import Outcome
+from agent_harness.supervision.outcome import Evidence, Outcome
 from agent_harness.supervision.recording import Recording
-from agent_harness.supervision.silence import MESSAGE, Silence
-from agent_harness.supervision.transcript import Transcript
-from agent_harness.supervision.turn_totals import Heard
+from agent_harness.supervision.transcript import KeyMask, TextTail, Transcript
+
+SILENT_TEXT = "The agent gave no sign for {seconds:g} s."
+
+
+class Silence:
+    """A limit on the time between two events of a turn; while a tool call is open the agent may be silent.
+
+    Moments are of the monotonic clock. Without a limit it is never over.
+    """
+
+    def __init__(self, limit_seconds: float | None, now: float) -> None:
+        self._limit = limit_seconds
+        self._since = now
+        self._working = False
+
+    def heard(self, now: float, *, open_calls: int) -> None:
+        """An event came; so many tool calls are open after it."""
+        self._since = now
+        self._working = open_calls > 0
+
+    @property
+    def ends_at(self) -> float | None:
+        """When the silence will have been too long; ``None`` while it may last."""
+        return None if self._limit is None or self._working else self._since + self._limit
+
+
+TAIL_CHARACTERS = 8192
+
+
+class Heard:
+    """A turn's events so far, added up; ``model`` prices usage that names none, ``test_file`` is to be seen tested."""
+
+    def __init__(self, model: str | None, test_file: str | None) -> None:
+        self._model = model
+        self._tail = TextTail(TAIL_CHARACTERS)
+        self._tail_mask = KeyMask()
+        self._said_since = self._worked_since = False  # since the refusal
+        self.evidence = Evidence(test_file) if test_file else None
+        self.totals = usage.Totals()
+        self.open_calls = 0
+        self.refused: RateLimited | None = None  # the last refusal of the provider
+        self.finished: Finished | None = None
+
+    def take(self, event: Event) -> None:
+        """Adds one event."""
+        if self.evidence is not None:
+            self.evidence = self.evidence.after(event)
+        if isinstance(event, Text):
+            self._said_since = True
+            self._tail.add(self._tail_mask.mask(event.text))
+        elif isinstance(event, Usage):
+            self.totals = usage.add(self.totals, event, self._model)
+        elif isinstance(event, ToolCall):
+            self._worked_since = True
+            self.open_calls += 1
+        elif isinstance(event, ToolResult):
+            self._worked_since = True
+            self.open_calls = max(0, self.open_calls - 1)
+        elif isinstance(event, RateLimited):
+            self.refused = _with_reset(event)
+            self._said_since = self._worked_since = False
+        else:
+            self.finished = event
+
+    def tail(self) -> str:
+        """The last text of the agent, redacted."""
+        return self._tail.text()
+
+    def own_ending(self) -> tuple[str, str]:
+        """Reason and message of a turn that nobody has ended; a refusal counts unless the agent went on after it."""
+        finished = self.finished
+        if finished is None:
+            return "error", "the agent went away without ending its turn"
+        went_on = self._worked_since or (finished.ok and self._said_since)
+        if self.refused is not None and not went_on:
+            return "rate_limited", self.refused.message or finished.message or "the provider refuses for now"
+        if finished.ok:
+            return "finished", finished.message
+        last_line = self.tail().strip().rsplit("\n", 1)[-1][:500]
+        return "finished", finished.message or last_line or "the agent gave no reason"
+
+
+def _with_reset(refused: RateLimited) -> RateLimited:
+    """The refusal with the moment of its reset, where the agent told how long to wait instead."""
+    if clock.parse(refused.resets_at) or refused.retry_after_seconds is None:
+        return refused
+    seconds = min(refused.retry_after_seconds, 366 * 86_400.0)
+    return replace(refused, resets_at=clock.timestamp(clock.now() + timedelta(seconds=seconds)))
+
 
 PAUSE = "user_pause"  # the one request that lets the operation at hand end first
 POLL_SECONDS = 1.0  # how long a request to stop may go unseen
@@ -81,20 +170,17 @@ class Listening:
             if event is not None:
                 self._see(event)
             if self._heard.finished is None:
-                self._consider(event)
+                self._mind_silence(event)
+                if self._terms.watch.wants_facts(event):
+                    self._facts = self._fresh_facts()
+                for intervention in self._terms.watch.step(event, self._at(), self._facts):
+                    self._answer(intervention)
+                self._poll()
 
     def _over(self) -> bool:
         if self._heard.finished is not None or self._turn.ended:
             return True
         return self._must_end_at is not None and time.monotonic() >= self._must_end_at
-
-    def _consider(self, event: Event | None) -> None:
-        self._mind_silence(event)
-        if self._terms.watch.wants_facts(event):
-            self._facts = self._fresh_facts()
-        for intervention in self._terms.watch.step(event, self._at(), self._facts):
-            self._answer(intervention)
-        self._poll()
 
     def _mind_silence(self, event: Event | None) -> None:
         now = time.monotonic()
@@ -102,7 +188,9 @@ class Listening:
             self._silence.heard(now, open_calls=self._heard.open_calls)
         ends_at = self._silence_ends()
         if ends_at is not None and now >= ends_at:
-            self._stop("no_response", MESSAGE.format(seconds=(self._terms.silence_seconds or 0) / clock.time_scale()))
+            self._stop(
+                "no_response", SILENT_TEXT.format(seconds=(self._terms.silence_seconds or 0) / clock.time_scale())
+            )
 
     def _silence_ends(self) -> float | None:
         """When nothing was heard for too long; an agent that is being ended anyway may be silent."""
@@ -132,8 +220,9 @@ class Listening:
         if self._terms.recording is not None:
             self._terms.recording.event(event)
         self._heard.take(event)
-        if isinstance(event, ToolResult):
-            self._pause_now_if_free()
+        paused = self._ending is not None and self._ending[0] == PAUSE
+        if paused and isinstance(event, ToolResult) and not self._heard.open_calls:
+            self._must_end_at = time.monotonic()
         if self._terms.on_event is not None:
             self._terms.on_event(event)
 
@@ -171,10 +260,6 @@ class Listening:
         self._stop(PAUSE, request)
         if request == PAUSE and self._heard.open_calls:
             self._must_end_at = now + self._terms.wrap_up_seconds
-
-    def _pause_now_if_free(self) -> None:
-        if not self._heard.open_calls and self._ending and self._ending[0] == PAUSE:
-            self._must_end_at = time.monotonic()
 
     # -- ending ----------------------------------------------------------------------------------------------------
 

@@ -10,21 +10,167 @@ It starts real turns in temporary folders and raises ``AssertionError`` with the
 """
 
 import os
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from agent_harness.agents.base import Agent, Brief
-from agent_harness.agents.events import Event, Finished, Usage
+from agent_harness.agents.base import Agent, Brief, Turn
+from agent_harness.agents.events import Event, Finished, Text, ToolCall, ToolResult, Usage
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import owner
-from agent_harness.testing import agent_clauses
-from agent_harness.testing.agent_clauses import Clause
-from agent_harness.testing.listening import WAIT_SECONDS, demand, events_of, listen_for, said, whole_turn
 
-__all__ = ["BEHAVIOURS", "CLAUSES", "check_agent", "events_of"]
+WAIT_SECONDS = 60.0
+
+
+def events_of(turn: Turn, *, seconds: float = WAIT_SECONDS) -> list[Event]:
+    """Every event of a turn up to its end; raises ``AssertionError`` when the end does not come in time."""
+    found: list[Event] = []
+    until = time.monotonic() + seconds
+    while not turn.ended:
+        demand(time.monotonic() < until, f"the turn does not end; so far it gave {found[-5:]}")
+        event = turn.next_event(1.0)
+        if event is not None:
+            found.append(event)
+    return found
+
+
+def whole_turn(agent: Agent, brief: Brief) -> list[Event]:
+    """Every event of one turn, which is ended in any case."""
+    turn = agent.start(brief)
+    try:
+        return events_of(turn)
+    finally:
+        turn.stop()
+
+
+def listen_for(turn: Turn, word: str) -> None:
+    """Returns once a text of the agent holds the word; raises ``AssertionError`` when none does in time."""
+    until = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < until:
+        event = turn.next_event(1.0)
+        if isinstance(event, Text) and word in event.text:
+            return
+        demand(not turn.ended, f"the turn ended before it said {word!r}")
+    demand(False, f"the agent never said {word!r}")
+
+
+def said(events: list[Event]) -> str:
+    """All that the agent said."""
+    return "\n".join(event.text for event in events if isinstance(event, Text))
+
+
+def demand(holds: bool, complaint: str) -> None:
+    """Raises ``AssertionError`` with the complaint unless it holds."""
+    if not holds:
+        raise AssertionError(complaint)
+
+
+Clause = Callable[[Agent, Brief], None]
+
+WORD = "goldfish-4711"
+SECRET = "sk-conformance-0123456789abcdef"  # noqa: S105
+COUNTED = {"input_tokens": 2000, "cached_tokens": 1000, "output_tokens": 140}
+
+
+def _counts_exactly(agent: Agent, brief: Brief) -> None:
+    found = [event for event in whole_turn(agent, brief) if isinstance(event, Usage)]
+    sums = {name: sum(getattr(event, name) for event in found) for name in COUNTED}
+    demand(sums == COUNTED, f"two calls are {COUNTED}, and what was reported adds up to {sums}: {found}")
+
+
+def _keeps_the_order(agent: Agent, brief: Brief) -> None:
+    found = whole_turn(agent, brief)
+    calls = [(place, event.id) for place, event in enumerate(found) if isinstance(event, ToolCall)]
+    results = {event.id: place for place, event in enumerate(found) if isinstance(event, ToolResult)}
+    demand(bool(calls), f"the call of the tool is missing: {found}")
+    answered = all(name in results and place < results[name] for place, name in calls)
+    demand(answered, f"a result has the id of its call and comes after it: {found}")
+
+
+def _hears_a_message(agent: Agent, brief: Brief) -> None:
+    if not agent.capabilities.steer:
+        return
+    turn = agent.start(brief)
+    try:
+        listen_for(turn, "ready")
+        demand(turn.steer(f"The word is {WORD}."), "a running agent that can be steered was not")
+        (brief.cwd / "go-on").touch()
+        found = events_of(turn)
+        demand(WORD in said(found), f"the message did not reach the running turn: {said(found)!r}")
+        demand(not turn.steer("too late"), "a turn that has ended cannot be steered")
+    finally:
+        turn.stop()
+
+
+def _is_interrupted(agent: Agent, brief: Brief) -> None:
+    if not agent.capabilities.interrupt:
+        return
+    turn = agent.start(brief)
+    try:
+        listen_for(turn, "hanging")
+        demand(turn.interrupt(), "a running agent that can be interrupted was not")
+        end = events_of(turn)[-1]
+        demand(isinstance(end, Finished) and not end.ok, f"a turn that was interrupted has not ended well: {end}")
+        demand(not turn.interrupt(), "a turn that has ended cannot be interrupted")
+    finally:
+        turn.stop()
+
+
+def _dies_badly(agent: Agent, brief: Brief) -> None:
+    turn = agent.start(brief)
+    try:
+        listen_for(turn, "hanging")
+        group = (turn.process or {}).get("group")
+        if not isinstance(group, int):
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+        end = events_of(turn)[-1]
+        demand(isinstance(end, Finished) and not end.ok, f"an agent that was killed has not ended well: {end}")
+    finally:
+        turn.stop()
+
+
+def _goes_on(agent: Agent, brief: Brief) -> None:
+    if not agent.capabilities.resume:
+        return
+    turn = agent.start(brief)
+    events_of(turn)
+    turn.stop()
+    demand(bool(turn.conversation), "capabilities.resume is declared, and the turn names no conversation")
+    further = agent.start(replace(brief, conversation=turn.conversation, round=1))
+    try:
+        end = events_of(further)[-1]
+        demand(isinstance(end, Finished) and end.ok, f"the conversation is not gone on with: {end}")
+    finally:
+        further.stop()
+
+
+def _tells_no_secret(agent: Agent, brief: Brief) -> None:
+    turn = agent.start(replace(brief, environment={"CONFORMANCE_API_KEY": SECRET}))
+    try:
+        record = repr(turn.process)
+        found = events_of(turn)
+    finally:
+        turn.stop()
+    demand(SECRET not in repr(found) + record + agent.account, "a secret of the environment is told")
+
+
+_FURTHER: Mapping[str, tuple[str, Clause]] = {
+    "a conversation is gone on with, where that is declared": ("answer", _goes_on),
+    "no secret of the environment is told": ("answer", _tells_no_secret),
+    "an interrupt ends the turn, where that is declared": ("hang", _is_interrupted),
+    "an agent that is killed has not ended well": ("hang", _dies_badly),
+    "tokens are counted once": ("count", _counts_exactly),
+    "a tool is called before it answers": ("count", _keeps_the_order),
+    "a message reaches the running turn, where that is declared": ("listen", _hears_a_message),
+}
+
 
 BEHAVIOURS: Mapping[str, str] = {
     "answer": "says its prompt, reports the tokens of a call if it can, ends well",
@@ -162,6 +308,6 @@ CLAUSES: Mapping[str, tuple[str, Clause]] = {
     "stop ends every process, twice over": ("hang", _stops_everything),
     "a prompt that nobody reads harms nobody": ("deaf", _survives_an_unread_prompt),
     "malformed output is text": ("noise", _survives_noise),
-    **agent_clauses.CLAUSES,
+    **_FURTHER,
 }
 """Every clause, with the behaviour that shows it."""

@@ -7,7 +7,7 @@ to the place that ``{report}`` stands for.
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -17,9 +17,7 @@ _WRAPPERS = frozenset({"timeout", "nice", "stdbuf", "env", "xvfb-run", "coverage
 _PYTEST = frozenset({"pytest", "py.test"})
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
-_REPORT, _TEST_FILE = "{report}", "{test_file}"
-_VALUED = "-c --config-file -o -p -k -m -W --rootdir --confcutdir --ignore --deselect --basetemp"
-_TAKES_VALUE = frozenset(_VALUED.split())
+_REPORT = "{report}"
 _LAUNCHER_VALUED = (
     "--with --with-editable --with-requirements --extra --group --only-group --package --python -p --project"
 )
@@ -157,29 +155,3 @@ def with_report(
             else command.text.replace(_REPORT, shlex.quote(report))
         ), variables
     return list(words) or command.text, {**variables, "PYTEST_ADDOPTS": shlex.join(options)}
-
-
-def feature_command(template: str | None, full: str, test_files: str | Iterable[str]) -> str:
-    """The command that runs one feature's own tests (C22).
-
-    ``{test_file}`` of the template, else the full command with its test paths replaced. A full command that is not a
-    plain pytest command cannot be narrowed; ``ValueError`` says so.
-    """
-    files = [test_files] if isinstance(test_files, str) else list(test_files)
-    named = shlex.join(files)
-    if template:
-        return template.replace(_TEST_FILE, named) if _TEST_FILE in template else template
-    command = parse(full)
-    if not command.pytest:
-        raise ValueError("the feature command cannot be derived; set testing.feature with {test_file}")
-    own, rest = command.words[: command.arguments], command.words[command.arguments :]
-    kept = [word for before, word in zip(("", *rest), rest, strict=False) if not _is_test_path(before, word)]
-    variables = [f"{name}={shlex.quote(value)}" for name, value in command.variables]
-    return " ".join([*variables, shlex.join([*own, *kept, *files])])
-
-
-def _is_test_path(before: str, word: str) -> bool:
-    """True for a path that the command tests; the value of an option is none."""
-    if word.startswith("-") or before in _TAKES_VALUE:
-        return False
-    return "/" in word or "::" in word or word.endswith(".py") or word in {"tests", "test", "."}

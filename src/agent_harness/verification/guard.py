@@ -126,7 +126,7 @@ def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, duty: Dut
     elif kind.support and kind.was_there:
         yield from _support(change)
     elif not kind.test_side:
-        yield from _product(change)
+        yield from product_findings(change)
 
 
 def _older_test(change: FileChange) -> Iterator[Finding]:
@@ -201,7 +201,7 @@ def settings_findings(change: FileChange) -> Iterator[Finding]:
         yield _config(change, why)
 
 
-def _product(change: FileChange) -> Iterator[Finding]:
+def product_findings(change: FileChange) -> Iterator[Finding]:
     """Product code that can tell whether it is being tested is worth a person's look."""
     if PurePosixPath(change.path).suffix == ".pyc":
         yield Finding("compiled_file", WARN, f"{change.path} is compiled code; it was left out.", {"path": change.path})

@@ -103,11 +103,15 @@ class ApiAgent(Agent):
         if model is None:
             raise ToolMissing(f"the api agent needs the name of a model of {provider}", hint=HINT)
         key = PROVIDERS[provider].key
+        # A request whose answer is malformed or does not come: sessions on features see to a further try themselves.
+        tries = 2 if brief.task_id is not None else 1
+        latest = self._latest
+        same = latest is not None and brief.conversation is not None and latest.conversation == brief.conversation
         turn = host.start(
             PROGRAM,
             brief,
-            settings={"provider": provider, "model": model, "key": key, "tries": _tries(brief)},
-            kept=self._kept(brief.conversation),
+            settings={"provider": provider, "model": model, "key": key, "tries": tries},
+            kept=latest.kept if latest is not None and same else None,
             credentials={key: os.environ[key]},
         )
         self._latest = turn
@@ -134,16 +138,6 @@ class ApiAgent(Agent):
             if model and provider.prefixes and model.startswith(provider.prefixes):
                 return name
         return next((name for name, provider in PROVIDERS.items() if os.environ.get(provider.key)), "anthropic")
-
-    def _kept(self, conversation: str | None) -> str | None:
-        latest = self._latest
-        same = latest is not None and conversation is not None and latest.conversation == conversation
-        return latest.kept if latest is not None and same else None
-
-
-def _tries(brief: Brief) -> int:
-    """Of a request whose answer is malformed or does not come: sessions on features see to a further try themselves."""
-    return 2 if brief.task_id is not None else 1
 
 
 def _problem(provider: str) -> str | None:

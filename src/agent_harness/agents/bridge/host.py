@@ -96,8 +96,8 @@ class BridgeTurn(CommandTurn):
 
     def _take(self, line: bytes) -> None:
         record = _record(line)
-        if record is None:
-            self._note(line)
+        if record is None:  # no part of the conversation: only its end is remembered, as the reason of a bad end
+            self._last_lines.append(line_of(line)[-500:])
             return
         answer = _ANSWERS.get(str(record.get("type")))
         if answer is not None:
@@ -124,10 +124,6 @@ class BridgeTurn(CommandTurn):
     def _keep(self, record: Mapping[str, Any]) -> None:
         text = record.get("text")
         self._kept.append(text if isinstance(text, str) else "")
-
-    def _note(self, line: bytes) -> None:
-        """A line that is no part of the conversation: only its end is remembered, as the reason of a bad end."""
-        self._last_lines.append(line_of(line)[-500:])
 
     def _end(self) -> None:
         self._accepts = False

@@ -94,7 +94,11 @@ class Harness:
         except BlockingIOError:
             return
         if not heard:
-            self._lose()
+            asyncio.get_running_loop().remove_reader(0)
+            self.gone.set()
+            for waiting in (self._order, self._go):
+                if waiting is not None and not waiting.done():
+                    waiting.set_exception(HarnessGone())
             return
         *lines, rest = heard.split(b"\n")
         for line in lines:
@@ -113,13 +117,6 @@ class Harness:
                 self.interrupted.set()
             case "go" if self._go is not None and not self._go.done():
                 self._go.set_result(None)
-
-    def _lose(self) -> None:
-        asyncio.get_running_loop().remove_reader(0)
-        self.gone.set()
-        for waiting in (self._order, self._go):
-            if waiting is not None and not waiting.done():
-                waiting.set_exception(HarnessGone())
 
 
 def ending(work: "asyncio.Task[Sequence[Event]]", what: str) -> Sequence[Event]:

@@ -2,42 +2,24 @@
 
 settings   what a person chose
 command    the command line and the environment of one turn
-stream     the client's lines, turned into events
-tally      tokens, each counted once
-refusals   what the client says when the provider refuses
+stream     the client's lines, turned into events: what was done, tokens counted once, refusals of the provider
 turn       the process, its messages and its end
 """
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
-from agent_harness.agents.base import Agent, Brief, Capabilities, Turn
+from agent_harness.agents.base import Brief, Turn
 from agent_harness.agents.claude_code import command
 from agent_harness.agents.claude_code.settings import ClaudeCodeSettings
 from agent_harness.agents.claude_code.turn import ClaudeTurn
+from agent_harness.agents.options import ClientAgent
 
 __all__ = ["ClaudeCodeAgent", "ClaudeCodeSettings"]
 
 
-class ClaudeCodeAgent(Agent):
+class ClaudeCodeAgent(ClientAgent[ClaudeCodeSettings]):
     """Drives the ``claude`` command line."""
 
     name = "claude-code"
-    capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
-
-    def __init__(self, settings: ClaudeCodeSettings | None = None) -> None:
-        self.settings = settings or ClaudeCodeSettings()
-
-    @classmethod
-    def from_words(cls, text: str) -> "ClaudeCodeAgent":
-        """The agent of ``claude-code`` or ``claude-code:MODEL``."""
-        return cls(ClaudeCodeSettings(model=text.strip() or None, model_wins=True))
-
-    @classmethod
-    def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "ClaudeCodeAgent":
-        """The agent of ``agent: {kind: claude-code, ...}``; ``ClaudeCodeSettings`` has the names."""
-        return cls(ClaudeCodeSettings.read(settings))
+    settings_class = ClaudeCodeSettings
 
     @property
     def account(self) -> str:

@@ -1,13 +1,161 @@
-"""The lines of Claude Code, turned into events. Pure: a record in, events out; holds what decides the end."""
+"""The lines of Claude Code, turned into events. Pure: a record in, events out; holds what decides the end.
 
+Refusals of the provider are read where they are structured, else from their words (features.md UAH-374..375, C28).
+"""
+
+import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
-from agent_harness.agents.claude_code import refusals
-from agent_harness.agents.claude_code.tally import ProcessTally
-from agent_harness.agents.events import Event, Text, ToolResult, event_from, plain
+from agent_harness.agents import limits
+from agent_harness.agents.events import Event, RateLimited, Text, ToolResult, Usage, event_from, plain
+from agent_harness.kernel import clock
 
 Record = Mapping[str, Any]
+
+REFUSED = frozenset({429, 529})
+_EPOCH = re.compile(r"limit reached\|(\d{9,11})\b", re.IGNORECASE)
+
+
+def reset_of(event: Mapping[str, Any]) -> str | None:
+    """The moment at which the limit ends, by a ``rate_limit_event`` that says that it is reached."""
+    told = event.get("rate_limit_info")
+    if not isinstance(told, dict) or told.get("status") != "rejected":
+        return None
+    return moment(told.get("resetsAt"))
+
+
+def of_error(record: Mapping[str, Any], text: str, reset: str | None) -> RateLimited | None:
+    """The refusal that an error of the client states, with the reset that an event has told before it."""
+    told = _EPOCH.search(text)
+    status = record.get("api_error_status")
+    if told is None and status not in REFUSED and record.get("error") != "rate_limit":
+        return limits.from_text(text) if record.get("is_error") is True else None
+    reset = moment(int(told[1])) if told else reset
+    found = limits.from_text(text)
+    return RateLimited(
+        message=plain(text)[:300],
+        retry_after_seconds=None if reset or not found else found.retry_after_seconds,
+        resets_at=reset or (found.resets_at if found else None),
+    )
+
+
+def moment(seconds: object) -> str | None:
+    """Seconds since 1970 as an ISO moment; ``None`` for what is none."""
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < 1e11:
+        return None
+    return clock.timestamp(datetime.fromtimestamp(seconds, UTC))
+
+
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_TOTALS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
+_Counts = tuple[int, int, int, int]
+_NONE: _Counts = (0, 0, 0, 0)
+
+
+class ProcessTally:
+    """The tokens of one process of the client. ``resumed``: older calls may be in the totals of its results."""
+
+    def __init__(self, *, resumed: bool = False) -> None:
+        self._resumed = resumed
+        self._begun: Mapping[str, Any] | None = None  # the message that the stream is in
+        self._seen: set[str] = set()
+        self._counted: dict[str, _Counts] = {}  # by model, handed out so far
+        self._told: dict[str, _Counts] = {}  # by model, in the totals so far
+        self._context = 0  # of the main agent, after its latest call
+        self._streams = False
+
+    def starts(self, message: Mapping[str, Any]) -> None:
+        """A call of the main agent begins to be answered."""
+        self._streams = True
+        self._begun = message
+        self._seen.add(str(message.get("id")))
+
+    def ends(self, usage: Mapping[str, Any]) -> Usage | None:
+        """The call that began last has ended; these counts win over those of its beginning."""
+        begun, self._begun = self._begun, None
+        if begun is None:
+            return None
+        counts = _counts({**_mapping(begun.get("usage")), **{k: v for k, v in usage.items() if v is not None}}, _COUNTS)
+        self._context = sum(counts)
+        return self._count(_model(begun), counts)
+
+    def repeats(self, message: Mapping[str, Any], *, sub_agent: bool) -> Usage | None:
+        """A whole line of a message: counted the first time, unless the stream tells the call in detail."""
+        name = str(message.get("id"))
+        if name in self._seen or (self._streams and not sub_agent):
+            return None
+        self._seen.add(name)
+        counts = _counts(_mapping(message.get("usage")), _COUNTS)
+        if not sub_agent:
+            self._context = sum(counts)
+        return self._count(_model(message), counts) if any(counts) else None
+
+    def settle(self, result: Mapping[str, Any]) -> list[Usage]:
+        """What the totals of a result have beyond all that was counted before."""
+        for name, record in self._totals(result).items():
+            known = _mapping(record)
+            model = str(known.get("canonicalModel") or name)
+            self._told[model] = _plus(self._told.get(model, _NONE), _counts(known, _TOTALS))
+        if set(self._counted) <= set(self._told):
+            return [usage for model in self._told if (usage := self._rest(model, self._told, self._counted))]
+        told, counted = {"": _sum(self._told)}, {"": _sum(self._counted)}  # the client names a model in two ways
+        usage = self._rest("", told, counted)
+        return [usage] if usage else []
+
+    def _totals(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The totals of a result since the last one; of an older client, those of its first and only one."""
+        totals = result.get("model_usage_since_last_result")
+        if isinstance(totals, dict):
+            return totals
+        return {} if self._resumed or self._told else _mapping(result.get("modelUsage"))
+
+    def _rest(self, model: str, told: Mapping[str, _Counts], counted: Mapping[str, _Counts]) -> Usage | None:
+        left = _minus(told.get(model, _NONE), counted.get(model, _NONE))
+        return self._count(model, left) if any(left) else None
+
+    def _count(self, model: str, counts: _Counts) -> Usage:
+        self._counted[model] = _plus(self._counted.get(model, _NONE), counts)
+        return Usage(
+            input_tokens=counts[0],
+            output_tokens=counts[1],
+            cached_tokens=counts[2],
+            cache_write_tokens=counts[3],
+            context_tokens=self._context,
+            model=model or None,
+        )
+
+
+def _mapping(value: object) -> Record:
+    return value if isinstance(value, dict) else {}
+
+
+def _model(message: Mapping[str, Any]) -> str:
+    return str(message.get("model") or "")
+
+
+def _counts(record: Mapping[str, Any], names: tuple[str, ...]) -> _Counts:
+    found = [record.get(name) for name in names]
+    whole = [max(0, each) if isinstance(each, int) else 0 for each in found]
+    return whole[0], whole[1], whole[2], whole[3]
+
+
+def _plus(first: _Counts, second: _Counts) -> _Counts:
+    return first[0] + second[0], first[1] + second[1], first[2] + second[2], first[3] + second[3]
+
+
+def _minus(first: _Counts, second: _Counts) -> _Counts:
+    left = [max(0, one - other) for one, other in zip(first, second, strict=True)]
+    return left[0], left[1], left[2], left[3]
+
+
+def _sum(by_model: Mapping[str, _Counts]) -> _Counts:
+    total = _NONE
+    for counts in by_model.values():
+        total = _plus(total, counts)
+    return total
+
 
 DELTA = b'{"type":"stream_event","event":{"type":"content_block_'
 """How the lines begin that repeat a block piece by piece; the whole block follows."""
@@ -73,7 +221,7 @@ class Stream:
         found = _blocks(message, _SPOKEN)
         self.at_rest = False
         if record.get("is_api_error_message") or message.get("model") == "<synthetic>":
-            return [*found, *self._refusal(record, _said(found))]
+            return [*found, *self._refusal(record, "\n".join(event.text for event in found if isinstance(event, Text)))]
         self.refused = False
         usage = self._tally.repeats(message, sub_agent=bool(record.get("parent_tool_use_id")))
         return [*found, *([usage] if usage else [])]
@@ -85,7 +233,7 @@ class Stream:
         return _blocks(_mapping(record.get("message")), {"tool_result": _tool_result})
 
     def _rate_limit(self, record: Record) -> list[Event]:
-        self._reset = refusals.reset_of(record) or self._reset
+        self._reset = reset_of(record) or self._reset
         return []
 
     def _result(self, record: Record) -> list[Event]:
@@ -96,7 +244,7 @@ class Stream:
         return events
 
     def _refusal(self, record: Record, text: str) -> list[Event]:
-        found = refusals.of_error(record, text, self._reset)
+        found = of_error(record, text, self._reset)
         self.refused = self.refused or found is not None
         return [found] if found else []
 
@@ -125,10 +273,6 @@ def lost_conversation(result: Record | None, errors: str) -> bool:
     """True when the client ended at once since it does not know the conversation that it was to go on with."""
     told = f"{reason(result) if result else ''} {errors}"
     return not (result and result.get("num_turns")) and "No conversation found" in told
-
-
-def _mapping(value: object) -> Record:
-    return value if isinstance(value, dict) else {}
 
 
 def _blocks(message: Record, makers: Mapping[str, Callable[[Record], Event | None]]) -> list[Event]:
@@ -160,10 +304,4 @@ def _tool_result(block: Record) -> Event:
     )
 
 
-def _said(events: list[Event]) -> str:
-    return "\n".join(event.text for event in events if isinstance(event, Text))
-
-
 _SPOKEN: Mapping[str, Callable[[Record], Event | None]] = {"text": _text, "tool_use": _tool_call}
-
-__all__ = ["DELTA", "Stream", "lost_conversation", "reason"]

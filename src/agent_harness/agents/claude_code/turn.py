@@ -109,7 +109,11 @@ class ClaudeTurn(CommandTurn):
         result = self._stream.result
         errors = self._running.stderr_tail.decode("utf-8", "replace")
         if self._resumes and not self._stopped and stream.lost_conversation(result, errors):
-            self._begin_anew()
+            self._ready.append(Text("[the conversation is lost; a new one begins]"))
+            self._running.close()
+            self._resumes = False
+            self._lingers_until = float("inf")
+            self._running = self._start()
             return
         self._forget_file()
         code = self._running.exit_code
@@ -121,13 +125,6 @@ class ClaudeTurn(CommandTurn):
         if not ok and not self._stream.refused and (refused := limits.from_text("\n".join(self._last_lines))):
             self._ready.append(refused)
         self._ready.append(Finished(ok=ok, message=why, exit_code=code))
-
-    def _begin_anew(self) -> None:
-        self._ready.append(Text("[the conversation is lost; a new one begins]"))
-        self._running.close()
-        self._resumes = False
-        self._lingers_until = float("inf")
-        self._running = self._start()
 
     def stop(self, grace_seconds: float = 5.0) -> None:
         """Ends the client and everything that it started."""

@@ -2,43 +2,25 @@
 
 settings    what a person chose
 command     the command lines, the environment, the sandbox in the words of the server
-items       what the agent did, turned into events
-tally       tokens, from absolute totals to calls
-refusals    what the client says when the provider refuses
+stream      what it says, turned into events: items, tokens, refusals of the provider
 approvals   what it asks for, answered by the guard rails
 appserver   a turn of the app-server
 execution   a turn of ``codex exec --json``, which cannot be steered
 """
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
-from agent_harness.agents.base import Agent, Brief, Capabilities, Turn
+from agent_harness.agents.base import Brief, Turn
 from agent_harness.agents.codex import appserver, command, execution
 from agent_harness.agents.codex.settings import CodexSettings
+from agent_harness.agents.options import ClientAgent
 
 __all__ = ["CodexAgent", "CodexSettings"]
 
 
-class CodexAgent(Agent):
+class CodexAgent(ClientAgent[CodexSettings]):
     """Drives Codex."""
 
     name = "codex"
-    capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
-
-    def __init__(self, settings: CodexSettings | None = None) -> None:
-        self.settings = settings or CodexSettings()
-
-    @classmethod
-    def from_words(cls, text: str) -> "CodexAgent":
-        """The agent of ``codex`` or ``codex:MODEL``."""
-        return cls(CodexSettings(model=text.strip() or None, model_wins=True))
-
-    @classmethod
-    def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "CodexAgent":
-        """The agent of ``agent: {kind: codex, ...}``; ``CodexSettings`` has the names."""
-        return cls(CodexSettings.read(settings))
+    settings_class = CodexSettings
 
     @property
     def account(self) -> str:

@@ -7,13 +7,56 @@ An approval never lifts the sandbox: such a command is refused, and further perm
 """
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from agent_harness.agents.base import ToolRules
-from agent_harness.agents.codex import items, record
+from agent_harness.agents.codex import stream
 from agent_harness.agents.guardrails import toolcheck
+
+LOOK_SECONDS = 10.0  # for a call that is not written down yet
+PAUSE_SECONDS = 0.05
+LAST_BYTES = 4_000_000
+
+
+def call_arguments(path: Path, call: str) -> object:
+    """What the model gave to a call, as the record has it, or ``None`` when it is not there in time."""
+    until = time.monotonic() + LOOK_SECONDS
+    while True:
+        found = _find(path, call)
+        if found is not None or time.monotonic() >= until:
+            return None if found is None else found.get("arguments", "{}")
+        time.sleep(PAUSE_SECONDS)
+
+
+def _find(path: Path, call: str) -> dict[str, Any] | None:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - LAST_BYTES))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return None
+    wanted = json.dumps(call).encode()
+    for line in reversed(lines):
+        item = _item(line) if wanted in line else None
+        if item and item.get("call_id") == call and not str(item.get("type")).endswith("_output"):
+            return item
+    return None
+
+
+def _item(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    payload = record.get("payload") if isinstance(record, dict) else None
+    if not isinstance(payload, dict) or record.get("type") != "response_item":
+        return None
+    item = payload.get("item", payload)
+    return item if isinstance(item, dict) else None
+
 
 Answer = tuple[dict[str, Any], str | None]
 """What goes back to the client, and why something was refused."""
@@ -32,7 +75,7 @@ class Approvals:
     def note(self, item: Mapping[str, Any]) -> None:
         """A change of files begins: the request for it names the item only."""
         if item.get("type") == "fileChange":
-            self._changes[str(item.get("id"))] = items.changed_paths(item)
+            self._changes[str(item.get("id"))] = stream.changed_paths(item)
 
     def note_raw(self, params: Mapping[str, Any]) -> None:
         """The model's own words for a call, before it is asked about."""
@@ -54,7 +97,7 @@ class Approvals:
             return {"decision": "accept"}, None  # input for a command that was judged before
         if self._sandboxed and not self._stays_inside(params):
             return _decided("commands are not run outside the sandbox (agent.sandbox)")
-        return _decided(self._refusal("shell", {"command": items.script_of(params.get("command"))}))
+        return _decided(self._refusal("shell", {"command": stream.script_of(params.get("command"))}))
 
     def _stays_inside(self, params: Mapping[str, Any]) -> bool:
         """By the model's call; where that cannot be seen, by the reason that it gives for wanting more."""
@@ -62,7 +105,7 @@ class Approvals:
         if thread in self._shown:
             return call in self._inside
         if thread in self.records:
-            arguments = record.call_arguments(self.records[thread], call)
+            arguments = call_arguments(self.records[thread], call)
             return arguments is not None and not _leaves_the_sandbox(arguments)
         return not params.get("reason")
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from agent_harness import __version__
 from agent_harness.agents.base import Brief
-from agent_harness.agents.codex import command, items, refusals
+from agent_harness.agents.codex import command, stream
 from agent_harness.agents.codex.approvals import Approvals
 from agent_harness.agents.codex.settings import CodexSettings
-from agent_harness.agents.codex.tally import TurnTally
+from agent_harness.agents.codex.stream import TurnTally
 from agent_harness.agents.command import CommandTurn, line_of
 from agent_harness.agents.events import Finished, RateLimited, Text, plain
 from agent_harness.errors import ToolMissing
@@ -83,7 +83,9 @@ class AppServerTurn(CommandTurn):
         except RequestFailed as error:
             raise NoServer(str(error)) from error
         self.conversation = self._tally.thread = str(_mapping(thread.get("thread")).get("id"))
-        self._note_record(_mapping(thread.get("thread")).get("path"))
+        path = _mapping(thread.get("thread")).get("path")
+        if isinstance(path, str) and self.conversation:
+            self._approvals.records[self.conversation] = Path(path)
         model = thread.get("model")
         self._tally.model = model if isinstance(model, str) else None
         self._try_the_sandbox()
@@ -104,10 +106,6 @@ class AppServerTurn(CommandTurn):
                 return self._call("thread/resume", {**given, "threadId": self._brief.conversation})
             self._ready.append(Text("[the conversation is lost; a new one begins]"))
         return self._call("thread/start", given)
-
-    def _note_record(self, path: object) -> None:
-        if isinstance(path, str) and self.conversation:
-            self._approvals.records[self.conversation] = Path(path)
 
     def _try_the_sandbox(self) -> None:
         if self._settings.sandbox == "danger-full-access":
@@ -203,18 +201,15 @@ class AppServerTurn(CommandTurn):
         if not isinstance(message, dict):
             self._ready.append(Text(line_of(line)[:LONGEST_TEXT]))
         elif "method" not in message:
-            self._take_answer(message)
+            number = message.get("id")
+            if isinstance(number, int):
+                self._answers[number] = message
         elif "id" in message:
             self._answer(message["id"], str(message["method"]), _mapping(message.get("params")))
         else:
             read = _NOTIFICATIONS.get(str(message["method"]))
             if read:
                 read(self, _mapping(message.get("params")))
-
-    def _take_answer(self, message: Record) -> None:
-        number = message.get("id")
-        if isinstance(number, int):
-            self._answers[number] = message
 
     def _answer(self, number: object, method: str, params: Record) -> None:
         answer = self._approvals.answer(method, params)
@@ -234,10 +229,10 @@ class AppServerTurn(CommandTurn):
     def _item_started(self, params: Record) -> None:
         item = _mapping(params.get("item"))
         self._approvals.note(item)
-        self._ready.extend(items.started(item))
+        self._ready.extend(stream.started(item))
 
     def _item_completed(self, params: Record) -> None:
-        self._ready.extend(items.completed(_mapping(params.get("item"))))
+        self._ready.extend(stream.completed(_mapping(params.get("item"))))
 
     def _usage(self, params: Record) -> None:
         used = self._tally.update(params)
@@ -257,7 +252,7 @@ class AppServerTurn(CommandTurn):
             self._refuse(error)
 
     def _refuse(self, error: Record) -> None:
-        refused: RateLimited | None = None if self._refused else refusals.of_error(error, self._windows)
+        refused: RateLimited | None = None if self._refused else stream.of_error(error, self._windows)
         if refused:
             self._refused = True
             self._ready.append(refused)

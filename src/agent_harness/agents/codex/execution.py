@@ -10,7 +10,7 @@ from typing import Any
 
 from agent_harness.agents import limits
 from agent_harness.agents.base import Brief
-from agent_harness.agents.codex import command, items
+from agent_harness.agents.codex import command, stream
 from agent_harness.agents.codex.settings import CodexSettings
 from agent_harness.agents.command import CommandTurn, line_of
 from agent_harness.agents.events import Finished, Text, Usage, plain
@@ -66,10 +66,10 @@ class ExecutionTurn(CommandTurn):
         self.conversation = name if isinstance(name, str) else None
 
     def _started(self, record: Record) -> None:
-        self._ready.extend(items.started(_item(record)))
+        self._ready.extend(stream.started(_item(record)))
 
     def _completed(self, record: Record) -> None:
-        self._ready.extend(items.completed(_item(record)))
+        self._ready.extend(stream.completed(_item(record)))
 
     def _turn_completed(self, record: Record) -> None:
         used = record.get("usage")

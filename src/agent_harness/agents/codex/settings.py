@@ -2,26 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from agent_harness.agents import options
+from agent_harness.agents.options import ClientSettings
 
 SANDBOXES = ("workspace-write", "read-only", "danger-full-access")
 KNOWN = ("program", "model", "sandbox", "network")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CodexSettings:
+class CodexSettings(ClientSettings):
     """The ``agent:`` section of a ``codex`` agent."""
 
     program: str = "codex"
-    model: str | None = None
-    model_wins: bool = False  # named with the agent itself (`codex:MODEL`): before the models of the settings
     sandbox: str = "workspace-write"
     network: bool = False  # whether commands in the sandbox `workspace-write` reach the network
 
     @classmethod
-    def read(cls, settings: Mapping[str, Any]) -> "CodexSettings":
+    def read(cls, settings: Mapping[str, Any]) -> Self:
         """The settings of a mapping; raises ``ConfigurationError``."""
         options.checked("codex", settings, KNOWN)
         return cls(

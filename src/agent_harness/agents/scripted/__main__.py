@@ -9,9 +9,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent_harness.agents.scripted.memory import Memory
 from agent_harness.agents.scripted.script import Occasion, Script, ScriptError, choose, load
-from agent_harness.agents.scripted.stage import Stage
+from agent_harness.agents.scripted.stage import Memory, Stage
 from agent_harness.agents.scripted.verbs import CannotPlay, TurnEnds, play
 
 USAGE = "usage: python -m agent_harness.agents.scripted [--check] FILE"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_harness.agents.scripted import feature_list
-from agent_harness.agents.scripted.shapes import Step
+from agent_harness.agents.scripted.script import Step
 from agent_harness.agents.scripted.stage import Stage
 
 Given = Mapping[str, Any]

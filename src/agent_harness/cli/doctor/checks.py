@@ -130,9 +130,8 @@ def feature_project(path: str) -> Iterator[CheckResult]:
             "state", "warning", "not initialised here", "harness init --spec FILE   or   harness init --adopt"
         )
         return
-    state = project.store.state()
     document = project.store.features()
-    passing, total = records.counts(document)
+    passing, total = document.counts()
     problems = records.problems(document, require_test_file=config.features.require_test_file)
     if problems:
         yield CheckResult("features", "wrong", problems[0], f"edit {project.features_name}")
@@ -144,7 +143,7 @@ def feature_project(path: str) -> Iterator[CheckResult]:
         preflight.harness_files(project.layout, scripts)
     except HarnessError as error:
         yield CheckResult("files", "wrong", error.message, error.hint)
-    yield from _rest(project, state)
+    yield from _rest(project)
 
 
 def _schema(version: Record) -> Iterator[CheckResult]:
@@ -152,16 +151,16 @@ def _schema(version: Record) -> Iterator[CheckResult]:
         yield CheckResult("schema", "warning", f"state of schema {version['state_schema']}", "harness migrate")
 
 
-def _rest(project: Any, state: Record) -> Iterator[CheckResult]:
+def _rest(project: Any) -> Iterator[CheckResult]:
     from agent_harness.kernel import lock
     from agent_harness.protocols.features import questions
-    from agent_harness.protocols.features.engine import pause
+    from agent_harness.protocols.features.engine import locking
 
-    if asked := questions.pending(state):
+    if asked := project.store.state().question:
         yield CheckResult("question", "wrong", str(asked.get("message")), questions.hint(asked))
-    if state.get("handoff"):
+    if project.store.state().handoff is not None:
         yield CheckResult("handoff", "warning", "the project is in a person's hands", "harness takeback")
-    if paused := pause.found(project):
+    if paused := locking.found(project):
         yield CheckResult("pause", "warning", f"paused: {paused.get('reason')}", "harness resume")
     holder = lock.holder(project.root, project.layout.relative(project.layout.lock))
     under_way = project.store.open_session() is not None
@@ -187,8 +186,8 @@ def long_task(path: str) -> Iterator[CheckResult]:
 
 def codex_trust(path: str) -> Iterator[CheckResult]:
     """Whether Codex trusts our hooks, where they are registered and Codex is there to be asked."""
+    from agent_harness.hooks import codex_trust as trusting
     from agent_harness.hooks import install
-    from agent_harness.hooks.clients import codex_trust as trusting
 
     if not shutil.which("codex") or not install.installed("codex", "user", path, os.environ):
         return

@@ -18,11 +18,10 @@ from agent_harness.errors import HarnessError, LockBusy
 from agent_harness.kernel import root
 
 if TYPE_CHECKING:
-    from agent_harness.hooks.clients.client import Scope
+    from agent_harness.hooks.clients import Scope
 
 Record = dict[str, Any]
 
-OLDEST_GIT = (2, 20)
 FULL_BYTES = 1 << 20
 """With less, a state and its backup may not fit any more."""
 LOW_BYTES = 64 << 20
@@ -87,14 +86,16 @@ def _git() -> CheckResult:
     import shutil
     import subprocess
 
+    from agent_harness.kernel.git import INSTALL_GIT, OLDEST_GIT
+
     path = shutil.which("git")
     if path is None:
-        return CheckResult("git", "wrong", "git is not on PATH", "install git 2.20 or newer")
+        return CheckResult("git", "wrong", "git is not on PATH", INSTALL_GIT)
     text = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout.strip()
     numbers = text.removeprefix("git version ").split(".")
     version = tuple(int(each) for each in numbers[:2] if each.isdecimal())
     if version and version < OLDEST_GIT:
-        return CheckResult("git", "wrong", f"{text} is too old", "install git 2.20 or newer")
+        return CheckResult("git", "wrong", f"{text} is too old", INSTALL_GIT)
     return CheckResult("git", "ok", text)
 
 

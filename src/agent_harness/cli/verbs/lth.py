@@ -33,6 +33,7 @@ _RUN = (
     Option("--command", "TEXT", "the shell command of local-command"),
     Option("--cwd", "DIR", "where the worker works"),
     Option("--timeout-seconds", "N", "how long the worker may take (1800)"),
+    Option("--max-cost", "USD", "what the slice may cost (10)"),
     Option("--lock-ttl-seconds", "N", "how long the lease lasts without renewal (120)"),
     Option("--lock-owner", "TEXT", "who holds the lease"),
     Option("--codex-session-path", "FILE", "the session file of codex"),
@@ -122,6 +123,12 @@ _VERBS: dict[str, Subcommand] = {
         "check every success criterion",
         _TASK,
         Option("--verify-timeout-seconds", "N", "of each command (300)"),
+    ),
+    "rescue": Subcommand(
+        "list the working copies as they were before each slice; show one, or go back to it",
+        _TASK,
+        Option("--show", "ID", "what differs from it now"),
+        Option("--restore", "ID", "go back to it; what is there now is kept, too"),
     ),
     "classify": Subcommand(
         "name the failure that a text shows",

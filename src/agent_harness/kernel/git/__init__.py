@@ -1,7 +1,18 @@
 """Git, run so that nothing an agent wrote into the repository runs code in our calls or hides a change from us."""
 
 from agent_harness.kernel.git.client import Git
-from agent_harness.kernel.git.isolated import GitFailed
+from agent_harness.kernel.git.isolated import INSTALL_GIT, OLDEST_GIT, GitFailed
 from agent_harness.kernel.git.records import DETACHED, Commit, Head, PathChange, Pushed, Upstream
 
-__all__ = ["DETACHED", "PathChange", "Commit", "Git", "GitFailed", "Head", "Pushed", "Upstream"]
+__all__ = [
+    "DETACHED",
+    "INSTALL_GIT",
+    "OLDEST_GIT",
+    "Commit",
+    "Git",
+    "GitFailed",
+    "Head",
+    "PathChange",
+    "Pushed",
+    "Upstream",
+]

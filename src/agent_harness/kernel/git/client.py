@@ -9,7 +9,6 @@ starts, and push with that record::
 
     trusted = git.record_config()            # before the agent: JSON-able, to be held in memory
     ...
-    changed = git.config_changed(trusted)    # after it: names of what is no longer the same; the caller decides
     git.push("origin", "HEAD:refs/heads/main", recorded=trusted)
 """
 
@@ -26,7 +25,6 @@ from agent_harness.kernel.git import (
     refs,
     remotes,
     settings,
-    worktree,
 )
 from agent_harness.kernel.git import (
     status as git_status,
@@ -371,10 +369,6 @@ class Git:
         """The repository's own settings, hooks and info files as they are now, to be given back later. JSON-able."""
         return settings.record(self.repository)
 
-    def config_changed(self, recorded: Mapping[str, list[str]]) -> list[str]:
-        """Keys of settings, and names of hooks and info files, that are not as they were recorded."""
-        return settings.differences(recorded, self.record_config())
-
     def push(
         self,
         remote: str,
@@ -427,20 +421,6 @@ class Git:
             now={} if recorded is not None else self.record_config(),
             timeout_seconds=timeout_seconds,
         )
-
-    # ---- work trees of our own ---------------------------------------------------------------------------------
-
-    def worktree_add(self, path: str | os.PathLike[str], commit: str) -> None:
-        """Checks a commit out, detached, into a new or empty folder; it is marked as ours."""
-        worktree.add(self.repository, Path(path), commit)
-
-    def worktree_remove(self, path: str | os.PathLike[str]) -> None:
-        """Removes a work tree of ours with everything in it; ``UnsafeTree`` when it is not ours."""
-        worktree.remove(self.repository, Path(path))
-
-    def worktree_prune(self) -> list[Path]:
-        """Removes work trees of ours whose maker is dead, and says which. Those of the user are never touched."""
-        return worktree.prune(self.repository)
 
 
 def _letter(old: TreeEntry, new: TreeEntry) -> str:

@@ -28,7 +28,22 @@ from agent_harness.kernel.clock import scaled
 from agent_harness.kernel.git.batch import Batch
 from agent_harness.kernel.git.locate import Repository, text_of
 
-__all__ = ["NOWHERE", "GitFailed", "IsolatedView", "id_bytes", "own_folder", "settings_of", "settings_text", "write"]
+__all__ = [
+    "INSTALL_GIT",
+    "NOWHERE",
+    "OLDEST_GIT",
+    "GitFailed",
+    "IsolatedView",
+    "id_bytes",
+    "own_folder",
+    "settings_of",
+    "settings_text",
+    "write",
+]
+
+OLDEST_GIT = (2, 36)
+"""The first git whose ``cat-file`` takes commands: one process answers every question about objects."""
+INSTALL_GIT = f"install git {'.'.join(map(str, OLDEST_GIT))} or newer"
 
 SECONDS = 600.0
 """No call of git takes longer, unless the caller says so."""
@@ -293,7 +308,7 @@ def id_bytes(repository: Repository) -> int:
 def _git() -> str:
     program = shutil.which("git")
     if program is None:
-        raise ToolMissing("git is not installed, or not on PATH", hint="install git 2.36 or newer")
+        raise ToolMissing("git is not installed, or not on PATH", hint=INSTALL_GIT)
     return os.path.abspath(program)
 
 

@@ -125,22 +125,24 @@ class Objects:
             found = self.tree(found.oid).get(part, ABSENT)
         return found
 
-    def differences(self, old: str, new: str, below: bytes = b"") -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
+    def differences(self, old: str, new: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
         """How the files of two trees differ, by path in order: (entry of the old, entry of the new)."""
-        return dict(sorted(self._differences(old, new, below))) if old != new else {}
-
-    def _differences(self, old: str, new: str, below: bytes) -> Iterator[tuple[bytes, tuple[TreeEntry, TreeEntry]]]:
-        before, after = self.tree(old), self.tree(new)
-        for name in {**before, **after}:
-            pair = before.get(name, ABSENT), after.get(name, ABSENT)
-            if pair[0] == pair[1]:
-                continue
-            folders = tuple(entry.oid if entry.mode == FOLDER else "" for entry in pair)
-            files = tuple(ABSENT if entry.mode == FOLDER else entry for entry in pair)
-            if files != (ABSENT, ABSENT):
-                yield below + name, (files[0], files[1])
-            if any(folders):
-                yield from self._differences(folders[0], folders[1], below + name + b"/")
+        found: dict[bytes, tuple[TreeEntry, TreeEntry]] = {}
+        left = [(b"", old, new)] if old != new else []
+        while left:
+            below, before_id, after_id = left.pop()
+            before, after = self.tree(before_id), self.tree(after_id)
+            for name in {**before, **after}:
+                pair = before.get(name, ABSENT), after.get(name, ABSENT)
+                if pair[0] == pair[1]:
+                    continue
+                files = _as_file(pair[0]), _as_file(pair[1])
+                if files != (ABSENT, ABSENT):
+                    found[below + name] = files
+                folders = _folder_id(pair[0]), _folder_id(pair[1])
+                if any(folders):
+                    left.append((below + name + b"/", *folders))
+        return dict(sorted(found.items()))
 
     def _content(self, oid: str, kind: str) -> bytes:
         found = self.read(oid)
@@ -198,6 +200,14 @@ class Objects:
             raise AskGit
         head, _, content = whole.partition(b"\0")
         return head.partition(b" ")[0].decode(), content
+
+
+def _as_file(entry: TreeEntry) -> TreeEntry:
+    return ABSENT if entry.mode == FOLDER else entry
+
+
+def _folder_id(entry: TreeEntry) -> str:
+    return entry.oid if entry.mode == FOLDER else ""
 
 
 def _digest(whole: bytes, digits: int) -> str:

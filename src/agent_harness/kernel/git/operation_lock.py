@@ -10,7 +10,6 @@ only under a digest that the harness holds itself. One that is missing or altere
 is read again.
 """
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -23,7 +22,7 @@ from types import TracebackType
 from typing import Self
 
 from agent_harness.errors import LockBusy, UnsafeTree
-from agent_harness.kernel import owner
+from agent_harness.kernel import flock, owner
 from agent_harness.kernel.clock import scaled
 from agent_harness.kernel.git.isolated import own_folder
 from agent_harness.kernel.git.locate import Repository
@@ -146,17 +145,10 @@ def _locked(path: str) -> int:
         lock = os.open(path, flags, 0o600)
     except OSError as error:
         raise UnsafeTree(f"{path} cannot be opened: {error.strerror}", hint=f"move {path} away") from None
-    until = time.monotonic() + scaled(LOCK_SECONDS)
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until:
-                os.close(lock)
-                raise LockBusy(f"another operation on this work tree holds {path}", hint="wait for it to end") from None
-            time.sleep(0.01)
-        else:
-            return lock
+    if not flock.await_lock(lock, scaled(LOCK_SECONDS)):
+        os.close(lock)
+        raise LockBusy(f"another operation on this work tree holds {path}", hint="wait for it to end")
+    return lock
 
 
 def _sweep(parent: str, repository: Repository) -> None:

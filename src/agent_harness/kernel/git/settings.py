@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import nullcontext
 
 from agent_harness.kernel.git import status
@@ -11,7 +11,7 @@ from agent_harness.kernel.git.isolated import IsolatedView, settings_of
 from agent_harness.kernel.git.locate import Repository, text_of
 from agent_harness.kernel.git.objects import ABSENT, Objects
 
-__all__ = ["closed_submodules", "differences", "local_filters", "record", "values"]
+__all__ = ["closed_submodules", "local_filters", "record", "values"]
 
 RECORDED_FILES = (
     *("info/attributes", "info/exclude", "info/sparse-checkout", "info/grafts"),
@@ -39,11 +39,6 @@ def record(repository: Repository) -> dict[str, list[str]]:
         if path.is_file() and not name.endswith(".sample"):
             found[name] = [hashlib.sha256(path.read_bytes()).hexdigest()]
     return found
-
-
-def differences(recorded: Mapping[str, list[str]], now: Mapping[str, list[str]]) -> list[str]:
-    """Names of what is not as it was recorded."""
-    return sorted(key for key in {*now, *recorded} if now.get(key) != recorded.get(key))
 
 
 def local_filters(repository: Repository) -> list[str]:

@@ -5,6 +5,6 @@ file          a lock that the kernel keeps on a file and frees at any death
 directory     a lock made by ``mkdir`` and judged by who is named in it
 """
 
-from agent_harness.kernel.lock.project_lock import LOCK_FILE, Lock, directory_for, holder
+from agent_harness.kernel.lock.project_lock import LOCK_FILE, Lock, LockLost, directory_for, holder
 
-__all__ = ["LOCK_FILE", "Lock", "directory_for", "holder"]
+__all__ = ["LOCK_FILE", "Lock", "LockLost", "directory_for", "holder"]

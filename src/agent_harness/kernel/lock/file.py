@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 
-from agent_harness.kernel import clock, owner
+from agent_harness.kernel import clock, flock, owner
 from agent_harness.kernel.files import open_regular, refusal
 from agent_harness.kernel.json import jsontext
 from agent_harness.kernel.owner import Owner
@@ -30,19 +30,22 @@ class LockFile:
         """``None`` when the lock is ours now, else who holds it. ``OSError`` where the disk knows no ``flock``."""
         descriptor = self._open()
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = _named_in(descriptor)
-            os.close(descriptor)
-            return str(holder or "another process")
+            holder = self._holder_of(descriptor)
         except BaseException:
             os.close(descriptor)
             raise
-        if not self._is_at_its_place(descriptor):
+        if holder:
             os.close(descriptor)
-            return "somebody who removed the lock file"
-        self._keep(descriptor)
+            return holder
+        self._descriptor = descriptor
+        self.previous = _named_in(descriptor)
+        _sign(descriptor)
         return None
+
+    def _holder_of(self, descriptor: int) -> str | None:
+        if not flock.try_lock(descriptor):
+            return str(_named_in(descriptor) or "another process")
+        return None if self._is_at_its_place(descriptor) else "somebody who removed the lock file"
 
     def confirm(self) -> bool:
         """Whether the lock is still ours. A lock file that was deleted under us is made again, if nobody else did."""
@@ -93,11 +96,6 @@ class LockFile:
         except FileNotFoundError:
             return False
 
-    def _keep(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self.previous = _named_in(descriptor)
-        _sign(descriptor)
-
     def _make_again(self) -> bool:
         try:
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
@@ -105,8 +103,10 @@ class LockFile:
         except OSError:
             return False
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken = flock.try_lock(descriptor)
         except OSError:
+            taken = False
+        if not taken:
             os.close(descriptor)
             return False
         os.close(self._descriptor)

@@ -13,7 +13,7 @@ import os
 import time
 
 from agent_harness.errors import LockBusy, NotOwner
-from agent_harness.kernel import digest
+from agent_harness.kernel import digest, flock
 from agent_harness.kernel.files import refusal
 from agent_harness.kernel.lock.directory import LockDirectory
 from agent_harness.kernel.lock.file import LockFile
@@ -25,12 +25,15 @@ if TYPE_CHECKING:
     from agent_harness.kernel.files import AnyPath
     from agent_harness.kernel.owner import Owner
 
-__all__ = ["LOCK_FILE", "Lock", "directory_for", "holder"]
+__all__ = ["LOCK_FILE", "Lock", "LockLost", "directory_for", "holder"]
 
 LOCK_FILE = ".harness-lock"
 SHARED_FOLDER = "/tmp"  # noqa: S108  # the name that shell scripts use
-_POLL_SECONDS = 0.01
 _NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+
+
+class LockLost(NotOwner):
+    """The lock was taken away while it was held, from a process that was stopped for minutes; nothing was written."""
 
 
 class Lock:
@@ -82,10 +85,10 @@ class Lock:
             self._held.pop().release()
 
     def verify(self) -> None:
-        """``NotOwner`` when the lock is no longer ours; nothing may be written then."""
+        """``LockLost`` when the lock is no longer ours; nothing may be written then."""
         if self._held and all(part.confirm() for part in self._held):
             return
-        raise NotOwner(
+        raise LockLost(
             f"the lock on {self.root} was lost while it was held; nothing was written",
             hint="run the same command again",
         )
@@ -110,12 +113,8 @@ class Lock:
 
     def _take(self, part: LockFile | LockDirectory, deadline: float) -> None:
         self._held.append(part)
-        while who := part.try_take():
-            if time.monotonic() >= deadline:
-                raise LockBusy(
-                    f"{self.root} is locked by {who}", hint="wait until it is done, then try again", holder=who
-                )
-            time.sleep(_POLL_SECONDS)
+        if who := flock.await_free(part.try_take, deadline):
+            raise LockBusy(f"{self.root} is locked by {who}", hint="wait until it is done, then try again", holder=who)
 
 
 def directory_for(root: AnyPath, shared_folder: str = SHARED_FOLDER) -> str:

@@ -13,10 +13,11 @@ from agent_harness.kernel.process.command import (
     Completed,
     Running,
     end_orphans,
+    exit_status,
     new_run_id,
     run,
     scrubbed_environment,
     start,
 )
 
-__all__ = ["Completed", "Running", "end_orphans", "new_run_id", "run", "scrubbed_environment", "start"]
+__all__ = ["Completed", "Running", "end_orphans", "exit_status", "new_run_id", "run", "scrubbed_environment", "start"]

@@ -20,7 +20,7 @@ from agent_harness.kernel.process.launch_spec import write_order
 from agent_harness.kernel.process.orphans import end_orphans
 from agent_harness.kernel.process.output import CappedLog, Lines, OutputTail
 
-__all__ = ["Completed", "Running", "end_orphans", "new_run_id", "run", "scrubbed_environment", "start"]
+__all__ = ["Completed", "Running", "end_orphans", "exit_status", "new_run_id", "run", "scrubbed_environment", "start"]
 
 GRACE_SECONDS = 2.0  # between TERM and KILL when a limit or ``stop`` ends a command
 _STOP_LOOK_SECONDS = 0.1
@@ -119,6 +119,8 @@ def start(
     input: bytes | None = None,  # noqa: A002
     merge_stderr: bool = True,
     stderr_log: Path | None = None,
+    on_output: Callable[[bytes], object] | None = None,
+    on_errors: Callable[[bytes], object] | None = None,
     run_id: str | None = None,
     keep_background: bool = False,
 ) -> "Running":
@@ -126,7 +128,8 @@ def start(
 
     ``input`` is written to its standard input, which then closes; with ``None`` it stays open for ``write`` until
     ``close_input``. ``merge_stderr=False`` keeps standard error out of the lines; it goes to ``stderr_log`` (8 MB at
-    most) and ``stderr_tail``. ``run_id`` tags its processes (``HARNESS_RUN_ID``) and must be used for nothing else at
+    most) and ``stderr_tail``. ``on_output`` and ``on_errors`` are given the bytes of the output and of that standard
+    error, too, as they come. ``run_id`` tags its processes (``HARNESS_RUN_ID``) and must be used for nothing else at
     the same time; at least 16 characters, or it proves nothing. ``keep_background``: what the command leaves behind
     goes on until ``stop`` or the end of the harness (a development server). Raises ``ToolMissing`` and ``Refused``.
     """
@@ -134,11 +137,17 @@ def start(
     order = write_order(command, cwd=cwd, env=env, run_id=tag, stays=keep_background)
     log = CappedLog(stderr_log, _STDERR_LOG_BYTES) if stderr_log is not None and not merge_stderr else None
     try:
-        return Running(order, tag, given=input, merge_stderr=merge_stderr, stderr_log=log)
+        heard = (on_output, on_errors)
+        return Running(order, tag, given=input, merge_stderr=merge_stderr, stderr_log=log, heard=heard)
     except BaseException:
         if log:
             log.close()
         raise
+
+
+def exit_status(code: int) -> int:
+    """The exit status as a shell gives it: 128+n for death by signal n."""
+    return 128 - code if code < 0 else code
 
 
 def new_run_id() -> str:
@@ -153,14 +162,22 @@ class Running:
     """
 
     def __init__(
-        self, order: bytes, run_id: str, *, given: bytes | None, merge_stderr: bool, stderr_log: CappedLog | None
+        self,
+        order: bytes,
+        run_id: str,
+        *,
+        given: bytes | None,
+        merge_stderr: bool,
+        stderr_log: CappedLog | None,
+        heard: tuple[Callable[[bytes], object] | None, Callable[[bytes], object] | None] = (None, None),
     ) -> None:
         self.run_id = run_id
         self._lines = Lines()
         self._stderr = OutputTail(_STDERR_TAIL_BYTES)
         self._stderr_log = stderr_log
+        self._on_output, self._on_errors = heard
         sink = None if merge_stderr else self._take_stderr
-        self._client = SupervisorClient(order, run_id, sink=self._lines.feed, error_sink=sink, given=given)
+        self._client = SupervisorClient(order, run_id, sink=self._take_stdout, error_sink=sink, given=given)
         self.owner = owner.of(self._client.lifeline_pid)
 
     def __enter__(self) -> "Running":
@@ -260,7 +277,14 @@ class Running:
         if self._stderr_log:
             self._stderr_log.close()
 
+    def _take_stdout(self, chunk: bytes) -> None:
+        self._lines.feed(chunk)
+        if self._on_output:
+            self._on_output(chunk)
+
     def _take_stderr(self, chunk: bytes) -> None:
         self._stderr.add(chunk)
+        if self._on_errors:
+            self._on_errors(chunk)
         if self._stderr_log:
             self._stderr_log.write(chunk)

@@ -21,6 +21,7 @@ _DROPPED = frozenset(
         "RUBYOPT",
     }
 )
+_OF_THIS_RUN = frozenset({"CLAUDECODE", "HARNESS_CLAIM_TOKEN", "HARNESS_RUN_ID"})
 _DROPPED_PREFIXES = ("COV_CORE_", "GIT_", "LD_DEBUG", "PYTEST_", "PYTHON")
 _KEPT = frozenset(  # of the families above
     {
@@ -39,6 +40,7 @@ _AGENT_PREFIXES = (
     "CODEX_",
     "GEMINI_",
     "GOOGLE_",
+    "KIMI_",
     "OPENAI_",
     "OPENROUTER_",
 )
@@ -56,6 +58,14 @@ def scrubbed_environment(
     environment = {name: value for name, value in os.environ.items() if _passes(name, kept)}
     environment.update(extra or {})
     return environment
+
+
+def callers_environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment as a person's own command has it, plus ``extra``.
+
+    Left out is only what belongs to the run around this one.
+    """
+    return {**{name: value for name, value in os.environ.items() if name not in _OF_THIS_RUN}, **extra}
 
 
 def _passes(name: str, credentials: tuple[str, ...]) -> bool:

@@ -12,6 +12,8 @@ from agent_harness.errors import Refused
 
 LINE_LIMIT_BYTES = 1 << 20
 CUT_MARK = b" [... line cut here ...]"
+HEAD_BYTES = 1 << 20
+TAIL_BYTES = 9 << 20
 _BACKLOG_BYTES = 4 << 20
 _LINE_COST_BYTES = 50  # what a line costs in memory beside its bytes
 
@@ -38,6 +40,42 @@ class OutputTail:
     def bytes(self) -> bytes:
         """What is kept."""
         return b"".join(self._parts)[-self._keep :] if self._keep else b""
+
+
+class HeadTail:
+    """The first and the last bytes of a stream, with a line between them that says how much is missing."""
+
+    __slots__ = ("_head", "_head_bytes", "_tail", "_tail_bytes")
+
+    def __init__(self, head_bytes: int = HEAD_BYTES, tail_bytes: int = TAIL_BYTES) -> None:
+        self._head_bytes = head_bytes
+        self._tail_bytes = tail_bytes
+        self._head = bytearray()
+        self._tail = OutputTail(tail_bytes)
+
+    def add(self, part: bytes) -> None:
+        """Takes the next part of the stream."""
+        room = self._head_bytes - len(self._head)
+        if room > 0:
+            self._head += part[:room]
+            part = part[room:]
+        if part:
+            self._tail.add(part)
+
+    def text(self) -> str:
+        """What is kept, as text; bytes that are not UTF-8 are replaced."""
+        missing = self._tail.total_bytes - self._tail_bytes
+        mark = b"\n[... %d bytes left out here ...]\n" % missing if missing > 0 else b""
+        return b"".join((self._head, mark, self._tail.bytes())).decode("utf-8", "replace")
+
+
+def clipped(text: str, limit: int = 500) -> str:
+    """At most so many characters of a text: its beginning and its end."""
+    if len(text) <= limit:
+        return text
+    mark = "\n...\n"
+    half = (limit - len(mark)) // 2
+    return text[:half] + mark + text[len(text) - half :]
 
 
 class CappedLog:

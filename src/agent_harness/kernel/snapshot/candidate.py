@@ -107,16 +107,21 @@ def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Sna
     wanted = base.head if base else head.commit
     with operation.git.objects() as objects:
         tree = objects.tree_of(wanted) if wanted else ""
-        held = [path for path in found.deleted if excluded(path) and objects.at(tree, path) != ABSENT]
+
+        def stays_out(path: bytes) -> bool:
+            """Also a file in the place of a folder in which the commit holds such files."""
+            folder = objects.at(tree, path)
+            inside = objects.differences("", folder.oid) if folder.mode == FOLDER else ()
+            return excluded(path) or any(excluded(path + b"/" + name) for name in inside)
+
+        _read_changes(operation, index, found, base, stays_out)
         apart = {*objects.differences(head.tree or "", tree), *(path for _, path in found.staged)}
-    folders = {parent for path in held for parent in walk.parents(path)}  # no file goes where these stay
-    _read_changes(operation, index, found, base, lambda path: excluded(path) or path in folders)
     _put_back(operation, index, tree, sorted(filter(excluded, apart)))
     return operation.write_tree(index), index
 
 
 def _read_changes(
-    operation: Operation, index: str, found: walk.Scan, base: Snapshot | None, left_out: Callable[[bytes], bool]
+    operation: Operation, index: str, found: walk.Scan, base: Snapshot | None, stays_out: Callable[[bytes], bool]
 ) -> None:
     """Reads into the index what differs, and what rules ignore now although the base held it or git tracks it."""
     hidden = {os.fsencode(path): oid for path, oid in operation.notes.hidden.items()}
@@ -124,8 +129,8 @@ def _read_changes(
     paths = [path for path in paths if path not in hidden or operation.blob_id(path) != hidden[path]]
     if base and base.index_plain != base.index_full:
         paths += _held_untracked(operation, base, {*paths, *hidden})
-    add, gone = operation.storable([path for path in paths if not left_out(path)])
-    remove = [path for path in found.deleted if not left_out(path)]
+    add, gone = operation.storable([path for path in paths if not stays_out(path)])
+    remove = [path for path in found.deleted if not stays_out(path)]
     walk.update(operation.view, index, remove=[*remove, *gone], add=add)
 
 

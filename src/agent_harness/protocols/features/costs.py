@@ -4,11 +4,10 @@ The record is written in the JSON subset of YAML: people and YAML tools read it,
 Source: features.md section V, C17, C27, UAH-133..136.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-Record = dict[str, Any]
+from agent_harness.kernel.json import JsonObject
+from agent_harness.protocols.features.records import CostRecord, amount, json_object, number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +25,7 @@ class Spent:
     assumed_usd: float = 0.0  # what calls of unknown price count for in the budgets, at a stated assumed price
 
     @property
-    def tokens(self) -> Record:
+    def tokens(self) -> JsonObject:
         written = {"cache_write": self.cache_write_tokens} if self.cache_write_tokens else {}
         return {"input": self.input_tokens, "output": self.output_tokens, "cached": self.cached_tokens, **written}
 
@@ -40,22 +39,22 @@ class Budgets:
     total: float
 
 
-def add_session(costs: Mapping[str, Any], spent: Spent, budgets: Budgets) -> Record:
+def add_session(costs: CostRecord, spent: Spent, budgets: Budgets) -> CostRecord:
     """The record after one more session; unknown members are kept. A session counts once (see ``counted``)."""
-    before = _object(costs.get("cumulative"))
-    tokens = _object(before.get("total_tokens"))
+    before = costs.cumulative
+    tokens = json_object(before.get("total_tokens")) or {}
     cumulative = {
         **before,
-        "total_sessions": int(_number(before.get("total_sessions"))) + 1,
-        "total_tokens": {**tokens, **{k: int(_number(tokens.get(k))) + n for k, n in spent.tokens.items()}},
-        "total_cost_usd": _cents(_number(before.get("total_cost_usd")) + (spent.cost_usd or 0.0)),
-        "by_feature": _by_feature(before.get("by_feature"), spent),
+        "total_sessions": number(before.get("total_sessions")) + 1,
+        "total_tokens": {**tokens, **{k: number(tokens.get(k)) + n for k, n in spent.tokens.items()}},
+        "total_cost_usd": _cents(costs.total_usd + (spent.cost_usd or 0.0)),
+        "by_feature": _by_feature(costs, spent),
     }
     if spent.cost_usd is None:
-        cumulative["assumed_cost_usd"] = _cents(_number(before.get("assumed_cost_usd")) + spent.assumed_usd)
-        cumulative["sessions_of_unknown_price"] = int(_number(before.get("sessions_of_unknown_price"))) + 1
-    return {
-        **costs,
+        cumulative["assumed_cost_usd"] = _cents(costs.assumed_usd + spent.assumed_usd)
+        cumulative["sessions_of_unknown_price"] = costs.unpriced_sessions + 1
+    after = {
+        **costs.record,
         "current_session": {
             "session_id": spent.session,
             "started": spent.started,
@@ -69,30 +68,21 @@ def add_session(costs: Mapping[str, Any], spent: Spent, budgets: Budgets) -> Rec
             "total_project_usd": budgets.total,
         },
     }
+    return CostRecord(after)
 
 
-def totals(costs: Mapping[str, Any]) -> tuple[float, float]:
-    """(dollars in total, dollars of the last session)."""
-    return (
-        _number(_object(costs.get("cumulative")).get("total_cost_usd")),
-        _number(_object(costs.get("current_session")).get("cost_usd")),
-    )
-
-
-def counted(costs: Mapping[str, Any]) -> float:
+def counted(costs: CostRecord) -> float:
     """Dollars that count against the project's budget: what is known, and what is assumed for unknown prices (C58)."""
-    cumulative = _object(costs.get("cumulative"))
-    return _number(cumulative.get("total_cost_usd")) + _number(cumulative.get("assumed_cost_usd"))
+    return costs.total_usd + costs.assumed_usd
 
 
-def of_feature(costs: Mapping[str, Any], feature_id: int) -> float:
+def of_feature(costs: CostRecord, feature_id: int) -> float:
     """Dollars that count against one feature's budget."""
-    rows = _object(costs.get("cumulative")).get("by_feature")
-    found = [r for r in rows if _object(r).get("feature_id") == feature_id] if isinstance(rows, list) else []
-    return sum(_number(_object(r).get("cost_usd")) + _number(_object(r).get("assumed_cost_usd")) for r in found)
+    found = [row for row in costs.by_feature if row.get("feature_id") == feature_id]
+    return sum(amount(row.get("cost_usd")) + amount(row.get("assumed_cost_usd")) for row in found)
 
 
-def available(costs: Mapping[str, Any], budgets: Budgets, feature_id: int | None) -> float:
+def available(costs: CostRecord, budgets: Budgets, feature_id: int | None) -> float:
     """Dollars the next session may spend: the least of what session, feature and project leave (C27)."""
     left = [budgets.per_session, budgets.total - counted(costs)]
     if feature_id is not None:
@@ -100,27 +90,19 @@ def available(costs: Mapping[str, Any], budgets: Budgets, feature_id: int | None
     return max(0.0, min(left))
 
 
-def _by_feature(rows: object, spent: Spent) -> list[Record]:
-    known = [dict(r) for r in rows if isinstance(r, dict)] if isinstance(rows, list) else []
+def _by_feature(costs: CostRecord, spent: Spent) -> list[JsonObject]:
+    known = [dict(row) for row in costs.by_feature]
     if spent.feature_id is None:
         return known
     row = next((r for r in known if r.get("feature_id") == spent.feature_id), None)
     if row is None:
         row = {"feature_id": spent.feature_id, "cost_usd": 0.0, "sessions": 0}
         known.append(row)
-    row["cost_usd"] = _cents(_number(row.get("cost_usd")) + (spent.cost_usd or 0.0))
+    row["cost_usd"] = _cents(amount(row.get("cost_usd")) + (spent.cost_usd or 0.0))
     if spent.cost_usd is None:
-        row["assumed_cost_usd"] = _cents(_number(row.get("assumed_cost_usd")) + spent.assumed_usd)
-    row["sessions"] = int(_number(row.get("sessions"))) + 1
+        row["assumed_cost_usd"] = _cents(amount(row.get("assumed_cost_usd")) + spent.assumed_usd)
+    row["sessions"] = number(row.get("sessions")) + 1
     return known
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
 
 
 def _cents(dollars: float) -> float:

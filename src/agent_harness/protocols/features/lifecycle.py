@@ -8,11 +8,10 @@
 Source: features.md section G, C03, C05, C07, C08, C35, C64.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-Record = dict[str, Any]
+from agent_harness.kernel.json import JsonObject
+from agent_harness.protocols.features.records import SessionState
 
 REASONS = ("complete", "context_limit", "timeout", "stuck", "user_pause", "error", "budget_exceeded")
 
@@ -31,49 +30,46 @@ class SessionEnding:
     at: str
     kept_work: bool = False  # a WIP commit of this feature exists
     failure: str | None = None  # why it was rejected, for the next orientation
-    partial: Mapping[str, Any] | None = None  # what is done, left and under way
+    partial: JsonObject | None = None  # what is done, left and under way
     red_tests: tuple[str, ...] = ()  # baseline tests that the WIP leaves failing (C15)
-    checkpoint: Mapping[str, Any] | None = None  # the way back from before the feature's first session
+    checkpoint: JsonObject | None = None  # the rollback point from before the feature's first session
     wip_commit: str | None = None  # the head of the branch that the hand-off leaves
-    summary: Mapping[str, Any] = field(default_factory=dict)  # completed, commits, status: for the next orientation
+    summary: JsonObject = field(default_factory=dict)  # completed, commits, status: for the next orientation
 
 
-def after_session(state: Mapping[str, Any], ending: SessionEnding) -> Record:
-    """The session state that follows; unknown members of ``state`` are kept."""
+def after_session(state: SessionState, ending: SessionEnding) -> SessionState:
+    """The session state that follows."""
     partial = ending.status == "partial"
-    return {
-        **state,
-        "last_session": ending.session,
-        "status": ending.status,
-        "current_feature": ending.feature_id,
-        "termination_reason": None if ending.reason == "complete" else ending.reason,
-        "next_prompt": "continuation" if partial and ending.kept_work else "coding",
-        "stuck_count": _stuck_count(state, ending),
-        "verification_failures": _failures(state, ending),
-        "timeout_count": int(state.get("timeout_count") or 0) + (ending.reason == "timeout"),
-        "timestamp": ending.at,
-        "feature_checkpoint": ending.checkpoint if partial and ending.kept_work else None,
-        "wip_commit": ending.wip_commit if partial and ending.kept_work else None,
-        "partial": dict(ending.partial) if partial and ending.partial else None,
-        "wip_red_tests": list(ending.red_tests) if partial else [],
-        "last_failure": ending.failure,
-        "last_session_summary": dict(ending.summary),
-    }
+    continues = partial and ending.kept_work
+    return state.but(
+        last_session=ending.session,
+        status=ending.status,
+        current_feature=ending.feature_id,
+        termination_reason=None if ending.reason == "complete" else ending.reason,
+        next_prompt="continuation" if continues else "coding",
+        stuck_count=_stuck_count(state, ending),
+        verification_failures=_failures(state, ending),
+        timeout_count=state.timeout_count + (ending.reason == "timeout"),
+        timestamp=ending.at,
+        feature_checkpoint=ending.checkpoint if continues else None,
+        wip_commit=ending.wip_commit if continues else None,
+        partial=ending.partial if partial and ending.partial else None,
+        wip_red_tests=list(ending.red_tests) if partial else [],
+        last_failure=ending.failure,
+        last_session_summary=ending.summary,
+    )
 
 
-def _stuck_count(state: Mapping[str, Any], ending: SessionEnding) -> int:
+def _stuck_count(state: SessionState, ending: SessionEnding) -> int:
     if ending.status == "complete":
         return 0
-    same = state.get("current_feature") == ending.feature_id
-    before = int(state.get("stuck_count") or 0) if same else 0
+    before = state.stuck_count if state.current_feature == ending.feature_id else 0
     return before if ending.reason in UNCOUNTED_REASONS else before + 1
 
 
-def _failures(state: Mapping[str, Any], ending: SessionEnding) -> Record:
+def _failures(state: SessionState, ending: SessionEnding) -> dict[str, int]:
     """Sessions of each open feature whose claim was rejected, whatever came between them (C35)."""
-    found = state.get("verification_failures")
-    counted = {str(k): int(n) for k, n in found.items() if isinstance(n, int)} if isinstance(found, dict) else {}
-    name = str(ending.feature_id)
+    counted, name = dict(state.failures), str(ending.feature_id)
     if ending.status == "complete":
         counted.pop(name, None)
     elif ending.status == "failed":
@@ -81,20 +77,18 @@ def _failures(state: Mapping[str, Any], ending: SessionEnding) -> Record:
     return counted
 
 
-def prompt_type(state: Mapping[str, Any]) -> tuple[str, str]:
+def prompt_type(state: SessionState) -> tuple[str, str]:
     """The next session's prompt type, and why in a few words."""
-    wanted = state.get("next_prompt")
-    if wanted == "cleanup":
+    if state.next_prompt == "cleanup":
         return "cleanup", "enough features are complete, or a person asked for it"
-    if wanted == "continuation" and state.get("partial"):
-        return "continuation", f"Feature #{state.get('current_feature')} is partial"
-    last = int(state.get("last_session") or 0)
-    if not last:
+    if state.next_prompt == "continuation" and state.partial:
+        return "continuation", f"Feature #{state.current_feature} is partial"
+    if not state.last_session:
         return "coding", "first session"
     words = {"complete": "completed", "failed": "failed and was rolled back", "partial": "ended without changes"}
-    return "coding", f"previous session {words.get(str(state.get('status')), 'ended')}"
+    return "coding", f"previous session {words.get(str(state.status), 'ended')}"
 
 
-def is_stuck(state: Mapping[str, Any], max_stuck_sessions: int) -> bool:
+def is_stuck(state: SessionState, max_stuck_sessions: int) -> bool:
     """Whether a person has to decide before this feature is tried again (C35)."""
-    return int(state.get("stuck_count") or 0) >= max_stuck_sessions
+    return state.stuck_count >= max_stuck_sessions

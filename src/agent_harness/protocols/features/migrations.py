@@ -9,16 +9,14 @@ Source: features.md section C, C45, C46.
 import os
 import shutil
 from collections.abc import Callable
-from typing import Any
 
 from agent_harness.errors import Refused
 from agent_harness.kernel import clock
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records, worktree
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.store import free_name
 from agent_harness.protocols.features.verdict.judge import Judge
-
-Record = dict[str, Any]
 
 NOW = records.SCHEMA_VERSION
 
@@ -65,7 +63,7 @@ def refuse_newer(project: Project) -> None:
     )
 
 
-def migrate(project: Project, *, backup: bool) -> Record:
+def migrate(project: Project, *, backup: bool) -> JsonObject:
     """Brings the state to this schema, under the lock; what was done. State that is current is left alone."""
     found = stored_schema(project)
     refuse_newer(project)
@@ -85,7 +83,7 @@ def migrate(project: Project, *, backup: bool) -> Record:
     return {"from": found, "to": NOW, "backup": kept, "next": "harness run"}
 
 
-def version(project: Project | None) -> Record:
+def version(project: Project | None) -> JsonObject:
     """The versions of the harness and of the project's state, and what they mean for each other (UAH-068)."""
     found = stored_schema(project) if project else None
     if found is None:
@@ -122,19 +120,14 @@ def _to_2(project: Project) -> None:
         facts = Judge(project).suite(head) if head else None
         if facts is None or facts.problem:
             project.say("Warning: the suite gave no report; the baseline begins empty.")
-        passing = sorted(facts.passing) if facts else []
-        project.store.write(
-            project.layout.baseline,
-            {
-                **records.new_baseline(),
-                "session": records.number(project.store.stored_state().get("last_session")),
-                "timestamp": clock.timestamp(),
-                "passing_tests": passing,
-                "total_passing": len(passing),
-                "total_tests": facts.total if facts else 0,
-                "tree": project.git.tree_of(head) if head else None,
-            },
+        baseline = records.Baseline({}).measured(
+            facts.passing if facts else (),
+            facts.total if facts else 0,
+            session=records.number(project.store.stored_state().get("last_session")),
+            timestamp=clock.timestamp(),
+            tree=project.git.tree_of(head) if head else None,
         )
+        project.store.write_baseline(baseline)
     _stamp(project, 2)
 
 

@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_harness.errors import LimitReached, PreflightFailed, UnsafeTree
+from agent_harness.errors import ConfigurationError, LimitReached, PreflightFailed, UnsafeTree
 from agent_harness.kernel.git import Git
 from agent_harness.protocols.features import costs as cost_rules
-from agent_harness.protocols.features import worktree
+from agent_harness.protocols.features import questions, records, worktree
 from agent_harness.protocols.features.config import Config
 from agent_harness.protocols.features.layout import FeatureLayout
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import CostRecord, FeatureList
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +135,7 @@ def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
     )
 
 
-def budget(costs: dict[str, object], budgets: cost_rules.Budgets, feature_id: int | None) -> Check:
+def budget(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | None) -> Check:
     """Money is left for a session; both amounts are in the note."""
     left = cost_rules.available(costs, budgets, feature_id)
     spent = cost_rules.counted(costs)
@@ -148,10 +150,22 @@ def budget(costs: dict[str, object], budgets: cost_rules.Budgets, feature_id: in
     return Check(name="budget", note=note)
 
 
-def _used_up(costs: dict[str, object], budgets: cost_rules.Budgets, feature_id: int | None) -> str:
+def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | None) -> str:
     """Which budget is used up, and how much of it."""
     spent = cost_rules.counted(costs)
     if spent < budgets.total and feature_id is not None and budgets.per_session > 0:
         spent = cost_rules.of_feature(costs, feature_id)
         return f"Feature #{feature_id}: ${spent:.2f} of ${budgets.per_feature:.2f}"
     return f"a session: ${spent:.2f} of ${budgets.total:.2f}"
+
+
+def valid_features(project: Project) -> FeatureList:
+    """features.json; ``ConfigurationError`` that names what is wrong in it."""
+    document = project.store.features()
+    found = records.problems(document, require_test_file=project.config.features.require_test_file)
+    if found:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        asked = questions.of_cycle(document)
+        hint = f"edit {project.features_name}" + (f", or {questions.hint(asked)}" if asked else "")
+        raise ConfigurationError(found[0] + more, hint=hint, problems=found, escalation=asked)
+    return document

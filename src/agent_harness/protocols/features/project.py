@@ -24,7 +24,7 @@ def silent(_line: str) -> None:
 
 
 def _read_yaml(path: str) -> dict[str, Any]:
-    from agent_harness.protocols.features.config.yamlfile import read_object
+    from agent_harness.protocols.features.config.file import read_object
 
     return read_object(path)
 

@@ -24,10 +24,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_harness.errors import Escalated, UsageError
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.project import Project
-
-Record = dict[str, Any]
+from agent_harness.protocols.features.records import FeatureList, SessionState
 
 OPTIONS: dict[str, tuple[str, ...]] = {
     "feature_stuck": ("split", "manual", "skip", "abort", "retry"),
@@ -80,7 +80,7 @@ def letter(option: str) -> str:
     return LABELS[option].partition("[")[2][0].lower()
 
 
-def question(kind: str, message: str, **facts: Any) -> Record:
+def question(kind: str, message: str, **facts: Any) -> JsonObject:
     """A question as it is stored."""
     stops = {"stops": False} if kind in OFFERED else {}
     return {"type": kind, "message": message, "options": list(OPTIONS[kind]), **stops, **facts}
@@ -132,15 +132,9 @@ def options(asked: Mapping[str, Any]) -> list[str]:
     return [str(o) for o in found] if isinstance(found, list) else []
 
 
-def pending(state: Mapping[str, Any]) -> Record | None:
-    """The question that waits, if any."""
-    found = state.get("pending_escalation")
-    return found if isinstance(found, dict) else None
-
-
-def of_cycle(document: Mapping[str, Any]) -> Record | None:
+def of_cycle(document: FeatureList) -> JsonObject | None:
     """The question about the first circle of dependencies; it is read from features.json and never stored (E8)."""
-    found = records.cycles(records.features_of(document))
+    found = records.cycles(document)
     if not found:
         return None
     first, *rest = found[0]
@@ -148,13 +142,13 @@ def of_cycle(document: Mapping[str, Any]) -> Record | None:
     return question("dependency_cycle", told, features=sorted({i for path in found for i in path}))
 
 
-def store(project: Project, asked: Record) -> None:
+def store(project: Project, asked: JsonObject) -> None:
     """Keeps the question until it is answered; the same question is asked once."""
     state = project.store.state()
-    if state.get("pending_escalation") == asked:
+    if state.question == asked:
         return
-    project.store.write(project.layout.session_state, {**state, "pending_escalation": asked})
-    project.store.event("escalation", "critical", **{"session": state.get("last_session"), **asked})
+    project.store.update_state(pending_escalation=asked)
+    project.store.event("escalation", "critical", **{"session": state.last_session, **asked})
 
 
 def forget_passing(project: Project) -> None:
@@ -162,19 +156,19 @@ def forget_passing(project: Project) -> None:
 
     The one about a large feature stays: it is there until it is answered or the feature is done.
     """
-    asked = pending(project.store.state())
+    asked = project.store.state().question
     if asked and asked.get("type") in OPTIONS and asked.get("type") not in (*STOPPING, "large_feature"):
         forget(project)
 
 
 def forget(project: Project) -> None:
     """Drops the question that is stored."""
-    project.store.write(project.layout.session_state, {**project.store.state(), "pending_escalation": None})
+    project.store.update_state(pending_escalation=None)
 
 
-def refuse_pending(state: Mapping[str, Any]) -> None:
+def refuse_pending(state: SessionState) -> None:
     """``Escalated`` while a question that stops the runs waits for its answer."""
-    asked = pending(state)
+    asked = state.question
     if asked and stops(asked):
         raise Escalated(str(asked.get("message")), hint=hint(asked), escalation=asked)
 

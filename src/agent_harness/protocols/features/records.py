@@ -1,15 +1,15 @@
-"""What the files of a feature project hold: plain JSON objects, checked, unknown members kept.
+"""What the files of a feature project hold, each read by one parser, safely whatever types are found.
 
-Records stay dictionaries, so that what a newer version or a person added survives every write. The functions here
-read them safely, whatever types are found. Source: features.md sections F, G, H.
+A record is a view: its attributes are read from the JSON object below it, which is what is written again, so that what
+a newer version or a person added survives every write, in its order. They are plain classes because ``status`` reads
+them, and importing ``dataclasses`` costs more than all the rest of it. Source: features.md sections F, G, H.
 """
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Iterable, Iterator
 
-    Record = dict[str, Any]
+    from agent_harness.kernel.json import JsonObject
 
 HARNESS_VERSION = "1.2.1"
 SCHEMA_VERSION = 3
@@ -20,48 +20,166 @@ INSTRUCTIONS = (
 )
 
 
-def features_of(document: "Mapping[str, Any]") -> "list[Record]":
-    """The feature objects of features.json, in the order of the file; entries that are no objects are left out."""
-    found = document.get("features")
-    return [f for f in found if isinstance(f, dict)] if isinstance(found, list) else []
+NO_ID = -1
+"""Of an entry whose id is no whole number; ``problems`` names it."""
+
+VERIFICATION_TYPES = ("automated", "hybrid", "manual")
 
 
-def feature_by_id(document: "Mapping[str, Any]", feature_id: int) -> "Record | None":
-    """The feature with this id, or ``None``."""
-    return next((f for f in features_of(document) if f.get("id") == feature_id), None)
+# -- the parsers' own ------------------------------------------------------------------------------------------------
 
 
-def passes(feature: "Mapping[str, Any]") -> bool:
-    """True only for the JSON value ``true``."""
-    return feature.get("passes") is True
+def number(value: object, otherwise: int = 0) -> int:
+    """A whole number read from a file, or ``otherwise``."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
 
 
-def dependencies(feature: "Mapping[str, Any]") -> list[int]:
-    """The ids in ``depends_on``; absent or null means none (UAH-098)."""
-    found = feature.get("depends_on")
-    return [i for i in found if isinstance(i, int)] if isinstance(found, list) else []
+def amount(value: object) -> float:
+    """A sum of money read from a file; 0 for what is none."""
+    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12
+    return float(value) if known else 0.0  # type: ignore[arg-type]  # a number by now
 
 
-def description(feature: "Mapping[str, Any]") -> str:
-    """The description on one line."""
-    return " ".join(str(feature.get("description") or "").split())
+def json_object(value: object) -> "JsonObject | None":
+    """The value where it is an object."""
+    return value if isinstance(value, dict) else None
 
 
-def test_file(feature: "Mapping[str, Any]") -> str:
-    """The feature's own test file, which may carry ``::node``; empty when it has none."""
-    found = feature.get("test_file")
-    return found if isinstance(found, str) else ""
+def texts(value: object) -> tuple[str, ...]:
+    """The members of a list as texts; none where it is no list."""
+    return tuple(str(each) for each in value) if isinstance(value, list) else ()
 
 
-def skipped(feature: "Mapping[str, Any]") -> bool:
-    """A person took this feature out of the selection (C53)."""
-    return isinstance(feature.get("skipped"), dict)
+def ids(value: object) -> tuple[int, ...]:
+    """The whole numbers of a list; none where it is no list."""
+    return tuple(each for each in value if isinstance(each, int)) if isinstance(value, list) else ()
 
 
-def counts(document: "Mapping[str, Any]") -> tuple[int, int]:
-    """(features proven, all features)."""
-    found = features_of(document)
-    return sum(1 for f in found if passes(f)), len(found)
+# -- features.json ---------------------------------------------------------------------------------------------------
+
+
+class Feature:
+    """One entry of features.json."""
+
+    __slots__ = ("depends_on", "description", "id", "name", "passes", "record", "skipped", "steps", "test_file")
+
+    def __init__(self, record: "JsonObject", name: str | None = None) -> None:
+        self.record = record
+        self.id = number(record.get("id"), NO_ID)
+        self.name = name or f"Feature #{record.get('id')}"  # how people call it
+        self.description = " ".join(str(record.get("description") or "").split())  # on one line
+        file = record.get("test_file")
+        self.test_file = file if isinstance(file, str) else ""  # may carry ``::node``
+        self.passes = record.get("passes") is True
+        self.depends_on = ids(record.get("depends_on"))  # absent or null means none (UAH-098)
+        self.steps = texts(record.get("verification_steps"))
+        self.skipped = isinstance(record.get("skipped"), dict)  # a person took it out of the selection (C53)
+
+    @property
+    def feature_id(self) -> int | None:
+        """The id; ``None`` for ``CLEANUP``, which is no feature."""
+        return None if self is CLEANUP else self.id
+
+    @property
+    def test_path(self) -> str:
+        """The test file without its ``::node``."""
+        return self.test_file.split("::", 1)[0]
+
+    @property
+    def awaits_person(self) -> bool:
+        """Its code is accepted, and a person has not yet confirmed it (C13)."""
+        return bool(self.record.get("awaiting_manual"))
+
+    @property
+    def accepted_in(self) -> int | None:
+        """The session after which it awaits a person."""
+        session = (json_object(self.record.get("awaiting_manual")) or {}).get("session")
+        return session if isinstance(session, int) else None
+
+    @property
+    def is_open(self) -> bool:
+        """It can be worked on, once what it depends on is there."""
+        return not (self.passes or self.skipped or self.awaits_person)
+
+    @property
+    def unblocks(self) -> bool:
+        """It was skipped after a regression and keeps nobody waiting (C53)."""
+        return self.skipped and self.record["skipped"].get("unblocks") is True
+
+    @property
+    def marked_by_person(self) -> bool:
+        """It passes by a person's word, not by a proof."""
+        return isinstance(self.record.get("marked"), dict)
+
+    @property
+    def priority(self) -> float:
+        """The lower, the sooner; without one, after all that have one (UAH-106)."""
+        found = self.record.get("priority")
+        return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else float("inf")
+
+    @property
+    def verification_type(self) -> str:
+        """One of ``VERIFICATION_TYPES``; what is no known word counts as automated (UAH-403)."""
+        found = self.record.get("verification_type")
+        return found if isinstance(found, str) and found in VERIFICATION_TYPES else "automated"
+
+    @property
+    def requires_red(self) -> bool:
+        """Its tests must have failed before the work."""
+        return self.record.get("requires_red") is not False
+
+    @property
+    def automated_checks(self) -> tuple[str, ...]:
+        """What the agent checks of a feature that a person confirms."""
+        return texts(self.record.get("automated_checks"))
+
+    @property
+    def manual_checks(self) -> tuple[str, ...]:
+        """What the person checks."""
+        return texts(self.record.get("manual_checks"))
+
+    @property
+    def visual_steps(self) -> tuple[str, ...] | None:
+        """The steps of looking at it with a browser; ``None`` where that is not wanted (UAH-447)."""
+        found = json_object(self.record.get("visual_verification"))
+        return texts(found.get("steps")) if found and found.get("enabled") else None
+
+
+CLEANUP = Feature({"id": None, "description": "Cleanup session", "test_file": ""}, "The cleanup")
+"""Stands where a session's feature stands, in a session that has none."""
+
+
+class FeatureList:
+    """features.json; entries that are no objects are in the record alone."""
+
+    __slots__ = ("features", "record")
+
+    def __init__(self, record: "JsonObject") -> None:
+        self.record = record
+        found = record.get("features")
+        self.features = [Feature(f) for f in found if isinstance(f, dict)] if isinstance(found, list) else []
+
+    @property
+    def project(self) -> str:
+        """The project's name, where it has one."""
+        return str(self.record.get("project") or "")
+
+    @property
+    def passing(self) -> list[Feature]:
+        """The features that are marked as passing."""
+        return [f for f in self.features if f.passes]
+
+    def by_id(self, feature_id: int | None) -> Feature | None:
+        """The feature with this id, or ``None``."""
+        return next((f for f in self.features if f.id == feature_id), None)
+
+    def counts(self) -> tuple[int, int]:
+        """(features proven, all features)."""
+        return len(self.passing), len(self.features)
+
+    def next_id(self) -> int:
+        """One behind the last."""
+        return max((f.id for f in self.features if f.id != NO_ID), default=0) + 1
 
 
 def percent(part: int, whole: int) -> int:
@@ -69,138 +187,235 @@ def percent(part: int, whole: int) -> int:
     return 100 * part // whole if whole else 0
 
 
-def problems(document: "Mapping[str, Any]", *, require_test_file: bool = True) -> list[str]:
+def problems(document: FeatureList, *, require_test_file: bool = True) -> list[str]:
     """Everything wrong with features.json, one line each, naming the feature and the field; empty when it is valid."""
-    found = document.get("features")
+    from agent_harness.kernel import graph
+
+    found = document.record.get("features")
     if not isinstance(found, list):
         return ["features.json: 'features' is not a list"]
-    lines = [f"features.json: entry {n} of 'features' is not an object" for n, f in enumerate(found) if not _object(f)]
+    lines = [
+        f"features.json: entry {n} of 'features' is not an object"
+        for n, each in enumerate(found)
+        if not isinstance(each, dict)
+    ]
     seen: set[int] = set()
-    for feature in features_of(document):
+    for feature in document.features:
         lines += _feature_problems(feature, seen, require_test_file)
-    return lines + _dependency_problems(features_of(document))
+    work = {f.id: f.depends_on for f in document.features if f.id != NO_ID}
+    lines += [f"Feature {one} depends on non-existent Feature {other}" for one, other in graph.missing(work)]
+    return lines + ["Dependency cycle detected: " + " → ".join(str(i) for i in path) for path in cycles(document)]
+
+
+def _feature_problems(feature: Feature, seen: set[int], require_test_file: bool) -> "Iterator[str]":
+    raw, file = feature.record, feature.test_path
+    name = feature.name if isinstance(raw.get("id"), int) else f"Feature {raw.get('id')!r}"
+    if feature.id == NO_ID:
+        yield f"{name}: 'id' is not a whole number"
+    elif feature.id in seen:
+        yield f"{name}: the id is used twice"
+    else:
+        seen.add(feature.id)
+    if not feature.description:
+        yield f"{name}: 'description' is missing"
+    if require_test_file and not feature.test_file:
+        yield f"{name}: 'test_file' is missing; every feature needs one"
+    elif file.startswith(("/", "-", "~")) or ".." in file.split("/") or "\0" in file or "\n" in file:
+        yield f"{name}: 'test_file' {feature.test_file!r} is not a path inside the project"
+    if not isinstance(raw.get("passes", False), bool):
+        yield f"{name}: 'passes' is neither true nor false"
+    wanted = raw.get("depends_on")
+    if wanted is not None and not (isinstance(wanted, list) and all(isinstance(i, int) for i in wanted)):
+        yield f"{name}: 'depends_on' is not a list of feature ids"
+
+
+def cycles(document: FeatureList) -> list[list[int]]:
+    """Every circle of dependencies, first id again at its end; one that a skipped feature breaks is none (E8)."""
+    from agent_harness.kernel import graph
+
+    found = {f.id: f.depends_on for f in document.features if f.id != NO_ID and not f.skipped}
+    work = {i: [each for each in needs if each in found] for i, needs in found.items()}
+    return [list(path) for path in graph.cycles(work)]
 
 
 STEPS_OF_SIZE = {"small": 3, "medium": 5, "large": 7}
 """The most verification steps of each estimated size (UAH-099..101); an estimate only ever warns."""
 
 
-def flags(document: "Mapping[str, Any]", *, max_steps: int) -> list[str]:
+def flags(features: "Iterable[Feature]", *, max_steps: int) -> "Iterator[str]":
     """What is unwise but allowed: more steps than recommended, or than the estimated size has (UAH-113, C42)."""
-    return [line for feature in features_of(document) for line in _unwise(feature, max_steps)]
+    for feature in features:
+        steps, size = len(feature.steps), feature.record.get("size_estimate")
+        most = STEPS_OF_SIZE.get(size, max_steps) if isinstance(size, str) else max_steps
+        if steps > max_steps:
+            yield too_large(feature, max_steps)
+        elif steps > most:
+            yield f"{feature.name} is called {size} and has {steps} verification steps ({size}: at most {most})."
+        if size == "xlarge":
+            yield f"{feature.name} is called xlarge: split it."
 
 
-def _unwise(feature: "Mapping[str, Any]", max_steps: int) -> "Iterator[str]":
-    steps, size = len(_steps(feature)), feature.get("size_estimate")
-    most = STEPS_OF_SIZE.get(size, max_steps) if isinstance(size, str) else max_steps
-    name = f"Feature #{feature.get('id')}"
-    if steps > max_steps:
-        yield too_large(feature, max_steps)
-    elif steps > most:
-        yield f"{name} is called {size} and has {steps} verification steps ({size}: at most {most})."
-    if size == "xlarge":
-        yield f"{name} is called xlarge: split it."
-
-
-def too_large(feature: "Mapping[str, Any]", max_steps: int) -> str:
+def too_large(feature: Feature, max_steps: int) -> str:
     """What is said about a feature of too many steps."""
-    return f"Feature #{feature.get('id')} has {len(_steps(feature))} verification steps (max recommended: {max_steps})."
+    return f"{feature.name} has {len(feature.steps)} verification steps (max recommended: {max_steps})."
 
 
-def large(document: "Mapping[str, Any]", max_steps: int) -> "list[Record]":
-    """Features that are still to be done and have more steps than recommended."""
-    found = [f for f in features_of(document) if isinstance(f.get("id"), int) and len(_steps(f)) > max_steps]
-    return [f for f in found if not (passes(f) or skipped(f) or f.get("awaiting_manual"))]
+# -- the state of sessions -------------------------------------------------------------------------------------------
 
 
-def _steps(feature: "Mapping[str, Any]") -> "list[Any]":
-    steps = feature.get("verification_steps")
-    return steps if isinstance(steps, list) else []
+class SessionState:
+    """session_state.json over the defaults of a new project (UAH-115..125)."""
+
+    __slots__ = (
+        "cleaned_up_at",
+        "current_feature",
+        "failures",
+        "feature_checkpoint",
+        "fix_first",
+        "handoff",
+        "last_failure",
+        "last_session",
+        "next_prompt",
+        "partial",
+        "paused",
+        "question",
+        "record",
+        "red_tests",
+        "sizes_accepted",
+        "status",
+        "stuck_count",
+        "summary",
+        "termination_reason",
+        "timeout_count",
+        "wip_commit",
+    )
+
+    def __init__(self, record: "JsonObject") -> None:
+        self.record = found = {**NEW_STATE, **record}
+        current, commit, red = found["current_feature"], found["wip_commit"], found["wip_red_tests"]
+        failures = json_object(found["verification_failures"]) or {}
+        self.last_session = number(found["last_session"])
+        self.status = _text(found["status"])  # complete, partial, failed
+        self.current_feature = current if isinstance(current, int) else None
+        self.termination_reason = _text(found["termination_reason"])
+        self.next_prompt = _text(found["next_prompt"])  # coding, continuation, cleanup
+        self.stuck_count = number(found["stuck_count"])
+        self.failures = {str(k): n for k, n in failures.items() if isinstance(n, int)}  # rejected claims by feature
+        self.timeout_count = number(found["timeout_count"])
+        self.paused = _asked(found["paused"], {"reason": "paused"})
+        self.handoff = _asked(found["handoff"], {})
+        self.question = json_object(found["pending_escalation"])  # for a person: ``questions.py``
+        self.sizes_accepted = ids(found["sizes_accepted"])
+        self.fix_first = ids(found["fix_first"])
+        self.feature_checkpoint = json_object(found["feature_checkpoint"])  # from before the unfinished feature
+        self.wip_commit = commit if isinstance(commit, str) else None
+        self.red_tests = None if red is None else texts(red)  # ``None``: nobody has counted them (C15)
+        self.partial = json_object(found["partial"])  # done, left and under way
+        self.last_failure = _text(found["last_failure"])
+        self.summary = json_object(found["last_session_summary"])  # completed, commits, status
+        self.cleaned_up_at = number(found.get("cleaned_up_at"))
+
+    def but(self, **members: object) -> "SessionState":
+        """The same with other values for these members of the file; ``TypeError`` for one that the file has not."""
+        if unknown := members.keys() - {*NEW_STATE, "cleaned_up_at"}:
+            raise TypeError(f"session_state.json has no member {min(unknown)}")
+        return SessionState({**self.record, **members})
 
 
-def _object(value: object) -> bool:
-    return isinstance(value, dict)
+NEW_STATE: "JsonObject" = {
+    "harness_version": HARNESS_VERSION,
+    "schema_version": SCHEMA_VERSION,
+    "last_session": 0,
+    "status": "complete",
+    "current_feature": None,
+    "termination_reason": None,
+    "next_prompt": "coding",
+    "stuck_count": 0,
+    "verification_failures": {},
+    "timeout_count": 0,
+    "timestamp": None,
+    "paused": None,
+    "handoff": None,
+    "pending_escalation": None,
+    "sizes_accepted": [],
+    "fix_first": [],
+    "feature_checkpoint": None,
+    "wip_commit": None,
+    "wip_red_tests": [],
+    "partial": None,
+    "last_failure": None,
+    "last_session_summary": None,
+}
+
+NOTHING_UNFINISHED: "JsonObject" = {
+    "next_prompt": "coding",
+    "partial": None,
+    "feature_checkpoint": None,
+    "wip_commit": None,
+    "wip_red_tests": [],
+}
+"""Members of the session state when no work waits to be continued."""
 
 
-def _feature_problems(feature: "Record", seen: set[int], require_test_file: bool) -> "Iterator[str]":
-    feature_id = feature.get("id")
-    name = f"Feature #{feature_id}" if isinstance(feature_id, int) else f"Feature {feature_id!r}"
-    if not isinstance(feature_id, int) or isinstance(feature_id, bool):
-        yield f"{name}: 'id' is not a whole number"
-    elif feature_id in seen:
-        yield f"{name}: the id is used twice"
-    else:
-        seen.add(feature_id)
-    if not description(feature):
-        yield f"{name}: 'description' is missing"
-    if require_test_file and not test_file(feature):
-        yield f"{name}: 'test_file' is missing; every feature needs one"
-    elif test_file(feature) and _leaves_the_project(test_file(feature)):
-        yield f"{name}: 'test_file' {test_file(feature)!r} is not a path inside the project"
-    if not isinstance(feature.get("passes", False), bool):
-        yield f"{name}: 'passes' is neither true nor false"
-    wanted = feature.get("depends_on")
-    if wanted is not None and not (isinstance(wanted, list) and all(isinstance(i, int) for i in wanted)):
-        yield f"{name}: 'depends_on' is not a list of feature ids"
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
-def _leaves_the_project(path: str) -> bool:
-    file = path.split("::", 1)[0]
-    return file.startswith(("/", "-", "~")) or ".." in file.split("/") or "\0" in file or "\n" in file
+def _asked(value: object, unreadable: "JsonObject") -> "JsonObject | None":
+    """What a person has asked for; a request that cannot be read counts as one."""
+    return value if isinstance(value, dict) else unreadable if value else None
 
 
-def _dependency_problems(features: "Sequence[Record]") -> list[str]:
-    from agent_harness.kernel import graph
+class Baseline:
+    """test_baseline.json: the tests that are known to pass (UAH-129, UAH-131)."""
 
-    work = {f["id"]: dependencies(f) for f in features if isinstance(f.get("id"), int)}
-    lines = [f"Feature {one} depends on non-existent Feature {other}" for one, other in graph.missing(work)]
-    lines += ["Dependency cycle detected: " + " → ".join(str(i) for i in path) for path in cycles(features)]
-    return lines
+    __slots__ = ("known_failures", "passing", "record")
 
+    def __init__(self, record: "JsonObject") -> None:
+        self.record = {**NEW_BASELINE, **record}
+        self.passing = frozenset(texts(self.record["passing_tests"]))
+        self.known_failures = frozenset(texts(self.record.get("known_failures")))  # of a project that was adopted
 
-def cycles(features: "Sequence[Record]") -> "list[list[int]]":
-    """Every circle of dependencies, first id again at its end; one that a skipped feature breaks is none (E8)."""
-    from agent_harness.kernel import graph
+    def but(self, **members: object) -> "Baseline":
+        """The same with other values for these members of the file."""
+        return Baseline({**self.record, **members})
 
-    open_ones = [f for f in features if isinstance(f.get("id"), int) and not skipped(f)]
-    ids = {f["id"] for f in open_ones}
-    work = {f["id"]: [i for i in dependencies(f) if i in ids] for f in open_ones}
-    return [list(path) for path in graph.cycles(work)]
-
-
-def new_state() -> "Record":
-    """session_state.json after a successful ``init`` (UAH-115..125)."""
-    return {
-        "harness_version": HARNESS_VERSION,
-        "schema_version": SCHEMA_VERSION,
-        "last_session": 0,
-        "status": "complete",
-        "current_feature": None,
-        "termination_reason": None,
-        "next_prompt": "coding",
-        "stuck_count": 0,
-        "verification_failures": {},
-        "timeout_count": 0,
-        "timestamp": None,
-        "paused": None,
-        "handoff": None,
-        "pending_escalation": None,
-        "sizes_accepted": [],
-        "fix_first": [],
-        "feature_checkpoint": None,
-        "wip_commit": None,
-        "wip_red_tests": [],
-        "partial": None,
-        "last_failure": None,
-        "last_session_summary": None,
-    }
+    def measured(self, passing: "Iterable[str]", total: int, **members: object) -> "Baseline":
+        """The baseline that a run of the suite gives."""
+        found = sorted(passing)
+        return self.but(**{"passing_tests": found, "total_passing": len(found), "total_tests": total, **members})
 
 
-def new_baseline() -> "Record":
-    """test_baseline.json before anything passes (UAH-129, UAH-131)."""
-    return {"session": 0, "timestamp": None, "passing_tests": [], "total_passing": 0, "total_tests": 0, "tree": None}
+NEW_BASELINE: "JsonObject" = {
+    "session": 0,
+    "timestamp": None,
+    "passing_tests": [],
+    "total_passing": 0,
+    "total_tests": 0,
+    "tree": None,
+}
 
 
-def number(value: object, otherwise: int = 0) -> int:
-    """A whole number read from a file, or ``otherwise``."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
+class CostRecord:
+    """costs.yaml: what sessions have cost so far."""
+
+    __slots__ = (
+        "assumed_usd",
+        "by_feature",
+        "cumulative",
+        "last_session_usd",
+        "record",
+        "total_usd",
+        "unpriced_sessions",
+    )
+
+    def __init__(self, record: "JsonObject") -> None:
+        self.record = record
+        self.cumulative = found = json_object(record.get("cumulative")) or {}
+        current, rows = json_object(record.get("current_session")) or {}, found.get("by_feature")
+        unpriced = "cost_usd" in current and current["cost_usd"] is None
+        self.total_usd = amount(found.get("total_cost_usd"))
+        self.assumed_usd = amount(found.get("assumed_cost_usd"))  # what calls of unknown price count for (C58)
+        self.unpriced_sessions = int(amount(found.get("sessions_of_unknown_price")))
+        self.last_session_usd = None if unpriced else amount(current.get("cost_usd"))
+        self.by_feature = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []

@@ -3,14 +3,7 @@
 Source: features.md UAH-452..456, C13, C53.
 """
 
-from agent_harness.protocols.features import records
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    Record = dict[str, Any]
+from agent_harness.protocols.features.records import Feature, FeatureList, SessionState
 
 
 class Choice:
@@ -18,96 +11,78 @@ class Choice:
 
     __slots__ = ("all_proven", "feature", "waiting")
 
-    def __init__(self, feature: "Record | None", *, all_proven: bool = False, waiting: tuple[str, ...] = ()) -> None:
+    def __init__(self, feature: Feature | None, *, all_proven: bool = False, waiting: tuple[str, ...] = ()) -> None:
         self.feature = feature
         self.all_proven = all_proven
         self.waiting = waiting
 
 
-def next_feature(document: "Mapping[str, Any]", state: "Mapping[str, Any] | None" = None) -> Choice:
+def next_feature(document: FeatureList, state: SessionState) -> Choice:
     """The partial feature of ``state`` first (UAH-462), then those that a session broke for good (C10).
 
     Else the eligible one of lowest priority value, then id. Eligible: not proven, not skipped by a person, not waiting
     for one, every dependency proven, or skipped in a way that keeps nobody waiting.
     """
-    found = records.features_of(document)
-    if state and state.get("next_prompt") == "continuation":
-        partial = records.feature_by_id(document, records.number(state.get("current_feature"), -1))
-        if partial is not None and _is_open(partial):
-            return Choice(partial)
+    partial = document.by_id(state.current_feature) if state.next_prompt == "continuation" else None
+    if partial is not None and partial.is_open:
+        return Choice(partial)
     done = settled(document)
-    eligible = [f for f in found if _is_open(f) and _ready(f, done)]
-    first = (state or {}).get("fix_first")
-    broken = first if isinstance(first, list) else []
-    if eligible:
-        return Choice(min(eligible, key=lambda feature: (feature.get("id") not in broken, *_rank(feature))))
-    remaining = [f for f in found if not records.passes(f) and not records.skipped(f)]
-    return Choice(None, all_proven=bool(found) and not remaining, waiting=_waiting(found, done))
+    if eligible := [f for f in document.features if f.is_open and done.issuperset(f.depends_on)]:
+        return Choice(
+            min(eligible, key=lambda feature: (feature.id not in state.fix_first, feature.priority, feature.id))
+        )
+    remaining = [f for f in document.features if not f.passes and not f.skipped]
+    return Choice(None, all_proven=bool(document.features) and not remaining, waiting=_waiting(document.features, done))
 
 
-def chosen_feature(document: "Mapping[str, Any]", state: "Mapping[str, Any]", feature_id: int) -> "Record":
+def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) -> Feature:
     """The feature that a person chose, when a session on it can begin; else ``UsageError`` or ``NothingEligible``.
 
     While another feature is unfinished none can be chosen: its unproven commits would be pushed with the next proof.
     """
-    from agent_harness.errors import NothingEligible, UsageError
+    from agent_harness.errors import NothingEligible
 
-    found = records.features_of(document)
-    feature = records.feature_by_id(document, feature_id)
-    if feature is None:
-        known = ", ".join(str(f.get("id")) for f in found)
-        raise UsageError(f"There is no Feature #{feature_id}; known ids: {known}", hint="harness status")
-    if records.passes(feature):
-        raise NothingEligible(f"Feature #{feature_id} is passing already.", hint="harness status")
-    partial = next_feature(document, state).feature if state.get("next_prompt") == "continuation" else None
-    if partial is not None and partial.get("id") == state.get("current_feature") != feature_id:
+    feature = existing_feature(document, feature_id)
+    if feature.passes:
+        raise NothingEligible(f"{feature.name} is passing already.", hint="harness status")
+    partial = next_feature(document, state).feature if state.next_prompt == "continuation" else None
+    if partial is not None and partial.id == state.current_feature != feature_id:
         raise NothingEligible(
-            f"Feature #{partial.get('id')} is unfinished and comes first.",
-            hint=f"harness run   or   harness skip --feature {partial.get('id')}",
+            f"{partial.name} is unfinished and comes first.",
+            hint=f"harness run   or   harness skip --feature {partial.id}",
         )
-    if not (_is_open(feature) and _ready(feature, settled(document))):
-        raise NothingEligible(f"{_waiting([feature], settled(document))[0]}.", hint="harness status")
+    done = settled(document)
+    if not (feature.is_open and done.issuperset(feature.depends_on)):
+        raise NothingEligible(f"{_waiting([feature], done)[0]}.", hint="harness status")
     return feature
 
 
-def proven(document: "Mapping[str, Any]") -> set[object]:
-    """Ids of the features that pass."""
-    return {f.get("id") for f in records.features_of(document) if records.passes(f)}
+def existing_feature(document: FeatureList, feature_id: int) -> Feature:
+    """The feature with this id; ``UsageError`` that lists the ids when there is none."""
+    from agent_harness.errors import UsageError
+
+    feature = document.by_id(feature_id)
+    if feature is None:
+        known = ", ".join(str(f.record.get("id")) for f in document.features)
+        raise UsageError(f"There is no Feature #{feature_id}; known ids: {known}", hint="harness status")
+    return feature
 
 
-def settled(document: "Mapping[str, Any]") -> set[object]:
+def settled(document: FeatureList) -> set[int]:
     """Ids of the features that keep nobody waiting: proven, or skipped after a regression (C53)."""
-    found = records.features_of(document)
-    return proven(document) | {
-        f.get("id") for f in found if records.skipped(f) and f["skipped"].get("unblocks") is True
-    }
+    return {f.id for f in document.features if f.passes or f.unblocks}
 
 
-def _is_open(feature: "Record") -> bool:
-    return not (records.passes(feature) or records.skipped(feature) or feature.get("awaiting_manual"))
-
-
-def _ready(feature: "Record", done: set[object]) -> bool:
-    return all(i in done for i in records.dependencies(feature))
-
-
-def _rank(feature: "Record") -> "tuple[float, int]":
-    priority = feature.get("priority")
-    usable = isinstance(priority, int | float) and not isinstance(priority, bool)
-    return (float(priority) if usable else float("inf"), records.number(feature.get("id")))
-
-
-def _waiting(found: "list[Record]", done: set[object]) -> tuple[str, ...]:
+def _waiting(found: list[Feature], done: set[int]) -> tuple[str, ...]:
     lines = []
     for feature in found:
-        if records.passes(feature):
+        if feature.passes:
             continue
-        name = f"Feature #{feature.get('id')} ({records.description(feature)})"
-        missing = [i for i in records.dependencies(feature) if i not in done]
-        if records.skipped(feature):
+        name = f"{feature.name} ({feature.description})"
+        if feature.skipped:
             lines.append(f"{name} was skipped")
-        elif feature.get("awaiting_manual"):
+        elif feature.awaits_person:
             lines.append(f"{name} awaits a person's verification")
-        elif missing:
+        elif missing := [i for i in feature.depends_on if i not in done]:
             lines.append(f"{name} waits for " + ", ".join(f"#{i}" for i in missing))
     return tuple(lines)

@@ -12,40 +12,37 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    Record = dict[str, Any]
+    from agent_harness.kernel.json import JsonObject
 
 
-def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], Record] | None" = None) -> "Record":
+def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | None" = None) -> "JsonObject":
     """Everything that status shows, as one JSON object; ``read_yaml`` as for ``FeatureStore``."""
     store = FeatureStore(layout, read_yaml=read_yaml)
     believed = store.open_session()
     under_way = believed or store.session_copy()
     document, state = _proven_features(store, believed, under_way), store.state()
-    passing, total = records.counts(document)
-    costs = store.costs()
+    passing, total = document.counts()
     feature = selection.next_feature(document, state).feature
+    score = _score(store, state, passing, total)
     return {
-        "project": str(document.get("project") or ""),
+        "project": document.project,
         "root": layout.root,
         "initialised": store.initialised(),
-        "session": records.number(state.get("last_session")),
-        "status": state.get("status"),
+        "session": state.last_session,
+        "status": state.status,
         "features": {"passing": passing, "total": total, "percent": records.percent(passing, total)},
-        "feature": feature and {"id": feature.get("id"), "description": records.description(feature)},
-        "next_prompt": state.get("next_prompt"),
-        "termination_reason": state.get("termination_reason"),
-        "stuck_count": records.number(state.get("stuck_count")),
-        "costs": _spent(costs, document),
-        "health": {
-            "score": round(_score(store, passing, total), 3),
-            "word": health_word(_score(store, passing, total)),
-        },
-        "skipped": [f.get("id") for f in records.features_of(document) if records.skipped(f)],
-        "escalation": state.get("pending_escalation"),
-        "paused": store.pause() or state.get("paused"),
-        "handoff": state.get("handoff"),
-        "awaiting_manual": [f.get("id") for f in records.features_of(document) if f.get("awaiting_manual")],
-        "last_failure": state.get("last_failure"),
+        "feature": feature and {"id": feature.id, "description": feature.description},
+        "next_prompt": state.next_prompt,
+        "termination_reason": state.termination_reason,
+        "stuck_count": state.stuck_count,
+        "costs": _spent(store.costs(), len(document.passing)),
+        "health": {"score": round(score, 3), "word": health_word(score)},
+        "skipped": [f.id for f in document.features if f.skipped],
+        "escalation": state.question,
+        "paused": store.pause() or state.paused,
+        "handoff": state.handoff,
+        "awaiting_manual": [f.id for f in document.features if f.awaits_person],
+        "last_failure": state.last_failure,
         "open_session": _open(under_way),
     }
 
@@ -53,12 +50,16 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], Record] | None" =
 def lines(found: "Mapping[str, Any]") -> list[str]:
     """The text form."""
     features, costs = found["features"], found["costs"]
-    feature = found["feature"]
+    feature, current = found["feature"], "no feature can be worked on now"
+    if features["total"] and features["passing"] == features["total"]:
+        current = "all features are passing"
+    elif feature:
+        current = f"Ready for Feature #{feature['id']} ({feature['description']})"
     rows = [
         f"Project: {found['project']}",
         f"Session: {found['session']} ({found['status']})",
         f"Features: {features['passing']}/{features['total']} passing ({features['percent']}%)",
-        "Current: " + _current(found, feature),
+        f"Current: {current}",
         f"Last session: {found['status'] if found['session'] else 'none yet'}"
         + (f" ({found['termination_reason']})" if found["termination_reason"] else ""),
         f"Next prompt: {found['next_prompt']}",
@@ -105,51 +106,38 @@ def weigh(
     )
 
 
-def _score(store: FeatureStore, passing: int, total: int) -> float:
+def _score(store: FeatureStore, state: records.SessionState, passing: int, total: int) -> float:
     """The figure as the last session left it; tests of features that are still to be done do not count (C23)."""
-    known, quality = len(_listed(store.baseline().get("passing_tests"))), store.quality()
-    red = len(_listed(store.state().get("wip_red_tests")))
-    sizes = store.file_sizes().get("files")
-    rows = list(sizes.values()) if isinstance(sizes, dict) else []
+    known, quality = len(store.baseline().passing), store.quality()
+    sizes = records.json_object(store.file_sizes().get("files")) or {}
     return weigh(
         features=(passing, total),
-        tests=(max(0, known - red), known),
+        tests=(max(0, known - len(state.red_tests or ())), known),
         lint_errors=records.number(quality.get("lint_errors")),
-        lines=[records.number(row.get("lines")) for row in rows],
+        lines=[records.number(row.get("lines")) for row in sizes.values()],
         max_lines=records.number(quality.get("max_lines"), 500),
     )
 
 
-def _listed(found: object) -> "list[Any]":
-    return found if isinstance(found, list) else []
-
-
-def _current(found: "Mapping[str, Any]", feature: "Record | None") -> str:
-    if found["features"]["total"] and found["features"]["passing"] == found["features"]["total"]:
-        return "all features are passing"
-    if feature is None:
-        return "no feature can be worked on now"
-    return f"Ready for Feature #{feature['id']} ({feature['description']})"
-
-
-def _proven_features(store: FeatureStore, believed: "Record | None", copied: "Record | None") -> "Record":
+def _proven_features(
+    store: FeatureStore, believed: "JsonObject | None", copied: "JsonObject | None"
+) -> records.FeatureList:
     """features.json without the claims of a session that is not judged yet.
 
     A record that only the project holds can take claims away, and add none.
     """
-    before = believed.get("features") if believed else None
-    if isinstance(before, dict):
-        return before
+    if before := records.json_object((believed or {}).get("features")):
+        return records.FeatureList(before)
     document = store.features()
-    earlier = copied.get("features") if copied else None
-    if not isinstance(earlier, dict):
+    earlier = records.json_object((copied or {}).get("features"))
+    if earlier is None:
         return document
-    marked = [f.get("id") for f in records.features_of(earlier) if records.passes(f)]
-    found = records.features_of(document)
-    return {**document, "features": [f if f.get("id") in marked else {**f, "passes": False} for f in found]}
+    marked = [f.id for f in records.FeatureList(earlier).passing]
+    found = [f.record if f.id in marked else {**f.record, "passes": False} for f in document.features]
+    return records.FeatureList({**document.record, "features": found})
 
 
-def _open(under_way: "Record | None") -> "Record | None":
+def _open(under_way: "JsonObject | None") -> "JsonObject | None":
     if not under_way:
         return None
     from agent_harness.kernel import owner
@@ -167,23 +155,19 @@ def _open_line(found: "Mapping[str, Any]") -> str:
     return f"Now: {name} is running" if found["running"] else f"Now: {name} was interrupted; `harness run` recovers it"
 
 
-def _spent(costs: "Record", document: "Record") -> "Record":
+def _spent(costs: records.CostRecord, verified: int) -> "JsonObject":
     """What was paid, in all and for each verified feature; what is not known is ``None``, or counted apart (C58).
 
     ``per_verified_usd`` is all that was paid, for failed sessions too, over the features that are verified.
     """
-    total = _number(costs, "cumulative", "total_cost_usd")
-    current = costs.get("current_session")
-    unknown = isinstance(current, dict) and "cost_usd" in current and current["cost_usd"] is None
-    verified = [f.get("id") for f in records.features_of(document) if records.passes(f)]
     return {
-        "total_usd": total,
-        "last_session_usd": None if unknown else _number(costs, "current_session", "cost_usd"),
-        "verified": len(verified),
-        "per_verified_usd": round(total / len(verified), 4) if verified else None,
-        "by_feature": {str(row.get("feature_id")): row.get("cost_usd") for row in _rows(costs)},
-        "sessions_of_unknown_price": int(_number(costs, "cumulative", "sessions_of_unknown_price")),
-        "assumed_usd": _number(costs, "cumulative", "assumed_cost_usd"),
+        "total_usd": costs.total_usd,
+        "last_session_usd": costs.last_session_usd,
+        "verified": verified,
+        "per_verified_usd": round(costs.total_usd / verified, 4) if verified else None,
+        "by_feature": {str(row.get("feature_id")): row.get("cost_usd") for row in costs.by_feature},
+        "sessions_of_unknown_price": costs.unpriced_sessions,
+        "assumed_usd": costs.assumed_usd,
     }
 
 
@@ -198,16 +182,3 @@ def _cost_lines(costs: "Mapping[str, Any]") -> list[str]:
         sessions = f"{unknown} session{'s' if unknown > 1 else ''}"
         rows.append(f"Unknown cost: {sessions}; counted as ${costs['assumed_usd']:.2f} against the budgets")
     return rows
-
-
-def _rows(costs: "Record") -> "list[Record]":
-    cumulative = costs.get("cumulative")
-    rows = cumulative.get("by_feature") if isinstance(cumulative, dict) else None
-    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-
-
-def _number(costs: "Record", section: str, name: str) -> float:
-    found = costs.get(section)
-    value = found.get(name) if isinstance(found, dict) else None
-    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12
-    return float(value) if known else 0.0  # type: ignore[arg-type]

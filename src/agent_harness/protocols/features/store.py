@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    Record = dict[str, Any]
+    from agent_harness.kernel.json import JsonObject
 
 
 def own_place(path: str, root: str) -> None:
@@ -61,7 +61,7 @@ def free_name(wanted: str) -> str:
     return found
 
 
-def _read_or_backup(path: str) -> "Record | None":
+def _read_or_backup(path: str) -> "JsonObject | None":
     """The record in a file or else in its backup; ``None`` when it is missing, ``StateDamaged`` when both are bad."""
     try:
         return files.read_json(path)
@@ -93,22 +93,26 @@ class FeatureStore:
     """The state files of one project."""
 
     def __init__(
-        self, layout: FeatureLayout, *, log_level: str = "important", read_yaml: "Callable[[str], Record] | None" = None
+        self,
+        layout: FeatureLayout,
+        *,
+        log_level: str = "important",
+        read_yaml: "Callable[[str], JsonObject] | None" = None,
     ) -> None:
         """``read_yaml`` reads a costs file that a person has rewritten in another style than JSON."""
         self.layout = layout
         self._read_yaml = read_yaml
         self._floor = LEVELS.index(log_level) if log_level in LEVELS else 1
         self._written: dict[str, bytes] = {}
-        self._open: Record | None = None  # the session that this very process has under way
+        self._open: JsonObject | None = None  # the session that this very process has under way
         self._home: str | None = None
 
     # -- features.json -------------------------------------------------------------------------------------------
 
-    def features(self) -> "Record":
+    def features(self) -> records.FeatureList:
         """features.json; ``StateDamaged`` when it is missing or does not parse."""
         try:
-            return files.read_json(self.layout.features)
+            return records.FeatureList(files.read_json(self.layout.features))
         except FileNotFoundError:
             name = self.layout.relative(self.layout.features)
             raise StateDamaged(f"{name} is missing", hint="harness init --spec FILE") from None
@@ -123,46 +127,58 @@ class FeatureStore:
         """Whether ``init`` was completed here."""
         return os.path.isfile(self.layout.session_state)
 
-    def state(self) -> "Record":
+    def state(self) -> records.SessionState:
         """session_state.json over the defaults of a new project."""
-        return {**records.new_state(), **self._read(self.layout.session_state)}
+        return records.SessionState(self._read(self.layout.session_state))
 
-    def stored_state(self) -> "Record":
+    def write_state(self, state: records.SessionState) -> None:
+        """Replaces session_state.json."""
+        self.write(self.layout.session_state, state.record)
+
+    def update_state(self, **members: object) -> records.SessionState:
+        """Replaces these members of session_state.json; the state that follows."""
+        state = self.state().but(**members)
+        self.write_state(state)
+        return state
+
+    def stored_state(self) -> "JsonObject":
         """session_state.json as it is on disk, without any default."""
         return self._read(self.layout.session_state)
 
-    def baseline(self) -> "Record":
+    def baseline(self) -> records.Baseline:
         """test_baseline.json over an empty one."""
-        return {**records.new_baseline(), **self._read(self.layout.baseline)}
+        return records.Baseline(self._read(self.layout.baseline))
 
-    def file_sizes(self) -> "Record":
+    def write_baseline(self, baseline: records.Baseline) -> None:
+        """Replaces test_baseline.json."""
+        self.write(self.layout.baseline, baseline.record)
+
+    def file_sizes(self) -> "JsonObject":
         """file_sizes.json, or an empty object."""
         return self._read(self.layout.file_sizes)
 
-    def quality(self) -> "Record":
+    def quality(self) -> "JsonObject":
         """quality.json, or an empty object."""
         return self._read(self.layout.quality)
 
-    def issues(self) -> "Record":
+    def issues(self) -> "JsonObject":
         """github_issues.json, or an empty object where there is none, or none that can be read."""
         try:
             return files.read_json(self.layout.github_issues)
         except (OSError, StateDamaged):
             return {}
 
-    def costs(self) -> "Record":
-        """costs.yaml as an object; the JSON part of YAML is read here, anything else by ``read_yaml``."""
+    def costs(self) -> records.CostRecord:
+        """costs.yaml; the JSON part of YAML is read here, anything else by ``read_yaml``."""
         try:
-            return files.read_json(self.layout.costs)
-        except FileNotFoundError:
-            return {}
+            return records.CostRecord(self._read(self.layout.costs))
         except StateDamaged as error:
             if self._read_yaml is None:
-                raise self._with_hint(error, self.layout.costs) from None
+                raise
             try:
-                return self._read_yaml(self.layout.costs)
+                return records.CostRecord(self._read_yaml(self.layout.costs))
             except StateDamaged:
-                raise self._with_hint(error, self.layout.costs) from None
+                raise error from None
 
     def write(self, path: str, value: "Mapping[str, Any]") -> None:
         """Replaces one state file whole, atomically, keeps the one before, and remembers what it now holds."""
@@ -171,7 +187,7 @@ class FeatureStore:
         files.write_json(path, dict(value), backup=True)
         self._written[path] = files.read_bytes(path)
 
-    def _read(self, path: str) -> "Record":
+    def _read(self, path: str) -> "JsonObject":
         try:
             return files.read_json(path)
         except FileNotFoundError:
@@ -242,7 +258,7 @@ class FeatureStore:
         folder = self._home or trusted_state.existing(self.layout.git_dir, self.layout.root)
         return os.path.join(folder, name) if folder else None
 
-    def open_session(self) -> "Record | None":
+    def open_session(self) -> "JsonObject | None":
         """The session that is, or was, under way here, as the harness itself recorded it outside the project."""
         if self._open is not None:
             return self._open
@@ -254,7 +270,7 @@ class FeatureStore:
         if os.path.isdir(self.layout.git_dir):
             own_place(self.layout.session_copy, self.layout.git_dir)
 
-    def session_copy(self) -> "Record | None":
+    def session_copy(self) -> "JsonObject | None":
         """The copy in the project, which anybody may have written; ``None`` when there is none.
 
         What is no record at all counts as an empty one.
@@ -297,7 +313,7 @@ class FeatureStore:
 
     # -- what is proven ------------------------------------------------------------------------------------------
 
-    def proven(self) -> "Record":
+    def proven(self) -> "JsonObject":
         """proven.json, or an empty object where there is none, or none that can be read."""
         path = self._trusted(PROVEN)
         try:
@@ -313,7 +329,7 @@ class FeatureStore:
 
     # -- a person's pause ----------------------------------------------------------------------------------------
 
-    def pause(self) -> "Record | None":
+    def pause(self) -> "JsonObject | None":
         """The pause that a person has asked for; a request that cannot be read counts as one."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         try:
@@ -350,13 +366,13 @@ class FeatureStore:
             own_place(self.layout.log(name), self.layout.root)
         journal.append(self.layout.log(name), {"ts": clock.timestamp(fraction=True), **fields})
 
-    def recent(self, name: str, count: int) -> "list[Record]":
+    def recent(self, name: str, count: int) -> "list[JsonObject]":
         """The last rows of a log; the cost does not grow with the log."""
         return journal.tail(self.layout.log(name), count)
 
     def next_session(self) -> int:
         """The number of the next session: one that no record has, also where a person brought an older state back."""
-        return max(records.number(self.state().get("last_session")), *self.recorded_sessions(), 0) + 1
+        return max(self.state().last_session, *self.recorded_sessions(), 0) + 1
 
     def recorded_sessions(self) -> set[int]:
         """Numbers of the sessions whose record is already in sessions.jsonl (the last few are enough)."""

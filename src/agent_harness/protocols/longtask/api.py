@@ -80,6 +80,12 @@ class LongTask:
 
         return criteria.verify(self.layout, options)
 
+    def rescue(self, options: Options) -> Answer:
+        """The working copies as they were before each slice. ``longtask.md`` 10.2."""
+        from agent_harness.protocols.longtask.verbs import rescue
+
+        return rescue.answer(self.layout, options)
+
     def classify(self, options: Options) -> Answer:
         """Names the failure that a text shows. ``longtask.md`` 11."""
         from agent_harness.protocols.longtask.verbs.classify import classify_command

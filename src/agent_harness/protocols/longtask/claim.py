@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from agent_harness.protocols.longtask.layout import LongTaskLayout
     from agent_harness.protocols.longtask.run.lease_file import RunLease
-    from agent_harness.protocols.longtask.run.signals import Signals
     from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
+    from agent_harness.supervision.interruption import Stop
 
     Record = dict[str, Any]
 
@@ -67,7 +67,7 @@ def is_proven(events: Iterable[Record]) -> bool:
     return True
 
 
-def settle(store: LongTaskStore, lock: RunLease, signals: Signals) -> Record | None:
+def settle(store: LongTaskStore, lock: RunLease, interruption: Stop) -> Record | None:
     """Verifies a claim that an earlier run left behind; its report, or ``None`` when there is no such claim.
 
     Afterwards the checkpoint says `done` with the proof in the log, or `paused` with the criteria that are not met.
@@ -82,21 +82,21 @@ def settle(store: LongTaskStore, lock: RunLease, signals: Signals) -> Record | N
         from agent_harness.protocols.longtask import criteria
 
         text = jsontext.line(checkpoint.raw)
-        report = criteria.check(store.layout, task, checkpoint, stop=lambda: not _goes_on(lock, signals))
-        _require(lock, signals)
+        report = criteria.check(store.layout, task, checkpoint, stop=lambda: not _goes_on(lock, interruption))
+        _require(lock, interruption)
         told = (text, report, last)
         store.change(lambda change, told=told: _settle(change, *told))
     return report
 
 
-def _goes_on(lock: RunLease, signals: Signals) -> bool:
-    return signals.number is None and lock.in_time()
+def _goes_on(lock: RunLease, interruption: Stop) -> bool:
+    return interruption.number is None and lock.in_time()
 
 
-def _require(lock: RunLease, signals: Signals) -> None:
-    if signals.number is not None:
+def _require(lock: RunLease, interruption: Stop) -> None:
+    if interruption.number is not None:
         error = Interrupted("interrupted while a claim of done was being verified; the claim stays what it is")
-        error.exit_code = 128 + signals.number
+        error.exit_code = 128 + interruption.number
         raise error
     if not lock.check():
         raise HarnessError("the lease was lost before the worker started", hint="run the same command again")

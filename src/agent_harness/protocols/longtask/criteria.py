@@ -9,7 +9,7 @@ import os
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files
-from agent_harness.protocols.longtask import evidence, values
+from agent_harness.protocols.longtask import evidence, objections, values
 from agent_harness.protocols.longtask.run import forbidden
 from agent_harness.protocols.longtask.store import LongTaskStore
 
@@ -149,7 +149,23 @@ def _command(verification: _Verification, criterion: Record) -> Record:
         return _result("fail", f"refused to run in forbidden cwd {cwd} (matched {pattern})", **_ran(command, cwd))
     if not os.path.isdir(cwd):
         return _result("fail", f"the working directory is no directory: {cwd}", **_ran(command, cwd))
+    if why := objections.against(verification.layout, str(criterion.get("id"))):
+        return _result("fail", why, **_ran(command, cwd))
     return _run(verification, command, cwd, _seconds(target.get("timeoutSeconds"), verification.timeout_seconds))
+
+
+def commands(layout: LongTaskLayout, task: Contract) -> list[tuple[str, str, str]]:
+    """Id, command and folder of every criterion that a command decides and that could be run."""
+    verification = _Verification(layout, task, [], 0, None)
+    found = []
+    for each in task.criteria:
+        target = {"command": each["target"]} if isinstance(each["target"], str) else each["target"]
+        command = target.get("command") if isinstance(target, dict) else None
+        if each["metric"] == "command" and isinstance(command, str) and command.strip():
+            folder = _folder(verification, target)
+            if "\0" not in folder and os.path.isdir(folder):
+                found.append((str(each.get("id")), command, folder))
+    return found
 
 
 def _ran(command: str | None, cwd: str | None) -> Record:
@@ -169,20 +185,16 @@ def _seconds(given: object, default: int) -> float:
 
 def _run(verification: _Verification, command: str, cwd: str, seconds: float) -> Record:
     from agent_harness.kernel import process
+    from agent_harness.kernel.process.environment import callers_environment
+    from agent_harness.kernel.process.output import HeadTail, clipped
     from agent_harness.kernel.redact import redact
-    from agent_harness.protocols.longtask.run.output import (
-        HeadTail,
-        clipped,
-        environment,
-        exit_status,
-    )
 
     out, err = HeadTail(65_536, 65_536), HeadTail(65_536, 65_536)
     try:
         done = process.run(
             command,
             cwd=cwd,
-            env=environment({"LTH_TASK_DIR": verification.layout.root}),
+            env=callers_environment({"LTH_TASK_DIR": verification.layout.root}),
             timeout_seconds=seconds,
             keep_bytes=0,
             on_output=out.add,
@@ -191,7 +203,7 @@ def _run(verification: _Verification, command: str, cwd: str, seconds: float) ->
         )
     except HarnessError as error:
         return _result("fail", error.message, **_ran(command, cwd))
-    code = 124 if done.timed_out else None if done.exit_code is None else exit_status(done.exit_code)
+    code = 124 if done.timed_out else None if done.exit_code is None else process.exit_status(done.exit_code)
     if done.timed_out:
         message = f"timed out after {seconds:g} s"
     elif done.stopped or code is None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from agent_harness.protocols.longtask.layout import LongTaskLayout
 
-__all__ = ["UnreadableFile", "create", "leaves", "make_folder", "names", "read_json", "replace_link", "stamp"]
+__all__ = ["UnreadableFile", "create", "leaves", "make_folder", "names", "read_json", "replace_link"]
 
 
 class UnreadableFile(HarnessError):
@@ -106,12 +106,3 @@ def create(path: str, content: bytes) -> bool:
         os.unlink(path)
         raise
     return True
-
-
-def stamp(path: str) -> object:
-    """What changes when somebody writes a file; ``None`` when there is none."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

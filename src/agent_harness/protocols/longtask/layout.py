@@ -5,6 +5,7 @@
       checkpoint.json           the state from which any worker resumes
       harness.md                operating rules for people and workers
       runs/YYYY-MM-DD.jsonl     the log, by the UTC date of the event; only ever added to
+      sessions/STAMP/           what one worker's session left: transcript, recording, rescue point
       evidence/                 worker output, manifests, archive, handoff notes, files of people
       artifacts/                generated results
       .lth.lock                 the lease of the run under way
@@ -44,7 +45,7 @@ class LongTaskLayout:
         self.root = os.path.abspath(task_dir)
 
     def __repr__(self) -> str:
-        return f"Layout({self.root!r})"
+        return f"LongTaskLayout({self.root!r})"
 
     def _at(self, *names: str) -> str:
         return os.path.join(self.root, *names)
@@ -64,6 +65,10 @@ class LongTaskLayout:
     @property
     def runs(self) -> str:
         return self._at("runs")
+
+    @property
+    def sessions(self) -> str:
+        return self._at("sessions")
 
     @property
     def evidence(self) -> str:

@@ -5,20 +5,16 @@ It is held for milliseconds, around one change; the lease of a run is another th
 
 from __future__ import annotations
 
-import fcntl
 import os
-import time
 
 from agent_harness.errors import LockBusy
-from agent_harness.kernel import files
+from agent_harness.kernel import files, flock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Self
 
 __all__ = ["DirectoryLock"]
-
-_LONGEST_POLL_SECONDS = 0.02
 
 
 class DirectoryLock:
@@ -38,7 +34,8 @@ class DirectoryLock:
         except OSError as error:
             raise files.refusal(self.root, "locked", error) from None
         try:
-            self._wait(descriptor)
+            if not flock.await_lock(descriptor, self.timeout_seconds):
+                raise LockBusy(f"{self.root} is locked by another command", hint="try again")
         except BaseException as error:
             os.close(descriptor)
             if isinstance(error, OSError):
@@ -58,15 +55,3 @@ class DirectoryLock:
 
     def __exit__(self, *error: object) -> None:
         self.release()
-
-    def _wait(self, descriptor: int) -> None:
-        deadline, pause = time.monotonic() + self.timeout_seconds, 0.001
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise LockBusy(f"{self.root} is locked by another command", hint="try again") from None
-            time.sleep(pause)
-            pause = min(pause * 2, _LONGEST_POLL_SECONDS)

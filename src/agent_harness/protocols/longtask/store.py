@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.errors import Busy, HarnessError
+from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import disk, log, records
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckpointChange", "InvalidTask", "LongTaskStore"]
 
-_TRIES = 20
-
 
 class InvalidTask(HarnessError):
     """The task does not pass its check; ``errors`` says everything that is wrong, one line each."""
@@ -40,10 +38,6 @@ class InvalidTask(HarnessError):
     def __init__(self, errors: list[str]) -> None:
         super().__init__("; ".join(errors))
         self.errors = errors
-
-
-class _CheckpointEdited(Exception):
-    """Somebody wrote the checkpoint without the lock, or took a file name, after we had looked; it starts over."""
 
 
 class CheckpointChange:
@@ -160,33 +154,38 @@ class LongTaskStore:
         checkpoint that is gone or does not load: the file is kept as ``evidence/invalid-checkpoint-STAMP.json``, and
         ``change.damaged`` names it.
         """
-        for _ in range(_TRIES):
-            try:
-                with self.exclusive():
-                    return self._change(act, fallback)
-            except _CheckpointEdited:
-                continue
-        raise Busy("checkpoint.json is being written by somebody without the lock", hint="run the same command again")
+        from agent_harness.kernel import state  # readers need none
 
-    def _change(self, act: Callable[[CheckpointChange], T], fallback: Record | None) -> T:
-        stamp = disk.stamp(self.layout.checkpoint)
-        change = self._open(fallback)
-        result = act(change)
+        with self.exclusive():
+            return state.change(
+                self.layout.checkpoint,
+                read=lambda: self._open(fallback),
+                act=act,
+                write=self._write,
+                hint="run the same command again",
+            )
+
+    def _write(self, change: CheckpointChange, unedited: Callable[[], None]) -> None:
+        from agent_harness.kernel.state import EditedMeanwhile
+
         content = self._checked(change) if change.dirty else None
         if change.events:
             log.refuse_elsewhere(self.layout, change.at)
         written: list[str] = []
         try:
-            self._write_kept(change, written)
+            for path, kept in change.kept.items():
+                disk.make_folder(path)
+                if not disk.create(path, kept):
+                    raise EditedMeanwhile
+                written.append(path)
             if content is not None:
-                self._write_checkpoint(change, content, stamp)
-        except _CheckpointEdited:
+                self._write_checkpoint(change, content, unedited)
+        except EditedMeanwhile:
             for path in written:  # nothing names them
                 os.unlink(path)
             raise
         for record in change.events:
             self.event(record)
-        return result
 
     def _open(self, fallback: Record | None) -> CheckpointChange:
         try:
@@ -228,25 +227,14 @@ class LongTaskStore:
             raise InvalidTask([f"checkpoint would be larger than {files.MAX_BYTES >> 20} MiB"])
         return content
 
-    def _write_kept(self, change: CheckpointChange, written: list[str]) -> None:
-        for path, content in change.kept.items():
-            disk.make_folder(path)
-            if not disk.create(path, content):
-                raise _CheckpointEdited
-            written.append(path)
-
-    def _write_checkpoint(self, change: CheckpointChange, content: bytes, stamp: object) -> None:
-        def unchanged() -> None:
-            if disk.stamp(self.layout.checkpoint) != stamp:
-                raise _CheckpointEdited
-
-        unchanged()
+    def _write_checkpoint(self, change: CheckpointChange, content: bytes, unedited: Callable[[], None]) -> None:
+        unedited()
         if change.archived:
             log.add_to_archive(self.layout, change.task, change.archived, change.at)
         if disk.leaves(self.layout):
             disk.replace_link(self.layout.checkpoint, content)
         else:
-            files.replace(self.layout.checkpoint, content, before=unchanged)
+            files.replace(self.layout.checkpoint, content, before=unedited)
 
     def event(self, record: Record) -> bool:
         """Adds one event to the log of its day; false, with a warning, when it does not fit."""

@@ -120,11 +120,6 @@ class TaskListLayout:
         return self._at(".harness-reflect")
 
     @property
-    def stop_counter(self) -> str:
-        """Where other harnesses of this protocol count the blocks of their Stop hook."""
-        return self._at(".harness-stop-counter")
-
-    @property
     def state_dir(self) -> str:
         return self._at(".harness")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.errors import Busy, ConfigurationError, NotOwner, Refused, StateDamaged
+from agent_harness.errors import ConfigurationError, Refused, StateDamaged
 from agent_harness.kernel import clock, files
 from agent_harness.protocols.tasklist import records
 
@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TaskListChange", "TaskStore", "read"]
 
-_TRIES = 20
-
-
-class _ListEdited(Exception):
-    """Somebody wrote the state without the lock after we had read it; everything starts over."""
+_HINT = "harness status"
 
 
 def read(layout: TaskListLayout) -> records.State:
@@ -65,14 +61,15 @@ def backup_is_whole(layout: TaskListLayout) -> bool:
 class TaskListChange:
     """One change under way: what it changes and what it will log."""
 
-    __slots__ = ("_tasks", "dirty", "lines", "now", "state")
+    __slots__ = ("_document", "_tasks", "dirty", "lines", "now", "state")
 
-    def __init__(self, state: records.State, now: datetime) -> None:
-        self.state = state
+    def __init__(self, document: ListDocument, now: datetime) -> None:
+        self._document = document
+        self.state = records.State(document.value)
         self.now = now
         self.dirty = False
         self.lines: list[str] = []
-        self._tasks: list[records.Record] | None = []
+        self._tasks: list[records.Record] | None = []  # changed in place; ``None`` when any may be
 
     def touch(self, *tasks: records.Task) -> None:
         """Says that the state was changed and must be written: of the tasks, these alone; without any, perhaps all.
@@ -83,14 +80,16 @@ class TaskListChange:
         if self._tasks is not None:
             self._tasks = [*self._tasks, *(task.raw for task in tasks)] if tasks else None
 
-    @property
-    def changed(self) -> list[records.Record] | None:
-        """The tasks that were changed in place; ``None`` when any may have been."""
-        return self._tasks
-
     def log(self, line: str) -> None:
         """A line for the log, written after the state."""
         self.lines.append(line)
+
+    def write(self, path: str, *, before: Callable[[], None]) -> None:
+        """Replaces the state that was read, counted as one more revision; see ``list_file.write``."""
+        from agent_harness.kernel.json import list_file
+
+        self.state.raw["revision"] = self.state.revision + 1
+        list_file.write(path, self._document, changed=self._tasks, before=before)
 
 
 class TaskStore:
@@ -161,56 +160,39 @@ class TaskStore:
         raises drops everything. ``LockBusy`` after the timeout, ``StateDamaged``, ``ConfigurationError`` for a file of
         a later version.
         """
-        for _ in range(_TRIES):
-            try:
-                with self.lock() as lock:
-                    return self.change_under(lock, act)
-            except NotOwner as error:
-                if not _is_lost_lock(error):
-                    raise
-        raise _never_quiet()
+        from agent_harness.kernel import state  # readers need neither
+        from agent_harness.kernel.lock import LockLost
+
+        def under_a_lock() -> T:
+            with self.lock() as lock:
+                return self.change_under(lock, act)
+
+        return state.repeated(under_a_lock, self.layout.tasks, after=LockLost, hint=_HINT)
 
     def change_under(self, lock: Lock, act: Callable[[TaskListChange], T]) -> T:
-        """The same for a caller that holds the lock."""
-        for _ in range(_TRIES):
-            try:
-                return self._change(act, lock)
-            except _ListEdited:
-                continue
-        raise _never_quiet()
+        """The same for a caller that holds the lock; ``LockLost`` when it was taken away meanwhile."""
+        from agent_harness.kernel import state
 
-    def _change(self, act: Callable[[TaskListChange], T], lock: Lock) -> T:
-        stamp = _stamp(self.layout.tasks)
-        document = self._document()
-        state = records.State(document.value)
-        if state.version > records.VERSION:
+        def write(change: TaskListChange, unedited: Callable[[], None]) -> None:
+            def still_ours() -> None:
+                unedited()
+                lock.verify()
+
+            if change.dirty:
+                change.write(self.layout.tasks, before=still_ours)
+            for line in change.lines:
+                self.log(line)
+
+        return state.change(self.layout.tasks, read=self._open, act=act, write=write, hint=_HINT)
+
+    def _open(self) -> TaskListChange:
+        change = TaskListChange(self._document(), self.now())
+        if change.state.version > records.VERSION:
             raise ConfigurationError(
-                f"harness-tasks.json has version {state.version}; this harness writes version {records.VERSION}",
+                f"harness-tasks.json has version {change.state.version}; this harness writes version {records.VERSION}",
                 hint="install a newer agent-harness; harness status can still read it",
             )
-        change = TaskListChange(state, self.now())
-        result = act(change)
-        if change.dirty:
-            self._write(change, lock, stamp, document)
-        for line in change.lines:
-            self.log(line)
-        return result
-
-    def _write(self, change: TaskListChange, lock: Lock, stamp: object, document: ListDocument) -> None:
-        change.state.raw["revision"] = change.state.revision + 1
-
-        def still_ours() -> None:
-            if _stamp(self.layout.tasks) != stamp:
-                raise _ListEdited
-            try:
-                lock.verify()
-            except NotOwner as error:
-                error.data["lost_lock"] = True
-                raise
-
-        from agent_harness.kernel.json import list_file
-
-        list_file.write(self.layout.tasks, document, changed=change.changed, before=still_ours)
+        return change
 
     def create(self, raw: dict[str, Any]) -> bool:
         """Writes the first state; false when there is one already. Call it under ``lock``."""
@@ -247,19 +229,3 @@ class TaskStore:
     def paused(self) -> bool:
         """Whether a person paused the work."""
         return os.path.lexists(self.layout.pause)
-
-
-def _never_quiet() -> Busy:
-    return Busy("harness-tasks.json is being written by somebody without the lock", hint="harness status")
-
-
-def _stamp(path: str) -> object:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _is_lost_lock(error: NotOwner) -> bool:
-    return bool(error.data.get("lost_lock"))

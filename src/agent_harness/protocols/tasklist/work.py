@@ -156,7 +156,6 @@ class TaskWork:
             transcript=sessions / f"{name}.log",
             timeout_seconds=terms.max_minutes * 60,
             spare=terms.spare,
-            waits_for_limit=POLICIES["task"].waits_for_limit,
             recording=Recording(
                 sessions / f"{name}.cassette.jsonl", worker.git, lambda: commits.fingerprint(worker, task)
             ),

@@ -1,7 +1,7 @@
 """Rules that watch a session: pure steps from events to interventions.
 
     WallClock       a warning, then the end of the time
-    Context         75 %, 90 % and 100 % of the window
+    ContextWindow   75 %, 90 % and 100 % of the window
     Stall           tokens burnt without progress
     RepeatedError   the same error again and again
     Budget          a cost limit exceeded
@@ -9,13 +9,10 @@
 ``Watch`` carries their states through all turns of one session. A stop is final: after it, nothing more is asked for.
 """
 
-from agent_harness.supervision.monitors.budget import Budget, BudgetLimit
-from agent_harness.supervision.monitors.context import ContextWindow
-from agent_harness.supervision.monitors.intervention import NO_FACTS, Intervention, Monitor, ProjectFacts
+from agent_harness.supervision.monitors.limits import Budget, BudgetLimit, ContextWindow, WallClock
 from agent_harness.supervision.monitors.repeated_error import RepeatedError
 from agent_harness.supervision.monitors.stall import Stall
-from agent_harness.supervision.monitors.wall_clock import WallClock
-from agent_harness.supervision.monitors.watch import Watch
+from agent_harness.supervision.monitors.watch import NO_FACTS, Intervention, Monitor, ProjectFacts, Watch
 
 __all__ = [
     "NO_FACTS",

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from agent_harness.agents.events import Event, Text, ToolCall, ToolResult, Usage
-from agent_harness.supervision.monitors.intervention import Intervention, Monitor, ProjectFacts
+from agent_harness.supervision.monitors.watch import Intervention, Monitor, ProjectFacts
 
 TEXT = "You've hit the same error {times} times. This approach isn't working. Try something fundamentally different."
 KEPT = 128  # distinct errors that are counted at a time

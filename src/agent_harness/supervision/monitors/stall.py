@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from agent_harness.agents.events import Event, Text, ToolCall, ToolResult, Usage
 from agent_harness.agents.markers import is_pytest_result, row_of_line, shell_command
-from agent_harness.supervision.monitors.intervention import Intervention, Monitor, ProjectFacts
+from agent_harness.supervision.monitors.watch import Intervention, Monitor, ProjectFacts
 
 WARNING_TEXT = "You appear stuck. Consider a different approach."
 FORCE_STOP_TEXT = (

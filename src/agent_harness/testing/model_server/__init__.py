@@ -20,8 +20,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from agent_harness.testing.model_server.handler import Handler, Shared
-from agent_harness.testing.model_server.record import RequestLog
+from agent_harness.testing.model_server.handler import Handler, RequestLog, Shared
 
 __all__ = ["ModelServer", "serve"]
 

@@ -14,7 +14,14 @@ from agent_harness.testing.model_server import ModelServer
 
 def main() -> int:
     """Serves; the exit status."""
-    options = _options()
+    parser = argparse.ArgumentParser(
+        prog="python -m agent_harness.testing.model_server",
+        description="A model server on this machine that plays scripts (docs/model-server.md).",
+    )
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="0, the default, takes a free one")
+    parser.add_argument("--scripts", required=True, metavar="FILE", help="JSON; read anew for each request")
+    parser.add_argument("--log", metavar="FILE", help="one JSON object a request is appended, keys masked")
+    options = parser.parse_args()
     try:
         server = _listening(options)
     except HarnessError as error:
@@ -26,17 +33,6 @@ def main() -> int:
     sys.stdout.flush()
     server.run()
     return 0
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m agent_harness.testing.model_server",
-        description="A model server on this machine that plays scripts (docs/model-server.md).",
-    )
-    parser.add_argument("--port", type=int, default=0, metavar="N", help="0, the default, takes a free one")
-    parser.add_argument("--scripts", required=True, metavar="FILE", help="JSON; read anew for each request")
-    parser.add_argument("--log", metavar="FILE", help="one JSON object a request is appended, keys masked")
-    return parser.parse_args()
 
 
 def _listening(options: argparse.Namespace) -> ModelServer:

@@ -5,17 +5,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agent_harness.testing.model_server.conversation import (
+from agent_harness.testing.model_server.script import (
     Event,
     Json,
     Message,
     ModelAnswer,
+    Step,
     estimated_tokens,
     members,
     new_id,
     texts,
 )
-from agent_harness.testing.model_server.script import Step
 
 __all__ = ["answer", "error", "turns"]
 

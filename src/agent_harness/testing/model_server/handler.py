@@ -1,26 +1,117 @@
-"""One HTTP request to the model server: read, recorded, and answered as the script says."""
+"""One HTTP request to the model server: read, recorded with its keys masked, and answered as the script says."""
 
 import gzip
 import hashlib
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from agent_harness.errors import UsageError
-from agent_harness.testing.model_server import anthropic_messages, openai_chat, openai_responses, trouble
-from agent_harness.testing.model_server.conversation import Event, Json, Message, ModelAnswer, estimated_tokens, new_id
-from agent_harness.testing.model_server.filling import NotFound, fill
-from agent_harness.testing.model_server.reading import read_scripts
-from agent_harness.testing.model_server.record import RequestLog, masked
-from agent_harness.testing.model_server.script import Cue, Scripts, Step, choose
+from agent_harness.kernel import journal
+from agent_harness.kernel.redact import MASK, is_secret_name
+from agent_harness.testing.model_server import anthropic_messages, openai_chat, openai_responses
+from agent_harness.testing.model_server.script import (
+    Cue,
+    Event,
+    Json,
+    Message,
+    ModelAnswer,
+    NotFound,
+    Scripts,
+    Step,
+    choose,
+    estimated_tokens,
+    fill,
+    new_id,
+    read_scripts,
+)
 
-__all__ = ["Handler", "Shared"]
+__all__ = ["Handler", "RequestLog", "Shared", "kind_of", "masked"]
+
+
+class RequestLog:
+    """One JSON object a request, in a file or, without one, in memory. Safe to share between threads."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._kept: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
+        self._count = 0
+
+    def add(self, **facts: Any) -> None:
+        """Records a request with its number ``n`` and the time ``t``, seconds since 1970."""
+        with self._lock:
+            self._count += 1
+            record = {"n": self._count, "t": round(time.time(), 3), **facts}
+            if self._path is None:
+                self._kept.append(record)
+            else:
+                journal.append(self._path, record)
+
+    def records(self) -> list[dict[str, Any]]:
+        """All requests so far, oldest first; those of earlier runs too when the file had some."""
+        with self._lock:
+            return list(self._kept) if self._path is None else list(journal.read(self._path))
+
+
+def masked(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers with every key, token and cookie replaced by ``***``."""
+    return {name: MASK if is_secret_name(name) else value for name, value in headers.items()}
+
+
+KINDS: Mapping[int, str] = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+
+def status_of(error: Mapping[str, Any]) -> int:
+    """The HTTP status of a scripted error; 500 when it names none."""
+    return int(error.get("status", 500))
+
+
+def kind_of(error: Mapping[str, Any]) -> str:
+    """The word for the kind of error."""
+    return str(error.get("type") or KINDS.get(status_of(error), "api_error"))
+
+
+def reset_facts(error: Mapping[str, Any]) -> Json:
+    """``resets_at`` (seconds since 1970) and ``resets_in_seconds``; empty when the error has no ``reset_seconds``."""
+    if "reset_seconds" not in error:
+        return {}
+    seconds = float(error["reset_seconds"])
+    return {"resets_at": int(time.time() + seconds), "resets_in_seconds": int(seconds)}
+
+
+def reset_headers(facts: Mapping[str, Any]) -> dict[str, str]:
+    """When the limit ends, in the headers of both providers; empty when it is not known."""
+    if not facts:
+        return {}
+    at, seconds = int(facts["resets_at"]), int(facts["resets_in_seconds"])
+    return {
+        "retry-after": str(seconds),
+        "anthropic-ratelimit-requests-reset": datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "anthropic-ratelimit-unified-reset": str(at),
+        "anthropic-ratelimit-unified-status": "rejected",
+        "x-ratelimit-reset-requests": f"{seconds}s",
+    }
+
 
 PROTOCOLS: Mapping[str, ModuleType] = {
     "/messages": anthropic_messages,
@@ -125,7 +216,13 @@ class Handler(BaseHTTPRequestHandler):
         if step.error is not None and self._still_refused(cue, body):
             self._send_trouble(protocol, step.error, stream=bool(body.get("stream")))
         else:
-            self._send_answer(protocol.answer(body, step), step, stream=bool(body.get("stream")))
+            answer = protocol.answer(body, step)
+            if bool(body.get("stream")):
+                self._send_stream(answer, step)
+            elif step.cut:
+                self.close_connection = True
+            else:
+                self._send_json(200, answer.whole, {"request-id": new_id("req_")})
 
     def _still_refused(self, cue: Cue, body: Json) -> bool:
         if cue.step.times is None:
@@ -135,14 +232,6 @@ class Handler(BaseHTTPRequestHandler):
         return self.shared.refused_before(hashlib.sha256(key.encode()).hexdigest()) < cue.step.times
 
     # ---- sending
-
-    def _send_answer(self, answer: ModelAnswer, step: Step, *, stream: bool) -> None:
-        if stream:
-            self._send_stream(answer, step)
-        elif step.cut:
-            self.close_connection = True
-        else:
-            self._send_json(200, answer.whole, {"request-id": new_id("req_")})
 
     def _send_stream(self, answer: ModelAnswer, step: Step) -> None:
         self.send_response(200)
@@ -161,11 +250,11 @@ class Handler(BaseHTTPRequestHandler):
         if "body" in error:
             self._send_as_it_is(error, stream=stream)
             return
-        facts = trouble.reset_facts(error)
+        facts = reset_facts(error)
         given = {str(name): str(value) for name, value in (error.get("headers") or {}).items()}
         message = str(error.get("message", "scripted error"))
-        body = protocol.error(trouble.status_of(error), trouble.kind_of(error), message, facts)
-        self._send_json(trouble.status_of(error), body, {**trouble.reset_headers(facts), **given})
+        body = protocol.error(status_of(error), kind_of(error), message, facts)
+        self._send_json(status_of(error), body, {**reset_headers(facts), **given})
 
     def _send_as_it_is(self, error: Mapping[str, Any], *, stream: bool) -> None:
         """A scripted body, whatever it is; where a stream was asked for, as its only event."""
@@ -174,7 +263,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(int(error.get("status", 200)), content.encode(), {"content-type": kind})
 
     def _send_error_body(self, status: int, message: str, protocol: ModuleType = anthropic_messages) -> None:
-        self._send_json(status, protocol.error(status, trouble.kind_of({"status": status}), message, {}))
+        self._send_json(status, protocol.error(status, kind_of({"status": status}), message, {}))
 
     def _send_json(self, status: int, value: object, headers: Mapping[str, str] | None = None) -> None:
         self._send(status, json.dumps(value).encode(), {"content-type": "application/json", **(headers or {})})

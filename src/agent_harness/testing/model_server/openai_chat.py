@@ -6,17 +6,17 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agent_harness.testing.model_server.conversation import (
+from agent_harness.testing.model_server.script import (
     Event,
     Json,
     Message,
     ModelAnswer,
+    Step,
     estimated_tokens,
     members,
     new_id,
     texts,
 )
-from agent_harness.testing.model_server.script import Step
 
 __all__ = ["answer", "error", "turns"]
 
@@ -47,7 +47,12 @@ def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
     message: Json = {"role": "assistant", "content": text or None}
     if calls:
         message["tool_calls"] = calls
-    usage = _usage(body, message, step.usage)
+    cached = step.usage.get("cached_tokens", 0)
+    taken = step.usage.get("input_tokens", estimated_tokens(body)) + cached + step.usage.get("cache_write_tokens", 0)
+    made = step.usage.get("output_tokens", estimated_tokens(message))
+    details = {"cached_tokens": cached}
+    total = {"prompt_tokens": taken, "completion_tokens": made, "total_tokens": taken + made}
+    usage = {**total, "prompt_tokens_details": details}
     head = {"id": new_id("chatcmpl-"), "created": int(time.time()), "model": body.get("model")}
     choice = {"index": 0, "message": message, "finish_reason": finish}
     whole = {**head, "object": "chat.completion", "choices": [choice], "usage": usage}
@@ -62,15 +67,6 @@ def error(status: int, kind: str, message: str, reset: Json) -> Json:
 def _call(block: Json) -> Json:
     called = {"name": block["tool"], "arguments": json.dumps(block.get("input", {}))}
     return {"id": new_id("call_"), "type": "function", "function": called}
-
-
-def _usage(body: Mapping[str, Any], message: Json, given: Mapping[str, int]) -> Json:
-    cached = given.get("cached_tokens", 0)
-    taken = given.get("input_tokens", estimated_tokens(body)) + cached + given.get("cache_write_tokens", 0)
-    made = given.get("output_tokens", estimated_tokens(message))
-    details = {"cached_tokens": cached}
-    total = {"prompt_tokens": taken, "completion_tokens": made, "total_tokens": taken + made}
-    return {**total, "prompt_tokens_details": details}
 
 
 def _events(head: Json, text: str, calls: Sequence[Json], finish: str, usage: Json) -> Iterator[Event]:

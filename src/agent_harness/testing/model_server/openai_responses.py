@@ -6,17 +6,17 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agent_harness.testing.model_server.conversation import (
+from agent_harness.testing.model_server.script import (
     Event,
     Json,
     Message,
     ModelAnswer,
+    Step,
     estimated_tokens,
     members,
     new_id,
     texts,
 )
-from agent_harness.testing.model_server.script import Step
 
 __all__ = ["answer", "error", "turns"]
 
@@ -70,18 +70,14 @@ def _item(block: Json) -> Json:
             "summary": [{"type": "summary_text", "text": block["thinking"]}],
         }
     if "tool" in block:
-        return _call(block)
+        given = block.get("input", {})
+        call = {"call_id": new_id("call_"), "name": block["tool"], "status": "completed"}
+        if isinstance(given, str):  # a custom tool takes a text as it is
+            return {"type": "custom_tool_call", "id": new_id("ctc_"), **call, "input": given}
+        space = {"namespace": block["namespace"]} if "namespace" in block else {}
+        return {"type": "function_call", "id": new_id("fc_"), **call, "arguments": json.dumps(given), **space}
     part: Json = {"type": "output_text", "text": block["text"], "annotations": []}
     return {"type": "message", "id": new_id("msg_"), "role": "assistant", "status": "completed", "content": [part]}
-
-
-def _call(block: Json) -> Json:
-    given = block.get("input", {})
-    call = {"call_id": new_id("call_"), "name": block["tool"], "status": "completed"}
-    if isinstance(given, str):  # a custom tool takes a text as it is
-        return {"type": "custom_tool_call", "id": new_id("ctc_"), **call, "input": given}
-    space = {"namespace": block["namespace"]} if "namespace" in block else {}
-    return {"type": "function_call", "id": new_id("fc_"), **call, "arguments": json.dumps(given), **space}
 
 
 def _usage(body: Mapping[str, Any], items: Sequence[Json], given: Mapping[str, int]) -> Json:

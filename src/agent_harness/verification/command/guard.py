@@ -13,7 +13,13 @@ from agent_harness.verification.changes import CandidateChanges, FileChange
 from agent_harness.verification.command.additions import changed_package, changed_script, weakened_test
 from agent_harness.verification.command.make import weakened
 from agent_harness.verification.command.named_files import EVERYTHING, Named
-from agent_harness.verification.guard import TEST_FOLDERS, belongs, conftest_findings, settings_findings
+from agent_harness.verification.guard import (
+    TEST_FOLDERS,
+    belongs,
+    conftest_findings,
+    product_findings,
+    settings_findings,
+)
 from agent_harness.verification.runner_config import is_conftest, is_runner_config, is_test_file
 from agent_harness.verification.shadowing import shadows
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, Finding
@@ -61,9 +67,11 @@ def _judge(change: FileChange, case: _Comparison) -> Iterator[Finding]:
         yield from _weighed(conftest_findings(change), change, case) if _above_or_below(change.path, named) else ()
     elif named.tests and is_runner_config(change.path):
         yield from _weighed(settings_findings(change), change, case)
-    elif was_there and is_test_side(change.path, named):
+    elif is_test_side(change.path, named):
         word = "holds tests of this task" if is_test_file(change.path) else "stands under the tests of this task"
-        yield from _compared(change, "protected_test_changed", word, weakened_test)
+        yield from _compared(change, "protected_test_changed", word, weakened_test) if was_there else ()
+    elif named.tests and named.python:
+        yield from _ending(product_findings(change))
 
 
 def _rule_for(path: str, named: Named) -> _Rule:
@@ -105,6 +113,13 @@ def _weighed(found: Iterator[Finding], change: FileChange, case: _Comparison) ->
     for each in found:
         severity = CRITICAL if case.had_tests or change.status != "A" else IMPORTANT
         yield Finding(each.code, severity, f"{each.message.rstrip('.')}; {_ALLOWED_BY}", each.data)
+
+
+def _ending(found: Iterator[Finding]) -> Iterator[Finding]:
+    """No plugin watches these tests: code that ends their process by itself ends it with the status that it likes."""
+    for each in found:
+        ends = "os._exit" in str(each.data.get("names", ()))
+        yield Finding(each.code, CRITICAL, f"{each.message.rstrip('.')}; {_ALLOWED_BY}", each.data) if ends else each
 
 
 def _finding(code: str, change: FileChange, message: str, **facts: object) -> Finding:

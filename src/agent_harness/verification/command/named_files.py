@@ -26,6 +26,7 @@ _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", ".", "so
 _INTERPRETERS = re.compile(
     r"(python|pypy)[0-9.]*$|node(js)?$|ruby$|perl$|php$|Rscript$|lua[0-9.]*$|julia$|ts-node$|tsx$|bun$|deno$|groovy$"
 )
+_MODULE, _CODE = re.compile(r"-[A-Za-z]*m$"), re.compile(r"-[A-Za-z]*c$")
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
 _RUNNERS = frozenset(
     {
@@ -90,6 +91,7 @@ _DURATION = re.compile(r"[0-9.]+[smhd]?$")
 _COMPARING = frozenset({"diff", "cmp", "comm"})
 _EXPECTED = re.compile(r"expect|golden|snapshot|reference|fixture|baseline|approved", re.IGNORECASE)
 _JUDGE_NAME = re.compile(r"(^|[/_.-])(check|verify|validate|test|tests|lint|ci|assert|spec|selftest)([/_.-]|$)")
+_SHELL_OPTION = re.compile(r"[-+][a-z]*o$|--(rcfile|init-file)$")
 _SHEBANG = re.compile(rb"#!.*\b(sh|bash|dash|zsh|ksh|ash)\b")
 _RUNS_TESTS = re.compile(rb"\b(pytest|unittest|nose2?)\b")
 
@@ -194,11 +196,12 @@ def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool
     elif program in ("make", "gmake", "remake"):
         _make(found, rest, folder)
     elif program in _PACKAGE_MANAGERS:
-        _package(found, rest, folder)
+        _package(found, program, rest, folder)
     elif program == "coverage" and "run" in rest:
         _interpreted(found, "python", rest[rest.index("run") + 1 :], folder, filtered=filtered)
     elif program in _RUNNERS or (program in _BUILD_TOOLS and _TESTING_VERBS & {*rest}):
         _runner(found, program, rest, folder)
+        _wrapper(found, words[0], folder)
     elif _INTERPRETERS.match(program):
         _interpreted(found, program, rest, folder, filtered=filtered)
     elif "/" in words[0] or words[0].endswith((".sh", ".bash")):
@@ -209,11 +212,21 @@ def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool
     _by_name(found, program, rest, folder)
 
 
+def _wrapper(found: _Names, word: str, folder: str) -> None:
+    """A script of the project that starts a tool, such as ``./gradlew``."""
+    if "/" in word and _resolved(found, word, folder):
+        _script(found, word, folder, filtered=False)
+
+
 def _shell(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
+    before = ""
     for at, word in enumerate(rest):
         if program not in (".", "source") and word.startswith("-") and "c" in word[1:] and not word.startswith("--"):
             _read(found, rest[at + 1] if at + 1 < len(rest) else "", folder)
             return
+        before, last = word, before
+        if _SHELL_OPTION.match(last):  # its value, as in -o pipefail
+            continue
         if not word.startswith(("-", "+")):
             _script(found, word, folder, filtered=False)
             _handed_on(found, rest[at + 1 :], folder, filtered=False)
@@ -259,22 +272,21 @@ def _interpreted(found: _Names, program: str, rest: Sequence[str], folder: str, 
     if "--test" in rest and not is_python:
         _runner(found, program, rest, folder)
     for at, word in enumerate(rest):
-        if is_python and word == "-m" and at + 1 < len(rest):
+        if is_python and _MODULE.match(word) and at + 1 < len(rest):
             _module(found, rest[at + 1], rest[at + 2 :], folder, filtered=filtered)
             return
-        if word in ("-c", "-e", "-p", "--eval", "--print"):
+        if _CODE.match(word) if is_python else word in ("-e", "-p", "--eval", "--print"):
             return
-        if word.startswith("-") or word in ("run", "exec") or _resolved(found, word, folder) is None:
-            if not word.startswith("-") and is_python:
-                found.outside.add(word)
-                return
+        path = None if word.startswith("-") or word in ("run", "exec") else _resolved(found, word, folder)
+        if path is None:
             continue
-        path = _resolved(found, word, folder)
-        if path and is_test_file(path):
+        if is_test_file(path):
             found.tests.add(path)
         else:
             _script(found, word, folder, filtered=filtered, shell=False)
             _handed_on(found, rest[at + 1 :], folder, filtered=filtered)
+        if _TESTING_VERBS & {*rest[at + 1 :]}:  # manage.py test
+            found.tests.add(EVERYTHING)
         return
 
 
@@ -350,8 +362,10 @@ def _make(found: _Names, rest: Sequence[str], folder: str) -> None:
         _read(found, text, folder)
 
 
-def _package(found: _Names, rest: Sequence[str], folder: str) -> None:
-    """``npm test``, ``yarn run check``: the scripts of package.json that it leads to."""
+def _package(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
+    """``npm test``, ``yarn run check``: the scripts of package.json that it leads to; ``yarn jest``, ``bun test``."""
+    if rest and (rest[0] in _RUNNERS or (program == "bun" and rest[0] == "test")):
+        _runner(found, rest[0], rest[1:], folder)
     before = ""
     for word in rest:
         if before in ("--prefix", "-C", "--cwd", "--dir"):

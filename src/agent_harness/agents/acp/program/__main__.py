@@ -10,16 +10,9 @@ from typing import Any
 from acp import PROTOCOL_VERSION, RequestError, schema, spawn_agent_process, text_block
 
 from agent_harness.agents import limits
-from agent_harness.agents.acp.program.client import AcpClient
-from agent_harness.agents.acp.program.updates import Updates
+from agent_harness.agents.acp.program.client import AcpClient, Updates
 from agent_harness.agents.base import Brief
-from agent_harness.agents.bridge.worker import (
-    Harness,
-    HarnessGone,
-    brief_from,
-    ending,
-    run,
-)
+from agent_harness.agents.bridge.worker import Harness, HarnessGone, brief_from, ending, run
 from agent_harness.agents.events import Event, Finished
 
 CANCEL_SECONDS = 4.0  # for the agent to end its turn by itself
@@ -78,7 +71,13 @@ async def _ask(harness: Harness, agent: Any, brief: Brief, updates: Updates) -> 
         answer = await _prompt(harness, agent, session, brief.prompt)
     except RequestError as error:
         updates.finish(None)
-        return _refusal(error)
+        if error.code == NOT_LOGGED_IN:
+            return (Finished(ok=False, message="the agent is not logged in: start it once by hand and log in"),)
+        detail = "" if error.data is None else f": {error.data}"
+        message = " ".join(f"{error}{detail}".split())[:500]
+        refused = limits.from_text(message)
+        end = Finished(ok=False, message=f"the agent gave up: {message}")
+        return (end,) if refused is None else (refused, end)
     updates.finish(answer.usage)
     return (ENDINGS.get(answer.stop_reason, Finished(ok=False, message=f"it stopped: {answer.stop_reason}")),)
 
@@ -130,16 +129,6 @@ def _servers(brief: Brief) -> list[schema.McpServerStdio]:
 def _environment(config: Mapping[str, object]) -> Mapping[str, object]:
     found = config.get("env")
     return found if isinstance(found, Mapping) else {}
-
-
-def _refusal(error: RequestError) -> Sequence[Event]:
-    if error.code == NOT_LOGGED_IN:
-        return (Finished(ok=False, message="the agent is not logged in: start it once by hand and log in"),)
-    detail = "" if error.data is None else f": {error.data}"
-    message = " ".join(f"{error}{detail}".split())[:500]
-    refused = limits.from_text(message)
-    end = Finished(ok=False, message=f"the agent gave up: {message}")
-    return (end,) if refused is None else (refused, end)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,7 @@
 ``python -m agent_harness.agents.api.program`` is started by ``agents/api/__init__.py`` and spoken to over the bridge.
 
     __main__     one turn, from the brief to its end
-    loop         asking and answering; steering reaches the very next request
-    asking       one request to a model, and what its failures mean
+    loop         asking and answering, what a failed request means; steering reaches the very next request
     tools        the tools of the loop: a shell, and files
     servers      the tools of MCP servers
 """

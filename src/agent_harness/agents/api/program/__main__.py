@@ -7,12 +7,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from agent_harness.agents.base import Brief
-from agent_harness.agents.bridge.worker import (
-    Harness,
-    brief_from,
-    ending,
-    run,
-)
+from agent_harness.agents.bridge.worker import Harness, brief_from, ending, run
 from agent_harness.agents.events import Event, Finished, Text
 
 CLOSING_SECONDS = 3.0  # for MCP servers to end by themselves; what is left is ended with the turn
@@ -35,8 +30,7 @@ async def turn(harness: Harness) -> None:
 
 async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
     """Runs the loop; the conversation is left with the harness, unless somebody ended the turn."""
-    from agent_harness.agents.api.program.asking import Gone, TurnModel
-    from agent_harness.agents.api.program.loop import Loop, definitions
+    from agent_harness.agents.api.program.loop import Gone, Loop, TurnModel, definitions
     from agent_harness.agents.api.program.tools import own_tools
 
     brief = brief_from(order["brief"])

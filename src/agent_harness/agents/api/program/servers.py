@@ -11,12 +11,7 @@ from fastmcp.client.transports import StdioTransport
 from pydantic_ai.exceptions import ModelRetry
 from pydantic_ai.mcp import MCPToolset
 
-from agent_harness.agents.api.program.tools import (
-    SHOWN_BYTES,
-    Json,
-    Tool,
-    ToolAnswer,
-)
+from agent_harness.agents.api.program.tools import SHOWN_BYTES, Json, Tool, ToolAnswer
 from agent_harness.agents.base import Brief, McpServer
 from agent_harness.agents.command import environment_of
 from agent_harness.kernel import clock, process
@@ -34,17 +29,17 @@ async def tools_of(brief: Brief, closing: AsyncExitStack, tell: Callable[[str], 
     found: list[Tool] = []
     for name, server in brief.tools.mcp_servers.items():
         try:
-            toolset = await closing.enter_async_context(_toolset(name, server, brief))
+            program, *words = server.command
+            transport = StdioTransport(
+                program, words, env=_environment(server, brief), cwd=str(brief.cwd), keep_alive=False
+            )
+            toolset = await closing.enter_async_context(
+                MCPToolset(transport, id=name, tool_error_behavior="retry", init_timeout=clock.scaled(START_SECONDS))
+            )
             found += [_tool(name, toolset, listed) for listed in await toolset.list_tools()]
         except Exception as error:
             tell(f"The MCP server {name} cannot be used: {' '.join(str(error).split())[:300]}")
     return found
-
-
-def _toolset(name: str, server: McpServer, brief: Brief) -> MCPToolset[Any]:
-    program, *words = server.command
-    transport = StdioTransport(program, words, env=_environment(server, brief), cwd=str(brief.cwd), keep_alive=False)
-    return MCPToolset(transport, id=name, tool_error_behavior="retry", init_timeout=clock.scaled(START_SECONDS))
 
 
 def _environment(server: McpServer, brief: Brief) -> dict[str, str]:
@@ -57,12 +52,13 @@ def _environment(server: McpServer, brief: Brief) -> dict[str, str]:
 
 def _tool(server: str, toolset: MCPToolset[Any], listed: Any) -> Tool:
     name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{server}_{listed.name}")[:LONGEST_NAME]
-    return Tool(name, listed.description or "", _schema(listed), _calling(toolset, listed.name))
-
-
-def _schema(listed: Any) -> Json:
     found = getattr(listed, "input_schema", None) or getattr(listed, "inputSchema", None)
-    return found if isinstance(found, dict) else {"type": "object", "properties": {}}
+    return Tool(
+        name,
+        listed.description or "",
+        found if isinstance(found, dict) else {"type": "object", "properties": {}},
+        _calling(toolset, listed.name),
+    )
 
 
 def _calling(toolset: MCPToolset[Any], name: str) -> Callable[[Json], Awaitable[ToolAnswer]]:

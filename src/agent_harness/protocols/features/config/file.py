@@ -1,13 +1,18 @@
-"""Reading ``.harness.yaml``: plain values with the line of every key, or one error that names the line."""
+"""YAML files as plain values: ``.harness.yaml`` with the line of every key, or one error that names the line.
+
+The settings of several places lie one over the other in ``Layers``, with the source of each key.
+"""
 
 import io
+import json
 import os
 import stat
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
-from agent_harness.errors import ConfigurationError
+from agent_harness.errors import ConfigurationError, StateDamaged
 
 Key = tuple[str, ...]
 
@@ -152,3 +157,59 @@ def leaves(values: Mapping[str, object], at: Key = ()) -> Iterator[tuple[Key, ob
             yield from leaves(value, (*at, key))
         else:
             yield (*at, key), value
+
+
+def read_object(path: str) -> dict[str, Any]:
+    """The mapping in a YAML file; ``StateDamaged`` when it does not parse or holds something else."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = YAML(typ="safe", pure=True).load(file)
+    except (OSError, UnicodeDecodeError, YAMLError) as error:
+        raise StateDamaged(f"{path} does not parse: {str(error).splitlines()[0]}") from None
+    if not isinstance(found, dict):
+        raise StateDamaged(f"{path} holds no mapping")
+    return json.loads(json.dumps(found, default=str))
+
+
+Source = Literal["default", "file", "environment", "flag"]
+
+
+@dataclass
+class Layers:
+    """The values so far, with the source of each key and what to call it in a message."""
+
+    document: SettingsFile
+    values: dict[str, object]
+    sources: dict[Key, Source] = field(default_factory=dict)
+    where: dict[Key, str] = field(default_factory=dict)
+
+    def overlay(self, values: Mapping[str, object], source: Source) -> None:
+        self.sources.update({key: source for key, value in leaves(values) if value is not None})
+
+    def set(self, key: Key, value: object, source: Source, *, where: str | None = None) -> None:
+        section = self.values
+        for name in key[:-1]:
+            if section.get(name) is None:
+                section[name] = {}
+            below = section[name]
+            if not isinstance(below, dict):
+                return  # the section itself is wrong; validation says so
+            section = below
+        section[key[-1]] = value
+        self.sources[key] = source
+        if where:
+            self.where[key] = where
+
+    def get(self, key: Key) -> object:
+        value: object = self.values
+        for name in key:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return value
+
+    def given(self, key: Key) -> bool:
+        """True when some layer has the key, also with an empty value."""
+        section = self.get(key[:-1])
+        return isinstance(section, Mapping) and key[-1] in section

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from agent_harness.errors import ConfigurationError
-from agent_harness.protocols.features.config.file import Key
-from agent_harness.protocols.features.config.layers import Layers
+from agent_harness.protocols.features.config.file import Key, Layers
 
 if TYPE_CHECKING:
     from pydantic import ValidationError

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from agent_harness.errors import ConfigurationError
 from agent_harness.protocols.features.config import commands, file, problems
-from agent_harness.protocols.features.config.file import Key
-from agent_harness.protocols.features.config.layers import Layers, Source
+from agent_harness.protocols.features.config.file import Key, Layers, Source
 from agent_harness.protocols.features.config.template import default_text
 from agent_harness.protocols.features.layout import FeatureLayout
 

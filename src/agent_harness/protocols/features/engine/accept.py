@@ -4,37 +4,30 @@ Source: features.md C03, C05, C07, C08, C15, C16, C20, C66; rows UAH-296..300, U
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from agent_harness.agents import usage
 from agent_harness.kernel import clock, files, graph
 from agent_harness.kernel.git import DETACHED
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
     costs,
     lifecycle,
     private_refs,
     progress,
-    records,
 )
 from agent_harness.protocols.features.engine import checkpoints
 from agent_harness.protocols.features.engine.open_session import OpenSession, seconds_since
 from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import FeatureList, SessionState
 from agent_harness.protocols.features.store import own_place
-from agent_harness.protocols.features.verdict.ruling import Ruling
-
-Record = dict[str, Any]
-
-
-def feature_name(feature: Record) -> str:
-    """How people call it."""
-    return "The cleanup" if feature.get("id") is None else f"Feature #{feature['id']}"
+from agent_harness.protocols.features.verdict.judge import Ruling
 
 
 def put_back_features(project: Project, under_way: OpenSession) -> None:
     """features.json as it was before the agent: unverified claims and illegal edits are gone."""
     own_place(project.layout.features, project.layout.root)
-    expected = files.dumps(under_way.features)
+    expected = files.dumps(under_way.features.record)
     kept = project.git.show(checkpoints.rollback_point(under_way.checkpoint).commit, project.features_name)
     files.replace(project.layout.features, kept if kept is not None else expected)
 
@@ -73,7 +66,7 @@ def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usa
     """The candidate becomes the branch's head; baseline, sizes and state follow; it is pushed."""
     feature = under_way.feature
     rollback_point = checkpoints.rollback_point(under_way.checkpoint)
-    completed = f"{feature_name(feature)} ({records.description(feature)})"
+    completed = f"{feature.name} ({feature.description})"
     commits = [found.sha for found in project.git.commits_between(rollback_point.head, ruling.commit)]
     ending = lifecycle.SessionEnding(
         session=under_way.session,
@@ -96,7 +89,7 @@ def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usa
         commit=ruling.commit,
         branch=rollback_point.branch,
         expected_head=branch_tip(project, rollback_point.branch),
-        state=_with_cleanup(project, under_way, lifecycle.after_session(under_way.state, ending)),
+        state=_with_cleanup(project, under_way, lifecycle.after_session(under_way.state, ending)).record,
         proven=_proven(under_way),
         costs=costs_after(project, under_way, used),
         session_record=session_record(under_way, used, "complete", completed=True),
@@ -108,21 +101,22 @@ def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usa
     )
 
 
-def _with_cleanup(project: Project, under_way: OpenSession, state: Record) -> Record:
+def _with_cleanup(project: Project, under_way: OpenSession, state: SessionState) -> SessionState:
     """The state after an accepted feature: a cleanup comes next when enough features are complete (UAH-321, C36)."""
     completed = len(_proven(under_way))
     interval = project.config.quality.cleanup_interval
-    due = completed // interval > records.number(state.get("cleaned_up_at")) // interval
-    return {**state, "next_prompt": "cleanup"} if due else state
+    due = completed // interval > state.cleaned_up_at // interval
+    return state.but(next_prompt="cleanup") if due else state
 
 
 def _proven(under_way: OpenSession) -> list[int]:
     """The features accepted so far, with this one; those marked before it were proven when the run began."""
-    marked = [f["id"] for f in records.features_of(under_way.features) if records.passes(f)]
-    return sorted({*marked, *([] if under_way.feature_id is None else [under_way.feature_id])})
+    return sorted(
+        {*(f.id for f in under_way.features.passing), *([] if under_way.feature_id is None else [under_way.feature_id])}
+    )
 
 
-def quality_record(project: Project, under_way: OpenSession, ruling: Ruling) -> Record:
+def quality_record(project: Project, under_way: OpenSession, ruling: Ruling) -> JsonObject:
     """quality.json after an accepted session."""
     return {
         "lint_errors": ruling.proof.lint_errors,
@@ -131,22 +125,15 @@ def quality_record(project: Project, under_way: OpenSession, ruling: Ruling) -> 
     }
 
 
-def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> Record:
+def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> JsonObject:
     """test_baseline.json after an accepted session (UAH-130)."""
     proof = ruling.proof
-    return {
-        **under_way.baseline,
-        "session": under_way.session,
-        "timestamp": clock.timestamp(),
-        "passing_tests": sorted(proof.passing),
-        "total_passing": len(proof.passing),
-        "total_tests": proof.total,
-        "tree": project.git.tree_of(ruling.commit),
-    }
+    members = {"session": under_way.session, "timestamp": clock.timestamp(), "tree": project.git.tree_of(ruling.commit)}
+    return under_way.baseline.measured(proof.passing, proof.total, **members).record
 
 
 def without_rollback_point(
-    project: Project, under_way: OpenSession, failure: str, used: usage.Totals, asked: Record
+    project: Project, under_way: OpenSession, failure: str, used: usage.Totals, asked: JsonObject
 ) -> Settlement:
     """Nothing is accepted and nothing can go back: the question about it is stored (UAH-390)."""
     ending = lifecycle.SessionEnding(
@@ -162,10 +149,10 @@ def without_rollback_point(
     return Settlement(
         kind="nothing",
         session=under_way.session,
-        state={**state, "pending_escalation": asked},
+        state=state.but(pending_escalation=asked).record,
         costs=costs_after(project, under_way, used),
         session_record=session_record(under_way, used, "error", completed=False) | {"rejected": failure},
-        baseline=under_way.baseline,
+        baseline=under_way.baseline.record,
         progress_entry=progress.entry(under_way.session, [("HARNESS", [failure])]),
         events=[{"event_type": "escalation", "level": "critical", **asked}],
     )
@@ -188,7 +175,7 @@ def rolled_back(project: Project, under_way: OpenSession, failure: str, used: us
     entry = progress.entry(
         under_way.session,
         [
-            ("FEATURE", f"#{feature['id']} ({records.description(feature)})"),
+            ("FEATURE", f"#{feature.id} ({feature.description})"),
             ("HARNESS", ["The session was rejected and rolled back.", " ".join(failure.split())[:500]]),
         ],
     )
@@ -196,22 +183,22 @@ def rolled_back(project: Project, under_way: OpenSession, failure: str, used: us
         kind="rollback",
         session=under_way.session,
         checkpoint=under_way.rollback,
-        state=lifecycle.after_session(under_way.state, ending),
+        state=lifecycle.after_session(under_way.state, ending).record,
         costs=costs_after(project, under_way, used),
         session_record=session_record(under_way, used, "complete", completed=False) | {"rejected": failure},
-        baseline=under_way.baseline,
+        baseline=under_way.baseline.record,
         progress_entry=entry,
     )
 
 
-def blocked_features(document: Record, feature_ids: Sequence[int]) -> list[int]:
+def blocked_features(document: FeatureList, feature_ids: Sequence[int]) -> list[int]:
     """Open features that wait, directly or not, for these ones."""
-    work = {f["id"]: records.dependencies(f) for f in records.features_of(document)}
+    work = {f.id: f.depends_on for f in document.features}
     waiting = {d for i in feature_ids for d in graph.dependents(work, i)}
-    return [f["id"] for f in records.features_of(document) if f["id"] in waiting and not records.passes(f)]
+    return [f.id for f in document.features if f.id in waiting and not f.passes]
 
 
-def costs_after(project: Project, under_way: OpenSession, used: usage.Totals) -> Record:
+def costs_after(project: Project, under_way: OpenSession, used: usage.Totals) -> JsonObject:
     """The cost record with this session in it, counted from the record as it was before the session."""
     spent = costs.Spent(
         session=under_way.session,
@@ -224,10 +211,10 @@ def costs_after(project: Project, under_way: OpenSession, used: usage.Totals) ->
         cost_usd=used.cost_usd,
         assumed_usd=used.budget_usd() if used.cost_usd is None else 0.0,
     )
-    return costs.add_session(under_way.costs, spent, project.budgets)
+    return costs.add_session(under_way.costs, spent, project.budgets).record
 
 
-def session_record(under_way: OpenSession, used: usage.Totals, reason: str, *, completed: bool) -> Record:
+def session_record(under_way: OpenSession, used: usage.Totals, reason: str, *, completed: bool) -> JsonObject:
     """The row of sessions.jsonl (UAH-124)."""
     return {
         "session_id": under_way.session,

@@ -4,16 +4,13 @@ Rows go to agent_actions.jsonl, decisions to decisions.jsonl as well, tokens to 
 anything, except that a project may ask for prefixes. Source: features.md section W, UAH-139, UAH-422..436, C43, C44.
 """
 
-from typing import Any
-
 from agent_harness.agents import markers, usage
 from agent_harness.agents.events import Event, Usage
+from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features.engine import checkpoints
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
-
-Record = dict[str, Any]
 
 LOG = "agent_actions.jsonl"
 FALLBACK = "Agent output not fully structured, using fallback"
@@ -43,7 +40,7 @@ class ActionLog:
         for row in rows:
             self._note({k: redact(v) if isinstance(v, str) else v for k, v in row.items()})
 
-    def _note(self, row: Record) -> None:
+    def _note(self, row: JsonObject) -> None:
         store = self._project.store
         store.log(LOG, {"session": self._session, **row})
         if row.get("type") == "visual_screenshot":
@@ -70,7 +67,7 @@ class ActionLog:
         self._project.store.event("token_usage", "debug", **found)
 
 
-def of_session(project: Project, session: int) -> list[Record]:
+def of_session(project: Project, session: int) -> list[JsonObject]:
     """The rows of one session that is among the last."""
     return [row for row in project.store.recent(LOG, _OF_ONE_SESSION) if row.get("session") == session]
 

@@ -7,17 +7,15 @@ into the open session below ``.git``. Source: features.md UAH-463..467, C09, C31
 import os
 import secrets
 import shutil
-from typing import Any
 
 from agent_harness.kernel import clock, files, snapshot
+from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.snapshot import Snapshot
 from agent_harness.protocols.features import private_refs
 from agent_harness.protocols.features.project import Project
 
-Record = dict[str, Any]
 
-
-def create(project: Project, session: int, feature_id: int | None, reason: str = "pre_feature") -> Record:
+def create(project: Project, session: int, feature_id: int | None, reason: str = "pre_feature") -> JsonObject:
     """A recovery point of everything as it is now; the record that ``rollback_point`` understands."""
     checkpoint_id = f"s{session}-{secrets.token_hex(4)}"
     message = f"harness checkpoint {checkpoint_id}"
@@ -26,7 +24,7 @@ def create(project: Project, session: int, feature_id: int | None, reason: str =
         f"refs/harness/checkpoints/{checkpoint_id}",
         lambda ref: snapshot.take(project.git, ref, exclude=project.excluded, message=message),
     )
-    record: Record = {
+    record: JsonObject = {
         "id": checkpoint_id,
         "timestamp": clock.timestamp(),
         "session": session,
@@ -43,17 +41,17 @@ def create(project: Project, session: int, feature_id: int | None, reason: str =
     return record
 
 
-def rollback_point(record: Record) -> Snapshot:
+def rollback_point(record: JsonObject) -> Snapshot:
     """The snapshot in a checkpoint's record; ``StateDamaged`` when the record is not whole."""
     return Snapshot.from_record(record["snapshot"])
 
 
-def is_gone(project: Project, record: Record) -> bool:
+def is_gone(project: Project, record: JsonObject) -> bool:
     """Whether nothing of it is left in the repository, so that no rollback can use it (UAH-390)."""
     return project.git.commit_of(rollback_point(record).commit) is None
 
 
-def differences(project: Project, record: Record) -> list[str]:
+def differences(project: Project, record: JsonObject) -> list[str]:
     """What is not as the checkpoint has it: HEAD, features.json, the progress file (UAH-471)."""
     now = {
         "HEAD": (project.git.head(), record.get("git_ref")),
@@ -72,7 +70,7 @@ def clear_unfinished(project: Project) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _copy_state(project: Project, record: Record) -> None:
+def _copy_state(project: Project, record: JsonObject) -> None:
     folder = os.path.join(project.layout.checkpoints, record["id"])
     os.makedirs(folder, exist_ok=True)
     for path in (project.layout.session_state, project.layout.baseline):

@@ -1,12 +1,17 @@
-"""One harness at a time in a project: the lock that sessions and people's verbs take.
+"""Who may work on a project: one harness at a time, and none while a person has paused it.
 
-Source: features.md C56.
+The request for a pause lies outside the project, where no agent undoes it; ``paused`` in the session state repeats it
+for whoever reads that file. Source: features.md UAH-004, UAH-056..058, UAH-075, C06, C56.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from agent_harness.errors import Busy
+from agent_harness.kernel import clock
+from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import Lock
 from agent_harness.protocols.features import migrations, worktree
 from agent_harness.protocols.features.engine import recover
@@ -41,3 +46,73 @@ def settled(project: Project) -> Iterator[None]:
         migrations.bring_up_to_date(project)
         recover.recover(project)
         yield
+
+
+# -- a person's pause --------------------------------------------------------------------------------------------------
+
+WAIT_SECONDS = 600.0
+LOOK_SECONDS = 0.2
+
+
+def pause(project: Project, reason: str | None) -> JsonObject:
+    """Asks the running session to hand off after its current operation, waits for that, and keeps the project paused.
+
+    ``Busy`` when the session has not ended in ten minutes; the request stays.
+    """
+    project.require_initialised()
+    project.store.settle_in()
+    paused = {"reason": reason or "paused by a person", "at": clock.timestamp()}
+    project.store.write_pause(paused)
+    project.say("Pausing after current operation...")
+    wait_and(project, lambda: keep(project, paused))
+    project.say("State saved. Resume with: harness resume")
+    return {"paused": paused, "next": "harness resume"}
+
+
+def wait_and(project: Project, act: Any) -> None:
+    """Does ``act`` under the lock, once the session that runs now has ended."""
+    until = time.monotonic() + WAIT_SECONDS * clock.time_scale()
+    while True:
+        try:
+            with locked(project):
+                act()
+            return
+        except Busy:
+            if time.monotonic() > until:
+                raise Busy("The session is still at its current operation", hint="harness status") from None
+            time.sleep(LOOK_SECONDS)
+
+
+def keep(project: Project, paused: JsonObject) -> None:
+    """Repeats the pause in the session state."""
+    state = project.store.state()
+    if state.paused != paused:
+        project.store.update_state(paused=paused)
+        project.store.event("paused", session=state.last_session, reason=paused.get("reason"))
+
+
+def found(project: Project) -> JsonObject | None:
+    """The pause in force."""
+    return project.store.pause() or project.store.state().paused
+
+
+def refuse_resting(project: Project) -> None:
+    """``Busy`` while the project is paused or in a person's hands (UAH-075)."""
+    handed = project.store.state().handoff
+    if handed is not None:
+        since = handed.get("at")
+        raise Busy(f"Handed off to a person{f' at {since}' if since else ''}", hint="harness takeback")
+    if paused := found(project):
+        raise Busy(f"Paused: {paused.get('reason')}", hint="harness resume")
+
+
+def end(project: Project) -> bool:
+    """Takes the pause back, under the lock; whether there was one."""
+    there = found(project) is not None
+    project.store.write_pause(None)
+    state = project.store.state()
+    if state.paused:
+        project.store.update_state(paused=None)
+    if there:
+        project.store.event("resumed", session=state.last_session)
+    return there

@@ -4,18 +4,15 @@ The record holds all that a later harness needs to recover: who runs it, the way
 Source: features.md C31, C56.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_harness.agents import usage
+from agent_harness.errors import StateDamaged
 from agent_harness.kernel import clock, owner
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features.project import Project
-
-Record = dict[str, Any]
-
-CLEANUP: Record = {"id": None, "description": "Cleanup session", "test_file": ""}
-"""Stands where a session's feature stands, in a session that has none."""
+from agent_harness.protocols.features.records import CLEANUP, Baseline, CostRecord, Feature, FeatureList, SessionState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,28 +23,36 @@ class OpenSession:
     feature_id: int | None  # None: a cleanup session
     prompt_type: str
     started_at: str
-    checkpoint: Record  # the way back to before this session
-    base: Record  # the way back to before the feature's first session; the same unless this is a continuation
-    rollback: Record  # where a rejection goes back to: base, or the checkpoint when a person has committed since
-    features: Record  # features.json as it was
-    state: Record
-    baseline: Record
-    costs: Record
+    checkpoint: JsonObject  # the way back to before this session
+    base: JsonObject  # the way back to before the feature's first session; the same unless this is a continuation
+    rollback: JsonObject  # where a rejection goes back to: base, or the checkpoint when a person has committed since
+    features: FeatureList  # features.json as it was
+    state: SessionState
+    baseline: Baseline
+    costs: CostRecord
     run_id: str
-    git_config: Record  # the repository's own settings before the agent; pushes use no others
+    git_config: JsonObject  # the repository's own settings before the agent; pushes use no others
     phase: str = "preparing"
-    harness: Record = field(default_factory=dict)
-    agent: Record | None = None  # the process that runs the agent
-    used: Record = field(default_factory=dict)  # tokens and cost of the turns that ended
+    harness: JsonObject = field(default_factory=dict)
+    agent: JsonObject | None = None  # the process that runs the agent
+    used: JsonObject = field(default_factory=dict)  # tokens and cost of the turns that ended
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> "OpenSession":
-        """The session that a record tells of; a record of another version keeps what is known here."""
-        names = cls.__dataclass_fields__
-        return cls(**{k: v for k, v in record.items() if k in names})
+    def from_record(cls, record: JsonObject) -> "OpenSession":
+        """The session that a record tells of; ``StateDamaged`` where it tells of none.
 
-    def as_record(self) -> Record:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        A record of another version keeps what is known here.
+        """
+        try:
+            known: JsonObject = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
+            known |= {name: view(known[name] or {}) for name, view in VIEWS.items()}
+            return cls(**known)
+        except (TypeError, KeyError, AttributeError) as error:
+            raise StateDamaged(f"The record of the session under way is not whole: {error}") from None
+
+    def as_record(self) -> JsonObject:
+        """The JSON object that is written."""
+        return {n: getattr(self, n).record if n in VIEWS else getattr(self, n) for n in self.__dataclass_fields__}
 
     def at(self, project: Project, phase: str, **changes: Any) -> "OpenSession":
         """The same session in another phase, recorded durably before this returns."""
@@ -56,10 +61,16 @@ class OpenSession:
         return moved
 
     @property
-    def feature(self) -> Record:
-        if self.feature_id is None:
-            return CLEANUP
-        return next(f for f in self.features["features"] if f.get("id") == self.feature_id)
+    def feature(self) -> Feature:
+        """What the session works on; ``CLEANUP`` in a session that has no feature."""
+        feature = self.features.by_id(self.feature_id) if self.feature_id is not None else CLEANUP
+        if feature is None:
+            raise StateDamaged(f"Feature #{self.feature_id} of the session under way is not in features.json")
+        return feature
+
+
+VIEWS = {"features": FeatureList, "state": SessionState, "baseline": Baseline, "costs": CostRecord}
+"""The members that are state files as they were before the session."""
 
 
 def totals_of(project: Project, session: int) -> usage.Totals:

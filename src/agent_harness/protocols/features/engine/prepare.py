@@ -5,7 +5,6 @@ Source: features.md section M, C23, C24, UAH-279, UAH-280.
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from agent_harness.errors import HarnessError, PreflightFailed
 from agent_harness.kernel import clock
@@ -16,9 +15,8 @@ from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.environment import DevelopmentEnvironment
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.prompts import orientation_facts
+from agent_harness.protocols.features.records import CLEANUP, Feature, SessionState
 from agent_harness.protocols.features.verdict.judge import Judge
-
-Record = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,17 +24,17 @@ class Start:
     """A session that may begin."""
 
     number: int
-    feature: Record
+    feature: Feature
     prompt_type: str
     orientation: str
-    state: Record
+    state: SessionState
 
 
 def prepare(
     project: Project,
     judge: Judge,
     environment: DevelopmentEnvironment,
-    feature: Record,
+    feature: Feature,
     verified_tree: str | None,
 ) -> Start:
     """Every check passed and the environment is up, or the first failing check is raised.
@@ -55,10 +53,9 @@ def prepare(
         _note(project, "preflight_failed", number, began, check=error.data.get("check"), error=error.message)
         raise
     if red is not None:
-        state = {**state, "wip_red_tests": sorted(red)}
-        project.store.write(project.layout.session_state, state)
-    if feature["id"] is not None and state.get("next_prompt") == "cleanup":
-        state = {**state, "next_prompt": "coding"}  # a person chose the feature; the cleanup comes after it
+        state = project.store.update_state(wip_red_tests=sorted(red))
+    if feature is not CLEANUP and state.next_prompt == "cleanup":
+        state = state.but(next_prompt="coding")  # a person chose the feature; the cleanup comes after it
     prompt_type, reason = lifecycle.prompt_type(state)
     project.say("Generating orientation summary...")
     text = orientation_facts.orientation(project, state, selection.Choice(feature), number)
@@ -77,11 +74,11 @@ def _checks(
     judge: Judge,
     environment: DevelopmentEnvironment,
     *,
-    feature: Record,
-    state: Record,
+    feature: Feature,
+    state: SessionState,
     number: int,
     verified_tree: str | None,
-) -> set[str] | None:
+) -> frozenset[str] | None:
     began = time.monotonic()
     wanted = project.config.preflight.checks
     passed: list[preflight.Check] = []
@@ -100,7 +97,7 @@ def _checks(
             )
         )
     if wanted.budget:
-        budget = preflight.budget(project.store.costs(), project.budgets, feature["id"])
+        budget = preflight.budget(project.store.costs(), project.budgets, feature.feature_id)
         project.say(f"Budget: {budget.note}.")
         passed.append(budget)
     if wanted.environment:
@@ -114,13 +111,13 @@ def _checks(
     return red
 
 
-def _baseline(project: Project, judge: Judge, state: Record, verified_tree: str | None) -> set[str] | None:
+def _baseline(project: Project, judge: Judge, state: SessionState, verified_tree: str | None) -> frozenset[str] | None:
     """Every baseline test passes at HEAD, but for those that the unfinished work is known to break (C15, C23).
 
     The red tests of an interrupted session, which nobody has counted yet, come back as a set.
     """
     baseline = project.store.baseline()
-    known = {str(i) for i in baseline.get("passing_tests") or []}
+    known = baseline.passing
     head = project.git.head() or "HEAD"
     if not known or project.git.tree_of(head) == verified_tree:
         return None
@@ -132,10 +129,9 @@ def _baseline(project: Project, judge: Judge, state: Record, verified_tree: str 
             check="baseline_tests",
         )
     red = known - facts.passing
-    counted = state.get("wip_red_tests")
-    if counted is None and state.get("partial") and red < known:
+    if state.red_tests is None and state.partial and red < known:
         return red
-    unexpected = red - {str(i) for i in counted or []}
+    unexpected = red.difference(state.red_tests or ())
     still = judge.still_failing(head, unexpected) if unexpected else set()
     if still:
         raise preflight.baseline_broken(still, str(project.config.testing.full))
@@ -145,18 +141,18 @@ def _baseline(project: Project, judge: Judge, state: Record, verified_tree: str 
 def begin(project: Project, start: Start) -> OpenSession:
     """The checkpoint is taken and the session is recorded as under way; from here a crash is recovered."""
     state = start.state
-    checkpoint = checkpoints.create(project, start.number, start.feature["id"])
-    continues = start.prompt_type == "continuation" and state.get("feature_checkpoint")
-    if continues and checkpoints.is_gone(project, state["feature_checkpoint"]):
+    checkpoint = checkpoints.create(project, start.number, start.feature.feature_id)
+    earlier = state.feature_checkpoint if start.prompt_type == "continuation" else None
+    if earlier and checkpoints.is_gone(project, earlier):
         project.say("The checkpoint from before this feature is gone; a rejection goes back to before this session.")
-        continues = False
-    base = state["feature_checkpoint"] if continues else checkpoint
-    undisturbed = not continues or project.git.head() == state.get("wip_commit")
+        earlier = None
+    base = earlier or checkpoint
+    undisturbed = not earlier or project.git.head() == state.wip_commit
     if not undisturbed:
         project.say("There are commits of yours on top of the unfinished work; a rejection leaves them where they are.")
     under_way = OpenSession(
         session=start.number,
-        feature_id=start.feature["id"],
+        feature_id=start.feature.feature_id,
         prompt_type=start.prompt_type,
         started_at=clock.timestamp(),
         checkpoint=checkpoint,

@@ -5,15 +5,13 @@ alone, because the project was moved or copied or because somebody wrote it, is 
 is kept, and nothing of what it says was decided is carried out. Source: features.md C31, C56, S11; UAH-354.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from agent_harness.errors import Busy, Refused, StateDamaged
 from agent_harness.kernel import owner, process
-from agent_harness.protocols.features import records, recovery, worktree
+from agent_harness.kernel.json import JsonObject
+from agent_harness.protocols.features import recovery, worktree
 from agent_harness.protocols.features.engine import (
-    accept,
     actions,
     checkpoints,
     state_guard,
@@ -23,19 +21,17 @@ from agent_harness.protocols.features.engine import (
     settlement as engine_settlement,
 )
 from agent_harness.protocols.features.engine.open_session import OpenSession, totals_of
-from agent_harness.protocols.features.engine.result import Result
+from agent_harness.protocols.features.engine.settlement import Result
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import push_retry
 from agent_harness.protocols.features.verdict.judge import Judge
-from agent_harness.protocols.features.work import plan_record
+from agent_harness.protocols.features.work import plan
 from agent_harness.protocols.features.work.cleanup import ended_early as cleanup_ended_early
-
-Record = dict[str, Any]
 
 NAMED = 10  # files of a WIP commit that are named to the person
 
 
-def recover(project: Project) -> Record | None:
+def recover(project: Project) -> JsonObject | None:
     """Makes an interrupted session whole; what was done, or ``None`` when nothing was open.
 
     ``Busy`` when the harness that opened it still lives (its lock file was taken away from it).
@@ -54,8 +50,8 @@ def recover(project: Project) -> Record | None:
     number = found.get("session")
     action = recovery.action_for(str(found.get("phase")))
     ended = process.end_orphans(found.get("agent") or {"run_id": found.get("run_id")})
-    if action.phase in (plan_record.PLANNING, plan_record.PLANNED):
-        return plan_record.recover(project, found, lambda: _restore_state(project, found))
+    if action.phase in (plan.PLANNING, plan.PLANNED):
+        return plan.recover(project, found, lambda: _restore_state(project, found))
     if action.step == "forget":
         engine_settlement.forget(project)
         return {"session": number, "step": action.step}
@@ -79,7 +75,7 @@ def recover(project: Project) -> Record | None:
     return {"session": number, "step": action.step, "feature_id": under_way.feature_id}
 
 
-def _settle(project: Project, found: Record) -> str:
+def _settle(project: Project, found: JsonObject) -> str:
     """Carries out the settlement that was written down, or the one that takes its place when the branch has moved."""
     settlement = engine_settlement.Settlement(**found["settlement"])
     if not engine_settlement.is_overtaken(project, settlement):
@@ -92,13 +88,13 @@ def _settle(project: Project, found: Record) -> str:
     return "unadopted"
 
 
-def _recover_copy(project: Project) -> Record | None:
+def _recover_copy(project: Project) -> JsonObject | None:
     """The same for a session that only the project itself tells of: its work is kept, its verdict is not believed."""
     found = project.store.session_copy()
     if found is None:
         return None
     number = found.get("session")
-    if found.get("phase") == "preparing" or number == project.store.state()["last_session"]:
+    if found.get("phase") == "preparing" or number == project.store.state().last_session:
         project.store.close_session()
         return None
     under_way = None if project.git.operation_under_way() else _session_in(project, found)
@@ -111,19 +107,19 @@ def _recover_copy(project: Project) -> Record | None:
     return {"session": number, "step": "hand_off", "feature_id": under_way.feature_id}
 
 
-def _session_in(project: Project, found: Mapping[str, Any]) -> OpenSession | None:
+def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
     """The session of a record that nobody vouches for, with the state that is on disk; ``None`` when it cannot be."""
     state = project.store.state()
     try:
         under_way = OpenSession.from_record(found)
         rollback_point = checkpoints.rollback_point(under_way.checkpoint)
-        feature_id = int(under_way.feature["id"])
-    except (StateDamaged, TypeError, ValueError, KeyError, AttributeError, StopIteration):
+        feature_id = under_way.feature.id
+    except StateDamaged:
         return None
     head = project.git.head()
     fits = (
         under_way.session == project.store.next_session()
-        and records.feature_by_id(project.store.features(), feature_id) is not None
+        and project.store.features().by_id(feature_id) is not None
         and rollback_point.branch == project.git.branch()
         and project.git.commit_of(rollback_point.commit) is not None
         and None not in (head, rollback_point.head)
@@ -134,7 +130,7 @@ def _session_in(project: Project, found: Mapping[str, Any]) -> OpenSession | Non
     checkpoint = under_way.checkpoint
     return replace(
         under_way,
-        base=state.get("feature_checkpoint") or checkpoint,
+        base=state.feature_checkpoint or checkpoint,
         rollback=checkpoint,
         state=state,
         baseline=project.store.baseline(),
@@ -142,7 +138,7 @@ def _session_in(project: Project, found: Mapping[str, Any]) -> OpenSession | Non
     )
 
 
-def _is_of_this_repository(project: Project, found: Mapping[str, Any]) -> bool:
+def _is_of_this_repository(project: Project, found: JsonObject) -> bool:
     """Whether the way back is in this repository, and not in one that was at the same place before."""
     try:
         commit = checkpoints.rollback_point(found["checkpoint"]).commit
@@ -171,7 +167,7 @@ def interrupted(project: Project, reason: str, message: str | None = None) -> Re
         _restore_state(project, found)
         state_guard.report(project, under_way)
         _hand_off(project, under_way, reason, message or "Paused by a person")
-    name = accept.feature_name(under_way.feature)
+    name = under_way.feature.name
     return Result(
         session=under_way.session,
         feature_id=under_way.feature_id,
@@ -198,7 +194,7 @@ def _hand_off(project: Project, under_way: OpenSession, reason: str, message: st
         )
 
 
-def _restore_state(project: Project, found: Mapping[str, Any]) -> None:
+def _restore_state(project: Project, found: JsonObject) -> None:
     """The state files as the session found them; the agent may have written to them (C31)."""
     for path, value in (
         (project.layout.session_state, found.get("state")),

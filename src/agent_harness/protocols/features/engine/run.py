@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from agent_harness.agents import registry
 from agent_harness.agents.base import Agent
@@ -18,29 +17,24 @@ from agent_harness.errors import (
     PreflightFailed,
     Refused,
 )
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
+    escalation,
     migrations,
     questions,
-    records,
     selection,
     worktree,
 )
-from agent_harness.protocols.features.engine import (
-    accept,
-    pause,
-    recover,
-    summary,
-)
+from agent_harness.protocols.features.engine import locking, recover, summary
 from agent_harness.protocols.features.engine.locking import locked
-from agent_harness.protocols.features.engine.open_session import CLEANUP
 from agent_harness.protocols.features.engine.prepare import Start, begin, prepare
-from agent_harness.protocols.features.engine.result import Result
+from agent_harness.protocols.features.engine.settlement import Result
 from agent_harness.protocols.features.environment import DevelopmentEnvironment
-from agent_harness.protocols.features.escalation import after_session, regressions
-from agent_harness.protocols.features.logs import checkpoint_retention, retention
+from agent_harness.protocols.features.logs import retention
+from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import mirror
-from agent_harness.protocols.features.validity import valid_features
+from agent_harness.protocols.features.records import CLEANUP, Feature
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.protocols.features.work.cleanup import CleanupWork
@@ -50,8 +44,6 @@ from agent_harness.session.engine import walk
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
 from agent_harness.verification.workspace import clear_leftovers
-
-Record = dict[str, Any]
 
 UNATTENDED_POLICY = RefusalPolicy()
 
@@ -83,7 +75,7 @@ class Runs:
         self._cleanup_only = False
         self._spare = False  # another agent can take over from the one at work
 
-    def clean_up(self, *, agents: Sequence[str] = (), patience: RefusalPolicy = UNATTENDED_POLICY) -> Record:
+    def clean_up(self, *, agents: Sequence[str] = (), patience: RefusalPolicy = UNATTENDED_POLICY) -> JsonObject:
         """One cleanup session now, also when all features are complete (UAH-055)."""
         self._cleanup_only = True
         self._project.say("Triggering cleanup session...")
@@ -97,7 +89,7 @@ class Runs:
         max_sessions: int | None = 1,
         until_done: bool = False,
         feature_id: int | None = None,
-    ) -> Record:
+    ) -> JsonObject:
         """Runs sessions one after the other; ends when all is proven, at the limit, or when a person is needed.
 
         ``max_sessions`` is ``None`` for no limit. A rejected session is followed by the next one only with
@@ -109,7 +101,7 @@ class Runs:
         project = self._project
         project.require_initialised()
         migrations.refuse_newer(project)
-        pause.refuse_resting(project)
+        locking.refuse_resting(project)
         dispatcher = Dispatcher(choose_agents(project, agents), patience, project.say)
         results: list[Result] = []
         limits = _Limits(max_sessions, until_done, feature_id)
@@ -125,7 +117,7 @@ class Runs:
 
     def _stretch(
         self, dispatcher: Dispatcher, stop: interruption.Stop, results: list[Result], limits: "_Limits"
-    ) -> Record:
+    ) -> JsonObject:
         """Sessions as long as an agent may be started; ``LimitInForce`` when none may, the project whole."""
         project, feature_id = self._project, limits.feature_id
         with locked(project):
@@ -144,7 +136,7 @@ class Runs:
                     break
         return summary.summary(project, results, recovered)
 
-    def _put_in_order(self) -> Record | None:
+    def _put_in_order(self) -> JsonObject | None:
         """What comes before the first session, under the lock; what had to be recovered."""
         project = self._project
         clear_leftovers(project.root)
@@ -154,8 +146,8 @@ class Runs:
         migrations.bring_up_to_date(project)
         retention.prune_daily(project)
         recovered = recover.recover(project)
-        pause.refuse_resting(project)  # what was recovered may have paused it
-        checkpoint_retention.prune(project)
+        locking.refuse_resting(project)  # what was recovered may have paused it
+        retention.prune_checkpoints(project)
         questions.forget_passing(project)
         proven.check(project)
         if self._cleanup_only:
@@ -166,25 +158,25 @@ class Runs:
         document, state = valid_features(self._project), self._project.store.state()
         if feature_id is None:
             choice = selection.next_feature(document, state)
-            due = state.get("next_prompt") == "cleanup" and (choice.feature is not None or self._cleanup_only)
+            due = state.next_prompt == "cleanup" and (choice.feature is not None or self._cleanup_only)
             return selection.Choice(CLEANUP) if due else choice
         return selection.Choice(selection.chosen_feature(document, state, feature_id))
 
     def _one_session(
-        self, agent: Agent, feature: Record, stop: interruption.Stop, verified_tree: str | None
+        self, agent: Agent, feature: Feature, stop: interruption.Stop, verified_tree: str | None
     ) -> tuple[Result, str | None]:
         project = self._project
         questions.forget_passing(project)
-        self._escalate(feature["id"])
+        self._escalate(feature.feature_id)
         questions.refuse_pending(project.store.state())
         judge = Judge(project)
         with _environment(project) as environment:
             try:
                 start = prepare(project, judge, environment, feature, verified_tree)
             except PreflightFailed as failed:
-                after_session.after_preflight(project, failed)
+                escalation.after_preflight(project, failed)
                 raise
-            result = regressions.look_again(project, judge, self._walk(start, agent, judge, stop))
+            result = escalation.look_again(project, judge, self._walk(start, agent, judge, stop))
         self._escalate(result.feature_id, result)
         tree = project.git.tree_of(result.commit) if result.accepted and result.commit else None
         return result, tree
@@ -195,14 +187,14 @@ class Runs:
         project.store.event(
             "session_started",
             session=start.number,
-            feature_id=start.feature["id"],
+            feature_id=start.feature.feature_id,
             prompt_type=start.prompt_type,
             agent=agent.name,
-            message=f"Session {start.number}: {start.prompt_type}, {accept.feature_name(start.feature)}",
+            message=f"Session {start.number}: {start.prompt_type}, {start.feature.name}",
         )
-        named = "" if start.feature["id"] is None else f" #{start.feature['id']}"
-        project.say(f"Agent working on {f'Feature{named}: ' if named else ''}{records.description(start.feature)}")
-        kind = CleanupWork if start.feature["id"] is None else FeatureWork
+        named = "" if start.feature is CLEANUP else f"{start.feature.name}: "
+        project.say(f"Agent working on {named}{start.feature.description}")
+        kind = CleanupWork if start.feature is CLEANUP else FeatureWork
         work = kind(project, agent, judge, under_way, orientation=start.orientation, stop=stop, spare=self._spare)
         try:
             return walk(work, work.turns)
@@ -224,12 +216,12 @@ class Runs:
 
     def _must_stop(self, result: Result, until_done: bool) -> bool:
         if paused := self._project.store.pause():
-            pause.keep(self._project, paused)
+            locking.keep(self._project, paused)
             return True
         if result.reason == "rate_limited":
             return False
         if result.exit_code in (0, 1) and result.reason not in ("error", "user_pause"):
-            waiting = questions.pending(self._project.store.state())
+            waiting = self._project.store.state().question
             return questions.stops(waiting) or (result.exit_code == 1 and not until_done)
         return True
 
@@ -237,8 +229,8 @@ class Runs:
         """Stores the question that this feature, or the session that just ended, leaves for a person."""
         project = self._project
         state = project.store.state()
-        if not questions.stops(questions.pending(state)):
-            asked = after_session.question_after(project, state, feature_id, result)
+        if not questions.stops(state.question):
+            asked = escalation.question_after(project, state, feature_id, result)
             if asked:
                 questions.store(project, asked)
 

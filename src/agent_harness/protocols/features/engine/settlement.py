@@ -6,18 +6,40 @@ the new contents of every state file. Each step can be repeated without a second
 
 import os
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel import snapshot
 from agent_harness.kernel.git import DETACHED, Pushed
+from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import private_refs, progress, worktree
 from agent_harness.protocols.features.engine import checkpoints
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.store import own_place
 
-Record = dict[str, Any]
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One session's ending; ``exit_code`` is one of ``docs/exit-codes.md``."""
+
+    session: int
+    feature_id: int | None
+    status: str  # complete, partial, failed
+    reason: str
+    message: str
+    accepted: bool = False
+    commit: str | None = None
+    rescue_ref: str | None = None
+    cost_usd: float | None = None
+    exit_code: int = 0
+    told: str = ""  # what the monitor said that ended the agent's turn
+    rejected_as: str = ""  # the code of the finding for which the harness did not believe a claim
+    regressions: tuple[str, ...] = ()  # tests of the baseline that the session broke
+    broken_features: tuple[int, ...] = ()  # those whose tests these are
+    opened_again: tuple[int, ...] = ()  # those of them that fail after the rollback, too, and count no more
+
+    def as_json(self) -> JsonObject:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,19 +48,19 @@ class Settlement:
 
     kind: str  # accept, hand_off, rollback, nothing
     session: int
-    state: Record
-    costs: Record
-    session_record: Record
+    state: JsonObject
+    costs: JsonObject
+    session_record: JsonObject
     commit: str | None = None  # the branch's new head, for accept and hand_off
     branch: str | None = None
     expected_head: str | None = None
-    checkpoint: Record | None = None  # the way back, for rollback
-    baseline: Record | None = None
-    file_sizes: Record | None = None
-    quality: Record | None = None
+    checkpoint: JsonObject | None = None  # the way back, for rollback
+    baseline: JsonObject | None = None
+    file_sizes: JsonObject | None = None
+    quality: JsonObject | None = None
     proven: list[int] | None = None  # the features that count from now on, for accept (``verdict.proven``)
     progress_entry: str | None = None  # for rollback: what the harness tells the next reader
-    events: list[Record] = field(default_factory=list)
+    events: list[JsonObject] = field(default_factory=list)
     push: bool = False
 
 
@@ -53,14 +75,14 @@ class Settled:
     push_rejected: bool = False  # the remote answered, and said no
 
 
-def settle(project: Project, open_session: Record, settlement: Settlement) -> Settled:
+def settle(project: Project, open_session: JsonObject, settlement: Settlement) -> Settled:
     """Writes the settlement down, then carries it out."""
     record = {**open_session, "phase": "settling", "settlement": asdict(settlement)}
     project.store.write_open_session(record)
     return carry_out(project, record)
 
 
-def carry_out(project: Project, open_session: Record) -> Settled:
+def carry_out(project: Project, open_session: JsonObject) -> Settled:
     """Does every step of a settlement that was written down; safe to repeat after a crash at any point."""
     settlement = Settlement(**open_session["settlement"])
     _free_the_index(project)
@@ -79,7 +101,7 @@ def carry_out(project: Project, open_session: Record) -> Settled:
     )
 
 
-def _tree(project: Project, open_session: Record, settlement: Settlement) -> Record:
+def _tree(project: Project, open_session: JsonObject, settlement: Settlement) -> JsonObject:
     if settlement.kind == "rollback":
         return _roll_back(project, open_session, settlement)
     if settlement.commit and settlement.branch and not _is_on_branch(project, settlement):
@@ -116,7 +138,7 @@ def _free_the_index(project: Project) -> None:
         project.store.event("index_lock_removed", path=lock)
 
 
-def _roll_back(project: Project, open_session: Record, settlement: Settlement) -> Record:
+def _roll_back(project: Project, open_session: JsonObject, settlement: Settlement) -> JsonObject:
     done = open_session.get("rescue")
     if done is not None:
         return done
@@ -164,7 +186,7 @@ def _files(project: Project, settlement: Settlement) -> None:
         project.store.write_proven({"commit": settlement.commit, "features": settlement.proven})
 
 
-def _logs(project: Project, settlement: Settlement, rescue: Record) -> None:
+def _logs(project: Project, settlement: Settlement, rescue: JsonObject) -> None:
     if settlement.session in project.store.recorded_sessions():
         return
     if settlement.kind == "rollback":
@@ -179,7 +201,7 @@ def _logs(project: Project, settlement: Settlement, rescue: Record) -> None:
             left_in_place=rescue.get("left_in_place") or [],
         )
     for event in [*settlement.events, {"event_type": "session_ended", **settlement.session_record}]:
-        fields: Record = {**event, "session": settlement.session}
+        fields: JsonObject = {**event, "session": settlement.session}
         if not _is_told(project, settlement.session, str(fields["event_type"])):
             project.store.event(**fields)
     project.store.log("sessions.jsonl", settlement.session_record)
@@ -191,7 +213,7 @@ def _is_told(project: Project, session: int, event_type: str) -> bool:
     return any(row.get("session") == session and row.get("type") == event_type for row in rows)
 
 
-def _push(project: Project, settlement: Settlement, recorded: Record | None) -> Pushed | None:
+def _push(project: Project, settlement: Settlement, recorded: JsonObject | None) -> Pushed | None:
     """How the push ended; ``None`` where nothing is to be pushed."""
     upstream = project.git.upstream(settlement.branch) if settlement.push else None
     if upstream is None or project.config.git.push != "auto":

@@ -4,27 +4,24 @@ Source: features.md sections M, AA; UAH-483.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from agent_harness.errors import LimitInForce, NothingEligible, PersonNeeded
-from agent_harness.protocols.features import questions, records, selection
-from agent_harness.protocols.features.engine.result import Result
-from agent_harness.protocols.features.escalation import after_session
+from agent_harness.kernel.json import JsonObject
+from agent_harness.protocols.features import escalation, questions, selection
+from agent_harness.protocols.features.engine.settlement import Result
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge
 
-Record = dict[str, Any]
-
 WHEN_COMPLETE = "Project complete. Options: [M]aintenance, [A]dd features, [E]xit"
 
 
-def summary(project: Project, results: Sequence[Result], recovered: Record | None) -> Record:
+def summary(project: Project, results: Sequence[Result], recovered: JsonObject | None) -> JsonObject:
     """What the run did, where the project stands now, and the question that waits for a person, which is also said."""
-    passing, total = records.counts(project.store.features())
+    passing, total = project.store.features().counts()
     last = results[-1] if results else None
-    after_session.about_size(project)
-    waiting = questions.pending(project.store.state())
+    escalation.about_size(project)
+    waiting = project.store.state().question
     if waiting:
         project.say(questions.text(waiting))
     return {
@@ -37,15 +34,15 @@ def summary(project: Project, results: Sequence[Result], recovered: Record | Non
 
 
 def nothing_left(
-    project: Project, choice: selection.Choice, results: Sequence[Result], recovered: Record | None
-) -> Record:
+    project: Project, choice: selection.Choice, results: Sequence[Result], recovered: JsonObject | None
+) -> JsonObject:
     """No feature can be chosen. ``PersonNeeded`` or ``NothingEligible`` unless all that is not skipped is proven."""
     document = project.store.features()
-    passing, total = records.counts(document)
+    passing, total = document.counts()
     if not choice.all_proven:
         for line in choice.waiting:
             project.say(f"- {line}")
-        if waiting := [f["id"] for f in records.features_of(document) if f.get("awaiting_manual")]:
+        if waiting := [f.id for f in document.features if f.awaits_person]:
             raise PersonNeeded(
                 f"Nothing else can be worked on: Feature #{waiting[0]} awaits your verification.",
                 hint=f"harness manual-verify --feature {waiting[0]}",
@@ -65,7 +62,7 @@ def nothing_left(
     return summary(project, results, recovered)
 
 
-def _final_check(project: Project, passing: int, total: int, recovered: Record | None) -> Record:
+def _final_check(project: Project, passing: int, total: int, recovered: JsonObject | None) -> JsonObject:
     """The whole suite once more, when a run begins with nothing left to do (UAH-483)."""
     head = project.git.head() or "HEAD"
     judge = Judge(project)
@@ -85,7 +82,7 @@ def _final_check(project: Project, passing: int, total: int, recovered: Record |
     }
 
 
-def refused(project: Project, refusal: LimitInForce, results: Sequence[Result]) -> Record:
+def refused(project: Project, refusal: LimitInForce, results: Sequence[Result]) -> JsonObject:
     """The summary of a run that a rate limit ends; before its first session it is the refusal itself."""
     if not results:
         raise refusal
@@ -94,6 +91,6 @@ def refused(project: Project, refusal: LimitInForce, results: Sequence[Result]) 
     return {**summary(project, results, None), "exit_code": refusal.exit_code, "limit": refusal.as_json()}
 
 
-def paused(project: Project, results: Sequence[Result]) -> Record:
+def paused(project: Project, results: Sequence[Result]) -> JsonObject:
     """The summary of a run whose wait a person has ended by a pause, from another terminal."""
     return {**summary(project, results, None), "exit_code": 0}

@@ -5,24 +5,22 @@ Source: features.md C07, C15, C16, C66; rows UAH-341..346, UAH-368.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from agent_harness.agents import usage
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
     lifecycle,
     private_refs,
     progress,
-    records,
     worktree,
 )
 from agent_harness.protocols.features.engine import accept, checkpoints
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
-
-Record = dict[str, Any]
+from agent_harness.protocols.features.records import Feature
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,19 +155,19 @@ def handed_off(
         partial=_partial(project, under_way, reason, left),
         red_tests=tuple(red_tests or ()),
         checkpoint=under_way.base,
-        wip_commit=left.commit or left.own or under_way.state.get("wip_commit"),
+        wip_commit=left.commit or left.own or under_way.state.wip_commit,
         summary={"completed": "nothing", "commits": left.commits, "status": f"partial ({reason.replace('_', ' ')})"},
     )
     state = lifecycle.after_session(under_way.state, ending)
     if red_tests is None:
-        state["wip_red_tests"] = None
+        state = state.but(wip_red_tests=None)
     return Settlement(
         kind="hand_off" if left.commit else "nothing",
         session=under_way.session,
         commit=left.commit,
         branch=rollback_point.branch,
         expected_head=accept.branch_tip(project, rollback_point.branch),
-        state=state,
+        state=state.record,
         costs=accept.costs_after(project, under_way, used),
         session_record=accept.session_record(under_way, used, recorded(reason), completed=False),
         events=[_event(under_way, reason, left.commit, message)],
@@ -185,7 +183,7 @@ def overtaken(project: Project, under_way: OpenSession, settlement: Settlement) 
     wanted = f"refs/harness/unadopted/{under_way.session}"
     ref = wanted if project.git.commit_of(wanted) == commit else private_refs.free(project.git, wanted)
     project.git.update_ref(ref, commit)
-    name = accept.feature_name(under_way.feature)
+    name = under_way.feature.name
     told = f"The branch has moved since Session {under_way.session} ended; its work on {name} is kept in {ref}."
     project.say(told)
     _take_back_claim(project, commit)
@@ -204,8 +202,8 @@ def overtaken(project: Project, under_way: OpenSession, settlement: Settlement) 
         commit=None,
         push=False,
         proven=None,
-        state=lifecycle.after_session(under_way.state, ending),
-        baseline=under_way.baseline,
+        state=lifecycle.after_session(under_way.state, ending).record,
+        baseline=under_way.baseline.record,
         file_sizes=None,
         quality=None,
         session_record={**settlement.session_record, "termination_reason": "error", "feature_completed": False},
@@ -244,7 +242,7 @@ class _Left:
     commits: list[str]
     kept: bool  # the next session continues instead of starting afresh
     own: str | None  # the agent's last commit, where the harness makes none
-    earlier: Record | None  # what earlier sessions of this feature had left
+    earlier: JsonObject | None  # what earlier sessions of this feature had left
 
 
 def _what_is_left(project: Project, under_way: OpenSession, reason: str) -> _Left:
@@ -257,7 +255,7 @@ def _what_is_left(project: Project, under_way: OpenSession, reason: str) -> _Lef
     commits_it = _is_committed(project, reason)
     worth_keeping = bool(files) or moved or is_told
     commits = [found.sha for found in project.git.commits_between(rollback_point.head, commit)] if worth_keeping else []
-    earlier = under_way.state.get("partial") if under_way.prompt_type == "continuation" else None
+    earlier = under_way.state.partial if under_way.prompt_type == "continuation" else None
     return _Left(
         commit=commit if worth_keeping and commits_it else None,
         files=files,
@@ -297,18 +295,18 @@ def _passes_without_trace(project: Project, under_way: OpenSession, reason: str)
     return quiet and unmoved and not worktree.dirty_paths(project.git)
 
 
-def _wip_message(project: Project, reason: str, feature: Record) -> str:
+def _wip_message(project: Project, reason: str, feature: Feature) -> str:
     wording = WORDINGS.get(reason, WORDINGS["error"])
     subject = wording.subject
     if subject is None:
         config = project.config
         timeout = reason == "timeout"
         subject = config.session.on_timeout.message_prefix if timeout else config.context.on_limit.commit_message_prefix
-    return f"{subject}{accept.feature_name(feature)} ({records.description(feature)})\n\n{wording.body}"
+    return f"{subject}{feature.name} ({feature.description})\n\n{wording.body}"
 
 
-def _event(under_way: OpenSession, reason: str, commit: str | None, message: str | None) -> Record:
-    name = accept.feature_name(under_way.feature)
+def _event(under_way: OpenSession, reason: str, commit: str | None, message: str | None) -> JsonObject:
+    name = under_way.feature.name
     return {
         "event_type": WORDINGS.get(reason, WORDINGS["error"]).event,
         "level": "critical" if recorded(reason) == "error" else "important",
@@ -331,14 +329,14 @@ def _tell_termination(project: Project, under_way: OpenSession, reason: str) -> 
         project,
         under_way,
         [
-            ("FEATURE", f"#{under_way.feature_id} ({records.description(under_way.feature)})"),
+            ("FEATURE", f"#{under_way.feature_id} ({under_way.feature.description})"),
             ("CURRENT STATE", ["ended by the harness; the work so far is in the WIP commit"]),
         ],
     )
     progress.append(project.layout.progress, f"\n{line}\n")
 
 
-def _partial(project: Project, under_way: OpenSession, reason: str, left: _Left) -> Record:
+def _partial(project: Project, under_way: OpenSession, reason: str, left: _Left) -> JsonObject:
     """What the next session is told: the agent's own words first, then what earlier sessions said."""
     entries = [e for e in progress.recent_entries(project.layout.progress) if e.session == under_way.session]
     told = entries[-1] if entries else None

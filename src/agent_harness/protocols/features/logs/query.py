@@ -15,13 +15,11 @@ from typing import Any
 
 from agent_harness.errors import UsageError
 from agent_harness.kernel import clock, journal
-from agent_harness.kernel.json import jsontext
+from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.terminal import printable
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import LEVELS
-
-Record = dict[str, Any]
 
 SOURCES: Mapping[str, tuple[str, str]] = {
     # name: (file, level of its rows where they say none)
@@ -88,7 +86,7 @@ def moment(text: str, at: datetime) -> datetime:
     return found
 
 
-def query(layout: FeatureLayout, wanted: Filter, *, sources: tuple[str, ...] = (), limit: int = 50) -> Record:
+def query(layout: FeatureLayout, wanted: Filter, *, sources: tuple[str, ...] = (), limit: int = 50) -> JsonObject:
     """The newest ``limit`` rows that fit, oldest first; ``more`` says that older ones fit as well."""
     streams = [_stream(layout, name, wanted) for name in (sources or tuple(SOURCES))]
     newest_first = merge(*streams, key=lambda row: str(row.get("ts") or ""), reverse=True)
@@ -96,7 +94,7 @@ def query(layout: FeatureLayout, wanted: Filter, *, sources: tuple[str, ...] = (
     return {"rows": found[:limit][::-1], "more": len(found) > limit}
 
 
-def _stream(layout: FeatureLayout, name: str, wanted: Filter) -> Iterator[Record]:
+def _stream(layout: FeatureLayout, name: str, wanted: Filter) -> Iterator[JsonObject]:
     """The rows of one log that fit, newest first, read as far back as they can fit."""
     file, level = SOURCES[name]
     for row in _backwards(layout, file):
@@ -108,7 +106,7 @@ def _stream(layout: FeatureLayout, name: str, wanted: Filter) -> Iterator[Record
             yield known
 
 
-def _backwards(layout: FeatureLayout, file: str) -> Iterator[Record]:
+def _backwards(layout: FeatureLayout, file: str) -> Iterator[JsonObject]:
     for line in journal.backwards(layout.log(file)):
         try:
             row = jsontext.loads(line, exact=False) if line.startswith("{") else None
@@ -154,9 +152,9 @@ def _rest(row: Mapping[str, Any]) -> str:
 # -- one summary a session ---------------------------------------------------------------------------------------------
 
 
-def summaries(layout: FeatureLayout, *, last: int = 5, session: int | None = None) -> list[Record]:
+def summaries(layout: FeatureLayout, *, last: int = 5, session: int | None = None) -> list[JsonObject]:
     """The last sessions, or one, each with its end, cost, decisions, files, runs and problems; oldest first."""
-    found: list[Record] = []
+    found: list[JsonObject] = []
     for row in _backwards(layout, "sessions.jsonl"):
         number = row.get("session_id")
         if isinstance(number, int) and session in (None, number):
@@ -168,9 +166,9 @@ def summaries(layout: FeatureLayout, *, last: int = 5, session: int | None = Non
     return [_summary(row, rows) for row in reversed(found)]
 
 
-def _of_sessions(layout: FeatureLayout, name: str, numbers: set[int]) -> list[Record]:
+def _of_sessions(layout: FeatureLayout, name: str, numbers: set[int]) -> list[JsonObject]:
     """The rows of these sessions, oldest first; reading ends at the first row of an older one."""
-    found: list[Record] = []
+    found: list[JsonObject] = []
     for row in _backwards(layout, SOURCES[name][0]):
         number = row.get("session")
         if not isinstance(number, int):
@@ -182,7 +180,7 @@ def _of_sessions(layout: FeatureLayout, name: str, numbers: set[int]) -> list[Re
     return found[::-1]
 
 
-def _summary(record: Mapping[str, Any], rows: Mapping[str, list[Record]]) -> Record:
+def _summary(record: Mapping[str, Any], rows: Mapping[str, list[JsonObject]]) -> JsonObject:
     number = record.get("session_id")
     mine = {name: [row for row in each if row.get("session") == number] for name, each in rows.items()}
     kinds = Counter(str(row.get("type")) for row in mine["actions"])

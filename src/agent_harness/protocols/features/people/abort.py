@@ -5,40 +5,37 @@ Source: features.md UAH-067, C39.
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from agent_harness.errors import NotAProject, Refused
 from agent_harness.kernel import clock
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records
-from agent_harness.protocols.features.engine import pause, recover
+from agent_harness.protocols.features.engine import locking, recover
 from agent_harness.protocols.features.engine.locking import locked
-from agent_harness.protocols.features.marks import override
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.store import free_name
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.judge import Judge, Suite
 
-Record = dict[str, Any]
-
 WARNING = "Are you sure? This will:\n- Stop all operations\n- Keep git commits as-is\n- Clear harness state\n"
 
 
-def abort(project: Project) -> Record:
+def abort(project: Project) -> JsonObject:
     """Ends the session that runs, hands its work off, and moves the state aside; the person has confirmed."""
     project.require_initialised()
     project.store.settle_in()
     project.store.write_pause({"reason": "aborted by a person", "at": clock.timestamp()})
-    answer: Record = {}
+    answer: JsonObject = {}
 
     def act() -> None:
         recover.recover(project)
         answer.update(clear(project))
 
-    pause.wait_and(project, act)
+    locking.wait_and(project, act)
     return answer
 
 
-def clear(project: Project) -> Record:
+def clear(project: Project) -> JsonObject:
     """Moves the state of sessions to ``.harness/aborted-TIME/``, under the lock."""
     at = project.layout
     stamp = clock.now().strftime("%Y%m%dT%H%M%S")
@@ -64,7 +61,7 @@ def can_begin_anew(project: Project) -> bool:
     return not project.store.initialised() and any(name.startswith("aborted-") for name in names)
 
 
-def begin_anew(project: Project) -> Record:
+def begin_anew(project: Project) -> JsonObject:
     """New state from features.json, a run of the suite at HEAD, and what the logs know of earlier sessions."""
     if not can_begin_anew(project):
         raise NotAProject(f"{project.root} is not an initialised project", hint="harness init --spec FILE")
@@ -90,18 +87,16 @@ def fresh_state(project: Project, facts: Suite, *, known_failures: Sequence[str]
     """Baseline, file sizes and session state of HEAD; the state itself is written last."""
     at, document, commit = project.layout, project.store.features(), str(project.git.head())
     last = max(0, *project.store.recorded_sessions(), 0)
-    baseline = {
-        **records.new_baseline(),
-        "session": last,
-        "timestamp": clock.timestamp(),
-        "passing_tests": sorted(facts.passing),
-        "total_passing": len(facts.passing),
-        "total_tests": facts.total,
-        "known_failures": list(known_failures),
-        "tree": project.git.tree_of(commit),
-    }
-    tests = [records.test_file(f) for f in records.features_of(document)]
-    project.store.write(at.baseline, baseline)
+    baseline = records.Baseline({}).measured(
+        facts.passing,
+        facts.total,
+        session=last,
+        timestamp=clock.timestamp(),
+        known_failures=list(known_failures),
+        tree=project.git.tree_of(commit),
+    )
+    tests = [f.test_file for f in document.features]
+    project.store.write_baseline(baseline)
     project.store.write(at.file_sizes, quality.file_sizes(project.git, commit, last, {}, tests))
-    state = {**records.new_state(), **override.NO_PARTIAL, "last_session": last, "timestamp": clock.timestamp()}
-    project.store.write(at.session_state, state)
+    state = records.SessionState({**records.NOTHING_UNFINISHED, "last_session": last, "timestamp": clock.timestamp()})
+    project.store.write_state(state)

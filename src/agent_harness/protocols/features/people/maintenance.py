@@ -6,10 +6,10 @@ Source: features.md UAH-072, UAH-484, UAH-485, UAH-488, C51.
 
 import os
 import time
-from typing import Any
 
 from agent_harness.errors import Busy
 from agent_harness.kernel import clock, files, owner
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import questions
 from agent_harness.protocols.features.engine.locking import locked
 from agent_harness.protocols.features.project import Project
@@ -18,12 +18,10 @@ from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.supervision import interruption
 
-Record = dict[str, Any]
-
 LOOK_SECONDS = 0.5
 
 
-def maintain(project: Project) -> Record:
+def maintain(project: Project) -> JsonObject:
     """Checks the suite at every interval until somebody says stop; ``Escalated`` when it fails."""
     path = project.layout.maintenance
     own_place(path, project.layout.root)
@@ -45,7 +43,7 @@ def maintain(project: Project) -> Record:
     return {"checks": checks, "next": "harness status"}
 
 
-def stop(project: Project) -> Record:
+def stop(project: Project) -> JsonObject:
     """Ends the maintenance mode; whether it was on."""
     path = project.layout.maintenance
     there = os.path.lexists(path)

@@ -1,42 +1,53 @@
-"""`harness add-features --spec FILE`: an agent plans more features; the plan is kept whole or taken back whole.
+"""More features: one by a person, with its failing test stub, or several that an agent plans from a specification.
 
 A plan adds features behind the others and a new test file for each, and changes nothing else. It is checked once,
-fixed in one more turn, and then accepted as a commit or taken back into a rescue ref; also by the next command, where
-the harness was killed (``work.plan``). Source: features.md UAH-074,
-UAH-101..105, UAH-257, UAH-266, C48.
+repaired in one more turn, and then accepted as a commit or taken back into a rescue ref; also by the next command,
+where the harness was killed (``work/plan.py``). Source: features.md UAH-071, UAH-074, UAH-101..105,
+UAH-257, UAH-266, C48.
 """
 
+import os
+import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from agent_harness.errors import HarnessError, Refused, StateDamaged, UnsafeTree, VerificationFailed
+from agent_harness.errors import (
+    ConfigurationError,
+    HarnessError,
+    Refused,
+    StateDamaged,
+    UnsafeTree,
+    UsageError,
+    VerificationFailed,
+)
+from agent_harness.kernel import files
 from agent_harness.kernel.git import DETACHED
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
+    escalation,
+    marks,
     preflight,
     prompts,
     records,
     worktree,
 )
 from agent_harness.protocols.features.engine import checkpoints, run
-from agent_harness.protocols.features.escalation import after_session
-from agent_harness.protocols.features.marks import override
 from agent_harness.protocols.features.planning import initializer
+from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.validity import valid_features
+from agent_harness.protocols.features.records import Feature, FeatureList
 from agent_harness.protocols.features.verdict import claims
-from agent_harness.protocols.features.work import plan_record
+from agent_harness.protocols.features.work import plan
 from agent_harness.protocols.features.work.plan import PlanWork
 from agent_harness.session.engine import walk
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy
 
-Record = dict[str, Any]
-
 MESSAGE = "Plan more features"
 
 
-def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> Record:
+def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> JsonObject:
     """The features that the agent added, committed; ``VerificationFailed`` when its plan is not valid."""
     text = initializer.specification(spec)
     allowed = run.choose_agents(project, agents)
@@ -50,10 +61,10 @@ def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> Record:
     try:
         with interruption.watched() as stop:
             project.say("Planning more features...")
-            record: Record = {}
+            record: JsonObject = {}
 
             def problems() -> list[str]:
-                plan_record.spent(project, record)
+                plan.spent(project, record)
                 return _problems(project, before, checkpoint)
 
             work = PlanWork(
@@ -64,14 +75,14 @@ def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> Record:
                 problems=problems,
                 what="The plan",
             )
-            record |= plan_record.begin(project, checkpoint, work.run_id)
+            record |= plan.begin(project, checkpoint, work.run_id)
             found = walk(work, work.turns)
             if found:
                 raise VerificationFailed(f"The agent's plan is not valid: {found[0]}", problems=list(found))
             commit = _commit(project, checkpoint)
-            plan_record.adopt(project, record, commit)
+            plan.adopt(project, record, commit)
     except (HarnessError, KeyboardInterrupt) as error:
-        ref = plan_record.take_back(project, checkpoint)
+        ref = plan.take_back(project, checkpoint)
         if isinstance(error, HarnessError):
             error.hint = f"git show {ref}" if ref else "harness add-features --help"
         raise
@@ -79,17 +90,17 @@ def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> Record:
 
 
 def _refuse_unsafe(project: Project) -> None:
-    override.refuse_unsafe(project)
+    marks.refuse_unsafe(project)
     if dirty := [path for path in worktree.dirty_paths(project.git) if path != project.progress_name]:
         raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:3])}", hint="git add -A && git commit")
     state = project.store.state()
-    if state.get("next_prompt") == "continuation":
-        raise Refused(f"Feature #{state.get('current_feature')} is unfinished and comes first", hint="harness run")
+    if state.next_prompt == "continuation":
+        raise Refused(f"Feature #{state.current_feature} is unfinished and comes first", hint="harness run")
 
 
-def _prompt(project: Project, before: Record, text: str) -> str:
-    listed = records.features_of(before)
-    rows = [f"- #{f['id']} {records.description(f)}"[:160] for f in listed[-100:]]
+def _prompt(project: Project, before: FeatureList, text: str) -> str:
+    listed = before.features
+    rows = [f"- #{f.id} {f.description}"[:160] for f in listed[-100:]]
     return prompts.render(
         "extend",
         {
@@ -97,13 +108,13 @@ def _prompt(project: Project, before: Record, text: str) -> str:
             "features": "\n".join(rows) or "none yet",
             "features_file": project.features_name,
             "state_dir": project.state_name,
-            "next_id": str(max((records.number(f["id"]) for f in listed), default=0) + 1),
+            "next_id": str(before.next_id()),
             "max_steps": str(project.config.features.max_verification_steps),
         },
     )
 
 
-def _problems(project: Project, before: Record, checkpoint: Record) -> list[str]:
+def _problems(project: Project, before: FeatureList, checkpoint: JsonObject) -> list[str]:
     """Everything that the plan did and may not do, one line each."""
     if changed := project.store.tampered():
         return [f"the state of the harness was changed: {', '.join(changed)}"]
@@ -111,21 +122,22 @@ def _problems(project: Project, before: Record, checkpoint: Record) -> list[str]
         after = project.store.features()
     except (StateDamaged, OSError) as error:
         return [str(error)]
-    old = {f["id"] for f in records.features_of(before)}
-    new = [f for f in records.features_of(after) if f.get("id") not in old]
-    found = [line for line in claims.compare(before, after).violations if not line.endswith(": added")]
-    found += [f"Feature #{i}: 'passes' was changed" for i in claims.compare(before, after).claims]
+    old = {f.id for f in before.features}
+    new = [f for f in after.features if f.id not in old]
+    changes = claims.compare(before, after)
+    found = [line for line in changes.violations if not line.endswith(": added")]
+    found += [f"Feature #{i}: 'passes' was changed" for i in changes.claims]
     found += records.problems(after, require_test_file=True)
     if not new:
         found.append("no feature was added")
-    found += [f"Feature #{f.get('id')}: 'passes' is true before anything was built" for f in new if records.passes(f)]
+    found += [f"{f.name}: 'passes' is true before anything was built" for f in new if f.passes]
     return found or _wrong_files(project, new, checkpoint)
 
 
-def _wrong_files(project: Project, new: list[Record], checkpoint: Record) -> list[str]:
+def _wrong_files(project: Project, new: list[Feature], checkpoint: JsonObject) -> list[str]:
     """New test files are there, and no other file differs."""
     rollback_point = checkpoints.rollback_point(checkpoint)
-    tests = {records.test_file(f).split("::", 1)[0] for f in new}
+    tests = {f.test_path for f in new}
     candidate = project.candidate("extend", MESSAGE, rollback_point)
     changed = list(project.git.changed_paths(rollback_point.head, candidate))
     free = {project.features_name, project.progress_name}
@@ -135,7 +147,7 @@ def _wrong_files(project: Project, new: list[Record], checkpoint: Record) -> lis
     ]
 
 
-def _commit(project: Project, checkpoint: Record) -> str:
+def _commit(project: Project, checkpoint: JsonObject) -> str:
     rollback_point = checkpoints.rollback_point(checkpoint)
     commit = project.candidate("extend", MESSAGE, rollback_point)
     if rollback_point.head is not None and not project.git.ancestor(rollback_point.head, commit):
@@ -145,15 +157,114 @@ def _commit(project: Project, checkpoint: Record) -> str:
     return commit
 
 
-def _tell(project: Project, before: Record, commit: str, head: str) -> Record:
-    old = {f["id"] for f in records.features_of(before)}
+def _tell(project: Project, before: FeatureList, commit: str, head: str) -> JsonObject:
+    old = {f.id for f in before.features}
     after = project.store.features()
-    new = [f for f in records.features_of(after) if f["id"] not in old]
+    new = [f for f in after.features if f.id not in old]
     for feature in new:
-        project.say(f"Added Feature #{feature['id']}: {records.description(feature)}")
-    for line in records.flags({"features": new}, max_steps=project.config.features.max_verification_steps):
+        project.say(f"Added Feature #{feature.id}: {feature.description}")
+    for line in records.flags(new, max_steps=project.config.features.max_verification_steps):
         project.say(f"Warning: {line}")
-    after_session.offer_split(project)
+    escalation.offer_split(project)
     project.say("Ready for: harness run")
-    project.store.event("features_added", features=[f["id"] for f in new], commit=commit, base=head)
-    return {"added": new, "commit": commit, "next": "harness run"}
+    project.store.event("features_added", features=[f.id for f in new], commit=commit, base=head)
+    return {"added": [f.record for f in new], "commit": commit, "next": "harness run"}
+
+
+# -- one feature, by a person ------------------------------------------------------------------------------------------
+
+STUB = 'import pytest\n\n\ndef test_{name}():\n    pytest.fail("Not implemented")\n'
+SIZES = ((3, "small"), (5, "medium"))
+
+
+def add(
+    project: Project,
+    description: str,
+    *,
+    category: str | None = None,
+    test_file: str | None = None,
+    steps: Sequence[str] = (),
+    depends_on: Sequence[int] = (),
+    verification_type: str | None = None,
+) -> JsonObject:
+    """Adds one feature behind the last id; the test file is named after it unless given.
+
+    A ``.py`` test file that does not exist yet gets a failing stub. ``UsageError``, with nothing changed, when the
+    features would not be valid with it.
+    """
+    text = " ".join(description.split())
+    if not text:
+        raise UsageError("A feature needs a description", hint='harness add-feature "User can ..."')
+    marks.refuse_unsafe(project)
+    document = project.store.features()
+    feature: JsonObject = {
+        "id": document.next_id(),
+        "category": category or "core",
+        "description": text,
+        "test_file": test_file or _test_file(document, text),
+        "verification_steps": list(steps),
+        "size_estimate": next((word for most, word in SIZES if len(steps) <= most), "large"),
+    }
+    if depends_on:
+        feature["depends_on"] = list(depends_on)
+    if verification_type and verification_type != "automated":
+        feature["verification_type"] = verification_type
+    feature["passes"] = False
+    _refuse_invalid(project, document, feature)
+    added = Feature(feature)
+    stubs = _stub(project, added)
+    try:
+        commit = marks.change(
+            project,
+            f"harness: {added.name} added",
+            lambda found: found.record["features"].append(feature),
+            also=stubs,
+        )
+    except BaseException:
+        for name in stubs:
+            (project.root / name).unlink(missing_ok=True)
+        raise
+    project.store.event("feature_added", feature_id=added.id, message=text)
+    project.say(f"Added {added.name}: {text}\nTest file: {added.test_file}")
+    for line in records.flags([added], max_steps=project.config.features.max_verification_steps):
+        project.say(f"Warning: {line}")
+    escalation.offer_split(project)
+    return {"feature": feature, "stub": stubs, "commit": commit, "next": "harness run"}
+
+
+def _refuse_invalid(project: Project, document: FeatureList, feature: JsonObject) -> None:
+    before = records.problems(document, require_test_file=project.config.features.require_test_file)
+    if before:
+        raise ConfigurationError(before[0], hint=f"edit {project.features_name}", problems=before)
+    found = [*(f.record for f in document.features), feature]
+    after = records.problems(FeatureList({**document.record, "features": found}))
+    if after:
+        raise UsageError(after[0], hint="harness add-feature --help")
+
+
+def _test_file(document: FeatureList, text: str) -> str:
+    """A new file beside most of the other features' tests."""
+    known = [f.test_path for f in document.features if f.test_file]
+    if any(not file.endswith(".py") for file in known):
+        raise UsageError("Name the feature's test file", hint="harness add-feature TEXT --test-file FILE")
+    folder = Counter(os.path.dirname(file) for file in known).most_common(1)
+    words = re.findall(r"[a-z0-9]+", text.lower())
+    stem = "_".join(words)[:40].strip("_") or "feature"
+    name = os.path.join(folder[0][0] if folder else "tests", f"test_{stem}.py").replace(os.sep, "/")
+    number = 1
+    while name in known:
+        number += 1
+        name = f"{name.removesuffix('.py').rstrip('0123456789').rstrip('_')}_{number}.py"
+    return name
+
+
+def _stub(project: Project, feature: Feature) -> list[str]:
+    """The failing placeholder where the test file is Python and not there yet; what was made."""
+    file = feature.test_path
+    path = project.root / file
+    if path.exists() or path.is_symlink() or not file.endswith(".py"):
+        return []
+    path.parent.mkdir(parents=True, exist_ok=True)
+    name = re.sub(r"\W", "_", path.stem.removeprefix("test_"))
+    files.replace(path, STUB.format(name=name).encode())
+    return [file]

@@ -8,11 +8,11 @@ that ended because the tests could not be run, is resumed by the same command. S
 import os
 import stat
 from pathlib import Path
-from typing import Any
 
 from agent_harness.errors import ConfigurationError, Refused, UnsafeTree
 from agent_harness.kernel import clock, files
 from agent_harness.kernel.git import Git
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import progress, records, worktree
 from agent_harness.protocols.features.config import commands as command_rules
 from agent_harness.protocols.features.config import default_text, load
@@ -23,13 +23,11 @@ from agent_harness.protocols.features.planning import initializer
 from agent_harness.protocols.features.project import Project, Say
 from agent_harness.protocols.features.verdict import proven
 
-Record = dict[str, Any]
-
 MESSAGE = "harness: project adopted"
 TESTS = ("tests", "test", "testing")
 
 
-def adopt(root: Path, *, say: Say) -> Record:
+def adopt(root: Path, *, say: Say) -> JsonObject:
     """Makes the repository in ``root`` a feature project; refused with the disk unchanged when that is not safe."""
     layout = initializer.layout_of(root)
     git = Git(root)
@@ -47,7 +45,7 @@ def adopt(root: Path, *, say: Say) -> Record:
     with locked(project):
         project.store.settle_in()
         found = _measure(project)
-    passing, total = records.counts(project.store.features())
+    passing, total = project.store.features().counts()
     say(f"Known to pass: {len(found['passing'])} tests. Known failures: {len(found['failing'])}.")
     for node in found["failing"][:10]:
         say(f"- {node}")
@@ -132,7 +130,7 @@ def _settings(root: Path, name: str) -> str:
 
 
 def _no_features(name: str) -> str:
-    whole: Record = {
+    whole: JsonObject = {
         "project": name,
         "generated_by": "adopted",
         "last_updated": clock.timestamp(),
@@ -147,7 +145,7 @@ def _first_entry(name: str) -> str:
     return progress.header(name) + progress.entry(0, told)
 
 
-def _measure(project: Project) -> Record:
+def _measure(project: Project) -> JsonObject:
     """The state of the adopted project; ``Refused``, to be resumed, when the suite cannot be run."""
     facts = abort.suite_at_head(project)
     if facts.problem or not facts.total:

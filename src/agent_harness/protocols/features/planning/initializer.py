@@ -1,17 +1,20 @@
 """Session 0: an agent turns a specification into features, stubs, scripts and one commit.
 
 The harness writes the settings and .gitignore first, checks what the agent wrote, gives it one fix round, and
-makes the commit. Nothing counts as initialised before all of that stands. Source: features.md section L, C33, C48.
+makes the commit. Nothing counts as initialised before all of that stands. What is unwise in init.sh and reset.sh is
+reported when they are made, since both run unattended. Source: features.md section L, UAH-146, C33, C48.
 """
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from agent_harness.agents import registry
-from agent_harness.agents.base import Agent
+from agent_harness.agents.base import Agent, ToolRules
+from agent_harness.agents.guardrails import check_command
+from agent_harness.agents.guardrails.shell import Simple, UnreadableCommand, commands
 from agent_harness.errors import (
     HarnessError,
     Refused,
@@ -22,16 +25,16 @@ from agent_harness.errors import (
 )
 from agent_harness.kernel import clock, files, snapshot
 from agent_harness.kernel.git import Git
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
+    escalation,
     progress,
     prompts,
     records,
     worktree,
 )
 from agent_harness.protocols.features.config import default_text, load
-from agent_harness.protocols.features.escalation import after_session
 from agent_harness.protocols.features.layout import FeatureLayout
-from agent_harness.protocols.features.planning import script_check
 from agent_harness.protocols.features.project import Project, Say
 from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict import quality
@@ -40,8 +43,6 @@ from agent_harness.protocols.features.work.plan import PlanWork, remember_failed
 from agent_harness.session.engine import walk
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
-
-Record = dict[str, Any]
 
 COMMIT_MESSAGE = "Initial project setup by initializer agent"
 SPEC_BYTES = 1_000_000
@@ -53,7 +54,7 @@ SCRIPTS = {
 }
 
 
-def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Record:
+def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> JsonObject:
     """Plans the project in ``root``; refuses with the disk unchanged when it is not safe to start."""
     text = specification(spec)
     _refuse_unsafe(root, spec)
@@ -215,13 +216,13 @@ def _problems(project: Project) -> list[str]:
     except HarnessError as error:
         return [error.message]
     found = records.problems(document, require_test_file=project.config.features.require_test_file)
-    if not records.features_of(document):
+    if not document.features:
         found.append("features.json: there is no feature in it")
-    for feature in records.features_of(document):
-        name = f"Feature #{feature.get('id')}"
-        if records.passes(feature):
+    for feature in document.features:
+        name = feature.name
+        if feature.passes:
             found.append(f"{name}: 'passes' is true before anything was built")
-        file = records.test_file(feature).split("::", 1)[0]
+        file = feature.test_path
         if file and not found and not (project.root / file).is_file():
             found.append(f"{name}: its test file {file} does not exist")
     return found
@@ -244,7 +245,7 @@ def _complete_files(project: Project) -> None:
     own_place(str(project.root / ".gitignore"), project.layout.root)
     if not os.path.exists(at):
         document = project.store.features()
-        progress.append(at, progress.header(str(document.get("project") or project.config.project.name)))
+        progress.append(at, progress.header(document.project or project.config.project.name))
     if not progress.has_entry(at, 0):
         progress.append(
             at, progress.entry(0, [("WHAT I DID", ["set the project up"]), ("NEXT", ["the first feature"])])
@@ -269,42 +270,66 @@ def _state(project: Project, commit: str) -> None:
     facts = Judge(project).suite(commit)
     if facts.problem:
         project.say(f"Warning: the test command gave no report yet ({facts.problem})")
-    tests = [records.test_file(f) for f in records.features_of(document)]
-    project.store.write(
-        at.baseline,
-        {
-            **records.new_baseline(),
-            "timestamp": clock.timestamp(),
-            "passing_tests": sorted(facts.passing),
-            "total_passing": len(facts.passing),
-            "total_tests": facts.total,
-            "tree": project.git.tree_of(commit),
-        },
-    )
+    tests = [f.test_file for f in document.features]
+    tree = project.git.tree_of(commit)
+    baseline = records.Baseline({}).measured(facts.passing, facts.total, timestamp=clock.timestamp(), tree=tree)
+    project.store.write_baseline(baseline)
     project.store.write(at.file_sizes, quality.file_sizes(project.git, commit, 0, {}, tests))
-    project.store.event("initialised", session=0, commit=commit, features=len(records.features_of(document)))
-    project.store.write(at.session_state, {**records.new_state(), "timestamp": clock.timestamp()})
+    project.store.event("initialised", session=0, commit=commit, features=len(document.features))
+    project.store.write_state(records.SessionState({"timestamp": clock.timestamp()}))
 
 
-def _tell(project: Project, commit: str) -> Record:
+def _tell(project: Project, commit: str) -> JsonObject:
     document = project.store.features()
-    found = records.features_of(document)
+    found = document.features
     say = project.say
     say("Created: .harness.yaml (configuration)")
     say(f"Created: {project.features_name} ({len(found)} features, all with test_file)")
     say("Created: init.sh, reset.sh")
     for name in SCRIPTS:
-        for line in script_check.findings((project.root / name).read_text("utf-8", "replace"), project.root):
+        for line in findings((project.root / name).read_text("utf-8", "replace"), project.root):
             say(f"Warning: {name}: {line}")
             project.store.event("script_warning", session=0, path=name, message=line)
     say(f"Created: {project.progress_name}")
     say("Created: test stubs for each feature")
     say(f"Added {project.state_name}/ to .gitignore")
     say(f"Initial commit: {commit[:10]}")
-    flags = records.flags(document, max_steps=project.config.features.max_verification_steps)
+    flags = list(records.flags(document.features, max_steps=project.config.features.max_verification_steps))
     for line in flags:
         say(f"Warning: {line}")
-    asked = after_session.offer_split(project)
+    asked = escalation.offer_split(project)
     say("Ready for: harness run")
-    fields = {"project": document.get("project"), "features": len(found), "commit": commit, "warnings": flags}
+    fields = {"project": document.record.get("project"), "features": len(found), "commit": commit, "warnings": flags}
     return {**fields, "escalation": asked}
+
+
+# -- the scripts -------------------------------------------------------------------------------------------------------
+
+KILLERS = ("pkill", "killall")
+COMPOSERS = ("docker", "docker-compose", "podman", "podman-compose")
+
+
+def findings(text: str, root: Path) -> list[str]:
+    """One line for each command that may harm what the script did not start."""
+    try:
+        found = list(dict.fromkeys(line for each in _all(commands(text)) for line in _harm(each)))
+    except UnreadableCommand as reason:
+        return [f"it cannot be read: {reason}"]
+    refused = check_command(text, root, ToolRules(denied_commands=()))
+    return [*found, *([refused] if refused else [])]
+
+
+def _all(script: tuple[Simple, ...]) -> Iterator[Simple]:
+    for simple in script:
+        yield simple
+        for word in simple.words:
+            yield from _all(word.runs)
+
+
+def _harm(simple: Simple) -> Iterator[str]:
+    words = [word.text for word in simple.words]
+    shown = " ".join(words)[:120]
+    if any(word.rpartition("/")[2] in KILLERS for word in words):
+        yield f"`{shown}` may end programs that it did not start; keep pid files and end those processes"
+    if any(word in COMPOSERS for word in words) and "down" in words and {"-v", "--volumes"} & set(words):
+        yield f"`{shown}` removes volumes, with the data in them"

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_harness.protocols.features import records
-
-Record = dict[str, Any]
+from agent_harness.protocols.features.records import CLEANUP, Feature
 
 TOKEN_LIMIT = 1000
 _LINE_LIMIT = 300
@@ -26,7 +25,7 @@ class OrientationFacts:
     passing: int
     total: int
     health: str
-    feature: Record | None
+    feature: Feature | None
     dependencies: tuple[tuple[int, bool], ...] = ()
     last_session: int = 0
     last: Mapping[str, Any] | None = None  # completed, commits, status
@@ -99,15 +98,15 @@ def _last_session(facts: OrientationFacts) -> str:
 def _task(facts: OrientationFacts) -> str:
     if facts.feature is None:
         return "\n".join(["## Your Task This Session", "No feature can be worked on now:", *_bullets(facts.waiting)])
-    if facts.feature.get("id") is None:
+    if facts.feature is CLEANUP:
         return "## Your Task This Session\nClean up. No feature, no new functionality."
     lines = [
         "## Your Task This Session",
-        f"**Feature #{facts.feature['id']}:** {_short(records.description(facts.feature))}",
-        f"**Test file:** {records.test_file(facts.feature)}",
+        f"**Feature #{facts.feature.id}:** {_short(facts.feature.description)}",
+        f"**Test file:** {facts.feature.test_file}",
         f"**Dependencies:** {_dependencies(facts.dependencies)}",
     ]
-    steps = facts.feature.get("verification_steps")
+    steps = facts.feature.steps
     if isinstance(steps, list) and steps:
         lines += ["**Verification steps:**", *_bullets([str(s) for s in steps[:10]], 160)]
     return "\n".join(lines)
@@ -127,9 +126,9 @@ def _partial(facts: OrientationFacts) -> str:
     lines = [
         "## Continuing Partial Feature",
         "",
-        f"**Feature #{facts.feature['id']}:** {_short(records.description(facts.feature))}",
+        f"**Feature #{facts.feature.id}:** {_short(facts.feature.description)}",
         f"**Status:** PARTIAL ({str(p.get('reason') or 'ended').replace('_', ' ')} in Session {p.get('session')})",
-        f"**Test file:** {records.test_file(facts.feature)}",
+        f"**Test file:** {facts.feature.test_file}",
         "",
         "**What's Done:**",
         *_bullets(p.get("done") or ["see the WIP commit"]),

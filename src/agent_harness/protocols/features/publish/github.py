@@ -1,16 +1,52 @@
 """Issues on GitHub through PyGithub: few calls, retried where that can help, every refusal in one line.
 
-The library comes with the extra ``github`` and is imported when a tracker is made. ``GITHUB_API_URL`` names another
-GitHub; ``GH_TOKEN`` or ``GITHUB_TOKEN`` holds the token. Source: features.md UAH-383..386, C28.
+``Tracker`` is all that the mirror asks of a tracker of issues: five calls. The library comes with the extra ``github``
+and is imported when a tracker is made. ``GITHUB_API_URL`` names another GitHub; ``GH_TOKEN`` or ``GITHUB_TOKEN`` holds
+the token. Source: features.md UAH-383..386, C28.
 """
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from agent_harness.errors import ConfigurationError, HarnessError, ToolMissing
 from agent_harness.kernel import clock, failures, retry
-from agent_harness.protocols.features.publish.tracker import Issue
+
+
+@dataclass(frozen=True, kw_only=True)
+class Issue:
+    """One issue as the tracker has it."""
+
+    number: int
+    is_open: bool
+    marker: str  # the last line of its text
+    trusted: bool = True  # written by somebody who may write to the repository, or by a bot
+
+
+class Tracker(Protocol):
+    """Where the issues are; every call raises ``HarnessError`` when it cannot be done."""
+
+    def issues(self) -> list[Issue]:
+        """Every issue that carries the label of the harness, open or closed."""
+        ...
+
+    def issue(self, number: int) -> Issue | None:
+        """One issue; ``None`` when it is gone."""
+        ...
+
+    def create(self, title: str, body: str) -> Issue:
+        """A new open issue; the one that an unanswered try has made already, where there is one."""
+        ...
+
+    def set_open(self, number: int, *, is_open: bool) -> None:
+        """Closes or reopens an issue."""
+        ...
+
+    def comment(self, number: int, text: str) -> None:
+        """Adds a comment."""
+        ...
+
 
 if TYPE_CHECKING:
     from github.Issue import Issue as Found

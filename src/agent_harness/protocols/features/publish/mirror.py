@@ -13,13 +13,13 @@ from urllib.parse import quote
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
+from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.features import records
-from agent_harness.protocols.features.engine.result import Result
+from agent_harness.protocols.features.engine.settlement import Result
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.publish.tracker import Issue, Tracker
+from agent_harness.protocols.features.publish.github import Issue, Tracker
+from agent_harness.protocols.features.records import NO_ID, Feature
 
-Record = dict[str, Any]
 Act = Literal["create", "close", "reopen", "tell"]
 
 REOPENED = (
@@ -51,7 +51,7 @@ class MirrorReport:
     left_closed: list[int] = field(default_factory=list)  # a person closed them, and the feature does not pass
     not_ours: list[int] = field(default_factory=list)  # the recorded issue is another one
 
-    def as_json(self) -> Record:
+    def as_json(self) -> JsonObject:
         return {name: list(getattr(self, name)) for name in self.__dataclass_fields__}
 
     def line(self) -> str | None:
@@ -98,25 +98,24 @@ def marker(project: str, feature_id: int) -> str:
     return f"<!-- agent-harness: {quote(project, safe='')} feature {feature_id} -->"
 
 
-def title(feature: Mapping[str, Any]) -> str:
+def title(feature: Feature) -> str:
     """The issue's title; a number sign would point to another issue."""
-    return _cut(f"Feature {feature.get('id')}: {_plain(records.description(feature))}", _TITLE)
+    return _cut(f"Feature {feature.id}: {_plain(feature.description)}", _TITLE)
 
 
-def body(project: str, feature: Mapping[str, Any]) -> str:
+def body(project: str, feature: Feature) -> str:
     """The issue's text: what proves the feature, what it needs, who keeps the list; last the marker."""
-    steps = feature.get("verification_steps")
-    listed = [f"- {_plain(str(step))}" for step in steps] if isinstance(steps, list) else []
-    needs = ", ".join(f"Feature {i}" for i in records.dependencies(feature))
+    listed = [f"- {_plain(step)}" for step in feature.steps]
+    needs = ", ".join(f"Feature {i}" for i in feature.depends_on)
     parts = [
-        _plain(records.description(feature)),
-        f"Proven by: `{records.test_file(feature).replace('`', '')}`",
+        _plain(feature.description),
+        f"Proven by: `{feature.test_file.replace('`', '')}`",
         "\n".join(["Verification:", *listed]) if listed else "",
         f"Needs: {needs}" if needs else "",
         "Kept by agent-harness from `features.json`, which says what is done. Closed means verified.",
     ]
     text = _cut("\n\n".join(part for part in parts if part), _BODY)
-    return f"{text}\n\n{marker(project, int(feature['id']))}"
+    return f"{text}\n\n{marker(project, feature.id)}"
 
 
 def _plain(text: str) -> str:
@@ -147,11 +146,11 @@ class Mirror:
     def bring_up_to_date(self) -> MirrorReport:
         """One pass over features.json; a feature whose issue is right costs nothing."""
         document = self._project.store.features()
-        name = str(document.get("project") or self._project.config.project.name)
+        name = document.project or self._project.config.project.name
         listed = {issue.number: issue for issue in self._tracker.issues()}
-        self._announce(len(records.features_of(document)) - max(len(listed), len(self._known)))
-        for feature in records.features_of(document):
-            if isinstance(feature.get("id"), int):
+        self._announce(len(document.features) - max(len(listed), len(self._known)))
+        for feature in document.features:
+            if feature.id != NO_ID:
                 self._one(name, feature, listed)
         return self.report
 
@@ -160,8 +159,8 @@ class Mirror:
         if self._wishes.create_missing and missing >= MANY:
             self._project.say(f"GitHub: creating about {missing} issues; that takes a second or two each.")
 
-    def _one(self, name: str, feature: Record, listed: Mapping[int, Issue]) -> None:
-        feature_id = feature["id"]
+    def _one(self, name: str, feature: Feature, listed: Mapping[int, Issue]) -> None:
+        feature_id = feature.id
         mark = marker(name, feature_id)
         found = self._find(feature_id, mark, listed)
         if found is not None and found.marker != mark:
@@ -188,8 +187,8 @@ class Mirror:
         found = [issue for issue in listed.values() if issue.marker == mark and issue.trusted]
         return min(found, key=lambda issue: issue.number, default=None)
 
-    def _act(self, name: str, feature: Record, found: Issue | None) -> None:
-        feature_id, passes = feature["id"], records.passes(feature)
+    def _act(self, name: str, feature: Feature, found: Issue | None) -> None:
+        feature_id, passes = feature.id, feature.passes
         row = self._known.get(str(feature_id), {})
         act = step_for(passes=passes, issue=found, row=row, wishes=self._wishes)
         if act == "create":
@@ -221,14 +220,14 @@ class Mirror:
         self._remember(feature_id, {"number": number, "closed_by_harness": True})
         self.report.closed.append(feature_id)
 
-    def _remember(self, feature_id: int, row: Record) -> None:
+    def _remember(self, feature_id: int, row: JsonObject) -> None:
         if self._known.get(str(feature_id)) != row:
             self._known[str(feature_id)] = row
             kept = {"repository": self._repository, "issues": self._known}
             self._project.store.write(self._project.layout.github_issues, kept)
 
 
-def _rows(found: Mapping[str, Any], repository: str) -> dict[str, Record]:
+def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
     """What was remembered of the issues in this repository; another repository has other issues."""
     rows = found.get("issues")
     if found.get("repository") != repository or not isinstance(rows, dict):

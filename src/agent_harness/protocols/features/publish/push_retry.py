@@ -1,15 +1,19 @@
 """A push that the remote has rejected: pulled once, proven again, pushed again; else paused with the commit kept.
 
     fetch        what the remote has, on a private ref
-    join         our commits on top of it, as objects (``rebase.py``); never a merge, never a force-push
+    join         our commits on top of it, as objects (``on_top_of``); never a merge, never a force-push
     prove        the whole suite on the result: what was pulled is nobody's proof of ours
     move         the branch and the files, where no change of a person is in the way
     push         once more
+
+The join is a rebase that cannot stop half-way: each commit is merged with what it is put on, from its own first parent,
+and made again with its author and message. A conflict is an answer, not a state of the repository.
 
 Whatever does not go well leaves the branch as it was, with the accepted commit on it, and pauses the project.
 Source: features.md UAH-380, C30.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -17,16 +21,62 @@ from typing import Any
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
-from agent_harness.kernel.git import Upstream
+from agent_harness.kernel.git import Git, GitFailed, Upstream
 from agent_harness.kernel.json import jsontext
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import private_refs, records
 from agent_harness.protocols.features.engine.settlement import Settled, Settlement
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.publish import rebase
 from agent_harness.protocols.features.verdict.judge import Judge
 
-Record = dict[str, Any]
+
+@dataclass(frozen=True, kw_only=True)
+class Joined:
+    """The new tip, and for each old commit the new one; or why the two lines do not go together."""
+
+    tip: str = ""
+    renamed: dict[str, str] | None = None
+    problem: str | None = None
+
+
+def on_top_of(git: Git, base: str, tip: str) -> Joined:
+    """The commits of ``tip`` that ``base`` does not hold, oldest first, made again on top of ``base``."""
+    fork = git.text("merge-base", base, tip, check=False)
+    if not fork:
+        return Joined(problem="the two have no commit in common")
+    old = git.text("rev-list", "--reverse", "--first-parent", f"{fork}..{tip}").split()
+    new = base
+    renamed: dict[str, str] = {}
+    for commit in old:
+        tree = _merged(git, new, commit)
+        if tree is None:
+            return Joined(problem=f"{commit[:10]} does not go together with what is there")
+        new = renamed[commit] = _remade(git, commit, tree, new)
+    return Joined(tip=new, renamed=renamed)
+
+
+def _merged(git: Git, onto: str, commit: str) -> str | None:
+    """The tree of ``onto`` with what ``commit`` changed; ``None`` where that is a conflict."""
+    parent = git.commit_of(f"{commit}^1")
+    parents = [parent] if parent else []
+    ours = git.commit_tree(git.tree_of(onto), parents, "ours")
+    theirs = git.commit_tree(git.tree_of(commit), parents, "theirs")
+    try:
+        return git.text("merge-tree", "--write-tree", "--no-messages", ours, theirs).split()[0]
+    except GitFailed as error:
+        if error.status == 1:
+            return None
+        raise
+
+
+def _remade(git: Git, commit: str, tree: str, parent: str) -> str:
+    """The commit with its author, time and message, on another parent and with another tree."""
+    words = ("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI%x00%B", commit)
+    name, address, at, message = os.fsdecode(git.run(*words)).split("\0", 3)
+    author = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address, "GIT_AUTHOR_DATE": at}
+    env = git.identity_variables() | author
+    made = git.run("commit-tree", tree, "-p", parent, input=os.fsencode(message.rstrip("\n") + "\n"), env=env)
+    return os.fsdecode(made).strip()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +146,7 @@ class _Again:
     ) -> None:
         self._project = project
         self._judge = judge
-        self._baseline = settlement.baseline or project.store.baseline()
+        self._baseline = records.Baseline(settlement.baseline) if settlement.baseline else project.store.baseline()
         self._branch = settlement.branch
         self._git_config = git_config
         self._undisturbed = undisturbed
@@ -131,14 +181,14 @@ class _Again:
     def _pull(self, theirs: str) -> None:
         """Our commits on top of theirs, once the suite has proven that the two go together."""
         project = self._project
-        joined = rebase.on_top_of(project.git, theirs, self.commit)
+        joined = on_top_of(project.git, theirs, self.commit)
         if joined.problem:
             raise _GivenUp(joined.problem)
         self._refuse_invalid(joined.tip)
-        facts = self._prove(joined.tip)
+        passing, total = self._prove(joined.tip)
         with self._undisturbed():
             self._move(joined.tip)
-            self._record(joined, facts)
+            self._record(joined, passing, total)
         project.store.event(
             "pulled", "important", session=self.session, before=self.commit, commit=joined.tip, base=theirs
         )
@@ -150,14 +200,14 @@ class _Again:
             document = jsontext.loads((text or b"").decode("utf-8"))
         except ValueError as error:
             raise _GivenUp(f"{self._project.features_name} does not parse: {error}") from None
-        found = records.problems(document if isinstance(document, dict) else {})
+        found = records.problems(records.FeatureList(records.json_object(document) or {}))
         if found:
             raise _GivenUp(found[0])
 
-    def _prove(self, tip: str) -> Record:
-        """The baseline that the joined commit gives; ``_GivenUp`` where a known test fails on it."""
+    def _prove(self, tip: str) -> tuple[frozenset[str], int]:
+        """(the tests that pass on the joined commit, all of them); ``_GivenUp`` where a known test fails on it."""
         facts = self._judge.suite(tip)
-        known = {str(node) for node in self._baseline.get("passing_tests") or []}
+        known = self._baseline.passing
         lost = known - facts.passing
         lost = self._judge.still_failing(tip, lost) if lost and not facts.problem else lost
         good = not lost and not facts.problem
@@ -169,8 +219,7 @@ class _Again:
             raise _GivenUp(f"the suite gave no report: {facts.problem}")
         if lost:
             raise _GivenUp(f"the suite fails: {', '.join(sorted(lost)[:3])}")
-        passing = sorted(facts.passing | known)
-        return {"passing_tests": passing, "total_passing": len(passing), "total_tests": facts.total}
+        return facts.passing | known, facts.total
 
     def _move(self, tip: str) -> None:
         """Branch, index and files go from our commit to the joined one; git refuses to overwrite any change."""
@@ -182,15 +231,13 @@ class _Again:
         git.run("read-tree", "-m", "-u", self.commit, tip)
         git.update_ref(str(self._branch), tip, self.commit, message="agent-harness: pulled")
 
-    def _record(self, joined: rebase.Joined, facts: Record) -> None:
+    def _record(self, joined: Joined, passing: frozenset[str], total: int) -> None:
         """The state files speak of the new commits."""
-        store, layout = self._project.store, self._project.layout
+        store = self._project.store
         tree = self._project.git.tree_of(joined.tip)
-        store.write(layout.baseline, {**store.baseline(), **facts, "tree": tree})
+        store.write_baseline(store.baseline().measured(passing, total, tree=tree))
         store.write_proven({**store.proven(), "commit": joined.tip})
-        state = store.state()
-        summary = state.get("last_session_summary")
-        if isinstance(summary, dict):
+        if summary := store.state().summary:
             renamed = joined.renamed or {}
             commits = [renamed.get(sha, sha) for sha in summary.get("commits") or []]
-            store.write(layout.session_state, {**state, "last_session_summary": {**summary, "commits": commits}})
+            store.update_state(last_session_summary={**summary, "commits": commits})

@@ -5,13 +5,10 @@ the field. Source: features.md C14, C21, UAH-110..112, UAH-301..303.
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from agent_harness.protocols.features import records
-
-Record = dict[str, Any]
+from agent_harness.kernel.json import JsonObject
+from agent_harness.protocols.features.records import Feature, FeatureList
 
 _FREE_MEMBERS = frozenset({"features", "last_updated"})
 
@@ -24,15 +21,20 @@ class ClaimedChanges:
     violations: tuple[str, ...] = ()
 
 
-def compare(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> ClaimedChanges:
-    """The difference between the way back's features.json and the agent's; ``None`` means that it is not readable."""
+def compare(before: FeatureList, after: FeatureList | None) -> ClaimedChanges:
+    """The difference between the features.json of before and the agent's; ``None`` means that it is not readable."""
     if after is None:
         return ClaimedChanges(violations=("features.json does not parse, or is no file",))
-    listed = after.get("features")
+    listed = after.record.get("features")
     if not isinstance(listed, list):
         return ClaimedChanges(violations=("features.json: 'features' is not a list",))
     old, new = _by_id(before), _by_id(after)
-    violations = _members(before, after)
+    names = [name for name in {**before.record, **after.record} if name not in _FREE_MEMBERS]
+    violations = [
+        f"features.json: {name!r} was changed"
+        for name in names
+        if not _same(before.record.get(name), after.record.get(name))
+    ]
     violations += [f"Feature #{i}: removed" for i in old if i not in new]
     violations += [f"Feature #{i}: added" for i in new if i not in old]
     if len(new) != len(listed):
@@ -41,26 +43,22 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> Claim
         violations.append("features.json: the order of the features was changed")
     claims: list[int] = []
     for feature_id in (i for i in old if i in new):
-        if records.passes(new[feature_id]) and not records.passes(old[feature_id]):
-            claims.append(old[feature_id]["id"])
-        violations += _fields(feature_id, old[feature_id], new[feature_id])
+        if new[feature_id].passes and not old[feature_id].passes:
+            claims.append(old[feature_id].id)
+        violations += _fields(feature_id, old[feature_id].record, new[feature_id].record)
     return ClaimedChanges(claims=tuple(claims), violations=tuple(violations))
 
 
-def _by_id(document: Mapping[str, Any]) -> dict[object, Record]:
-    return {_key(f.get("id")): f for f in records.features_of(document)}
+def _by_id(document: FeatureList) -> dict[object, Feature]:
+    """The features by what stands as their id, of whatever type it is."""
+    found: dict[object, Feature] = {}
+    for feature in document.features:
+        key = feature.record.get("id")
+        found[key if isinstance(key, int | str) else repr(key)] = feature
+    return found
 
 
-def _key(value: object) -> object:
-    return value if isinstance(value, int | str) else repr(value)
-
-
-def _members(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    names = [n for n in {**before, **after} if n not in _FREE_MEMBERS]
-    return [f"features.json: {n!r} was changed" for n in names if not _same(before.get(n), after.get(n))]
-
-
-def _fields(feature_id: object, old: Record, new: Record) -> list[str]:
+def _fields(feature_id: object, old: JsonObject, new: JsonObject) -> list[str]:
     lines = []
     for name in {**old, **new}:
         if _same(old.get(name), new.get(name)) and (name in old) == (name in new):

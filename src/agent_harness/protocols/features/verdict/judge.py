@@ -6,21 +6,56 @@ starts. Source: features.md section O, C03, C22, C23, C54, C55, C61, C62.
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from agent_harness.kernel import snapshot
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import private_refs, records
 from agent_harness.protocols.features.engine import checkpoints
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import Feature
 from agent_harness.protocols.features.verdict import quality
-from agent_harness.protocols.features.verdict.ruling import Proof, Ruling
 from agent_harness.verification import engine
 from agent_harness.verification.runner import execution
 from agent_harness.verification.verdict import Finding, TestRun, Verdict, passed
 
-Record = dict[str, Any]
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """What was established about an accepted candidate."""
+
+    passing: tuple[str, ...] = ()
+    total: int = 0
+    lint_errors: int | None = None
+    file_sizes: JsonObject | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ruling:
+    """Accepted with its proof; or not, with the reason and what the harness saw."""
+
+    accepted: bool
+    final: bool = False  # rolled back at once; otherwise the agent may repair it (C03)
+    asks: bool = False  # proven but for the evidence that the agent must show (C20)
+    judged: bool = True  # by the tests; a rule that was broken is refused without them
+    code: str = ""
+    failure: str = ""
+    output: str = ""
+    commit: str = ""
+    proof: Proof = field(default_factory=Proof)
+    broken_features: tuple[int, ...] = ()
+    regressions: tuple[str, ...] = ()  # tests that passed before and do not now
+
+    @classmethod
+    def unproven(cls, failure: str, *, code: str, output: str = "") -> "Ruling":
+        """A claim that the agent may repair."""
+        return cls(accepted=False, code=code, failure=failure, output=output)
+
+    def of(self, commit: str) -> "Ruling":
+        """The same ruling for another commit of the very same tree."""
+        return replace(self, commit=commit)
+
 
 FIXABLE = frozenset({"proof_failed", "proof_not_red", "proof_missing"})
 """Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03)."""
@@ -104,7 +139,7 @@ class Judge:
 
     def red_tests(self, under_way: OpenSession) -> list[str]:
         """Baseline tests that the unfinished work leaves failing, on the commit that it would become (C15)."""
-        known = {str(i) for i in under_way.baseline.get("passing_tests") or []}
+        known = under_way.baseline.passing
         if not known:
             return []
         rollback_point = checkpoints.rollback_point(under_way.checkpoint)
@@ -112,13 +147,13 @@ class Judge:
         facts = self.suite(commit)
         return sorted(known - facts.passing)
 
-    def report(self, feature: Record) -> Record:
+    def report(self, feature: Feature) -> JsonObject:
         """`harness verify`: one feature's tests on a checkout of what is in the work tree; nothing is changed."""
         project = self._project
-        file = records.test_file(feature)
+        file = feature.test_file
         command = project.config.test_command(file)
-        with self.tree(str(feature["id"])) as commit:
-            project.say(f"Running verification for Feature #{feature['id']}...")
+        with self.tree(str(feature.id)) as commit:
+            project.say(f"Running verification for Feature #{feature.id}...")
             project.say(f"Test file: {file}\n\n$ {command}")
             run = engine.run_tests(
                 project.git, commit, command, environment=self._environment, timeout_seconds=self._seconds
@@ -131,9 +166,9 @@ class Judge:
         good = passed(run)
         if not good:
             project.say(run.output[-4000:])
-        project.say(f"\nFeature #{feature['id']} verification: {'PASSED' if good else 'FAILED'}")
+        project.say(f"\nFeature #{feature.id} verification: {'PASSED' if good else 'FAILED'}")
         return {
-            "feature_id": feature["id"],
+            "feature_id": feature.id,
             "test_file": file,
             "command": command,
             "passed": good,
@@ -154,9 +189,9 @@ class Judge:
 
     def _verdict(self, under_way: OpenSession, candidate: str) -> Verdict:
         project = self._project
-        file = records.test_file(under_way.feature)
+        file = under_way.feature.test_file
         config = project.config
-        by_tests = config.verification.harness_verify and under_way.feature.get("verification_type") != "manual"
+        by_tests = config.verification.harness_verify and under_way.feature.verification_type != "manual"
         if file and not config.verification.harness_verify:
             project.say("Warning: verification.harness_verify is off; the agent's own run of the tests counts.")
         return engine.judge(
@@ -168,10 +203,10 @@ class Judge:
             suite=str(config.testing.full) if config.verification.regression_check else None,
             lint=self._lint,
             test_files=[file] if file else [],
-            protected=[records.test_file(f) for f in records.features_of(under_way.features) if records.passes(f)],
-            baseline=[str(i) for i in under_way.baseline.get("passing_tests") or []],
+            protected=[f.test_file for f in under_way.features.passing],
+            baseline=records.texts(under_way.baseline.record["passing_tests"]),
             options=engine.Strictness(
-                requires_red=under_way.feature.get("requires_red") is not False,
+                requires_red=under_way.feature.requires_red,
                 lint_rejects=not config.quality.warn_on_lint_errors,
                 timeout_seconds=self._seconds,
             ),
@@ -198,7 +233,7 @@ class Judge:
 
     def _proof(self, under_way: OpenSession, verdict: Verdict) -> Proof:
         project = self._project
-        files = [records.test_file(f) for f in records.features_of(under_way.features)]
+        files = [f.test_file for f in under_way.features.features]
         before = project.store.file_sizes()
         sizes = quality.file_sizes(project.git, verdict.candidate, under_way.session, before, files)
         for line in quality.warnings(sizes, before, project.config.quality.max_file_lines):
@@ -222,8 +257,8 @@ class Judge:
     def _broken(self, under_way: OpenSession, regressions: Iterable[str]) -> tuple[int, ...]:
         """Features whose own test file holds one of the tests that broke."""
         files = {i.split("::", 1)[0] for i in regressions}
-        found = records.features_of(under_way.features)
-        return tuple(f["id"] for f in found if records.test_file(f).split("::", 1)[0] in files)
+        found = under_way.features.features
+        return tuple(f.id for f in found if f.test_path in files)
 
 
 class _Steps:

@@ -7,14 +7,12 @@ passed there. Source: features.md C31, UAH-489.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from agent_harness.errors import Escalated
-from agent_harness.protocols.features import preflight, questions, records
+from agent_harness.protocols.features import preflight, questions
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.verdict.judge import Judge, Suite
-
-Record = dict[str, Any]
 
 
 def check(project: Project) -> None:
@@ -61,17 +59,15 @@ def require(project: Project, facts: Suite) -> None:
     """
     document = project.store.features()
     marked = _marked(document)
-    baseline = {str(i) for i in project.store.baseline().get("passing_tests") or []}
-    still_open = [records.test_file(f) for f in records.features_of(document) if f["id"] not in marked]
-    by_word = {
-        f["id"]: records.test_file(f) for f in records.features_of(document) if f["id"] in marked and _by_word(f)
-    }
+    baseline = project.store.baseline().passing
+    still_open = [f.test_file for f in document.features if f.id not in marked]
+    by_word = {f.id: f.test_file for f in document.features if f.id in marked and f.marked_by_person}
     if by_word:
         project.say(f"Passing by a person's word, not by a proof: {_named(list(by_word))}")
     still_open += by_word.values()
     marked = {i: file for i, file in marked.items() if i not in by_word}
     counted = {node for node in facts.failing if not any(belongs(node, file) for file in still_open if file)}
-    known_red = {str(i) for i in project.store.baseline().get("known_failures") or []}
+    known_red = project.store.baseline().known_failures
     failing = (counted - known_red) | (baseline - facts.passing)
     _refuse(project, facts, marked, failing=failing, empty=_without_tests(marked, facts))
 
@@ -81,10 +77,10 @@ def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[s
 
     Where all features are marked, it is for a person to say what is wrong (E9).
     """
-    known = {str(node) for node in project.store.baseline().get("passing_tests") or []}
+    known = project.store.baseline().passing
     lost = known - facts.passing
     explained = failing <= known and all(any(belongs(node, file) for node in lost) for file in empty)
-    passing, total = records.counts(project.store.features())
+    passing, total = project.store.features().counts()
     return sorted(lost) if explained and passing < total else []
 
 
@@ -92,7 +88,7 @@ def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failin
     """``Escalated``, with the question kept, when there is anything to ask (E9)."""
     if not (facts.problem or failing or empty):
         return
-    passing, total = records.counts(project.store.features())
+    passing, total = project.store.features().counts()
     why = f"no passing test for {_named(empty)}"
     if failing:
         why = f"{len(failing)} failures"
@@ -105,9 +101,9 @@ def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failin
     raise Escalated(message, hint=questions.hint(asked), escalation=asked, failing=asked["failing"], features=broken)
 
 
-def not_open(document: Record, nodes: Iterable[str]) -> list[str]:
+def not_open(document: FeatureList, nodes: Iterable[str]) -> list[str]:
     """Those tests that belong to no open feature, in order."""
-    still_open = [records.test_file(f) for f in records.features_of(document) if not records.passes(f)]
+    still_open = [f.test_file for f in document.features if not f.passes]
     return sorted(node for node in nodes if not any(belongs(node, file) for file in still_open if file))
 
 
@@ -115,12 +111,8 @@ def _without_tests(marked: Mapping[int, str], facts: Suite) -> list[int]:
     return [i for i, file in sorted(marked.items()) if not any(belongs(node, file) for node in facts.passing)]
 
 
-def _by_word(feature: Record) -> bool:
-    return isinstance(feature.get("marked"), dict)
-
-
-def _marked(document: Record) -> dict[int, str]:
-    return {f["id"]: records.test_file(f) for f in records.features_of(document) if records.passes(f)}
+def _marked(document: FeatureList) -> dict[int, str]:
+    return {f.id: f.test_file for f in document.features if f.passes}
 
 
 def belongs(node: str, test_file: str) -> bool:

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_harness.kernel.git import Git
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import worktree
-
-Record = dict[str, Any]
 
 SOURCE_SUFFIXES = (".py", ".js", ".ts", ".tsx", ".jsx", ".go", ".rs", ".java", ".rb", ".c", ".h", ".cpp", ".cs", ".php")
 
@@ -49,7 +48,7 @@ def lint_counts(output: str, exit_code: int) -> Lint:
     return Lint(errors=errors, warnings=warnings, kinds=kinds)
 
 
-def large_files(sizes: Mapping[str, Any], max_lines: int) -> list[Record]:
+def large_files(sizes: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
     """Files above four fifths of the limit, the largest first (C36)."""
     found = [{"path": path, "lines": row["lines"]} for path, row in sizes.items() if row["lines"] > 0.8 * max_lines]
     return sorted(found, key=lambda row: (-row["lines"], row["path"]))
@@ -60,12 +59,12 @@ def next_cleanup(completed: int, interval: int) -> int:
     return (completed // interval + 1) * interval
 
 
-def file_sizes(git: Git, commit: str, session: int, before: Mapping[str, Any], test_files: Iterable[str]) -> Record:
+def file_sizes(git: Git, commit: str, session: int, before: Mapping[str, Any], test_files: Iterable[str]) -> JsonObject:
     """Lines of every source file of a commit, with the session that added it (UAH-132)."""
     found = before.get("files")
-    known: Record = found if isinstance(found, dict) else {}
+    known: JsonObject = found if isinstance(found, dict) else {}
     tests = {t.split("::", 1)[0] for t in test_files}
-    rows: Record = {}
+    rows: JsonObject = {}
     for path, lines in worktree.line_counts(git, commit, SOURCE_SUFFIXES).items():
         if path in tests or path.startswith(("tests/", "test/")):
             continue
@@ -74,7 +73,7 @@ def file_sizes(git: Git, commit: str, session: int, before: Mapping[str, Any], t
     return {"session": session, "files": rows}
 
 
-def _row(lines: int, session: int, old: Mapping[str, Any]) -> Record:
+def _row(lines: int, session: int, old: Mapping[str, Any]) -> JsonObject:
     changed = session if old.get("lines") != lines else old.get("session_changed", session)
     return {"lines": lines, "session_added": old.get("session_added", session), "session_changed": changed}
 

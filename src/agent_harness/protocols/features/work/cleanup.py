@@ -8,12 +8,12 @@ Nothing of it counts against a feature. Source: features.md UAH-055, UAH-241, UA
 """
 
 from dataclasses import replace
-from typing import Any
 
 from agent_harness.agents import usage
 from agent_harness.errors import NothingEligible, Refused
 from agent_harness.kernel import clock
-from agent_harness.protocols.features import progress, prompts, records
+from agent_harness.kernel.json import JsonObject
+from agent_harness.protocols.features import progress, prompts
 from agent_harness.protocols.features.engine import (
     accept,
     checkpoints,
@@ -21,17 +21,14 @@ from agent_harness.protocols.features.engine import (
     wip,
 )
 from agent_harness.protocols.features.engine.open_session import OpenSession
-from agent_harness.protocols.features.engine.result import Result
-from agent_harness.protocols.features.engine.settlement import Settlement
+from agent_harness.protocols.features.engine.settlement import Result, Settlement
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import SessionState
 from agent_harness.protocols.features.verdict import quality
-from agent_harness.protocols.features.verdict.judge import Judge
-from agent_harness.protocols.features.verdict.ruling import Ruling
+from agent_harness.protocols.features.verdict.judge import Judge, Ruling
 from agent_harness.protocols.features.work.session_work import SessionWork
 from agent_harness.session.policy import POLICIES, Policy
 from agent_harness.session.work import Ending, TurnSoFar
-
-Record = dict[str, Any]
 
 MESSAGE = "Clean up"
 
@@ -39,14 +36,14 @@ MESSAGE = "Clean up"
 def ask_for(project: Project) -> None:
     """Makes the next session a cleanup, as `harness cleanup` wants; refused while a feature is unfinished."""
     state = project.store.state()
-    if state.get("next_prompt") == "continuation":
+    if state.next_prompt == "continuation":
         raise Refused(
-            f"Feature #{state.get('current_feature')} is unfinished; its unproven commits would be pushed",
+            f"Feature #{state.current_feature} is unfinished; its unproven commits would be pushed",
             hint="harness run",
         )
-    if not records.counts(project.store.features())[0]:
+    if not project.store.features().counts()[0]:
         raise NothingEligible("There is nothing to clean up: no feature is complete.", hint="harness run")
-    project.store.write(project.layout.session_state, {**state, "next_prompt": "cleanup"})
+    project.store.update_state(next_prompt="cleanup")
 
 
 class CleanupWork(SessionWork):
@@ -124,7 +121,7 @@ def opening_prompt(project: Project, under_way: OpenSession, orientation: str, j
 
 
 def _issues(project: Project, judge: Judge, commit: str) -> str:
-    tests = [records.test_file(f) for f in records.features_of(project.store.features())]
+    tests = [f.test_file for f in project.store.features().features]
     sizes = quality.file_sizes(project.git, commit, 0, {}, tests)["files"]
     most = project.config.quality.max_file_lines
     lines = [
@@ -161,7 +158,7 @@ def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, u
 
 def rejected_cleanup(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Settlement:
     """All of it goes back; the features go on."""
-    summary: Record = {"completed": "nothing", "commits": [], "status": "failed, rolled back"}
+    summary: JsonObject = {"completed": "nothing", "commits": [], "status": "failed, rolled back"}
     state = _state(under_way, "failed", failure, summary)
     return _back(project, under_way, _plain(project, under_way, used, "complete", state), failure)
 
@@ -169,24 +166,23 @@ def rejected_cleanup(project: Project, under_way: OpenSession, failure: str, use
 def ended_early(project: Project, under_way: OpenSession, reason: str, used: usage.Totals) -> Settlement:
     """All of it goes back, kept in the rescue; the cleanup is still due."""
     told = f"cleanup ended early ({reason.replace('_', ' ')})"
-    summary: Record = {"completed": "nothing", "commits": [], "status": told}
-    state = _state(under_way, "failed", None, summary) | {
-        "termination_reason": reason,
-        "next_prompt": "cleanup" if reason in ("user_pause", "error") else "coding",
-    }
-    if state["next_prompt"] == "cleanup":
-        state["cleaned_up_at"] = under_way.state.get("cleaned_up_at")
+    summary: JsonObject = {"completed": "nothing", "commits": [], "status": told}
+    state = _state(under_way, "failed", None, summary).but(termination_reason=reason)
+    if reason in ("user_pause", "error"):
+        state = state.but(next_prompt="cleanup", cleaned_up_at=under_way.state.record.get("cleaned_up_at"))
     return _back(project, under_way, _plain(project, under_way, used, reason, state), f"ended early ({reason})")
 
 
-def _plain(project: Project, under_way: OpenSession, used: usage.Totals, reason: str, state: Record) -> Settlement:
+def _plain(
+    project: Project, under_way: OpenSession, used: usage.Totals, reason: str, state: SessionState
+) -> Settlement:
     return Settlement(
         kind="nothing",
         session=under_way.session,
-        state=state,
+        state=state.record,
         costs=accept.costs_after(project, under_way, used),
         session_record=accept.session_record(under_way, used, reason, completed=False) | {"prompt_type": "cleanup"},
-        baseline=under_way.baseline,
+        baseline=under_way.baseline.record,
     )
 
 
@@ -197,16 +193,15 @@ def _back(project: Project, under_way: OpenSession, settlement: Settlement, told
     return replace(settlement, kind="rollback", checkpoint=under_way.checkpoint, progress_entry=entry)
 
 
-def _state(under_way: OpenSession, status: str, failure: str | None, summary: Record) -> Record:
+def _state(under_way: OpenSession, status: str, failure: str | None, summary: JsonObject) -> SessionState:
     """The session state after a cleanup: counters of features stay as they are (C35)."""
-    return {
-        **under_way.state,
-        "last_session": under_way.session,
-        "status": status,
-        "termination_reason": None,
-        "next_prompt": "coding",
-        "timestamp": clock.timestamp(),
-        "cleaned_up_at": records.counts(under_way.features)[0],
-        "last_failure": failure,
-        "last_session_summary": summary,
-    }
+    return under_way.state.but(
+        last_session=under_way.session,
+        status=status,
+        termination_reason=None,
+        next_prompt="coding",
+        timestamp=clock.timestamp(),
+        cleaned_up_at=under_way.features.counts()[0],
+        last_failure=failure,
+        last_session_summary=summary,
+    )

@@ -15,11 +15,11 @@ from typing import Any
 from agent_harness.agents import usage
 from agent_harness.agents.base import Agent, Brief
 from agent_harness.errors import StateDamaged
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
     costs,
     progress,
     questions,
-    records,
 )
 from agent_harness.protocols.features.engine import (
     accept,
@@ -32,13 +32,12 @@ from agent_harness.protocols.features.engine import (
     settlement as engine_settlement,
 )
 from agent_harness.protocols.features.engine.open_session import OpenSession
-from agent_harness.protocols.features.engine.result import Result
-from agent_harness.protocols.features.engine.settlement import Settled, Settlement
+from agent_harness.protocols.features.engine.settlement import Result, Settled, Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import push_guard, push_retry
+from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.verdict import claims, screenshots
-from agent_harness.protocols.features.verdict.judge import Judge
-from agent_harness.protocols.features.verdict.ruling import Ruling
+from agent_harness.protocols.features.verdict.judge import Judge, Ruling
 from agent_harness.session.changes import changed_in_repository
 from agent_harness.session.limits import SessionLimits, watch
 from agent_harness.session.policy import Policy
@@ -49,8 +48,6 @@ from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import BudgetLimit, ContextWindow, RepeatedError, Stall
 from agent_harness.supervision.outcome import Outcome
 from agent_harness.supervision.recording import Recording
-
-Record = dict[str, Any]
 
 HAND_OFF_EXIT = {"user_pause": 130, "overloaded": 5, "error": 1, "refused": 1, "rate_limited": 5, "budget_exceeded": 9}
 
@@ -78,7 +75,7 @@ def turns_of(
     feature_id: int | None,
     prompt_type: str,
     spare: bool = False,
-    base: Record | None = None,
+    base: JsonObject | None = None,
 ) -> Turns:
     """The turns of one session under the project's settings; its recording lies beside its transcript."""
     config, began = project.config, time.monotonic()
@@ -169,7 +166,7 @@ class SessionWork(ABC):
     @property
     def name(self) -> str:
         """Of what this session works on, for people."""
-        return accept.feature_name(self._under_way.feature)
+        return self._under_way.feature.name
 
     def brief(self, ruling: Ruling | None) -> str:
         """The prompt of the next turn; the state files count as they are now."""
@@ -233,7 +230,7 @@ class SessionWork(ABC):
             on_event=log.see,
             on_ended=ended,
             facts=lambda: changed_in_repository(project.git, project.root, rollback_point.head),
-            test_file=records.test_file(under_way.feature),
+            test_file=under_way.feature.test_file,
         )
 
     def claimed(self) -> bool:
@@ -248,7 +245,7 @@ class SessionWork(ABC):
 
     def _changes(self) -> claims.ClaimedChanges:
         try:
-            found: Record | None = self._project.store.features()
+            found: FeatureList | None = self._project.store.features()
         except (StateDamaged, OSError):
             found = None
         if os.path.islink(self._project.layout.features):

@@ -46,6 +46,8 @@ CONFIGS = {
 
 DIRECT = "openclaw-direct-model"
 DEFAULT_TIMEOUT_SECONDS = 1800
+DEFAULT_MAX_COST_USD = 10.0
+DEFAULT_WINDOW_TOKENS = 200_000
 LOCAL_PROVIDERS = ("lmstudio", "ollama")
 _AGENT_CONFIG = "agentWorker"
 _BARE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=@+-")
@@ -57,14 +59,28 @@ class PlanRefused(HarnessError):
     code = "worker_plan"
 
 
+class Bounds:
+    """What bounds a worker besides its time. ``response_seconds``: ``None`` leaves it to the kind of agent."""
+
+    __slots__ = ("max_cost_usd", "response_seconds", "window_tokens")
+
+    def __init__(self) -> None:
+        self.max_cost_usd = DEFAULT_MAX_COST_USD
+        self.window_tokens = DEFAULT_WINDOW_TOKENS
+        self.response_seconds: float | None = None
+
+
 class Plan:
     """One worker, ready to start: ``run`` is a line of shell, the words of a program, or ``None`` for an agent of ours.
 
     ``command`` is what is shown to people. ``reads_only``: the worker cannot write the checkpoint itself. ``wrapped``:
-    what it says comes in one JSON object, as ``usage.unwrapped`` reads it.
+    what it says comes in one JSON object.
     """
 
-    __slots__ = ("command", "cwd", "model", "reads_only", "run", "timeout_seconds", "worker", "wrapped")
+    __slots__ = (
+        *("bounds", "command", "cwd", "model", "reads_only", "run"),
+        *("timeout_seconds", "worker", "wrapped"),
+    )
 
     def __init__(self, worker: str, run: str | list[str] | None, cwd: str, timeout_seconds: int) -> None:
         self.worker = worker
@@ -73,6 +89,7 @@ class Plan:
         self.timeout_seconds = timeout_seconds
         self.reads_only = False
         self.wrapped = False
+        self.bounds = Bounds()
         self.model: str | None = None
         self.command = run if isinstance(run, str) else quoted(*run) if run else quoted("agent", worker)
 
@@ -109,10 +126,32 @@ def plan(worker: str, task: Record, layout: LongTaskLayout, options: Options) ->
     made = _PLANNERS.get(worker, _agent)(worker, config, options, cwd)
     own = schema.whole(config.get("timeoutSeconds"), DEFAULT_TIMEOUT_SECONDS)
     made.timeout_seconds = min(seconds or own, values.LONGEST_SECONDS)
+    made.bounds = _bounds(_section(task, "workerPolicy"), options)
     made.reads_only = reads_only(worker, task, options)
     if not os.path.isdir(cwd):
         raise PlanRefused(f"The working directory of {worker} is no directory: {cwd}")
     return made
+
+
+def _bounds(policy: Record, options: Options) -> Bounds:
+    made = Bounds()
+    given = values.number(options, "max-cost")
+    made.max_cost_usd = _above_zero("--max-cost", given, made.max_cost_usd)
+    if given is None:
+        made.max_cost_usd = _above_zero("workerPolicy.maxCostUsd", policy.get("maxCostUsd"), made.max_cost_usd)
+    tokens = _above_zero("workerPolicy.windowTokens", policy.get("windowTokens"), made.window_tokens)
+    made.window_tokens = int(tokens)
+    if "responseSeconds" in policy:
+        made.response_seconds = _above_zero("workerPolicy.responseSeconds", policy["responseSeconds"], 0.0)
+    return made
+
+
+def _above_zero(name: str, given: object, otherwise: float) -> float:
+    if given is None:
+        return otherwise
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < 1e12:
+        raise PlanRefused(f"{name} must be a number above 0: {given}")
+    return float(given)
 
 
 def reads_only(worker: str, task: Record, options: Options) -> bool:
@@ -125,36 +164,33 @@ def reads_only(worker: str, task: Record, options: Options) -> bool:
 
 
 def _codex(worker: str, config: Record, options: Options, cwd: str) -> Plan:
-    words = ["codex", "exec", "--cd", cwd, "--sandbox", _sandbox(config, options)]
-    if model := _text(options, "model") or _text(config, "model"):
-        words += ["--model", model]
-    if options.get("oss", config.get("oss")) is True:
-        words.append("--oss")
-    if provider := _text(options, "local-provider") or _text(config, "localProvider"):
-        words += ["--local-provider", _one_of("local provider", provider, LOCAL_PROVIDERS)]
-    return Plan(worker, [*words, *_extra(config), "-"], cwd, 0)
+    from agent_harness.agents.codex import printing
+
+    provider = _text(options, "local-provider") or _text(config, "localProvider")
+    words = printing.print_words(
+        cwd,
+        sandbox=_sandbox(config, options),
+        model=_text(options, "model") or _text(config, "model"),
+        oss=options.get("oss", config.get("oss")) is True,
+        local_provider=provider and _one_of("local provider", provider, LOCAL_PROVIDERS),
+        more=_extra(config),
+    )
+    return Plan(worker, words, cwd, 0)
 
 
 def _kimi(worker: str, config: Record, options: Options, cwd: str) -> Plan:
-    words = ["kimi", "--work-dir", cwd, "--print", "--input-format", "text", "--output-format", "text"]
-    words.append("--final-message-only")
-    if model := _text(options, "kimi-model") or _text(config, "model"):
-        words += ["--model", model]
-    return Plan(worker, [*words, *_extra(config)], cwd, 0)
+    from agent_harness.agents import kimi
+
+    model = _text(options, "kimi-model") or _text(config, "model")
+    return Plan(worker, kimi.print_words(cwd, model, _extra(config)), cwd, 0)
 
 
 def _claude(worker: str, config: Record, options: Options, cwd: str) -> Plan:
-    more = _extra(config)
-    words = ["claude", "--print"]
-    wrapped = not any(each.partition("=")[0] == "--output-format" for each in more)
-    if wrapped:
-        words += ["--output-format", "json"]
-    if model := _text(options, "model") or _text(config, "model"):
-        words += ["--model", model]
-    if mode := _text(config, "permissionMode"):
-        words += ["--permission-mode", mode]
-    made = Plan(worker, [*words, *more], cwd, 0)
-    made.wrapped = wrapped
+    from agent_harness.agents.claude_code import printing
+
+    more, model = _extra(config), _text(options, "model") or _text(config, "model")
+    made = Plan(worker, printing.print_words(model, _text(config, "permissionMode"), more), cwd, 0)
+    made.wrapped = printing.wraps(more)
     return made
 
 

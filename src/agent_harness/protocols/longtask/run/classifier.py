@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Record = dict[str, Any]
 
-__all__ = ["CLASSES", "NEXT_STEPS", "classify", "source_of"]
+__all__ = ["CLASSES", "ENDED_BY", "NEXT_STEPS", "classify", "of_monitor", "source_of"]
 
 CLASSES: dict[str, tuple[str, float]] = {
     "rate_limit": ("blocked", 0.9),
@@ -30,6 +30,17 @@ CLASSES: dict[str, tuple[str, float]] = {
     "unknown": ("needs-human", 0.2),
 }
 """Class → the status that it suggests, and how sure the classifier is."""
+
+ENDED_BY: dict[str, tuple[str, str]] = {
+    "stuck": ("needs-human", "Human review needed: the worker made no progress; say in the next step how to go on."),
+    "budget_exceeded": (
+        "needs-human",
+        "Decide whether to spend more: raise --max-cost or workerPolicy.maxCostUsd, or make the next step smaller.",
+    ),
+    "context_limit": ("paused", "Continue the same slice where the files and the evidence show that it stopped."),
+    "no_response": ("paused", "Resume the same slice; the worker gave no sign any more."),
+}
+"""What ended a worker that did not end by itself → the status, and what the checkpoint says next."""
 
 NO_TIME_CONFIDENCE = 0.78
 """Of a rate limit that does not say when it ends."""
@@ -97,6 +108,19 @@ def classify(
         **({"fallbackWaitSeconds": fallback_wait_seconds} if name == "rate_limit" else {}),
         "confidence": NO_TIME_CONFIDENCE if name == "rate_limit" and wait is None else confidence,
         "summary": _summary(end, found[1] if found else None, name),
+    }
+
+
+def of_monitor(ended_by: str, message: str, source: str | None) -> Record:
+    """The same members for a worker that the harness itself has ended; what it printed says nothing about that."""
+    return {
+        "class": "unknown",
+        "source": source or "manual",
+        "statusSuggestion": ENDED_BY[ended_by][0],
+        "blockedUntil": None,
+        "retryAfterSeconds": None,
+        "confidence": 1.0,
+        "summary": _summary(message.partition("\n")[0], None, ended_by),
     }
 
 

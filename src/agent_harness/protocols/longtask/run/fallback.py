@@ -10,6 +10,7 @@ from agent_harness.kernel import clock
 from agent_harness.protocols.longtask import evidence
 from agent_harness.protocols.longtask.records import Checkpoint
 from agent_harness.protocols.longtask.run import adapters, limits, outcome
+from agent_harness.protocols.longtask.work import Answer, SliceWork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from agent_harness.protocols.longtask.store import CheckpointChange
 
     Record = dict[str, Any]
-    Answer = tuple[Record, int]
 
 __all__ = ["run"]
 
@@ -36,9 +36,23 @@ def run(work: Slice, first: WorkerResult, name: str) -> Answer:
         status = members.pop("status")
         return work.answer(status, first) | members | {"fallbackError": problem}, first.ran.exit_code
     work.change(lambda change: _hand_over(change, first, plan), first)
-    second = work.attempt(plan, "fallback ")
-    members, code = _settled(work, second)
+    second = StandIn(work, plan)
+    members, code = second.walked()
     return _answer(work, first, second, members, code), code
+
+
+class StandIn(SliceWork):
+    """A second worker, in the place of one that is rate-limited; its settlement is a part of the first one's answer."""
+
+    prefix = "fallback "
+    is_stand_in = True
+
+    def _answer(self, members: Record, code: int) -> Answer:
+        return members, code
+
+    def _lost(self) -> Answer:
+        answer, code = self.slice.lost(self.known)
+        return {"status": answer["status"], "error": answer["error"]}, code
 
 
 def _plan(work: Slice, name: str) -> tuple[Plan | None, str]:
@@ -72,37 +86,22 @@ def _hand_over(change: CheckpointChange, first: WorkerResult, plan: Plan) -> Non
     change.event("worker_started", worker=plan.worker, reason=_REASON, note=plan.command)
 
 
-def _settled(work: Slice, second: WorkerResult) -> tuple[Record, int]:
-    from agent_harness.protocols.longtask.run.slice import LeaseGone
-
-    try:
-        if second.ran.stopped:
-            return {"status": work.cut_short(second)}, second.ran.exit_code
-        if second.ran.exit_code == 0:
-            return work.succeeded(second, fallback=True)
-        work.classify(second)
-        return work.failed(second, earliest=True), second.ran.exit_code
-    except LeaseGone:
-        answer, code = work.lost(second)
-        return {"status": answer["status"], "error": answer["error"]}, code
-
-
-def _answer(work: Slice, first: WorkerResult, second: WorkerResult, members: Record, code: int) -> Record:
+def _answer(work: Slice, first: WorkerResult, second: StandIn, members: Record, code: int) -> Record:
     head = work.prepared.answer
-    told = first.result()
+    primary = first.result()
     return {
         **{name: head[name] for name in ("decision", "reason", "dryRun")},
         "status": members.pop("status"),
         "waitSeconds": head["waitSeconds"],
-        "worker": told["worker"],
+        "worker": primary["worker"],
         "requestedWorker": work.prepared.requested,
-        "command": told["command"],
-        "cwd": told["cwd"],
-        "exitCode": told["exitCode"],
+        "command": primary["command"],
+        "cwd": primary["cwd"],
+        "exitCode": primary["exitCode"],
         "finalExitCode": code,
-        "outputPath": told["outputPath"],
-        "classification": told["classification"],
-        "fallback": second.result(),
-        **({"usage": told["usage"]} if "usage" in told else {}),
+        "outputPath": primary["outputPath"],
+        "classification": primary["classification"],
+        "fallback": second.known.result(),
+        **({"usage": primary["usage"]} if "usage" in primary else {}),
         **members,
     }

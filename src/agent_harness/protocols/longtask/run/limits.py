@@ -1,7 +1,8 @@
 """Whose rate limit a worker shares: what one task learns about an account holds for every task and harness of the user.
 
-The checkpoint has the cooldowns of its own task; the clock of the user (``kernel/rate_limits.py``) those of accounts. A
-shell command has no account. Source: ``longtask.md`` 10.1, 10.4.
+The checkpoint has the cooldowns of its own task; the clock of the user (``kernel/rate_limits.py``), in which the
+supervisor keeps what a worker runs into, those of accounts. A shell command has no account.
+Source: ``longtask.md`` 10.1, 10.4.
 """
 
 from __future__ import annotations
@@ -17,30 +18,34 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.protocols.longtask.records import Checkpoint
-    from agent_harness.protocols.longtask.run.worker_process import Ran
 
     Record = dict[str, Any]
 
-__all__ = ["account_of", "cooldown", "refused", "worked"]
+__all__ = ["account_of", "cooldown"]
 
-_KINDS = {"codex-cli": "codex", "claude-code": "claude-code"}
-_NAMES = {"codex-cli": "codex", "claude-code": "claude-code", "kimi-cli": "kimi"}
-_NO_ACCOUNT = ("local-command",)
+_CLIENTS = {
+    "codex-cli": "agent_harness.agents.codex.command",
+    "claude-code": "agent_harness.agents.claude_code.command",
+    "kimi-cli": "agent_harness.agents.kimi",
+}
+"""Worker → the module that knows whose limits its client shares; only the one that is asked for is loaded."""
 
 
 def account_of(worker: str) -> str | None:
     """The account of a (normalised) worker; ``None`` for a worker that has none."""
-    if worker in _NO_ACCOUNT:
+    if worker == "local-command":
         return None
+    if worker in _CLIENTS:
+        from importlib import import_module
+
+        name: str = import_module(_CLIENTS[worker]).account()
+        return name
     from agent_harness.agents import registry
 
-    kind = _KINDS.get(worker, worker)
-    if kind.partition(":")[0] not in registry.KINDS:
-        return _NAMES.get(worker)
     try:
-        return registry.from_spec(kind, source="--worker").account
+        return registry.from_spec(worker, source="--worker").account
     except HarnessError:
-        return _NAMES.get(worker)
+        return None
 
 
 def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Record | None:
@@ -60,17 +65,3 @@ def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Record | Non
         "retryAfterSeconds": lifecycle.seconds_until(limit.until, limit.noted_at),
         "evidence": [],
     }
-
-
-def refused(ran: Ran, found: Record) -> None:
-    """Keeps a rate limit for everybody; what an agent of ours ran into is kept already by its supervisor."""
-    account = account_of(ran.plan.worker) if ran.plan.run is not None else None
-    if account:
-        LimitClock().note(account, said=str(found["summary"]), retry_after_seconds=found.get("retryAfterSeconds"))
-
-
-def worked(ran: Ran) -> None:
-    """Forgets the limit of an account whose worker ended well, unless it was noted since."""
-    account = account_of(ran.plan.worker) if ran.plan.run is not None else None
-    if account:
-        LimitClock().forget(account, noted_before=clock.parse(ran.started_at))

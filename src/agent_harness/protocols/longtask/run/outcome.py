@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.protocols.longtask.records import Checkpoint, Contract
-    from agent_harness.protocols.longtask.run.worker_process import Ran
+    from agent_harness.protocols.longtask.run.ran import Ran
     from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
 
     Record = dict[str, Any]
@@ -144,12 +144,14 @@ def apply_class(
     before: Record | None,
     worker: str | None,
     until: str | None = None,
+    next_step: str | None = None,
     text: str,
 ) -> None:
     """Status, blocker and next step after a failure of a class, and the events of it.
 
     ``before`` is the checkpoint before the run: a next step that the worker wrote since then stays; without it the next
-    step is always replaced. ``until`` is an end of the wait that comes earlier.
+    step is always replaced. ``until`` is an end of the wait that comes earlier, ``next_step`` another next
+    step than that of the class.
     """
     raw, name = change.checkpoint.raw, found["class"]
     status = found["statusSuggestion"]
@@ -157,7 +159,7 @@ def apply_class(
     raw["blockedUntil"] = until or found["blockedUntil"]
     raw["blocker"] = None if name == "success" else _blocker(change, found, worker)
     if before is None or before.get("nextStep") == raw.get("nextStep"):
-        raw["nextStep"] = classifier.NEXT_STEPS[name]
+        raw["nextStep"] = next_step or classifier.NEXT_STEPS[name]
     change.touch()
     if items:
         evidence.add(change, *items)

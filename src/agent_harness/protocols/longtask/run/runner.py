@@ -42,20 +42,21 @@ def run(layout: LongTaskLayout, options: Options) -> Answer:
     from agent_harness.kernel.process import new_run_id
     from agent_harness.protocols.longtask import recovery
     from agent_harness.protocols.longtask.run.lease_file import DEFAULT_TTL_SECONDS, RunLease
-    from agent_harness.protocols.longtask.run.signals import Signals
+    from agent_harness.supervision.interruption import watched
 
     policy = task.section("workerPolicy").get("lockTtlSeconds")
     ttl = values.positive(options, "lock-ttl-seconds") or (int(policy) if policy else DEFAULT_TTL_SECONDS)
     ttl = min(ttl, values.LONGEST_SECONDS)
     layout.inside("evidence/worker-output.txt", "evidence")
+    layout.inside("sessions/any", "sessions")
     lock = RunLease(layout, owner=values.text(options, "lock-owner"), ttl_seconds=ttl, run_id=new_run_id())
-    with Signals() as signals, lock:
+    with watched() as interruption, interruption.held(), lock:
         held = lock.acquire()
         if held:
             return _held(held, claim.look(layout, checkpoint, store.now()).checkpoint), 0
         lock.keep()
         recovery.clear_away(layout, lock.retired)
-        report = claim.settle(store, lock, signals)
+        report = claim.settle(store, lock, interruption)
 
         def prepared_by(change: CheckpointChange) -> Prepared:
             if not lock.check():
@@ -67,9 +68,12 @@ def run(layout: LongTaskLayout, options: Options) -> Answer:
             prepared.answer["verification"] = report
         if prepared.plan is None:
             return prepared.answer, 0
+        from agent_harness.protocols.longtask.run import fallback
         from agent_harness.protocols.longtask.run.slice import Slice
+        from agent_harness.protocols.longtask.work import SliceWork
 
-        return Slice(store, prepared, options, lock=lock, signals=signals).run(prepared.plan)
+        under_way = Slice(store, prepared, options, lock=lock, interruption=interruption)
+        return SliceWork(under_way, prepared.plan, take_over=fallback.run).walked()
 
 
 def _warn_of_stranger(allowed: object, worker: str | None) -> None:

@@ -1,4 +1,4 @@
-"""One slice under way: the worker, and what becomes of the checkpoint; the lease is held all the time.
+"""One slice under way: what becomes of the checkpoint when its worker has ended; the lease is held all the time.
 
 Source: ``longtask.md`` 10.2 - 10.4, 14.
 """
@@ -15,10 +15,9 @@ from agent_harness.protocols.longtask.layout import file_stamp
 from agent_harness.protocols.longtask.records import Checkpoint
 from agent_harness.protocols.longtask.run import (
     handoff,
-    limits,
     outcome,
-    worker_process,
 )
+from agent_harness.protocols.longtask.run import worker_result as attempts
 from agent_harness.protocols.longtask.run.worker_result import WorkerResult
 from agent_harness.protocols.longtask.store import InvalidTask
 
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, TypeVar
 
-    from agent_harness.protocols.longtask.run.adapters import Plan
     from agent_harness.protocols.longtask.run.lease_file import RunLease
     from agent_harness.protocols.longtask.run.prepared import Prepared
-    from agent_harness.protocols.longtask.run.signals import Signals
+    from agent_harness.protocols.longtask.run.ran import Ran
     from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
+    from agent_harness.supervision.interruption import Stop
 
     Record = dict[str, Any]
     Answer = tuple[Record, int]
@@ -51,7 +50,7 @@ class _Claimed(Exception):
 
 
 class Slice:
-    """Runs one worker, or a second one in its place, and settles the end."""
+    """The settlements of one slice; its workers walk the engine, each as a ``work.SliceWork``."""
 
     def __init__(
         self,
@@ -60,69 +59,37 @@ class Slice:
         options: Mapping[str, object],
         *,
         lock: RunLease,
-        signals: Signals,
+        interruption: Stop,
     ) -> None:
         self.store = store
         self.layout = store.layout
         self.prepared = prepared
         self.options = options
         self.lock = lock
-        self.signals = signals
+        self.interruption = interruption
 
-    def run(self, plan: Plan) -> Answer:
-        """The answer of ``lth run``, and its exit status."""
-        first = self.attempt(plan)
-        try:
-            return self._settled(first)
-        except LeaseGone:
-            return self.lost(first)
+    def must_stop(self) -> bool:
+        """Whether a signal arrived, or the lease ran out."""
+        return self.interruption.number is not None or not self.lock.in_time()
 
-    def _settled(self, first: WorkerResult) -> Answer:
-        if first.ran.stopped:
-            return self.answer(self.cut_short(first), first), first.ran.exit_code
-        if first.ran.exit_code == 0:
-            members, code = self.succeeded(first)
-            return self.answer(members.pop("status"), first) | members, code
-        self.classify(first)
-        name = self.prepared.fallback
-        if first.limited and name and not self.signals.number:
-            from agent_harness.protocols.longtask.run import fallback
-
-            return fallback.run(self, first, name)
-        members = self.failed(first)
-        return self.answer(members.pop("status"), first) | members, first.ran.exit_code
-
-    # ---- the worker
-
-    def attempt(self, plan: Plan, prefix: str = "") -> WorkerResult:
-        """Runs a worker to its end and keeps its output."""
-        told = {"LTH_TASK_DIR": self.layout.root, "LTH_WORKER": plan.worker, "LTH_RUN_ID": self.lock.run_id}
-        ran = worker_process.execute(
-            plan, self.prepared.prompt, told=told, run_id=self.lock.run_id, stop=self._must_stop
-        )
+    def kept(self, ran: Ran, prefix: str) -> WorkerResult:
+        """A worker that has ended, once its output is in a file of the task."""
         if ran.stopped and self.lock.lost:
             ran.error = f"lease lost: {self.lock.lost}"
-        elif ran.stopped and self.signals.number:
-            ran.exit_code = 128 + self.signals.number
-            ran.error = f"interrupted by {signal.Signals(self.signals.number).name}"
-        if ran.exit_code == 0:
-            limits.worked(ran)
+        elif ran.stopped and self.interruption.number:
+            ran.exit_code = 128 + self.interruption.number
+            ran.error = f"interrupted by {signal.Signals(self.interruption.number).name}"
         name = f"evidence/worker-output-{file_stamp(ran.finished_at)}.txt"
         try:
-            return WorkerResult(ran, self.store.keep(name, worker_process.output_file(ran)), prefix)
+            return WorkerResult(ran, self.store.keep(name, attempts.output_file(ran)), prefix)
         except HarnessError:
             reason = f"exit {ran.exit_code}; its output could not be kept"
-            self._log({"kind": "worker_failed", "worker": plan.worker, "status": "needs-human", "reason": reason})
+            self._log({"kind": "worker_failed", "worker": ran.plan.worker, "status": "needs-human", "reason": reason})
             raise
-
-    def _must_stop(self) -> bool:
-        return self.signals.number is not None or not self.lock.in_time()
 
     def classify(self, attempt: WorkerResult) -> None:
         """Names the failure of a worker."""
         attempt.classify(self.prepared.task, self.options, self.prepared.prompt, self.layout.root)
-        if attempt.limited and attempt.classification:
-            limits.refused(attempt.ran, attempt.classification)
 
     # ---- its end
 
@@ -146,19 +113,29 @@ class Slice:
     def _log(self, event: Record) -> None:
         self.store.event({"type": event.pop("kind"), "at": clock.timestamp(fraction=True), **event})
 
-    def succeeded(self, attempt: WorkerResult, *, fallback: bool = False) -> tuple[Record, int]:
+    def claim(self) -> str | None:
+        """The checkpoint as text when it says `done`; ``None`` otherwise, also when it does not load."""
+        try:
+            _, checkpoint = self.store.load()
+        except HarnessError:
+            return None
+        return jsontext.line(checkpoint.raw) if checkpoint.status == "done" else None
+
+    def succeeded(
+        self, attempt: WorkerResult, verified: dict[str, Record], *, fallback: bool = False
+    ) -> tuple[Record, int]:
         """Exit 0: what the worker wrote stays, a claim of `done` only when it is verified.
 
-        Members for the answer, ``status`` among them, and the exit status.
+        ``verified``: reports by the text of the checkpoint that they are about. Members for the answer, ``status``
+        among them, and the exit status.
         """
-        verified: dict[str, Record] = {}
         for left in range(_CLAIM_ROUNDS, -1, -1):
             try:
                 return self.change(
                     lambda change, last=not left: self._succeeded(change, attempt, verified, last, fallback), attempt
                 )
             except _Claimed as claim:
-                verified[str(claim)] = self._verify(attempt, str(claim))
+                verified[str(claim)] = self.verify(attempt, str(claim))
         raise AssertionError("the last round never asks for a verification")
 
     def _succeeded(
@@ -181,11 +158,11 @@ class Slice:
             return {"status": "paused", "verification": report}, 0
         return {"status": raw["status"]}, 0
 
-    def _verify(self, attempt: WorkerResult, text: str) -> Record:
+    def verify(self, attempt: WorkerResult, text: str) -> Record:
         """The report on a checkpoint with the worker's output among its evidence; runs outside of any lock."""
         raw = jsontext.loads(text)
         raw["evidence"] = [*Checkpoint(raw).items("evidence"), *attempt.items]
-        return criteria.check(self.layout, self.prepared.task, Checkpoint(raw), stop=self._must_stop)
+        return criteria.check(self.layout, self.prepared.task, Checkpoint(raw), stop=self.must_stop)
 
     def failed(self, attempt: WorkerResult, *, earliest: bool = False) -> Record:
         """A failure that has a class: status, blocker and next step go by it. Members for the answer.
@@ -202,7 +179,14 @@ class Slice:
             outcome.cool_down(change, attempt.worker, found, attempt.items)
         until = outcome.earliest_end(change.checkpoint) if attempt.limited and earliest else None
         outcome.apply_class(
-            change, found, attempt.items, before=prepared.before, worker=attempt.worker, until=until, text=attempt.text
+            change,
+            found,
+            attempt.items,
+            before=prepared.before,
+            worker=attempt.worker,
+            until=until,
+            next_step=attempt.next_step,
+            text=attempt.text,
         )
         if change.damaged and not attempt.limited:
             outcome.ask_about_damage(change, attempt.worker)

@@ -1,10 +1,14 @@
-"""One worker that has ended: its output file, what that says, and the event and the answer that tell of it."""
+"""One worker that has ended: how, what it printed, its output file, and the event and the answer that tell of it.
+
+Source: ``longtask.md`` 10.2, 10.4.
+"""
 
 from __future__ import annotations
 
 from agent_harness.kernel import clock
+from agent_harness.kernel.redact import redact
 from agent_harness.protocols.longtask import schema
-from agent_harness.protocols.longtask.run import classifier, outcome, worker_process
+from agent_harness.protocols.longtask.run import classifier, outcome
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,11 +16,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.protocols.longtask.records import Contract
-    from agent_harness.protocols.longtask.run.worker_process import Ran
+    from agent_harness.protocols.longtask.run.ran import Ran
 
     Record = dict[str, Any]
 
-__all__ = ["WorkerResult"]
+__all__ = ["WorkerResult", "classified", "failure_text", "output_file"]
+
+_CLASSIFIED = 65_536  # characters at the end of each stream
+_SHORTEST_ECHO = 12
 
 
 class WorkerResult:
@@ -44,18 +51,17 @@ class WorkerResult:
     def classify(self, task: Contract, options: Mapping[str, object], prompt: str, base: str) -> Record:
         """Names the failure, and finds the session behind a rate limit of Codex."""
         ran = self.ran
-        self.text = worker_process.failure_text(ran, prompt)
-        self.classification = classifier.classify(
-            self.text,
-            exit_code=ran.exit_code,
-            source=self.worker if self.worker in schema.SOURCES else None,
-            fallback_wait_seconds=task.fallback_wait_seconds,
-            now=clock.now(),
-        )
+        self.text = failure_text(ran, prompt)
+        self.classification = classified(ran, self.text, task)
         if self.limited and self.worker == "codex-cli":
             at, began = ran.finished_at, ran.started_at
             self.items += outcome.session_evidence(task, options, self.text, base, at, began=began, ended=at)
         return self.classification
+
+    @property
+    def next_step(self) -> str | None:
+        """What is due after an end that a monitor made; ``None`` where the class of the failure says it."""
+        return classifier.ENDED_BY[self.ran.ended_by][1] if self.ran.ended_by else None
 
     def event(self, reason: str | None = None) -> Record:
         """The event of its end: its type and its members."""
@@ -82,3 +88,41 @@ class WorkerResult:
             "classification": self.classification,
             **({} if plan.worker == "local-command" else {"usage": self.ran.usage}),
         }
+
+
+def classified(ran: Ran, text: str, task: Contract) -> Record:
+    """The class of a worker's failure, by who ended it or by what it said."""
+    source = ran.plan.worker if ran.plan.worker in schema.SOURCES else None
+    if ran.ended_by:
+        return classifier.of_monitor(ran.ended_by, ran.error or "", source)
+    wait = task.fallback_wait_seconds
+    return classifier.classify(
+        text, exit_code=ran.exit_code, source=source, fallback_wait_seconds=wait, now=clock.now()
+    )
+
+
+def output_file(ran: Ran) -> str:
+    """The content of ``evidence/worker-output-STAMP.txt``; its labels are part of the contract."""
+    head = [
+        f"worker: {ran.plan.worker}",
+        f"command: {' '.join(redact(ran.plan.command).splitlines())}",
+        f"cwd: {ran.plan.cwd}",
+        f"exitCode: {ran.exit_code}",
+        f"startedAt: {ran.started_at}",
+        f"finishedAt: {ran.finished_at}",
+        *([f"error: {' '.join(redact(ran.error).split())}"] if ran.error else []),
+    ]
+    return "\n".join([*head, "## stdout", ran.stdout.rstrip("\n"), "## stderr", ran.stderr.rstrip("\n"), ""])
+
+
+def failure_text(ran: Ran, prompt: str) -> str:
+    """What a failed worker said: the ends of both streams without the prompt that it may have echoed, and the error."""
+    parts = [_without_echo(stream, prompt)[-_CLASSIFIED:] for stream in (ran.stdout, ran.stderr)]
+    return "\n".join([*parts, ran.error or ""]).strip()
+
+
+def _without_echo(text: str, prompt: str) -> str:
+    prompt = redact(prompt).strip()
+    text = text.replace(prompt, "")[-4 * _CLASSIFIED :]
+    lines = {line.strip() for line in prompt.splitlines() if len(line.strip()) >= _SHORTEST_ECHO}
+    return "\n".join(line for line in text.split("\n") if line.strip() not in lines)

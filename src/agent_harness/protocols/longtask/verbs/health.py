@@ -129,13 +129,14 @@ def _program(name: str, program: str) -> Record:
     import shutil
 
     from agent_harness.kernel import process
-    from agent_harness.protocols.longtask.run.output import clipped, environment
+    from agent_harness.kernel.process.environment import callers_environment
+    from agent_harness.kernel.process.output import clipped
 
     path = shutil.which(program)
     if path is None:
         return _check(name, "warn", f"{program} is not on PATH")
     try:
-        done = process.run([path, "--version"], cwd="/", env=environment({}), timeout_seconds=_PROBE_SECONDS)
+        done = process.run([path, "--version"], cwd="/", env=callers_environment({}), timeout_seconds=_PROBE_SECONDS)
     except HarnessError as error:
         return _check(name, "warn", f"{program} --version: {error.message}")
     if done.timed_out:

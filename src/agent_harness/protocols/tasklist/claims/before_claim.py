@@ -5,6 +5,8 @@ Source: ``tasklist.md`` 7.4, 11.2, 12.
 
 from __future__ import annotations
 
+import os
+
 from agent_harness.errors import Busy
 from agent_harness.protocols.tasklist import selection
 from agent_harness.protocols.tasklist.claims import expiry
@@ -33,13 +35,18 @@ def baseline(worker: Worker, task: Task, dirty: str) -> Record | None:
 
 def kept_files(worker: Worker, task: Task) -> Record | None:
     """What decides about the task in a folder without a baseline, as it is now: for comparison when it is proven."""
-    if task.validation_command is None:
+    if task.validation_command is None or not (worker.git or _holds_files(worker.layout.root)):
         return None
     from agent_harness.protocols.tasklist.attempts.attempt import place_of
     from agent_harness.verification.command import keep
 
     place = place_of(worker)
     return keep(place.folder if place else worker.layout.root, task.validation_command).as_record()
+
+
+def _holds_files(folder: str) -> bool:
+    """Whether anything but the harness's own files is there; where nothing is, the claim need not load the guard."""
+    return any(not name.startswith((".harness", "harness-")) for name in os.listdir(folder))
 
 
 def drop(worker: Worker, prepared: Record) -> None:

@@ -1,0 +1,179 @@
+"""Which question a session's ending leaves for a person (``questions.py`` has the questions themselves).
+
+After the rollback of a session that broke tests, they are run once more. Where they pass, their features keep their
+marks; where they still fail (the session has changed something outside of the repository), their features are opened
+again and come first. Source: features.md section T, UAH-394, UAH-402, UAH-457, UAH-458, C10, C15, C27, C35.
+"""
+
+from dataclasses import replace
+
+from agent_harness.errors import HarnessError, PreflightFailed
+from agent_harness.kernel.json import JsonObject
+from agent_harness.protocols.features import lifecycle, marks, questions, records
+from agent_harness.protocols.features.engine import accept
+from agent_harness.protocols.features.engine.settlement import Result
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import FeatureList, SessionState
+from agent_harness.protocols.features.verdict import proven
+from agent_harness.protocols.features.verdict.judge import Judge
+
+
+def question_after(
+    project: Project, state: SessionState, feature_id: int | None, result: Result | None
+) -> JsonObject | None:
+    """The question about this feature as the state stands, or ``None``; ``result`` is the session that just ended.
+
+    One that stops the runs goes before one that does not.
+    """
+    asked = None if feature_id is None else _stopping(project, state, feature_id, result)
+    offered = _offered(project, result) if result is not None else None
+    if asked and offered and offered.get("blocks"):
+        return {**asked, "details": [line for line in questions.details(offered) if line.startswith("This blocks")]}
+    return asked or offered
+
+
+def _stopping(project: Project, state: SessionState, feature_id: int, result: Result | None) -> JsonObject | None:
+    most = project.config.features.max_stuck_sessions
+    if result is not None and result.reason == "budget_exceeded":
+        limit = result.told.partition(" ")[0]
+        message = result.told.partition(". No price")[0].rstrip(".") + "."
+        return questions.question("budget_exceeded", message, feature_id=feature_id, limit=limit)
+    if lifecycle.is_stuck(state, most) and state.current_feature == feature_id:
+        told = f"Feature #{feature_id} has failed to complete in {state.stuck_count} sessions."
+        return questions.question("feature_stuck", told, feature_id=feature_id)
+    failed = state.failures.get(str(feature_id), 0)
+    if failed >= most:
+        told = f"Feature #{feature_id} has failed verification {failed} times."
+        return questions.question("verification_failed", told, feature_id=feature_id)
+    if result is not None and _all_red(project, state):
+        told = "App still broken after agent attempted fix."
+        return questions.question("app_broken", told, feature_id=feature_id)
+    return None
+
+
+def _offered(project: Project, result: Result) -> JsonObject | None:
+    """What a person may decide about a session that was rejected; else the next one tries again (E2, E3)."""
+    if result.regressions:
+        return question(project, result)
+    if not result.rejected_as or result.feature_id is None:
+        return None
+    told = f"Agent claimed Feature #{result.feature_id} complete, but harness verification failed."
+    facts = {"session": result.session, "rescue_ref": result.rescue_ref, "details": [f"It said: {result.message}"]}
+    return questions.question("claim_rejected", told, feature_id=result.feature_id, **facts)
+
+
+def about_size(project: Project) -> JsonObject | None:
+    """Stores the question about the first feature that is larger than recommended, where no other one waits (E10)."""
+    state = project.store.state()
+    waiting = state.question
+    if waiting and waiting.get("type") != "large_feature":
+        return None
+    most = project.config.features.max_verification_steps
+    found = next(
+        (
+            f
+            for f in project.store.features().features
+            if f.is_open and len(f.steps) > most and f.id not in state.sizes_accepted
+        ),
+        None,
+    )
+    if found is None:
+        if waiting:
+            questions.forget(project)
+        return None
+    asked = questions.question("large_feature", records.too_large(found, most), feature_id=found.id)
+    questions.store(project, asked)
+    return asked
+
+
+def offer_split(project: Project) -> JsonObject | None:
+    """The same, said to the person who has just planned or added features."""
+    asked = about_size(project)
+    if asked:
+        project.say(questions.text(asked))
+    return asked
+
+
+def _all_red(project: Project, state: SessionState) -> bool:
+    """Whether the unfinished work leaves every known test failing: the tree cannot even be imported (C15)."""
+    known = project.store.baseline().passing
+    return len(known) > 1 and known.issubset(state.red_tests or ())
+
+
+def after_preflight(project: Project, failed: PreflightFailed) -> None:
+    """Keeps the question about an environment that reset.sh could not bring back (E6)."""
+    if failed.data.get("resets"):
+        told = "Could not recover clean state. Manual intervention needed."
+        questions.store(project, questions.question("environment", told))
+
+
+# -- regressions -------------------------------------------------------------------------------------------------------
+
+NAMED = 10  # failing tests that are named to the person
+
+
+def look_again(project: Project, judge: Judge, result: Result) -> Result:
+    """The result with the features that fail after the rollback, too; they are open now and come first (C10)."""
+    if not result.regressions or not result.broken_features:
+        return result
+    still = judge.still_failing(project.git.head() or "HEAD", result.regressions)
+    document = project.store.features()
+    found = [document.by_id(i) for i in result.broken_features]
+    broken = [f.id for f in found if f and any(proven.belongs(node, f.test_file) for node in still)]
+    if not broken:
+        return result
+    try:
+        marks.reset(project, broken)
+    except HarnessError as error:
+        project.say(f"Warning: still failing after the rollback, and not marked so: {error.message}")
+        return result
+    project.store.update_state(fix_first=broken)
+    return replace(result, opened_again=tuple(broken))
+
+
+def question(project: Project, result: Result) -> JsonObject:
+    """E3; or the panel of UAH-402 where open features wait for what broke."""
+    document = project.store.features()
+    waiting = accept.blocked_features(document, result.broken_features)
+    blocked = [i for i in waiting if i not in (result.feature_id, *result.broken_features)]
+    facts = {
+        "feature_id": result.feature_id,
+        "features": list(result.broken_features),
+        "failing": list(result.regressions[:NAMED]),
+        "session": result.session,
+        "rescue_ref": result.rescue_ref,
+    }
+    if blocked:
+        return _of_a_dependency(document, result, blocked, facts)
+    count = len(result.regressions)
+    words = "tests now fail" if count != 1 else "test now fails"
+    message = f"{count} previously-passing {words} after Session {result.session}."
+    more = f" and {count - NAMED} more" if count > NAMED else ""
+    failing = f"Failing: {', '.join(result.regressions[:NAMED])}{more}"
+    return questions.question("regression", message, details=[failing], **facts)
+
+
+def _of_a_dependency(document: FeatureList, result: Result, blocked: list[int], facts: JsonObject) -> JsonObject:
+    broken = [f for i in result.broken_features if (f := document.by_id(i))]
+    message = " ".join(f"Feature {f.id} ({f.description}) now failing." for f in broken)
+    details = [
+        "This blocks: " + ", ".join(f"Feature {i}" for i in blocked),
+        "",
+        "Actions taken:",
+        f"1. Rolling back Session {result.session} changes",
+        *_marks(result),
+    ]
+    title = "REGRESSION DETECTED"
+    return questions.question("dependency_regression", message, title=title, details=details, blocks=blocked, **facts)
+
+
+def _marks(result: Result) -> list[str]:
+    """What became of the marks, and what the next session is for."""
+    if result.opened_again:
+        names = " and ".join(f"Feature {i}" for i in result.opened_again)
+        return [f"2. Marking {names} as passes: false", f"3. Next session will fix {names} before continuing"]
+    names = " and ".join(f"Feature {i}" for i in result.broken_features)
+    return [
+        f"2. Running the tests of {names} again: they pass after the rollback, passes: true stays",
+        f"3. Next session is told what broke, and tries Feature #{result.feature_id} again",
+    ]

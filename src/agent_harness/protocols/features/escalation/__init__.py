@@ -1,1 +1,0 @@
-"""What the end of a session leaves for a person to decide (``questions.py`` has the questions themselves)."""

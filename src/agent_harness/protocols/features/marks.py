@@ -1,0 +1,270 @@
+"""What a person decides about one feature: skipped, marked by their word, opened again. Each is one small commit.
+
+features.json is changed only where it is as committed, so that nobody's edit slips into our commit. Unfinished work of
+a feature that is taken out of the way goes into a rescue ref. Of the features that a person has to look at, the code is
+accepted and the mark waits for `harness manual-verify`:
+
+    hybrid    the tests prove what they can; then a person confirms the rest
+    manual    no test can prove it: the suite must hold, and a person confirms all of it
+
+Source: features.md UAH-059..063, UAH-403, UAH-449..451, C13, C53, C65.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from agent_harness.agents import usage
+from agent_harness.errors import Refused, UnsafeTree
+from agent_harness.kernel import clock, files, snapshot
+from agent_harness.kernel.json import JsonObject
+from agent_harness.protocols.features import (
+    private_refs,
+    progress,
+    records,
+    selection,
+    worktree,
+)
+from agent_harness.protocols.features.engine import accept, checkpoints
+from agent_harness.protocols.features.engine.open_session import OpenSession
+from agent_harness.protocols.features.engine.settlement import Settlement
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import Feature, FeatureList, SessionState
+from agent_harness.protocols.features.verdict import proven, screenshots
+from agent_harness.protocols.features.verdict.judge import Ruling
+
+
+def feature_of(project: Project, feature_id: int) -> Feature:
+    """The feature with this id; ``UsageError`` that lists the ids when there is none."""
+    return selection.existing_feature(project.store.features(), feature_id)
+
+
+def change(project: Project, message: str, edit: Callable[[FeatureList], None], *, also: Sequence[str] = ()) -> str:
+    """features.json after ``edit`` in a commit of its own, with the files of ``also``; the commit.
+
+    Refused, with everything as it was, where features.json has uncommitted changes or git is in the middle of
+    something.
+    """
+    refuse_unsafe(project)
+    before = files.read_bytes(project.layout.features)
+    document = project.store.features()
+    edit(document)
+    if "last_updated" in document.record:
+        document.record["last_updated"] = clock.timestamp()
+    try:
+        files.write_json(project.layout.features, document.record)
+        worktree.commit_files(project.git, [project.features_name, *also], message)
+    except BaseException:
+        files.replace(project.layout.features, before)
+        raise
+    return str(project.git.head())
+
+
+def refuse_unsafe(project: Project) -> None:
+    """Nothing is under way in git, HEAD is on a branch, and features.json is as committed."""
+    if under_way := project.git.operation_under_way():
+        raise UnsafeTree(f"{under_way.capitalize()} is under way in this repository", hint="git status")
+    if project.git.branch() is None:
+        raise UnsafeTree("HEAD is detached; the commit would belong to no branch", hint="git switch BRANCH")
+    name = project.features_name
+    if name in worktree.dirty_paths(project.git):
+        raise Refused(f"{name} has changes that are not committed", hint=f"git commit {name}")
+
+
+def skip(project: Project, feature_id: int, reason: str | None) -> JsonObject:
+    """Takes a feature out of the selection; what depends on it stays blocked and is named (C53)."""
+    feature = feature_of(project, feature_id)
+    if feature.passes:
+        raise Refused(f"Feature #{feature_id} is passing; there is nothing to skip", hint="harness status")
+    rescue = None
+    if not feature.skipped:
+        rescue = set_work_aside(project, feature_id)
+        mark = {"reason": reason or "skipped by a person", "at": clock.timestamp()}
+        change(project, f"harness: Feature #{feature_id} skipped", _edit([feature_id], skipped=mark))
+        project.store.event("feature_skipped", feature_id=feature_id, reason=mark["reason"])
+        project.say(f"Skipped Feature #{feature_id}. Added to blocked list.")
+    else:
+        project.say(f"Feature #{feature_id} is skipped already.")
+    _forget_question(project, feature_id)
+    blocked = [i for i in accept.blocked_features(project.store.features(), [feature_id]) if i != feature_id]
+    if blocked:
+        project.say("This blocks: " + ", ".join(f"Feature {i}" for i in blocked))
+    project.say("Continuing with next feature...")
+    return {"feature_id": feature_id, "blocked": blocked, "rescue_ref": rescue, "next": "harness run"}
+
+
+def unskip(project: Project, feature_id: int) -> JsonObject:
+    """Puts a skipped feature back into the selection."""
+    feature = feature_of(project, feature_id)
+    if not feature.skipped:
+        raise Refused(f"Feature #{feature_id} is not skipped", hint="harness status")
+    change(project, f"harness: Feature #{feature_id} no longer skipped", _edit([feature_id], "skipped"))
+    project.store.event("feature_unskipped", feature_id=feature_id)
+    project.say(f"Feature #{feature_id} queued.")
+    return {"feature_id": feature_id, "next": "harness run"}
+
+
+def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonObject:
+    """Sets ``passes`` by a person's word; ``how`` is override, manual or takeback and is kept in the feature.
+
+    A feature that is opened again leaves the baseline, so that its next proof may change its tests.
+    """
+    feature_of(project, feature_id)
+    word = "true" if passes else "false"
+    message = f"harness: Feature #{feature_id} passes={word} ({how})"
+    found = {"marked": {"by": "person", "how": how, "at": clock.timestamp()}} if passes else {}
+    gone = ("skipped", "awaiting_manual") if passes else ("marked",)
+    commit = change(project, message, _edit([feature_id], *gone, passes=passes, **found))
+    proven.vouch(project, feature_id, proven=passes)
+    if not passes:
+        _leave_baseline(project, feature_id)
+    elif project.store.state().current_feature == feature_id:
+        project.store.update_state(**records.NOTHING_UNFINISHED, stuck_count=0)
+    _forget_question(project, feature_id)
+    project.store.event("feature_marked", "critical", feature_id=feature_id, passes=passes, how=how, commit=commit)
+    return {"feature_id": feature_id, "passes": passes, "how": how, "commit": commit, "next": "harness run"}
+
+
+def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
+    """`harness override`: the mark without a proof, after the person has confirmed (UAH-060, UAH-061)."""
+    answer = mark(project, feature_id, passes=passes, how="override")
+    project.say(f"Marked Feature #{feature_id} as passes: {'true' if passes else 'false'}.")
+    if project.config.github.repo and project.config.github.sync_mode == "mirror":
+        project.say("Will sync to GitHub at next session end.")
+    return answer
+
+
+def reset(project: Project, feature_ids: Sequence[int]) -> None:
+    """Opens several features again in one commit: they are marked as passing and their tests fail (E9)."""
+    names = ", ".join(f"#{i}" for i in feature_ids)
+    change(project, f"harness: Feature {names} passes=false (tests fail)", _edit(feature_ids, "marked", passes=False))
+    for feature_id in feature_ids:
+        proven.vouch(project, feature_id, proven=False)
+        _leave_baseline(project, feature_id)
+    project.say(f"Reset to passes: false: {names}.")
+
+
+def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> None:
+    """Takes features that a session broke out of the project in one commit; what depends on them goes on (C53).
+
+    Their tests count no more: they leave the baseline with the mark.
+    """
+    mark = {"reason": reason, "at": clock.timestamp(), "unblocks": True}
+    names = ", ".join(f"#{i}" for i in feature_ids)
+    change(project, f"harness: Feature {names} skipped", _edit(feature_ids, "marked", passes=False, skipped=mark))
+    for feature_id in feature_ids:
+        proven.vouch(project, feature_id, proven=False)
+        _leave_baseline(project, feature_id)
+        project.store.event("feature_skipped", feature_id=feature_id, reason=reason, unblocks=True)
+        project.say(f"Skipped Feature #{feature_id}. What depends on it is not blocked.")
+
+
+def set_work_aside(project: Project, feature_id: int) -> str | None:
+    """Takes the unfinished work of this feature off the branch into a rescue ref, which is returned.
+
+    ``None`` where there is none, or where a person has committed on top of it: then it stays, and that is said.
+    """
+    state = project.store.state()
+    checkpoint = state.feature_checkpoint
+    if not checkpoint or state.current_feature != feature_id:
+        return None
+    rescue = None
+    if project.git.head() != state.wip_commit:
+        project.say("There are commits of yours on top of the unfinished work; it stays on the branch.")
+    else:
+        refuse_unsafe(project)
+        if dirty := [path for path in worktree.dirty_paths(project.git) if path != project.progress_name]:
+            raise UnsafeTree(f"The work tree is not clean: {', '.join(dirty[:3])}", hint="git stash -u")
+        rescue = _go_back(project, checkpoint, feature_id)
+        project.say(f"Its unfinished work is kept: git show {rescue}")
+    project.store.update_state(**records.NOTHING_UNFINISHED)
+    return rescue
+
+
+def _go_back(project: Project, checkpoint: JsonObject, feature_id: int) -> str | None:
+    ref = private_refs.free(project.git, f"refs/harness/set-aside/{feature_id}")
+    rescued = snapshot.restore(
+        project.git,
+        checkpoints.rollback_point(checkpoint),
+        ref,
+        exclude=project.excluded,
+        rescue_files=project.root / project.excluded[0] / "rescue-files" / f"feature-{feature_id}",
+    )
+    told = [("HARNESS", [f"A person took Feature #{feature_id} out of the way; its work is kept in {rescued.ref}."])]
+    number = project.store.state().last_session
+    progress.append(project.layout.progress, progress.entry(number, told))
+    project.store.event("work_set_aside", feature_id=feature_id, ref=rescued.ref)
+    return rescued.ref
+
+
+def _leave_baseline(project: Project, feature_id: int) -> None:
+    file = feature_of(project, feature_id).test_file
+    baseline = project.store.baseline()
+    passing = records.texts(baseline.record["passing_tests"])
+    kept = [node for node in passing if not proven.belongs(node, file)]
+    if len(kept) != len(passing):
+        project.store.write_baseline(baseline.but(passing_tests=kept, total_passing=len(kept)))
+
+
+def _forget_question(project: Project, feature_id: int) -> None:
+    """A question about this feature is answered by what was just done; its counters begin anew."""
+    state = project.store.state()
+    about = state.question is not None and state.question.get("feature_id") == feature_id
+    project.store.update_state(
+        pending_escalation=None if about else state.question,
+        verification_failures={k: n for k, n in state.failures.items() if k != str(feature_id)},
+        stuck_count=0 if state.current_feature == feature_id else state.stuck_count,
+    )
+
+
+def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable[[FeatureList], None]:
+    """Takes members out of these features and gives others a value; whatever else they have stays, in its order."""
+
+    def edit(document: FeatureList) -> None:
+        for feature_id in feature_ids:
+            if feature := document.by_id(feature_id):
+                for name in gone:
+                    feature.record.pop(name, None)
+                feature.record.update(members)
+
+    return edit
+
+
+# -- features that a person has to look at -----------------------------------------------------------------------------
+
+
+def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
+    """The work is on the branch; ``passes`` stays false, and ``awaiting_manual`` says why."""
+    accept.put_back_features(project, under_way)
+    document = project.store.features()
+    if feature := document.by_id(under_way.feature_id):
+        feature.record["awaiting_manual"] = {"session": under_way.session, "at": clock.timestamp()}
+    files.write_json(project.layout.features, document.record)
+    name = under_way.feature.name
+    commit = accept.candidate(project, under_way, f"{name} awaits manual verification")
+    settlement = accept.accepted(project, under_way, ruling.of(commit), used)
+    state = SessionState(settlement.state)
+    summary = {**(state.summary or {}), "completed": f"{name}, which awaits a person"}
+    event = {
+        "event_type": "awaiting_manual",
+        "level": "important",
+        "feature_id": under_way.feature_id,
+        "commit": commit,
+        "message": f"{name} awaits manual verification",
+    }
+    return replace(
+        settlement,
+        state=state.but(last_session_summary=summary, next_prompt="coding").record,
+        proven=[f.id for f in under_way.features.passing],
+        session_record={**settlement.session_record, "feature_completed": False},
+        events=[event],
+    )
+
+
+def tell_person(project: Project, feature: Feature, session: int) -> None:
+    """What the person is to do, with what the agent of that session has looked at, and how to say that it is done."""
+    project.say(f"{feature.name} needs your verification ({feature.verification_type}).")
+    for check in feature.manual_checks:
+        project.say(f"- {check}")
+    for path in screenshots.of_session(project, session):
+        project.say(f"Screenshot: {path}")
+    project.say(f"Then: harness manual-verify --feature {feature.id}")

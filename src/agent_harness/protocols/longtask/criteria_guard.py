@@ -1,0 +1,147 @@
+"""Files that the criteria's commands name or load: what a slice has made of them since it began.
+
+A script or a test that a criterion stands on may get additions from a worker. Weakened, deleted or rewritten, it proves
+nothing: the criterion fails with the reason, in this run and in every later `verify`, until the file is as it was, a
+person has edited it, or ``workerPolicy.mayChange`` names it. ``sessions/guard.json`` holds what was found.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent_harness.kernel import files
+from agent_harness.protocols.longtask import criteria, objections
+from agent_harness.protocols.longtask.layout import LongTaskLayout
+from agent_harness.protocols.longtask.records import Contract
+from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange
+from agent_harness.verification.command.guard import findings_on, is_test_side
+from agent_harness.verification.command.named_files import Named, Tree, named_by
+from agent_harness.verification.guard import is_read
+from agent_harness.verification.verdict import CRITICAL
+
+__all__ = ["CriteriaGuard"]
+
+Record = dict[str, Any]
+
+MOST_FILES = 20_000  # of a folder; in a larger one nothing is guarded
+_SKIPPED = frozenset({".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".tox", "target"})
+_ALL_BYTES = 64 << 20  # of all contents that are held
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Guarded:
+    """One command of a criterion, and its files at the beginning of the slice."""
+
+    criterion: str
+    folder: str
+    named: Named
+    contents: Mapping[str, bytes]  # of the files that decide; paths relative to the folder
+    paths: frozenset[str]
+
+
+class CriteriaGuard:
+    """What the criteria stand on at the beginning of a slice."""
+
+    def __init__(self, layout: LongTaskLayout, task: Contract) -> None:
+        self._layout = layout
+        allowed = task.section("workerPolicy").get("mayChange")
+        self._may_change = [each for each in allowed if isinstance(each, str)] if isinstance(allowed, list) else []
+        self._standing = objections.standing(layout)
+        commands = criteria.commands(layout, task)
+        self._trees = {folder: _tree(layout, folder) for _, _, folder in commands}
+        self._guarded = [self._begun(*each) for each in commands if self._trees[each[2]] is not None]
+
+    def ended(self) -> None:
+        """Writes down what speaks against the criteria now that the worker is gone."""
+        found = [each for guarded in self._guarded for each in self._objections(guarded)]
+        oldest = {(each["criterion"], each["path"]): each for each in [*found, *self._standing]}
+        now = [{**each, "after": objections.digest_of(objections.content_of(each["path"]))} for each in oldest.values()]
+        kept = [each for each in now if each["after"] != each["before"]]
+        if kept or objections.written(self._layout):
+            if os.path.islink(self._layout.sessions):
+                os.unlink(self._layout.sessions)
+            os.makedirs(self._layout.sessions, exist_ok=True)
+            files.write_json(self._layout.inside(objections.FILE), {"objections": kept})
+
+    def _begun(self, criterion: str, command: str, folder: str) -> _Guarded:
+        tree = self._trees[folder] or Tree((), lambda path: None)
+        named = named_by(command, tree)
+        contents: dict[str, bytes] = {}
+        room = _ALL_BYTES
+        for path in sorted(tree.paths):
+            if _decides(path, named) and (content := tree.read(path)) is not None and len(content) <= room:
+                contents[path] = content
+                room -= len(content)
+        return _Guarded(criterion=criterion, folder=folder, named=named, contents=contents, paths=frozenset(tree.paths))
+
+    def _objections(self, guarded: _Guarded) -> list[Record]:
+        tree = _tree(self._layout, guarded.folder)
+        if tree is None:
+            return []
+        changes = _changes(guarded, tree)
+        found = findings_on(changes, guarded.named, may_change=self._may_change)
+        by_path = {str(each.data["path"]): _plain(each.message) for each in found if each.severity == CRITICAL}
+        return [
+            {
+                "criterion": guarded.criterion,
+                "path": os.path.join(guarded.folder, path),
+                "before": objections.digest_of(guarded.contents.get(path)),
+                "message": message,
+            }
+            for path, message in by_path.items()
+        ]
+
+
+def _plain(message: str) -> str:
+    """The message in the setting's own words, and with nothing that JSON cannot hold."""
+    text = message.replace("validation.may_change", "workerPolicy.mayChange")
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _decides(path: str, named: Named) -> bool:
+    return path in named.files or is_test_side(path, named) or (bool(named.tests) and is_read(path))
+
+
+def _changes(guarded: _Guarded, tree: Tree) -> CandidateChanges:
+    after = frozenset(tree.paths)
+    changed: list[FileChange] = []
+    for path in sorted(guarded.paths | after):
+        old = guarded.contents.get(path)
+        status = "D" if path not in after else "A" if path not in guarded.paths else "M"
+        new = tree.read(path) if status != "D" and (old is not None or _decides(path, guarded.named)) else None
+        if status != "M" or old != new:
+            changed.append(FileChange(path=path, status=status, before=old, after=new, link=path in tree.links))
+    return CandidateChanges(files=tuple(changed), before=guarded.paths, after=after)
+
+
+def _tree(layout: LongTaskLayout, root: str) -> Tree | None:
+    """The files below a folder, without what is installed there and what the harness keeps; ``None``: too many."""
+    own = {os.path.realpath(each) for each in (layout.sessions, layout.runs, layout.evidence)}
+    paths: set[str] = set()
+    links: dict[str, str] = {}
+    for folder, names, found in os.walk(root):
+        here = os.path.realpath(folder)
+        names[:] = [each for each in names if each not in _SKIPPED and os.path.join(here, each) not in own]
+        for name in filter(_is_text, found):
+            path = os.path.relpath(os.path.join(folder, name), root)
+            paths.add(path)
+            if os.path.islink(os.path.join(folder, name)):
+                target = os.readlink(os.path.join(folder, name))
+                links[path] = os.path.normpath(os.path.join(os.path.dirname(path), target))
+        if len(paths) > MOST_FILES:
+            return None
+    return Tree(paths, lambda path: _read(os.path.join(root, path)), links)
+
+
+def _is_text(name: str) -> bool:
+    return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        return objections.content_of(path) if os.lstat(path).st_size <= LIMIT_BYTES else None
+    except OSError:
+        return None

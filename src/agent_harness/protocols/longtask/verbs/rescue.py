@@ -1,0 +1,115 @@
+"""`rescue`: the working copies as they were before each slice: a list, what has changed since, and the way back.
+
+Going back keeps what is there as a rescue point of its own, so that it can be undone. The checkpoint, the log and the
+evidence of the task stay as they are. Source: ``longtask.md`` 10.2.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from agent_harness.errors import Busy, UsageError
+from agent_harness.kernel import clock, snapshot
+from agent_harness.kernel.git.status import shown
+from agent_harness.kernel.process import new_run_id
+from agent_harness.protocols.longtask import values
+from agent_harness.protocols.longtask.layout import LongTaskLayout
+from agent_harness.protocols.longtask.run import rescue_point, session_folder
+from agent_harness.protocols.longtask.run.lease_file import DEFAULT_TTL_SECONDS, RunLease
+from agent_harness.protocols.longtask.run.rescue_point import RescuePoint
+from agent_harness.protocols.longtask.store import LongTaskStore
+
+__all__ = ["answer", "entries", "restore", "show"]
+
+Record = dict[str, Any]
+
+
+def answer(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[Record, int]:
+    """The answer of ``lth rescue``: every rescue point, or the one that is shown or gone back to."""
+    shows, restores = values.text(options, "show"), values.text(options, "restore")
+    if shows and restores:
+        raise UsageError("--show and --restore cannot be used together")
+    if restores:
+        return restore(layout, restores), 0
+    if shows:
+        return show(layout, shows), 0
+    task, _ = LongTaskStore(layout).load()
+    return {"taskId": task.id, "points": entries(layout)}, 0
+
+
+def entries(layout: LongTaskLayout) -> list[Record]:
+    """Every rescue point, the newest first."""
+    return [_entry(each) for each in rescue_point.points(layout)]
+
+
+def show(layout: LongTaskLayout, name: str) -> Record:
+    """One rescue point: the ``files`` that differ from it now, and the ``commits`` made since."""
+    point = rescue_point.find(layout, name)
+    changes = point.git.changed_paths(point.snapshot.commit, point.tree_now())
+    head = point.git.head()
+    commits = point.git.commits_between(point.snapshot.head, head) if head else []
+    return {
+        **_entry(point),
+        "files": [{"status": change.status, "path": shown(os.fsencode(change.path))} for change in changes],
+        "commits": [{"commit": each.sha, "subject": shown(os.fsencode(each.subject))} for each in commits],
+    }
+
+
+def restore(layout: LongTaskLayout, name: str) -> Record:
+    """Brings files, index, branch and HEAD back to a rescue point; ``undo`` names the point of what was there.
+
+    ``Busy`` while a run holds the lease. ``UnsafeTree``, with nothing touched, when git is in the middle of something.
+    """
+    task, _ = LongTaskStore(layout).load()
+    lock = RunLease(layout, owner=None, ttl_seconds=DEFAULT_TTL_SECONDS, run_id=new_run_id())
+    with lock:
+        if lock.acquire():
+            raise Busy(f"a run holds the lease {layout.lock}", hint="wait until it has ended")
+        lock.keep()
+        point = rescue_point.find(layout, name)
+        before = _point_of_now(layout, point, task.id)
+        done = snapshot.restore(
+            point.git,
+            point.snapshot,
+            f"{before.snapshot.ref}-taken-back",
+            exclude=point.exclude,
+            rescue_files=os.path.join(before.folder, "set-aside"),
+        )
+    return {
+        "restored": point.name,
+        "undo": before.name,
+        "top": os.fspath(point.git.top()),
+        "commits": [{"commit": sha, "subject": shown(os.fsencode(text))} for sha, text in done.rolled_back_commits],
+        "leftInPlace": list(done.left_in_place),
+        "moved": list(done.moved),
+    }
+
+
+def _point_of_now(layout: LongTaskLayout, point: RescuePoint, task_id: str) -> RescuePoint:
+    at = clock.timestamp(fraction=True)
+    made = rescue_point.taken(
+        layout,
+        session_folder.made(layout, at),
+        task_id=task_id,
+        worker="",
+        cwd=os.fspath(point.git.top()),
+        at=at,
+        why=f"before going back to {point.name}",
+    )
+    if made is None:
+        raise AssertionError("the repository was there a moment ago")
+    return made
+
+
+def _entry(point: RescuePoint) -> Record:
+    return {
+        "id": point.name,
+        "at": point.at,
+        "worker": point.worker or None,
+        "why": point.why,
+        "top": os.fspath(point.git.top()),
+        "ref": point.snapshot.ref,
+        "commit": point.snapshot.commit,
+    }

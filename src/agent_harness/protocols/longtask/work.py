@@ -1,0 +1,320 @@
+"""One worker on one slice, as a piece of work that the engine of every protocol walks.
+
+Whatever the worker is, it is an agent here (``worker_agent``), under the same monitors as all others. A slice has no
+fix rounds: its successor is the next slice, and what a cut-off worker claims is not believed.
+Source: ``longtask.md`` 10.2 - 10.5.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from agent_harness.agents import usage
+from agent_harness.agents.base import Brief
+from agent_harness.agents.claude_code import printing as claude
+from agent_harness.agents.command_line import Printed
+from agent_harness.agents.events import Event, RateLimited
+from agent_harness.kernel import clock, process
+from agent_harness.kernel.redact import redact
+from agent_harness.protocols.longtask import log
+from agent_harness.protocols.longtask.criteria_guard import CriteriaGuard
+from agent_harness.protocols.longtask.run import session_folder, worker_agent, worker_result
+from agent_harness.protocols.longtask.run import usage as slice_usage
+from agent_harness.protocols.longtask.run.adapters import Plan
+from agent_harness.protocols.longtask.run.ran import Ran
+from agent_harness.protocols.longtask.run.slice import LeaseGone, Slice
+from agent_harness.protocols.longtask.run.worker_agent import NEVER_STARTED, STOPPED, Startable
+from agent_harness.protocols.longtask.run.worker_result import WorkerResult
+from agent_harness.session.changes import changed_in_folder
+from agent_harness.session.engine import walk
+from agent_harness.session.limits import SessionLimits, watch
+from agent_harness.session.policy import POLICIES, Policy
+from agent_harness.session.provider_retry import silence_seconds
+from agent_harness.session.turn import Turns
+from agent_harness.session.work import Ending, TurnRequest, TurnSoFar
+from agent_harness.supervision.monitors import BudgetLimit, ContextWindow, ProjectFacts, Stall
+from agent_harness.supervision.outcome import Outcome
+from agent_harness.supervision.transcript import KeyMask, rendered
+
+__all__ = ["Answer", "SliceWork"]
+
+Record = dict[str, Any]
+Answer = tuple[Record, int]
+TakeOver = Callable[[Slice, WorkerResult, str], Answer]
+
+TIMED_OUT = 124
+BY_MONITOR = ("stuck", "budget_exceeded", "context_limit", "no_response")
+WRAP_UP = """\
+The context is nearly full. Finish the edit at hand, record where you stopped as the next step of the checkpoint
+(`lth record "$LTH_TASK_DIR" --status active --note "..."`), and end. The next slice continues from there.
+"""
+STUCK = """\
+Still stuck: no file changed, no test ran. Record what blocks you as the next step of the checkpoint
+(`lth record "$LTH_TASK_DIR" --status needs-human --note "..."`), and end.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimCheck:
+    """What a slice that ended well is worth: no claim of `done`, or one with the report on it."""
+
+    verified: dict[str, Record] = field(default_factory=dict)  # report by the text of the checkpoint it is about
+    final: bool = True
+    asks: bool = False
+
+    @property
+    def accepted(self) -> bool:
+        """Whether nothing was claimed that does not hold."""
+        return all(report["status"] == "pass" for report in self.verified.values())
+
+
+class _Quiet:
+    """A journal that says only what nothing else tells: the answer, the output file and the log have the rest."""
+
+    def say(self, line: str) -> None:
+        return
+
+    def event(self, event_type: str, **fields: object) -> None:
+        if event_type == "provider_retry":
+            log.warn(f"the provider did not serve the worker ({fields.get('message')}); it is tried again")
+
+
+class SliceWork:
+    """The worker that the run is about."""
+
+    prefix = ""
+    is_stand_in = False
+
+    def __init__(self, slice_: Slice, plan: Plan, take_over: TakeOver | None = None) -> None:
+        """``take_over`` runs another worker, named by its last argument, in the place of this one."""
+        self.slice = slice_
+        self._take_over = take_over
+        self.plan = plan
+        self.name = f"Slice of {slice_.prepared.task.id}"
+        own = POLICIES["slice"]
+        self.policy: Policy = replace(own, retried=frozenset()) if isinstance(plan.run, str) else own
+        self.attempt: WorkerResult | None = None
+        self._ran = Ran(plan)
+        self._printed = Printed()
+        self._mask = KeyMask()
+        self._agent: Startable | None = None
+        self._guard: CriteriaGuard | None = None
+        self._outcome: Outcome | None = None
+        self._used = usage.Totals()
+
+    def walked(self) -> Answer:
+        """Runs the worker to its end and settles it. Nothing of it is left when this returns, nor after a kill."""
+        slice_, plan = self.slice, self.plan
+        task = slice_.prepared.task
+        place = session_folder.begun(
+            slice_.layout,
+            task_id=task.id,
+            worker=plan.worker,
+            cwd=plan.cwd,
+            at=self._ran.started_at,
+            takes_point=task.section("workerPolicy").get("rescuePoints") is not False,
+        )
+        self._guard = CriteriaGuard(slice_.layout, task)
+        agent = Startable(worker_agent.agent_of(plan, self._printed, self._refusal), plan, slice_.must_stop)
+        self._agent = agent
+        turns = Turns(
+            agent=agent,
+            journal=_Quiet(),
+            stop=slice_.interruption,
+            watch=watch(_limits(plan)),
+            transcript=Path(place.transcript),
+            timeout_seconds=float(plan.timeout_seconds),
+            recording=place.recording(),
+            silence_seconds=silence_seconds(plan.bounds.response_seconds, agent.capabilities),
+            stop_requested=lambda: "stopped" if slice_.must_stop() else None,
+        )
+        return walk(self, turns)
+
+    # ---- what the worker is given
+
+    def brief(self, ruling: ClaimCheck | None) -> str:
+        """The prompt of the slice."""
+        return self.slice.prepared.prompt
+
+    def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
+        """The one turn of a slice."""
+        plan, lock = self.plan, self.slice.lock
+        left = max(0.0, plan.bounds.max_cost_usd - so_far.used.budget_usd())
+        found = {"LTH_TASK_DIR": self.slice.layout.root, "LTH_WORKER": plan.worker, "LTH_RUN_ID": lock.run_id}
+        return TurnRequest(
+            brief=Brief(
+                prompt=prompt,
+                cwd=Path(plan.cwd),
+                session=1,
+                prompt_type="coding",
+                model=plan.model,
+                budget_usd=left,
+                environment=found,
+                run_id=lock.run_id,
+            ),
+            on_event=self._take if plan.run is None else None,
+            on_ended=self._ended,
+            facts=self._changed,
+        )
+
+    def _changed(self) -> ProjectFacts:
+        """Files of the working copy and of the task, without what the harness itself writes all the time."""
+        layout = self.slice.layout
+        ours = tuple(map(os.path.realpath, (layout.sessions, layout.runs, layout.lock)))
+        found = [changed_in_folder(Path(each)).changed for each in (self.plan.cwd, layout.root)]
+        known = {os.path.realpath(path): stamp for each in found for path, stamp in each.items()}
+        return ProjectFacts({path: stamp for path, stamp in known.items() if not path.startswith(ours)})
+
+    def _take(self, event: Event) -> None:
+        self._printed.stdout.add(f"{self._mask.mask(rendered(event))}\n".encode("utf-8", "replace"))
+
+    def _ended(self, outcome: Outcome) -> None:
+        self._outcome = outcome
+        self._used = usage.merge(self._used, outcome.usage)
+
+    def _refusal(self, printed: Printed, exit_code: int | None) -> RateLimited | None:
+        """The refusal as the contract's classes see it, so that the clock of limits and the checkpoint agree."""
+        ran = Ran(self.plan)
+        ran.exit_code = STOPPED if exit_code is None else process.exit_status(exit_code)
+        ran.stdout, ran.stderr = self._streams()
+        text = worker_result.failure_text(ran, self.slice.prepared.prompt)
+        found = worker_result.classified(ran, text, self.slice.prepared.task)
+        if found["class"] != "rate_limit":
+            return None
+        return RateLimited(message=found["summary"], retry_after_seconds=found["retryAfterSeconds"])
+
+    # ---- how it ended
+
+    def claimed(self) -> bool:
+        """False: what a worker claims that was cut off, or that failed, is not believed."""
+        return False
+
+    def closed(self) -> Answer | None:
+        """Keeps the output, and looks at what the criteria stand on; the end of a slice whose lease is lost."""
+        self.attempt = self.slice.kept(self._judged(), self.prefix)
+        if self.slice.lock.lost:
+            return self._lost()
+        if self._guard:
+            self._guard.ended()
+        return None
+
+    def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> ClaimCheck | None:
+        """Whether a claim of `done` holds; ``None`` after any other end than exit 0."""
+        if ending is not None:
+            return None
+        text = self.slice.claim()
+        return ClaimCheck(verified={text: self.slice.verify(self.known, text)} if text else {})
+
+    def accepted(self, ruling: ClaimCheck) -> Answer:
+        """The end of a slice that went well."""
+        return self._settled_well(ruling)
+
+    def rejected(self, ruling: ClaimCheck, ending: Ending | None) -> Answer:
+        """The same; its claim of `done` is taken back."""
+        return self._settled_well(ruling)
+
+    def unfinished(self, ending: Ending) -> Answer:
+        """The end of a slice that failed, by its class, or of one that was cut short."""
+        try:
+            return self._settled_badly()
+        except LeaseGone:
+            return self._lost()
+
+    @property
+    def known(self) -> WorkerResult:
+        """The worker that has ended."""
+        if self.attempt is None:
+            raise AssertionError("a worker is settled once its output is kept")
+        return self.attempt
+
+    def _settled_well(self, ruling: ClaimCheck) -> Answer:
+        try:
+            return self._answer(*self.slice.succeeded(self.known, ruling.verified, fallback=self.is_stand_in))
+        except LeaseGone:
+            return self._lost()
+
+    def _settled_badly(self) -> Answer:
+        ended, slice_ = self.known, self.slice
+        if ended.ran.stopped:
+            return self._answer({"status": slice_.cut_short(ended)}, ended.ran.exit_code)
+        slice_.classify(ended)
+        name = slice_.prepared.fallback
+        if self._take_over and ended.limited and name and not slice_.interruption.number:
+            return self._take_over(slice_, ended, name)
+        return self._answer(slice_.failed(ended, earliest=self.is_stand_in), ended.ran.exit_code)
+
+    def _answer(self, members: Record, code: int) -> Answer:
+        return self.slice.answer(members.pop("status"), self.known) | members, code
+
+    def _lost(self) -> Answer:
+        return self.slice.lost(self.known)
+
+    def _streams(self) -> tuple[str, str]:
+        """What the worker said on each stream, redacted, without the JSON that a client puts around it."""
+        stdout, stderr = self._printed.stdout.text(), self._printed.stderr.text()
+        return redact(claude.unwrapped(stdout) if self.plan.wrapped else stdout), redact(stderr)
+
+    def _judged(self) -> Ran:
+        """The end of the worker in the words of the contract."""
+        ran, outcome = self._ran, self._outcome
+        if outcome is None:
+            raise AssertionError("a turn has an outcome")
+        ran.stdout, ran.stderr = self._streams()
+        failure = self._agent.failure if self._agent else None
+        ran.stopped = outcome.reason == "user_pause" or failure == NEVER_STARTED
+        if self.plan.run is None:
+            ran.usage = slice_usage.of_agent(self._used)
+        else:
+            out, err = self._printed.stdout.text(), self._printed.stderr.text()
+            ran.usage = slice_usage.of_worker(self.plan.worker, out, err)
+        if outcome.reason in BY_MONITOR:
+            ran.ended_by = outcome.reason
+        ran.exit_code, ran.error = failure or _status(self.plan, outcome)
+        ran.finished_at = clock.timestamp(fraction=True)
+        return ran
+
+
+def _status(plan: Plan, outcome: Outcome) -> tuple[int, str | None]:
+    """Exit status and error line of a worker that was started."""
+    code = outcome.exit_code
+    if outcome.reason == "timeout":
+        return TIMED_OUT, f"timed out after {plan.timeout_seconds} s; its whole process group was ended"
+    if outcome.reason in BY_MONITOR:
+        return STOPPED, f"ended by the harness: {outcome.message}"
+    if outcome.ok:
+        return 0, None
+    if plan.run is None:
+        return (process.exit_status(code) if code else STOPPED), _agents_error(outcome)
+    if code is None or outcome.reason == "user_pause":
+        return STOPPED, "stopped" if outcome.reason == "user_pause" else "the worker went away; nobody saw its end"
+    return process.exit_status(code), f"killed by {_signal_name(-code)}" if code < 0 else None
+
+
+def _agents_error(outcome: Outcome) -> str:
+    if outcome.reason == "rate_limited" and outcome.rate_limit:
+        until = f"; resets at {outcome.rate_limit.resets_at}" if outcome.rate_limit.resets_at else ""
+        return f"rate limit reached: {outcome.rate_limit.message}{until}"
+    return outcome.message or outcome.reason
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _limits(plan: Plan) -> SessionLimits:
+    window = plan.bounds.window_tokens
+    return SessionLimits(
+        timeout_seconds=float(plan.timeout_seconds),
+        budgets=(BudgetLimit(name="Slice", limit_usd=plan.bounds.max_cost_usd),),
+        model=plan.model,
+        context=ContextWindow(window_tokens=window, wrap_up_message=WRAP_UP),
+        stall=Stall(window_tokens=window, force_stop_message=STUCK),
+    )
