@@ -16,7 +16,8 @@ from .backlog import PROTOCOLS, Backlog, LongTaskBacklog, doable, proof_text
 
 SEED = int(os.environ.get("HARNESS_KILL_SEED", "1"))
 SMALL = len(agents.KINDS)
-LARGE = 100
+LARGE = {"task list": 100, "feature project": 40, "long tasks": 100}
+"""Fewer features: each of their sessions runs the whole suite several times."""
 KILLS = 20
 LIARS = frozenset({"forger", "editor", "deleter", "hopeless"})  # who does something, and never what was asked for
 
@@ -52,11 +53,10 @@ def nothing_rejected_is_left(backlog: Backlog) -> None:
     assert {str(agents.product(item)) for item in doable(items)} == {p for p in held if p.startswith("items/item_")}
     for item in items:
         assert repo.read(str(agents.proof(item))).decode() == proof_text(item)
-    assert repo.status() == []
+    assert {line[3:] for line in repo.status()} <= {"claude-progress.txt"}  # the harness's own story
     assert not (repo.path / "traces").exists()
     for item in doable(items):
         assert repo.git("show", f"HEAD:{agents.product(item)}") == f"echo {item * item}"
-        repo.git("diff", "--quiet", "HEAD", "--", str(agents.proof(item)))
     assert [number for item in items if (number := _litter_alive(backlog, item))] == []
     assert len(repo.git("worktree", "list").splitlines()) == 1
 
@@ -90,9 +90,9 @@ def test_the_same_agents_get_the_same_verdicts_under_every_protocol(tmp_path: Pa
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda each: each.name)
-def test_a_hundred_items(tmp_path: Path, protocol: type[Backlog]) -> None:
-    backlog = worked(protocol, tmp_path / "b", LARGE)
-    assert verdicts(backlog) == expected(LARGE), backlog.story()
+def test_a_large_backlog(tmp_path: Path, protocol: type[Backlog]) -> None:
+    backlog = worked(protocol, tmp_path / "b", LARGE[protocol.name])
+    assert verdicts(backlog) == expected(backlog.size), backlog.story()
     nothing_rejected_is_left(backlog)
 
 
@@ -100,11 +100,11 @@ def test_a_hundred_items(tmp_path: Path, protocol: type[Backlog]) -> None:
 @pytest.mark.kill
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda each: each.name)
-def test_a_hundred_items_while_the_harness_is_killed_again_and_again(tmp_path: Path, protocol: type[Backlog]) -> None:
+def test_a_large_backlog_while_the_harness_is_killed_again_and_again(tmp_path: Path, protocol: type[Backlog]) -> None:
     choose = random.Random(SEED)
     longest = 1.0 if protocol is LongTaskBacklog else 8.0  # a long task is run slice by slice
     moments = iter(lambda: choose.uniform(0.1, longest), None)
-    backlog = worked(protocol, tmp_path / "b", LARGE, attempts=5, kills=KILLS, moments=moments)
+    backlog = worked(protocol, tmp_path / "b", LARGE[protocol.name], attempts=3, kills=KILLS, moments=moments)
     assert backlog.killed == KILLS
-    assert verdicts(backlog) == expected(LARGE), f"seed {SEED}\n{backlog.story()}"
+    assert verdicts(backlog) == expected(backlog.size), f"seed {SEED}\n{backlog.story()}"
     nothing_rejected_is_left(backlog)
