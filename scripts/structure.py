@@ -14,14 +14,10 @@ SOURCE = Path("src")
 MOST_FILES = 20
 """Python files in one folder."""
 
-KNOWN_CYCLES = frozenset[tuple[str, ...]]()
-"""Cycles that stand today. This table only ever shrinks: an entry that is no cycle any more is a finding, too."""
-
-
 def main() -> int:
     """1 when something is found, else 0."""
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.glob("agent_harness/**/*.py"))}
-    found = [*crowded_folders(trees), *unknown_cycles(imports(trees)), *repeated_classes(trees)]
+    found = [*crowded_folders(trees), *import_cycles(imports(trees)), *repeated_classes(trees)]
     print("\n".join(found), file=sys.stderr, end="\n" if found else "")
     return 1 if found else 0
 
@@ -71,12 +67,10 @@ def imported(tree: ast.Module, modules: Mapping[str, object]) -> Iterator[str]:
                 yield node.module
 
 
-def unknown_cycles(graph: Mapping[str, set[str]]) -> Iterator[str]:
-    """Groups of modules that import one another, except the known ones; and known ones that are gone."""
+def import_cycles(graph: Mapping[str, set[str]]) -> Iterator[str]:
+    """Groups of modules that import one another."""
     cycles = {group for group in groups(graph) if len(group) > 1}
-    yield from (f"{group[0]}: imports in a circle: {', '.join(group)}" for group in sorted(cycles - KNOWN_CYCLES))
-    gone = {group for group in KNOWN_CYCLES - cycles if graph.keys() >= set(group)}
-    yield from (f"{group[0]}: no circle any more: take it out of KNOWN_CYCLES" for group in sorted(gone))
+    yield from (f"{group[0]}: imports in a circle: {', '.join(group)}" for group in sorted(cycles))
 
 
 def groups(graph: Mapping[str, set[str]]) -> Iterator[tuple[str, ...]]:

@@ -27,10 +27,6 @@ BROKEN: dict[str, tuple[dict[str, str], str]] = {
         {"kernel/a.py": "class Thing: ...", "kernel/b.py": "\nclass Thing: ..."},
         "kernel/b.py:2: the class Thing has another meaning in",
     ),
-    "a known cycle that is gone": (
-        {"protocols/longtask/run/fallback.py": "", "protocols/longtask/run/slice.py": ""},
-        "no circle any more",
-    ),
 }
 
 
