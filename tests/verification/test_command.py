@@ -93,6 +93,7 @@ def codes(verdict: CommandVerdict) -> list[str]:
             "make test",
             {**DONE, "Makefile": MAKEFILE.replace("one two", "one two three") + "\ndocs:\n\ttrue\n", "three": "done\n"},
         ),
+        ("sh check.sh calc.py tests", {**DONE, **ADDED, "tests/more.sh": "true\n"}),
         ("sh check.sh", {**DONE, "package.json": PACKAGE.replace("app.js", "main.js"), "Makefile": "all:\n\ttrue\n"}),
     ],
 )
@@ -231,6 +232,10 @@ def test_it_runs_in_the_folder_of_the_project(repo: Repo) -> None:
             "protected_test_changed",
             "a.test.js",
         ),
+        ("sh run.sh tests/one.sh", {"tests/one.sh": "exit 0\n"}, "protected_test_changed", "line 1 'false'"),
+        ("./run.sh tests/one.sh out.xml", {"tests/one.sh": None}, "protected_test_changed", "one.sh .*deleted"),
+        ("sh run.sh -v tests", {"tests/one.sh": "exit 0\nfalse\n"}, "protected_test_changed", "'exit 0'"),
+        (f"{sys.executable} run.py spec/a.bats", {"spec/a.bats": ""}, "protected_test_changed", "spec/a.bats"),
         ("diff got.txt golden/want.txt", {"golden/want.txt": "other\n"}, "check_changed", "want.txt"),
         (f"{sys.executable} verify.py | cat", {"verify.py": "print('fine')\n"}, "check_changed", "verify.py"),
     ],
@@ -245,6 +250,9 @@ def test_a_bent_proof_is_rejected(repo: Repo, command: str, work: Files, code: s
             "gradlew": "exit 1\n",
             "manage.py": "raise SystemExit(1)\n",
             "verify.py": "raise SystemExit(1)\n",
+            "run.sh": 'sh "$1"\n',
+            "run.py": "import os, sys\n\nos.execvp('sh', sys.argv)\n",
+            "tests/one.sh": "false\n",
         }
     )
     verdict = judged(repo, command, work)

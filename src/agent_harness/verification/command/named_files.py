@@ -15,6 +15,7 @@ from pathlib import PurePosixPath
 from agent_harness.verification.check import LAUNCHERS
 from agent_harness.verification.command.make import Makefile
 from agent_harness.verification.command.shell_text import simple_commands
+from agent_harness.verification.guard import TEST_FOLDERS
 from agent_harness.verification.runner_config import is_test_file
 
 __all__ = ["EVERYTHING", "Named", "Tree", "named_by"]
@@ -205,6 +206,7 @@ def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool
         _interpreted(found, program, rest, folder, filtered=filtered)
     elif "/" in words[0] or words[0].endswith((".sh", ".bash")):
         _script(found, words[0], folder, filtered=filtered)
+        _handed_on(found, rest, folder, filtered=filtered)
     elif program in _COMPARING:
         found.scripts.update(path for path in _paths(found, rest, folder) if _is_expected(path))
     _by_name(found, program, rest, folder)
@@ -227,7 +229,15 @@ def _shell(found: _Names, program: str, rest: Sequence[str], folder: str) -> Non
             continue
         if not word.startswith(("-", "+")):
             _script(found, word, folder, filtered=False)
+            _handed_on(found, rest[at + 1 :], folder, filtered=False)
             return
+
+
+def _handed_on(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
+    """Tests that a script is handed: what it does with them, its author alone knows, and most likely it runs them."""
+    given = {path for word in words if not word.startswith("-") for path in _test_paths(found, word, folder)}
+    if not filtered:
+        found.tests.update(each for each in given if is_test_file(each) or TEST_FOLDERS & {*each.split("/")})
 
 
 def _script(found: _Names, word: str, folder: str, *, filtered: bool, shell: bool | None = None) -> None:
@@ -274,6 +284,7 @@ def _interpreted(found: _Names, program: str, rest: Sequence[str], folder: str, 
             found.tests.add(path)
         else:
             _script(found, word, folder, filtered=filtered, shell=False)
+            _handed_on(found, rest[at + 1 :], folder, filtered=filtered)
         if _TESTING_VERBS & {*rest[at + 1 :]}:  # manage.py test
             found.tests.add(EVERYTHING)
         return
