@@ -9,6 +9,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -297,11 +298,17 @@ class LongTaskBacklog(Backlog):
 
     last_killed = False
 
+    def _when_free(self, *words: str) -> Ran:
+        """A command, again and again while the lease of a run that was killed is not over."""
+        while " lease " in (ran := self.command("lth", *words)).err and ran.code == 1:
+            time.sleep(0.2)
+        return ran
+
     def _slice(self, item: int) -> bool:
         """One slice; whether the task is done."""
         folder = str(self._folder(item))
         words = ("--timeout-seconds", str(int(self.limit)), "--lock-ttl-seconds", "1")
-        ran = self.command("lth", "run", folder, *words)
+        ran = self._when_free("run", folder, *words)
         self.last_killed = ran.killed
         is_done = not ran.killed and ran.json.get("status") == "done"
         decision = "done" if is_done else self.command("lth", "next", folder).json["decision"]
@@ -310,7 +317,7 @@ class LongTaskBacklog(Backlog):
             return True
         points = self.command("lth", "rescue", folder).json["points"]
         if before := [point["id"] for point in points if point["why"] == "before a slice"]:
-            assert self.command("lth", "rescue", folder, "--restore", before[0]).code == 0, self.story()
+            assert self._when_free("rescue", folder, "--restore", before[0]).code == 0, self.story()
         if decision != "run":
             words = ("--status", "active", "--note", "Try again.")
             assert self.command("lth", "record", folder, *words).code == 0, self.story()

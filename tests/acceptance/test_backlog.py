@@ -102,7 +102,7 @@ def test_a_large_backlog(tmp_path: Path, protocol: type[Backlog]) -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda each: each.name)
 def test_a_large_backlog_while_the_harness_is_killed_again_and_again(tmp_path: Path, protocol: type[Backlog]) -> None:
     choose = random.Random(SEED)
-    longest = 1.0 if protocol is LongTaskBacklog else 8.0  # a long task is run slice by slice
+    longest = 3.0 if protocol is LongTaskBacklog else 8.0  # a long task is run slice by slice
     moments = iter(lambda: choose.uniform(0.1, longest), None)
     backlog = worked(protocol, tmp_path / "b", LARGE[protocol.name], attempts=3, kills=KILLS, moments=moments)
     assert backlog.killed == KILLS
