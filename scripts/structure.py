@@ -14,6 +14,7 @@ SOURCE = Path("src")
 MOST_FILES = 20
 """Python files in one folder."""
 
+
 def main() -> int:
     """1 when something is found, else 0."""
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.glob("agent_harness/**/*.py"))}
