@@ -180,8 +180,9 @@ def test_leaving_the_block_ends_the_command(begin: Start) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
-def test_a_forgotten_command_ends(tmp_path: Path) -> None:
-    group = start("sleep 1000", cwd=tmp_path, env=dict(os.environ)).group
+@pytest.mark.parametrize("merge_stderr", [True, False])
+def test_a_forgotten_command_ends(tmp_path: Path, merge_stderr: bool) -> None:
+    group = start("sleep 1000", cwd=tmp_path, env=dict(os.environ), merge_stderr=merge_stderr).group
     until = time.monotonic() + WAIT_SECONDS
     while owner.exists(group):
         assert time.monotonic() < until

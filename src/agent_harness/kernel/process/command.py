@@ -175,9 +175,11 @@ class Running:
         self._lines = Lines()
         self._stderr = OutputTail(_STDERR_TAIL_BYTES)
         self._stderr_log = stderr_log
-        self._on_output, self._on_errors = heard
-        sink = None if merge_stderr else self._take_stderr
-        self._client = SupervisorClient(order, run_id, sink=self._take_stdout, error_sink=sink, given=given)
+        on_output, on_errors = heard
+        # No sink may refer to this object: a command that nobody holds any more ends at once, not at a collection.
+        output = _each(self._lines.feed, on_output)
+        errors = None if merge_stderr else _each(self._stderr.add, on_errors, stderr_log.write if stderr_log else None)
+        self._client = SupervisorClient(order, run_id, sink=output, error_sink=errors, given=given)
         self.owner = owner.of(self._client.lifeline_pid)
 
     def __enter__(self) -> "Running":
@@ -277,14 +279,13 @@ class Running:
         if self._stderr_log:
             self._stderr_log.close()
 
-    def _take_stdout(self, chunk: bytes) -> None:
-        self._lines.feed(chunk)
-        if self._on_output:
-            self._on_output(chunk)
 
-    def _take_stderr(self, chunk: bytes) -> None:
-        self._stderr.add(chunk)
-        if self._on_errors:
-            self._on_errors(chunk)
-        if self._stderr_log:
-            self._stderr_log.write(chunk)
+def _each(*sinks: Callable[[bytes], object] | None) -> Callable[[bytes], object]:
+    """Hands every chunk to each of the sinks that are there, in this order."""
+    found = [sink for sink in sinks if sink is not None]
+
+    def take(chunk: bytes) -> None:
+        for sink in found:
+            sink(chunk)
+
+    return take if len(found) > 1 else found[0]
