@@ -18,7 +18,7 @@ SERVER = str(SCRIPTS / "harness")
 def words(client: Client) -> Sequence[str]:
     """How each client is told of the server, for one run."""
     if client.name == "codex":
-        told = {"command": SERVER, "args": ["mcp"], "default_tools_approval_mode": "approve"}
+        told = {"command": SERVER, "args": ["mcp"], "default_tools_approval_mode": "approve", "required": True}
         return [w for name, value in told.items() for w in ("-c", f"mcp_servers.harness.{name}={json.dumps(value)}")]
     server = {"mcpServers": {"harness": {"command": SERVER, "args": ["mcp"]}}}
     return ["--mcp-config", json.dumps(server), "--strict-mcp-config", "--allowedTools", "mcp__harness"]
