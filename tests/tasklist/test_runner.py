@@ -143,7 +143,7 @@ def test_a_task_that_is_never_proven_fails_for_good_and_leaves_its_work_in_rescu
 
 
 def test_an_agent_that_does_nothing_fails_without_a_proof_being_run(tmp_path: Path) -> None:
-    work = shop(tmp_path, job("a", "touch ../ran", max_attempts=1))
+    work = shop(tmp_path, job("a", f"touch '{tmp_path}/ran'", max_attempts=1))
     ran = work.harness("run", "--agent", work.agent("exit 5"))
     assert (ran.code, work.statuses()) == (1, ["failed"])
     assert "[TASK_EXEC]" in work.task("a").error_log[0]
@@ -393,7 +393,8 @@ def test_a_pause_from_another_terminal_gives_the_task_back(tmp_path: Path) -> No
     ],
 )
 def test_ctrl_c_gives_the_task_back_with_its_work_in_a_rescue(tmp_path: Path, how: int, where: str) -> None:
-    work = shop(tmp_path, job("a", SLOW.partition("\n")[2]))
+    slow_proof = SLOW.partition("\n")[2].replace("../begun", str(tmp_path / "begun"))  # wherever it is judged
+    work = shop(tmp_path, job("a", slow_proof))
     head = work.repo.head
     with work.start("run", "--agent", work.agent(SLOW if where == "agent" else WORKS)) as run:
         sleeper = begun(tmp_path)
