@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent_harness.errors import Refused
 from agent_harness.kernel import process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.objects import Objects
@@ -25,7 +24,7 @@ from agent_harness.verification.command.red_before import GREEN, NOT_RUN, RED, R
 from agent_harness.verification.command.trees import changes_between, has_submodules, tree_at
 from agent_harness.verification.guard import is_read
 from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
-from agent_harness.verification.runner.execution import NOT_FOUND, OUTPUT_BYTES, Stop
+from agent_harness.verification.runner.execution import Stop, run_command
 from agent_harness.verification.verdict import CRITICAL, WARN, Finding
 from agent_harness.verification.workspace import Overlay, Workspace, workspace
 
@@ -254,26 +253,8 @@ class _Judgement:
 def _ran(
     check: CommandCheck, cwd: Path, variables: dict[str, str], stop: Callable[[], bool] | None
 ) -> process.Completed:
-    """The command's run; a folder that is not there is a command that cannot be found."""
-    try:
-        return process.run(
-            check.command,
-            cwd=cwd,
-            env=variables,
-            timeout_seconds=check.timeout_seconds,
-            keep_bytes=OUTPUT_BYTES,
-            stop=stop,
-        )
-    except Refused as error:
-        return process.Completed(
-            exit_code=NOT_FOUND,
-            output=f"{error.message}\n".encode(),
-            truncated=False,
-            timed_out=False,
-            stopped=False,
-            seconds=0.0,
-            total_bytes=0,
-        )
+    seconds = check.timeout_seconds
+    return run_command(check.command, cwd=cwd, variables=variables, timeout_seconds=seconds, stop=stop)
 
 
 def _verdict(done: process.Completed, where: str) -> CommandVerdict:

@@ -89,7 +89,7 @@ def execute(
     variables = {**environment.variables_for(parsed, space), **extra}
     if not _is_watched(parsed, environment):
         report = _fresh_report(space, environment, report)
-        done = _process(started, space, variables, timeout_seconds, stop)
+        done = run_command(started, cwd=space.cwd, variables=variables, timeout_seconds=timeout_seconds, stop=stop)
         found = _judged(done, lambda: read_junit(report), timeout_seconds, "")
         return _test_run(parsed, space, environment, done, found)
     with witness.Witness(private) as seen:
@@ -99,7 +99,7 @@ def execute(
             keep=environment.kept,
             select=_selection(private, select),
         )
-        done = _process(started, space, variables, timeout_seconds, stop)
+        done = run_command(started, cwd=space.cwd, variables=variables, timeout_seconds=timeout_seconds, stop=stop)
     sessions = seen.sessions
     where = next((session.last for session in reversed(sessions.values()) if session.finished is None), "")
     found = _judged(done, lambda: _believed(sessions, report, done, plain=parsed.pytest), timeout_seconds, where)
@@ -116,7 +116,7 @@ def execute_plain(
     environment = environment.completed(parsed)
     started = environment.words(parsed, space.cwd) or command
     variables = {**environment.variables_for(parsed, space), **dict(parsed.variables)}
-    done = _process(started, space, variables, timeout_seconds, stop)
+    done = run_command(started, cwd=space.cwd, variables=variables, timeout_seconds=timeout_seconds, stop=stop)
     problem = f"it ran into its limit of {timeout_seconds:g} s" if done.timed_out else None
     return _test_run(parsed, space, environment, done, (None, problem))
 
@@ -147,13 +147,19 @@ def _selection(private: Path, ids: Collection[str]) -> Path | None:
     return file
 
 
-def _process(
-    started: str | list[str], space: Workspace, variables: dict[str, str], timeout_seconds: float, stop: Stop | None
+def run_command(
+    command: str | list[str],
+    *,
+    cwd: Path,
+    variables: dict[str, str],
+    timeout_seconds: float,
+    stop: Callable[[], bool] | None,
 ) -> process.Completed:
+    """The command's run; a folder that is not there is a command that cannot be found."""
     try:
         return process.run(
-            started,
-            cwd=space.cwd,
+            command,
+            cwd=cwd,
             env=variables,
             timeout_seconds=timeout_seconds,
             keep_bytes=OUTPUT_BYTES,
