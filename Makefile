@@ -30,7 +30,7 @@ test: setup ## run the whole default suite
 test-scenarios: setup ## run what the default suite leaves out of the scenarios
 	@sh scripts/marked.sh scenario $(PYTEST) $(ARGS)
 
-test-samples: setup ## adopt a project of hundreds of tests that nobody here wrote; fetches it once through pip
+test-samples: setup ## replay commits of projects that nobody here wrote, whole and spoilt; fetches them once through pip
 	@$(BIN)/python scripts/samples.py
 	@sh scripts/marked.sh sample $(PYTEST) $(ARGS)
 

@@ -18,7 +18,10 @@ def measure() -> Mapping[str, float]:
         env = timing.environment(Path(folder))
         task = str(Path(folder) / "task")
         prepare = {
-            "init": [LTH, "init", task, "--worker", "local-command", "--command", "true", "--force"],
+            "init": [
+                *(LTH, "init", task, "--worker", "local-command", "--command", "true", "--force"),
+                *("--objective", "Show that it works", "--criterion", "It works"),
+            ],
             "evidence": [LTH, "evidence", task, "--type", "test", "--criterion-id", CRITERION, "--summary", "shown"],
         }
         timing.medians(prepare, cwd=Path(folder), env=env, rounds=1)

@@ -24,6 +24,7 @@ BARS = (
     Bar(name="version", most=2.5, unit="x", what="`harness --version`, of `python -c pass`"),
     Bar(name="status", most=4.0, unit="x", what="`harness status`, of `python -c pass`"),
     Bar(name="task-next", most=2.5, unit="x", what="`harness task next` with 30 tasks, of `python -c pass`"),
+    Bar(name="mcp", most=4.0, unit="x", what="`harness mcp` until `initialize` is answered, of `python -c pass`"),
     Bar(name="stop-10", most=1.25, unit="x", what="the Stop hook, of bare Python reading the same 10 tasks"),
     Bar(name="stop-100", most=1.25, unit="x", what="the same with 100 tasks"),
     Bar(name="stop-5000", most=1.25, unit="x", what="the same with 5,000 tasks"),
@@ -51,7 +52,7 @@ BARS = (
 
 # What measures which bars, imported on first use: the figures of one function are taken in one run.
 SOURCES = {
-    "startup_bench:measure": ("version", "status", "task-next"),
+    "startup_bench:measure": ("version", "status", "task-next", "mcp"),
     "hook_bench:stop": ("stop-10", "stop-100", "stop-5000"),
     "hook_bench:claim": ("claim-10", "claim-100", "claim-5000"),
     "lth_bench:measure": ("lth-validate", "lth-next", "lth-tick", "lth-record", "lth-verify"),

@@ -1,6 +1,7 @@
 """How long the everyday answers take, as multiples of a bare start of the same interpreter."""
 
 import json
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -12,11 +13,12 @@ import timing
 import project
 
 ROUNDS = 41
+OPENING = '{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}'
 TASKS = 30
 
 
 def measure() -> Mapping[str, float]:
-    """Ratios of `--version` and `status` in a project of 30 features, and of `task next` on a list of 30 tasks."""
+    """Ratios of `--version` and `status` in a project of 30 features, of `task next` with 30 tasks, of `mcp`."""
     with tempfile.TemporaryDirectory() as folder:
         env = timing.environment(Path(folder))
         cwd = project.planned(Path(folder) / "project", env)
@@ -26,9 +28,10 @@ def measure() -> Mapping[str, float]:
             "version": [project.HARNESS, "--version"],
             "status": [project.HARNESS, "status"],
             "task-next": [project.HARNESS, "task", "next", "--root", str(listed)],
+            "mcp": ["sh", "-c", f"echo '{OPENING}' | {shlex.quote(project.HARNESS)} mcp"],
         }
         seconds = timing.medians(commands, cwd=cwd, env=env, rounds=ROUNDS)
-    return {name: seconds[name] / seconds["bare"] for name in ("version", "status", "task-next")}
+    return {name: seconds[name] / seconds["bare"] for name in ("version", "status", "task-next", "mcp")}
 
 
 def task_list(folder: Path, env: Mapping[str, str]) -> Path:

@@ -19,7 +19,7 @@ from agent_harness import errors
 from agent_harness.protocols.features import config, recovery
 from agent_harness.protocols.features.engine import wip
 from agent_harness.protocols.longtask import recovery as slice_recovery
-from agent_harness.protocols.longtask import schema_files
+from agent_harness.protocols.longtask import schema
 from agent_harness.protocols.tasklist import recovery as task_recovery
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,6 +39,8 @@ def exit_codes() -> str:
         "# Exit codes",
         "Every `harness` command ends with one of these, and no other.",
         table(("code", "meaning"), codes),
+        "`harness doctor` ends with 0 when nothing is wrong, advice aside, and with 4 when something is; with `--fix` "
+        "the code tells of what is left after the safe repairs.",
         "## Errors",
         "With `--json` a failing command prints one object on stdout, "
         '`{"ok": false, "error": {"code", "message", "hint"}}`. The word in `code` is one of the first column; '
@@ -84,7 +86,7 @@ def configuration_schema() -> str:
 
 def long_task_schema(name: str) -> str:
     """src/agent_harness/schemas/NAME: the JSON Schema of one file of a long task."""
-    return json.dumps(schema_files.documents()[name], indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(schema.documents()[name], indent=2, ensure_ascii=False) + "\n"
 
 
 def recovery_tables() -> str:
@@ -157,18 +159,18 @@ def summary(path: Path) -> tuple[str, str]:
 
 def requirements(source: str) -> str:
     """docs/requirements*.md: every requirement of one table with the tests that prove it."""
-    found, tests = proven.load(ROOT / source), proven.tests_and_docstrings(ROOT / "tests")
+    found, tests = proven.load(ROOT / source), proven.test_functions(ROOT / "tests")
     blocks: list[str] = []
     for area in found.areas:
         blocks += [f"## {area}", table(("id", "requirement", "proven by"), proven.rows(found, area, tests))]
-    return page(f"{source} and the docstrings of the tests", f"# {found.title}", found.introduction, *blocks)
+    return page(f"{source} and the ids that test functions name", f"# {found.title}", found.introduction, *blocks)
 
 
 def unproven() -> list[str]:
     """What is wrong with the requirements, one line each."""
     tables, tests = (
         {name: proven.load(ROOT / name) for name in REQUIREMENTS},
-        proven.tests_and_docstrings(ROOT / "tests"),
+        proven.test_functions(ROOT / "tests"),
     )
     lines = [f"{name}: {line}" for name, table in tables.items() for line in proven.problems(table, tests)]
     return lines + proven.strange(tables.values(), tests)
@@ -210,7 +212,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/exit-codes.md": exit_codes,
     "docs/recovery.md": recovery_tables,
     **{name.replace(".toml", ".md"): partial(requirements, name) for name in REQUIREMENTS},
-    **{f"src/agent_harness/schemas/{name}": partial(long_task_schema, name) for name in schema_files.FILES},
+    **{f"src/agent_harness/schemas/{name}": partial(long_task_schema, name) for name in schema.FILES},
 }
 
 

@@ -6,7 +6,7 @@ Every table becomes the page of the same name, so one more file is one more page
     introduction = "Every rule of ..."                   # its first paragraph
 
     ["10.2 Leases"]                                      # an area: one heading, one Markdown table
-    "TL-10.2-1" = "The rule, in a few words"             # proven by tests whose docstring names the id
+    "TL-10.2-1" = "The rule, in a few words"             # proven by test functions that name the id
     "TL-10.2-2" = { rule = "Another", tests = [          # proven by the tests that are named here, and by those
         "tasklist/test_claims.py::test_a_renewal_never_shortens",
     ] }
@@ -14,9 +14,11 @@ Every table becomes the page of the same name, so one more file is one more page
     ["Reasons"]                                          # why no test is there, or what the tests leave open
     "TL-10.2-3" = "What the agent does by itself"
 
-A test is named as ``FOLDER/FILE``, ``FOLDER/FILE::TEST`` or ``FOLDER/FILE::CLASS::TEST``, from ``tests/``. Instead, its
-docstring, or that of its class or module, may name what it proves: ``UAH-402``, ``C34``, and ``UAH-328..356`` for each
-from one to the other. An id without a test and without a reason is an error, and so is a test that is not there.
+A test is a function. The table names it as ``FOLDER/FILE::TEST`` or ``FOLDER/FILE::CLASS::TEST``, from ``tests/``.
+Instead, the function names what it proves, one id after the other: ``UAH-402``, ``C34``, in its docstring or in the id
+of a case. What a module or a class says of itself proves nothing, and a range of ids is an error in a function, since
+nobody sees whether each of them is asserted. An id without a test and without a reason is an error, and so is a test
+that is not there.
 """
 
 import ast
@@ -26,12 +28,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-NAMED = re.compile(r"\b(UAH-(?=\d{3}\b)|C(?=\d\d\b))(\d+)(?:\.\.(?:UAH-|C)?(\d+))?")
+NAMED = re.compile(r"\b(?:UAH-\d{3}|C\d\d)\b")
+RANGE = re.compile(r"\b(?:UAH-\d{3}|C\d\d)\.\.(?:UAH-|C)?\d+")
 REASONS = "Reasons"
 SHOWN = 4
 
 Tests = Mapping[str, Sequence[str]]
-Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
@@ -67,49 +70,47 @@ def load(path: Path) -> Requirements:
     )
 
 
-def ids(text: str) -> Iterator[str]:
-    """Every id that a text names, ranges counted out."""
-    for kind, first, last in NAMED.findall(text):
-        for number in range(int(first), int(last or first) + 1):
-            yield f"{kind}{number:0{len(first)}}"
-
-
-def tests_and_docstrings(tests: Path) -> dict[str, str]:
-    """Every test module, class and function by its name, in the order of the files, with its docstring."""
+def test_functions(tests: Path) -> dict[str, str]:
+    """Every test function by its name, in the order of the files, with its docstring and the ids of its cases."""
     found: dict[str, str] = {}
     for path in sorted(tests.rglob("test_*.py")):
         where = path.relative_to(tests).as_posix()
-        for name, node in _documented(ast.parse(path.read_text(encoding="utf-8"))):
-            found[f"{where}::{name}" if name else where] = ast.get_docstring(node) or ""
+        for name, node in _functions(ast.parse(path.read_text(encoding="utf-8")).body):
+            found[f"{where}::{name}"] = "\n".join([ast.get_docstring(node) or "", *_cases(node)])
     return found
 
 
-def _documented(tree: ast.Module) -> Iterator[tuple[str, Documented]]:
-    """The module, its tests, its classes of tests and theirs; nothing else proves anything."""
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    yield "", tree
-    for node in tree.body:
-        if isinstance(node, functions) and node.name.startswith("test"):
+def _functions(body: Iterable[ast.stmt]) -> Iterator[tuple[str, Function]]:
+    """The tests of a module, or of a class of tests."""
+    for node in body:
+        if isinstance(node, Function) and node.name.startswith("test"):
             yield node.name, node
         elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
-            yield node.name, node
-            for inner in node.body:
-                if isinstance(inner, functions) and inner.name.startswith("test"):
-                    yield f"{node.name}::{inner.name}", inner
+            yield from ((f"{node.name}::{name}", inner) for name, inner in _functions(node.body))
 
 
-def named(docstrings: Mapping[str, str]) -> dict[str, list[str]]:
-    """The tests whose docstring names each id."""
+def _cases(function: Function) -> Iterator[str]:
+    """The ids that the decorators of a function give its cases."""
+    calls = (node for each in function.decorator_list for node in ast.walk(each) if isinstance(node, ast.Call))
+    values = (keyword.value for call in calls for keyword in call.keywords if keyword.arg in ("id", "ids"))
+    for value in values:
+        for node in ast.walk(value):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def named(tests: Mapping[str, str]) -> dict[str, list[str]]:
+    """The test functions that name each id."""
     found: dict[str, list[str]] = {}
-    for test, text in docstrings.items():
-        for each in dict.fromkeys(ids(text)):
+    for test, text in tests.items():
+        for each in dict.fromkeys(NAMED.findall(RANGE.sub("", text))):
             found.setdefault(each, []).append(test)
     return found
 
 
-def problems(table: Requirements, docstrings: Mapping[str, str]) -> list[str]:
+def problems(table: Requirements, tests: Mapping[str, str]) -> list[str]:
     """One line for each id without a test or a reason, each reason without an id, and each test that is not there."""
-    proofs = {*named(docstrings), *(each for each, tests in table.tests.items() if tests)}
+    proofs = {*named(tests), *(each for each, claimed in table.tests.items() if claimed)}
     lines = [
         f"{each} has neither a test nor a written reason"
         for each in table.ids
@@ -117,26 +118,27 @@ def problems(table: Requirements, docstrings: Mapping[str, str]) -> list[str]:
     ]
     lines += [f"{each} has a reason and is no requirement" for each in table.reasons if each not in table.ids]
     lines += [
-        f"{each} names {test}, which is no test"
-        for each, tests in table.tests.items()
-        for test in tests
-        if test not in docstrings
+        f"{each} names {test}, which is no test function"
+        for each, claimed in table.tests.items()
+        for test in claimed
+        if test not in tests
     ]
     return lines
 
 
-def strange(tables: Iterable[Requirements], docstrings: Mapping[str, str]) -> list[str]:
-    """One line for each id that a docstring of a test names and no table has."""
+def strange(tables: Iterable[Requirements], tests: Mapping[str, str]) -> list[str]:
+    """One line for each id that a test names and no table has, and for each range of ids."""
     known = {each for table in tables for each in table.ids}
-    return [f"{each} is named by a test and is no requirement" for each in named(docstrings) if each not in known]
+    lines = [f"{each} is named by a test and is no requirement" for each in named(tests) if each not in known]
+    ranges = [(test, each) for test, text in tests.items() for each in RANGE.findall(text)]
+    return lines + [f"{test} names the range {each}: name each id that it asserts" for test, each in ranges]
 
 
-def rows(table: Requirements, area: str, docstrings: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+def rows(table: Requirements, area: str, tests: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """The rows of one area: id, requirement, tests and reason."""
-    by_docstring = named(docstrings)
+    by_name = named(tests)
     for each, text in table.areas[area].items():
-        proofs = dict.fromkeys([*table.tests.get(each, ()), *by_docstring.get(each, ())])
-        found = sorted(proofs, key=lambda name: "::" not in name)
+        found = list(dict.fromkeys([*table.tests.get(each, ()), *by_name.get(each, ())]))
         shown = [f"`{name}`" for name in found[:SHOWN]]
         more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
         yield each, text, "<br>".join([*shown, *more, *([table.reasons[each]] if each in table.reasons else [])])

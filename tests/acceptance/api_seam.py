@@ -233,7 +233,7 @@ class Player:
         ids = given["ids"] if isinstance(given["ids"], list) else [given["ids"]]
         numbers = [self.feature(one) for one in ids]
         program = (
-            "import pathlib, sys; from agent_harness.agents.scripted.feature_list import with_passes; "
+            "import pathlib, sys; from agent_harness.agents.scripted.stage import with_passes; "
             "p = pathlib.Path('features.json'); "
             f"p.write_bytes(with_passes(p.read_bytes().decode(), {numbers}, {given.get('passes', True)}).encode())"
         )

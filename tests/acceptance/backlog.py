@@ -12,6 +12,7 @@ import sys
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -66,7 +67,8 @@ class Backlog:
     """Items 1 to ``size`` in a repository of their own below ``base``.
 
     ``attempts`` bounds the tries at an item and ``seconds`` each turn of an agent. The first ``kills`` runs that still
-    go on at the next of the ``moments``, in seconds after their start, are killed then.
+    go on at the next of the ``moments``, in seconds after their start, are killed then. Every run prints into ``log``,
+    a file of the repository, by itself or by ``tee``.
     """
 
     base: Path
@@ -76,7 +78,10 @@ class Backlog:
     kills: int = 0
     moments: Iterator[float] = field(default_factory=lambda: iter(()))
     killed: int = 0
+    log: str = ""
+    tee: bool = False
     told: list[str] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)  # by runs
     name: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -122,16 +127,23 @@ class Backlog:
 
     def command(self, program: str, *words: str) -> Ran:
         """Runs a command to its end, or to the next moment at which the harness is killed."""
-        with (self.base / "out").open("wb") as out, (self.base / "err").open("wb") as err:
+        is_run = words[0] == "run"
+        path = self.repo.path / self.log if is_run and self.log else self.base / "out"
+        start = path.stat().st_size if is_run and path.exists() else 0
+        with path.open("ab" if is_run else "wb") as out, (self.base / "err").open("wb") as err, ExitStack() as stack:
+            printed: Any = out
+            if is_run and self.tee:
+                tee = subprocess.Popen(["tee", "-a", path], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+                printed = stack.enter_context(tee).stdin
             process = subprocess.Popen(
                 [sys.executable, "-m", MODULES[program], *words],
                 cwd=self.repo.path,
                 env={**os.environ, "HARNESS_TIME_SCALE": str(SCALE), **self.environment()},
                 stdin=subprocess.DEVNULL,
-                stdout=out,
+                stdout=printed,
                 stderr=err,
             )
-            may_die = words[0] == "run" and self.killed < self.kills
+            may_die = is_run and self.killed < self.kills
             moment = next(self.moments) if may_die else None
             try:
                 process.wait(moment)
@@ -141,8 +153,10 @@ class Backlog:
                 process.wait()
                 was_killed = True
                 self.killed += 1
-        said, complained = ((self.base / name).read_text(errors="replace") for name in ("out", "err"))
-        ran = Ran(process.returncode, said, complained, was_killed)
+        said = path.read_bytes()[start:].decode(errors="replace")
+        ran = Ran(process.returncode, said, (self.base / "err").read_text(errors="replace"), was_killed)
+        if is_run:
+            self.printed.append(said)
         self.told.append(f"$ {program} {' '.join(words)}\n{ran.out}{ran.err}exit {ran.code}\n")
         assert "Traceback (most recent call last)" not in ran.out + ran.err, self.story()
         return ran

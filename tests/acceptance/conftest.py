@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from .calc import CalcProject, empty, make
 from .seam import SEAMS, Seam
-from .world import World, empty, make
 
 
 @pytest.fixture
@@ -19,16 +19,16 @@ def seam(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Seam]:
 
 
 @pytest.fixture
-def calc(tmp_path: Path, seam: Seam) -> Iterator[World]:
+def calc(tmp_path: Path, seam: Seam) -> Iterator[CalcProject]:
     """A fresh project ``calc``; afterwards the cross-cutting assertions run, unless ``checked`` was set to False."""
-    world = make(tmp_path, os.environ, seam=seam)
-    yield world
-    if world.checked:
-        world.cross_cutting()
+    calc = make(tmp_path, os.environ, seam=seam)
+    yield calc
+    if calc.checked:
+        calc.cross_cutting()
 
 
 @pytest.fixture
-def bare(tmp_path: Path, seam: Seam) -> World:
+def bare(tmp_path: Path, seam: Seam) -> CalcProject:
     """An empty folder and an environment; no repository, no project."""
     return empty(tmp_path, os.environ, seam=seam)
 

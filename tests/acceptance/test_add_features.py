@@ -2,8 +2,8 @@
 
 import pytest
 
+from .calc import CalcProject
 from .script import Step, commit, edit_features, honest, sh, sleep, turn, write
-from .world import World
 
 STUB = 'import pytest\n\n\ndef test_mod():\n    pytest.fail("Not implemented")\n'
 NEW = (
@@ -13,7 +13,7 @@ NEW = (
 
 
 @pytest.fixture
-def spec(calc: World) -> str:
+def spec(calc: CalcProject) -> str:
     path = calc.base / "more.md"
     path.write_text("Take the modulo as well.\n")
     return str(path)
@@ -23,7 +23,7 @@ def plan(*more: Step) -> dict[str, object]:
     return turn(edit_features(NEW), write("tests/e2e/test_mod.py", STUB), *more, times=2)
 
 
-def test_a_plan_is_one_commit_and_its_features_can_be_built(calc: World, spec: str) -> None:
+def test_a_plan_is_one_commit_and_its_features_can_be_built(calc: CalcProject, spec: str) -> None:
     """UAH-074, UAH-257, UAH-266."""
     head, before = calc.head, calc.features["features"]
     done = calc.harness("add-features", "--spec", spec, agent=[plan()])
@@ -48,7 +48,7 @@ def test_a_plan_is_one_commit_and_its_features_can_be_built(calc: World, spec: s
         write(".harness/session_state.json", "{}"),
     ],
 )
-def test_a_plan_that_does_more_is_taken_back(calc: World, spec: str, wrong: Step) -> None:
+def test_a_plan_that_does_more_is_taken_back(calc: CalcProject, spec: str, wrong: Step) -> None:
     """UAH-074, UAH-110, UAH-111, C21, C31."""
     head, state = calc.head, calc.state
     ran = calc.harness("add-features", "--spec", spec, agent=[plan(wrong, commit("Plan"))])
@@ -61,7 +61,7 @@ def test_a_plan_that_does_more_is_taken_back(calc: World, spec: str, wrong: Step
     assert len(calc.features["features"]) == 6
 
 
-def test_a_killed_harness_leaves_no_half_plan(calc: World, spec: str) -> None:
+def test_a_killed_harness_leaves_no_half_plan(calc: CalcProject, spec: str) -> None:
     """UAH-003, UAH-074, C31, C56: the next command ends the agent, takes all back, and keeps what was taken."""
     head, state = calc.head, calc.state
     ready = calc.base / "ready"

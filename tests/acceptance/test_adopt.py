@@ -2,23 +2,23 @@
 
 import pytest
 
-from .script import CODE, append, claim, commit, proof_text, sh, stub_text, turn, write
-from .world import QUICK_PYTEST, World
+from .calc import QUICK_PYTEST, CalcProject
+from .script import CODE, append, claim, commit, prompt_to, proof_text, sh, stub_text, turn, write
 
 PASSING = "import calc\n\n\ndef test_add():\n    assert calc.add(1, 2) == 3\n"
 FAILING = "def test_never():\n    assert False\n"
 
 
-def files_of(world: World) -> dict[str, str]:
+def files_of(calc: CalcProject) -> dict[str, str]:
     """Every file of the work tree, with HEAD and the refs; git makes folders of its own when it is asked."""
-    found = world.fingerprint()
+    found = calc.fingerprint()
     return {
         name: mark for name, mark in found.items() if not name.startswith((".git/harness", ".git/logs", ".git/index"))
     }
 
 
 @pytest.fixture
-def grown(bare: World) -> World:
+def grown(bare: CalcProject) -> CalcProject:
     """A repository with code, a test that passes and one that fails."""
     bare.git("init", "-q", "-b", "main")
     bare.put(
@@ -35,8 +35,8 @@ def grown(bare: World) -> World:
     return bare
 
 
-def test_adopted_with_known_failures_and_built_upon(grown: World) -> None:
-    """UAH-078..083, UAH-093, UAH-129, UAH-130, C23, C48."""
+def test_adopted_with_known_failures_and_built_upon(grown: CalcProject) -> None:
+    """UAH-078, UAH-079, UAH-080, UAH-081, UAH-082, UAH-083, UAH-093, UAH-129, UAH-130, C23, C48."""
     done = grown.harness("init", "--adopt")
     assert done.code == 0, done.text
     assert "Known to pass: 1 tests. Known failures: 1." in done.out
@@ -46,6 +46,9 @@ def test_adopted_with_known_failures_and_built_upon(grown: World) -> None:
     assert (grown.root / "README.md").read_text() == "mine\n"
     assert (grown.root / ".gitignore").read_text().startswith("__pycache__/\n.pytest_cache/\n")
     assert grown.changes() == []
+    tracked = set(grown.git("ls-files").splitlines())
+    assert {".harness.yaml", "features.json", "claude-progress.txt", "init.sh", "reset.sh"} <= tracked
+    assert not [name for name in tracked if name.startswith(".harness/")]
     assert grown.git("log", "-1", "--format=%s") == "harness: project adopted"
     assert grown.harness("init", "--adopt").code == 4
     assert grown.run([turn(write("x", "x"))]).code == 7
@@ -65,7 +68,7 @@ def test_adopted_with_known_failures_and_built_upon(grown: World) -> None:
     assert "All 1 features are passing!" in last.out
 
 
-def test_what_passed_at_the_adoption_is_protected(grown: World) -> None:
+def test_what_passed_at_the_adoption_is_protected(grown: CalcProject) -> None:
     """UAH-305, C15."""
     assert grown.harness("init", "--adopt").code == 0
     assert grown.harness("add-feature", "sub", "--test-file", "tests/test_sub.py").code == 0
@@ -83,7 +86,7 @@ def test_what_passed_at_the_adoption_is_protected(grown: World) -> None:
     assert grown.head == head
 
 
-def test_nothing_that_exists_is_overwritten(grown: World) -> None:
+def test_nothing_that_exists_is_overwritten(grown: CalcProject) -> None:
     """C48."""
     kept = {
         ".harness.yaml": "project:\n  name: own\ntesting:\n  full: python -m pytest tests/ -q\n",
@@ -100,7 +103,7 @@ def test_nothing_that_exists_is_overwritten(grown: World) -> None:
     assert done.json["created"] == ["reset.sh", ".gitignore"]
 
 
-def test_an_adoption_that_cannot_run_the_tests_is_resumed_by_the_same_command(grown: World) -> None:
+def test_an_adoption_that_cannot_run_the_tests_is_resumed_by_the_same_command(grown: CalcProject) -> None:
     """UAH-003."""
     settings = (
         "project:\n  name: own\ntesting:\n  full: no-such-program tests/ -q\n  feature: python -m pytest {test_file}\n"
@@ -118,7 +121,7 @@ def test_an_adoption_that_cannot_run_the_tests_is_resumed_by_the_same_command(gr
 
 
 @pytest.mark.parametrize("trouble", ["dirty", "no commit", "below", "link"])
-def test_what_is_unsafe_is_refused_with_the_disk_unchanged(grown: World, trouble: str) -> None:
+def test_what_is_unsafe_is_refused_with_the_disk_unchanged(grown: CalcProject, trouble: str) -> None:
     """UAH-266, C48."""
     cwd = grown.root
     if trouble == "dirty":
@@ -126,7 +129,7 @@ def test_what_is_unsafe_is_refused_with_the_disk_unchanged(grown: World, trouble
     elif trouble == "no commit":
         sub = grown.base / "young"
         sub.mkdir()
-        grown = World(grown.base, sub, grown.environ)
+        grown = CalcProject(grown.base, sub, grown.environ)
         grown.git("init", "-q")
         cwd = sub
     elif trouble == "below":
@@ -139,3 +142,37 @@ def test_what_is_unsafe_is_refused_with_the_disk_unchanged(grown: World, trouble
     assert refused.code == 4, refused.text
     assert "next: " in refused.err
     assert files_of(grown) == before
+
+
+def test_a_suite_of_which_nothing_passes_is_adopted_only_on_request(bare: CalcProject) -> None:
+    bare.git("init", "-q", "-b", "main")
+    bare.put({"tests/test_calc.py": "import no_such_plugin\n\n" + FAILING, "pytest.ini": QUICK_PYTEST})
+    bare.commit("A project that needs what is not installed")
+    refused = bare.harness("init", "--adopt")
+    assert refused.code == 4, refused.text
+    assert "No test passes here, 1 fail: ModuleNotFoundError: No module named 'no_such_plugin'" in refused.err
+    assert "--allow-failing" in refused.err
+    assert not (bare.root / ".harness/session_state.json").exists()
+    done = bare.harness("init", "--adopt", "--allow-failing")
+    assert done.code == 0, done.text
+    assert "Known to pass: 0 tests. Known failures: 1." in done.out
+
+
+def test_a_feature_may_name_what_it_changes_beside_its_own_files(grown: CalcProject) -> None:
+    assert grown.harness("init", "--adopt").code == 0
+    assert grown.harness("add-feature", "sub", "--may-change", "tests/test_calc.py").code == 0
+    feature = grown.features["features"][0]
+    assert feature["may_change"] == ["tests/test_calc.py"]
+    renamed = PASSING.replace("test_add", "test_addition")
+    shown = sh(f"python -m pytest {feature['test_file']} -v")
+    steps = [append("src/calc.py", "\n\n" + CODE["sub"]), write(feature["test_file"], proof_text(2)), shown, claim(1)]
+    spoilt = [append("src/calc.py", "\n\ndef add(a, b):\n    return 0\n")]
+    prompt = grown.root.parent / "prompt"
+    lie = grown.run([turn(prompt_to(prompt), steps, write("tests/test_calc.py", PASSING), spoilt, times=9)])
+    assert lie.code == 1, lie.text
+    assert "A person allows this feature to change, beside its own files: tests/test_calc.py" in prompt.read_text()
+    assert grown.passing() == []
+    ran = grown.run([turn(steps, write("tests/test_calc.py", renamed), commit("Clearer"))])
+    assert ran.code == 0, ran.text
+    assert grown.passing() == [1]
+    assert "tests/test_calc.py::test_addition" in grown.baseline["passing_tests"]

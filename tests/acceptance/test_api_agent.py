@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from .api_seam import ApiSeam
+from .calc import CalcProject, make
 from .script import honest, turn, usage
 from .seam import CommandSeam, Seam
-from .world import World, make
 
 
 @pytest.mark.parametrize("seam", ["api"], indirect=True)
-def test_a_session_from_the_prompt_to_the_verified_commit(calc: World) -> None:
+def test_a_session_from_the_prompt_to_the_verified_commit(calc: CalcProject) -> None:
     """S02 on the API seam, UAH-415, UAH-444: tools, proof, claim, commit, push, tokens; the key is written nowhere."""
     ran = calc.run([turn(honest(1), usage(1450, 320))])
     assert ran.code == 0, ran.text
@@ -43,11 +43,11 @@ def test_the_same_project_comes_to_the_same_by_every_seam(tmp_path: Path) -> Non
 def after_three(base: Path, seam: Seam) -> tuple[list[int], str, str]:
     """Verdicts, the tree without what holds dates, and the subjects of the commits."""
     base.mkdir()
-    world = make(base, os.environ, seam=seam, features=(1, 2, 3))
-    ran = world.run([turn(honest(number), feature=number) for number in (1, 2, 3)], "--until-done")
+    calc = make(base, os.environ, seam=seam, features=(1, 2, 3))
+    ran = calc.run([turn(honest(number), feature=number) for number in (1, 2, 3)], "--until-done")
     assert ran.code == 0, ran.text
-    world.cross_cutting()
-    tree = world.git("ls-tree", "-r", "HEAD").splitlines()
+    calc.cross_cutting()
+    tree = calc.git("ls-tree", "-r", "HEAD").splitlines()
     dated = ("features.json", "claude-progress.txt")
     kept = "\n".join(row for row in tree if row.partition("\t")[2] not in dated)
-    return world.passing(), kept, world.git("log", "--format=%s")
+    return calc.passing(), kept, calc.git("log", "--format=%s")

@@ -2,8 +2,8 @@
 
 import pytest
 
+from .calc import CalcProject
 from .script import Turn, edit_features, honest, sh, turn, usage
-from .world import World
 
 BLOCKERS = [
     "refs/harness",
@@ -24,13 +24,13 @@ def bad(*first: dict[str, object]) -> Turn:
     return turn(*first, honest(1), CHEAT, usage(1, 1))
 
 
-def ours(world: World, blocker: str) -> list[str]:
-    found = world.git("for-each-ref", "--format=%(refname)", "refs/").splitlines()
+def ours(calc: CalcProject, blocker: str) -> list[str]:
+    found = calc.git("for-each-ref", "--format=%(refname)", "refs/").splitlines()
     return [ref for ref in found if ref.startswith("refs/harness") and ref != blocker]
 
 
 @pytest.mark.parametrize("blocker", BLOCKERS)
-def test_a_ref_of_a_person_stops_nothing(calc: World, blocker: str) -> None:
+def test_a_ref_of_a_person_stops_nothing(calc: CalcProject, blocker: str) -> None:
     calc.git("update-ref", blocker, "HEAD")
     mine = calc.head
     ran = calc.run([bad()])
@@ -46,7 +46,7 @@ def test_a_ref_of_a_person_stops_nothing(calc: World, blocker: str) -> None:
 
 
 @pytest.mark.parametrize("blocker", ["refs/harness/candidates/1/x", "refs/harness/rolled-back"])
-def test_a_ref_that_the_agent_makes_in_the_session_stops_nothing(calc: World, blocker: str) -> None:
+def test_a_ref_that_the_agent_makes_in_the_session_stops_nothing(calc: CalcProject, blocker: str) -> None:
     ran = calc.run([bad(sh(f"git update-ref {blocker} HEAD"))])
     assert ran.code == 1, ran.text
     assert "rolled back" in ran.out
@@ -54,7 +54,7 @@ def test_a_ref_that_the_agent_makes_in_the_session_stops_nothing(calc: World, bl
     assert calc.git("rev-parse", "--verify", "-q", blocker)
 
 
-def test_what_is_no_ref_at_all_stops_nothing(calc: World) -> None:
+def test_what_is_no_ref_at_all_stops_nothing(calc: CalcProject) -> None:
     """Files in the folders of git's refs, which git neither reads nor removes."""
     rubbish = "mkdir -p .git/refs/harness/candidates/1 .git/refs/harness/rolled-back/1 && "
     rubbish += "echo x > .git/refs/harness/candidates/1/notes.lock && echo x > .git/refs/harness/rolled-back/1/a.lock"
@@ -65,7 +65,7 @@ def test_what_is_no_ref_at_all_stops_nothing(calc: World) -> None:
     assert (calc.root / ".git/refs/harness/candidates/1/notes.lock").exists()
 
 
-def test_verify_finds_a_name_too(calc: World) -> None:
+def test_verify_finds_a_name_too(calc: CalcProject) -> None:
     calc.git("update-ref", "refs/harness/verify", "HEAD")
     assert calc.harness("verify", "--feature", "1").code == 1
     assert ours(calc, "refs/harness/verify") == []

@@ -2,8 +2,8 @@
 
 import json
 
+from .calc import CalcProject
 from .script import claim, commit, honest, say, sh, turn, usage
-from .world import World
 
 RECORD = {
     "session_id",
@@ -15,15 +15,20 @@ RECORD = {
     "feature_completed",
     "tokens_used",
     "cost_usd",
+    *("agent", "model", "prompt_type", "base"),
 }
 
 
-def test_a_session_is_told_of_in_every_log(calc: World) -> None:
+def test_a_session_is_told_of_in_every_log(calc: CalcProject) -> None:
     """UAH-083 UAH-089 UAH-090 UAH-091 UAH-124 UAH-437 UAH-467 UAH-520 UAH-521 UAH-522 UAH-523 C41: accepted."""
+    head = calc.head
     ran = calc.run([turn(honest(1, decision="Floats stay floats"), usage(1450, 320, cost=0.92))])
     assert ran.code == 0, ran.text
 
     (row,) = calc.log("sessions.jsonl")
+    assert (row["agent"], row["prompt_type"], row["base"]) == ("scripted", "coding", head)  # F-REC-3
+    said = (calc.root / ".harness/logs/run.log").read_text()  # F-REC-6
+    assert all(line in said for line in ran.out.splitlines() if line.strip())
     assert set(row) == RECORD | {"ts"}
     assert row["tokens_used"] == {"input": 1450, "output": 320}
     assert (row["termination_reason"], row["feature_completed"], row["cost_usd"]) == ("complete", True, 0.92)
@@ -42,7 +47,7 @@ def test_a_session_is_told_of_in_every_log(calc: World) -> None:
     assert {"src/calc.py", "tests/e2e/test_add.py"} <= set(summary["files_written"])
 
 
-def test_a_rejected_session_is_told_of_with_all_that_it_did(calc: World) -> None:
+def test_a_rejected_session_is_told_of_with_all_that_it_did(calc: CalcProject) -> None:
     """UAH-432 UAH-437 UAH-472 UAH-523 C41: what was rolled back, and why, stays findable."""
     before = calc.head
     lie = [sh("echo broken > src/extra.py"), commit("Extra"), claim(1, 2, 3), say("[DECISION] Claim it all")]
@@ -61,7 +66,7 @@ def test_a_rejected_session_is_told_of_with_all_that_it_did(calc: World) -> None
     assert any("Max is 1" in each for each in summary["problems"])
 
 
-def test_reading_the_logs_changes_nothing(calc: World) -> None:
+def test_reading_the_logs_changes_nothing(calc: CalcProject) -> None:
     """UAH-003 UAH-073: queries take no lock and write nothing."""
     calc.run([turn(honest(1))])
     before = calc.fingerprint()

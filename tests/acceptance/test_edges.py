@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from .calc import CalcProject
 from .script import append, claim, commit, edit_features, honest, say, sh, turn, usage, write
 from .test_s01_init import init, initializer, records
-from .world import World
 
 HALF = "\n\ndef add(a, b):\n    # half of it\n    raise NotImplementedError\n"
 
@@ -17,7 +17,7 @@ HALF = "\n\ndef add(a, b):\n    # half of it\n    raise NotImplementedError\n"
 # -- commits of a person -----------------------------------------------------------------------------------------------
 
 
-def test_a_rejected_continuation_leaves_a_persons_commits_where_they_are(calc: World) -> None:
+def test_a_rejected_continuation_leaves_a_persons_commits_where_they_are(calc: CalcProject) -> None:
     ran = calc.run([turn(append("src/calc.py", HALF), commit("Half"), usage(1, 1))])
     assert ran.code == 0, ran.text
     assert calc.state["next_prompt"] == "continuation"
@@ -38,7 +38,7 @@ def test_a_rejected_continuation_leaves_a_persons_commits_where_they_are(calc: W
     assert calc.passing() == [1]
 
 
-def test_a_rejected_continuation_that_nobody_disturbed_goes_back_to_its_beginning(calc: World) -> None:
+def test_a_rejected_continuation_that_nobody_disturbed_goes_back_to_its_beginning(calc: CalcProject) -> None:
     start = calc.head
     assert calc.run([turn(append("src/calc.py", HALF), commit("Half"), usage(1, 1))]).code == 0
     ran = calc.run([turn(edit_features("fs[1]['description'] = 'easier'"), commit("More"), usage(1, 1))])
@@ -50,7 +50,7 @@ def test_a_rejected_continuation_that_nobody_disturbed_goes_back_to_its_beginnin
 # -- money -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_costs_of_an_init_that_failed_are_kept(bare: World) -> None:
+def test_the_costs_of_an_init_that_failed_are_kept(bare: CalcProject) -> None:
     bare.git("init", "-q", "-b", "main")
     (bare.root / "spec.md").write_text("# Calculator\n")
     failed = init(bare, turn(write("features.json", "{"), usage(500, 100, cost=0.25), times=2))
@@ -69,17 +69,19 @@ def test_the_costs_of_an_init_that_failed_are_kept(bare: World) -> None:
 # -- readers that go away ----------------------------------------------------------------------------------------------
 
 
-def shell(world: World, line: str, *args: str, agent: Sequence[dict[str, object]] | None = None) -> tuple[int, str]:
+def shell(
+    calc: CalcProject, line: str, *args: str, agent: Sequence[dict[str, object]] | None = None
+) -> tuple[int, str]:
     """A command of the harness within a line of the shell: its own exit code, and what it said on stderr."""
-    errors, code = world.base / "errors", world.base / "code"
-    words = " ".join(f"'{word}'" for word in world.command(*args, agent=agent))
+    errors, code = calc.base / "errors", calc.base / "code"
+    words = " ".join(f"'{word}'" for word in calc.command(*args, agent=agent))
     line = line.replace("HARNESS", f"{{ {words} 2>'{errors}'; echo $? >'{code}'; }}")
-    subprocess.run(["sh", "-c", line], cwd=world.root, env=world.environ, stdin=subprocess.DEVNULL, check=False)
+    subprocess.run(["sh", "-c", line], cwd=calc.root, env=calc.environ, stdin=subprocess.DEVNULL, check=False)
     return int(code.read_text()), errors.read_text()
 
 
 @pytest.mark.parametrize("line", ["HARNESS | head -n 1 >/dev/null", "HARNESS | true", "HARNESS >/dev/full"])
-def test_a_session_goes_on_when_nobody_reads(calc: World, line: str) -> None:
+def test_a_session_goes_on_when_nobody_reads(calc: CalcProject, line: str) -> None:
     talk = [say(f"line {n}") for n in range(50)]
     code, errors = shell(calc, line, "run", agent=[turn(talk, honest(1), usage(1, 1))])
     assert code == 0, errors
@@ -92,7 +94,7 @@ def test_a_session_goes_on_when_nobody_reads(calc: World, line: str) -> None:
 
 @pytest.mark.parametrize("args", [("status",), ("status", "--json"), ("run", "--dry-run"), ("--help",), ("--version",)])
 @pytest.mark.parametrize("line", ["HARNESS >&-", "HARNESS >/dev/full", "HARNESS | true", "HARNESS >&- 2>&-"])
-def test_no_answer_to_a_closed_stdout_is_a_traceback(calc: World, line: str, args: tuple[str, ...]) -> None:
+def test_no_answer_to_a_closed_stdout_is_a_traceback(calc: CalcProject, line: str, args: tuple[str, ...]) -> None:
     calc.checked = False
     code, errors = shell(calc, line, *args)
     assert "Traceback" not in errors, errors
@@ -101,7 +103,7 @@ def test_no_answer_to_a_closed_stdout_is_a_traceback(calc: World, line: str, arg
     assert 0 <= code < 126
 
 
-def test_a_session_with_stdout_closed_is_finished(calc: World) -> None:
+def test_a_session_with_stdout_closed_is_finished(calc: CalcProject) -> None:
     code, errors = shell(calc, "HARNESS >&-", "run", agent=[turn(honest(1), usage(1, 1))])
     assert code == 0, errors
     assert "Traceback" not in errors
@@ -112,7 +114,7 @@ def test_a_session_with_stdout_closed_is_finished(calc: World) -> None:
 
 
 @pytest.mark.parametrize("args", [("run",), ("run", "--dry-run"), ("verify", "--feature", "1"), ("resume",)])
-def test_a_project_in_a_subfolder_of_a_repository_is_refused(calc: World, args: tuple[str, ...]) -> None:
+def test_a_project_in_a_subfolder_of_a_repository_is_refused(calc: CalcProject, args: tuple[str, ...]) -> None:
     calc.checked = False
     inner = calc.root / "inner"
     inner.mkdir()
@@ -130,7 +132,7 @@ def test_a_project_in_a_subfolder_of_a_repository_is_refused(calc: World, args: 
     assert calc.fingerprint(without=(".git/index",)) == before
 
 
-def test_init_in_a_subfolder_of_a_repository_is_refused(calc: World) -> None:
+def test_init_in_a_subfolder_of_a_repository_is_refused(calc: CalcProject) -> None:
     inner = calc.root / "inner"
     inner.mkdir()
     (inner / "spec.md").write_text("# Calculator\n")
@@ -144,7 +146,7 @@ def test_init_in_a_subfolder_of_a_repository_is_refused(calc: World) -> None:
 # -- the version before ------------------------------------------------------------------------------------------------
 
 
-def test_the_hint_about_damaged_state_mends_it(calc: World) -> None:
+def test_the_hint_about_damaged_state_mends_it(calc: CalcProject) -> None:
     """What the harness says to type, typed."""
     for number in (1, 2):
         assert calc.run([turn(honest(number), usage(1, 1))]).code == 0

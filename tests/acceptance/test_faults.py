@@ -12,8 +12,8 @@ from agent_harness.agents.base import Agent, Brief, Turn
 from agent_harness.agents.events import Event
 from agent_harness.cli import app
 
+from .calc import CalcProject
 from .script import append, claim, commit, honest, sh, turn, usage, write
-from .world import World
 
 FINISH = [write("src/calc.py", '"""A calculator."""\n'), sh("rm -f wip.txt"), *honest(1), usage(1, 1)]
 
@@ -53,7 +53,7 @@ class _FaultyTurn(Turn):
 
 @pytest.mark.parametrize("where", ["start", "listening"])
 def test_a_fault_in_a_session_hands_it_off(
-    calc: World, where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    calc: CalcProject, where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """UAH-355."""
     monkeypatch.setitem(registry.KINDS, "faulty", f"{__name__}:Faulty")  # type: ignore[arg-type]
@@ -76,7 +76,7 @@ def test_a_fault_in_a_session_hands_it_off(
     assert "was interrupted" not in ran.text
 
 
-def test_an_error_after_the_agent_has_started_is_no_refusal(calc: World) -> None:
+def test_an_error_after_the_agent_has_started_is_no_refusal(calc: CalcProject) -> None:
     """git is in the middle of something when the work would be taken over: exit 1, not 4, since money was spent."""
     stop_settling(calc)
     ran = calc.run([turn(honest(1), usage(1, 1))])
@@ -92,7 +92,7 @@ def test_an_error_after_the_agent_has_started_is_no_refusal(calc: World) -> None
     assert calc.remote() == calc.head
 
 
-def stop_settling(calc: World) -> None:
+def stop_settling(calc: CalcProject) -> None:
     """A linter that begins a bisect of git in the project: the session that it judges cannot be taken over."""
     settings = (calc.root / ".harness.yaml").read_text()
     linter = f"test -e {calc.base}/once || touch {calc.base}/once {calc.root}/.git/BISECT_LOG"
@@ -102,7 +102,7 @@ def stop_settling(calc: World) -> None:
 
 
 @pytest.mark.parametrize("by", ["the harness", "the agent"])
-def test_a_commit_of_a_person_before_recovery_overtakes_the_session(calc: World, by: str) -> None:
+def test_a_commit_of_a_person_before_recovery_overtakes_the_session(calc: CalcProject, by: str) -> None:
     stop_settling(calc)
     late = [append("src/calc.py", "\n\nLATE = 1\n")] if by == "the agent" else []
     steps = honest(1) if by == "the agent" else [step for step in honest(1) if "commit" not in step]
@@ -131,7 +131,7 @@ def test_a_commit_of_a_person_before_recovery_overtakes_the_session(calc: World,
     assert 1 in calc.passing()
 
 
-def test_the_agent_cannot_keep_a_session_open(calc: World) -> None:
+def test_the_agent_cannot_keep_a_session_open(calc: CalcProject) -> None:
     """Its work, its claim, and a lock that nobody holds."""
     ran = calc.run([turn(honest(1), sh("touch .git/index.lock .git/HEAD.lock"), usage(1, 1))])
     assert ran.code in (0, 1), ran.text
@@ -158,7 +158,9 @@ FORMS = {
 
 
 @pytest.mark.parametrize(("place", "form"), [(place, form) for place, forms in PLACES.items() for form in forms])
-def test_whatever_lies_in_our_places_the_session_is_closed_in_one_line(calc: World, place: str, form: str) -> None:
+def test_whatever_lies_in_our_places_the_session_is_closed_in_one_line(
+    calc: CalcProject, place: str, form: str
+) -> None:
     outside = calc.base / "outside"
     spoil = FORMS[form].format(place, outside)
     calc.checked = False  # what the agent made of the logs is its own
@@ -180,7 +182,7 @@ def test_whatever_lies_in_our_places_the_session_is_closed_in_one_line(calc: Wor
 
 
 @pytest.mark.scenario
-def test_without_a_way_back_a_person_is_asked(calc: World) -> None:
+def test_without_a_way_back_a_person_is_asked(calc: CalcProject) -> None:
     """UAH-390: the checkpoint was removed from the repository; nothing is accepted, and nothing is lost."""
     forget = (
         "git for-each-ref --format='delete %(refname)' refs/harness | git update-ref --stdin; "

@@ -2,11 +2,11 @@
 
 import subprocess
 
+from .calc import CalcProject
 from .script import NAMES, proof_path, stub_text
-from .world import World
 
 
-def test_a_fresh_project(calc: World) -> None:
+def test_a_fresh_project(calc: CalcProject) -> None:
     calc.checked = False
     assert calc.git("rev-parse", "--abbrev-ref", "HEAD") == "main"
     assert calc.remote() == calc.head
@@ -24,7 +24,7 @@ def test_a_fresh_project(calc: World) -> None:
     assert calc.processes() == []
 
 
-def test_honest_code_is_green_and_nothing_else(calc: World) -> None:
+def test_honest_code_is_green_and_nothing_else(calc: CalcProject) -> None:
     calc.checked = False
     for feature in range(1, len(NAMES) + 1):
         assert calc.pytest(proof_path(feature)) == 1
@@ -36,7 +36,7 @@ def test_honest_code_is_green_and_nothing_else(calc: World) -> None:
     assert calc.baseline["total_passing"] == 12
 
 
-def test_the_programs_around_it(calc: World) -> None:
+def test_the_programs_around_it(calc: CalcProject) -> None:
     calc.checked = False
     for words in (
         ["poetry", "run", "python", "-m", "pytest", "--version"],

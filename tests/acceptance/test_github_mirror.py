@@ -7,9 +7,9 @@ import pytest
 
 from agent_harness.testing.github_server import GitHubServer, serve
 
+from .calc import CalcProject
 from .script import honest, sh, turn
 from .test_s23_github_down import LIMITS
-from .world import World
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def hub() -> Iterator[GitHubServer]:
 
 
 @pytest.fixture
-def mirrored(calc: World, hub: GitHubServer) -> World:
+def mirrored(calc: CalcProject, hub: GitHubServer) -> CalcProject:
     """``calc`` with a repository on that server."""
     settings(calc, "warn")
     calc.environ |= hub.environment() | {"HARNESS_TIME_SCALE": "0.1"}
@@ -27,7 +27,7 @@ def mirrored(calc: World, hub: GitHubServer) -> World:
     return calc
 
 
-def settings(calc: World, on_failure: str) -> None:
+def settings(calc: CalcProject, on_failure: str) -> None:
     text = (calc.root / ".harness.yaml").read_text().partition(LIMITS)[0]
     (calc.root / ".harness.yaml").write_text(
         f"{text}{LIMITS}github:\n  repo: someone/calc\n  on_sync_failure: {on_failure}\n"
@@ -36,7 +36,7 @@ def settings(calc: World, on_failure: str) -> None:
     calc.git("push", "-q")
 
 
-def test_issues_follow_what_was_proven(mirrored: World, hub: GitHubServer) -> None:
+def test_issues_follow_what_was_proven(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-298 UAH-404 UAH-405 UAH-406 UAH-408 UAH-524 C01: accepted closes, rejected does not."""
     liar = mirrored.run([turn({"say": "done"}, {"claim": [1]}, times=9)])
     assert liar.code == 1
@@ -51,7 +51,7 @@ def test_issues_follow_what_was_proven(mirrored: World, hub: GitHubServer) -> No
     assert mirrored.changes() == []
 
 
-def test_a_mark_by_a_persons_word_is_mirrored_with_the_next_session(mirrored: World, hub: GitHubServer) -> None:
+def test_a_mark_by_a_persons_word_is_mirrored_with_the_next_session(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-061 UAH-405 UAH-414: `override` itself asks nothing of GitHub; the next session's end does."""
     ran = mirrored.harness("override", "--feature", "5", "--passes", "true", "--yes")
     assert ran.code == 0, ran.text
@@ -61,7 +61,7 @@ def test_a_mark_by_a_persons_word_is_mirrored_with_the_next_session(mirrored: Wo
     mirrored.checked = False  # what a person has marked need not be green
 
 
-def test_a_wrong_token_costs_a_line(mirrored: World, hub: GitHubServer) -> None:
+def test_a_wrong_token_costs_a_line(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-386 UAH-409: `warn` is a warning; the session is accepted, and exit code 0."""
     mirrored.environ["GITHUB_TOKEN"] = "wrong"
     ran = mirrored.run([turn(honest(1))])
@@ -71,7 +71,7 @@ def test_a_wrong_token_costs_a_line(mirrored: World, hub: GitHubServer) -> None:
     assert mirrored.remote() == mirrored.head
 
 
-def test_with_fail_the_run_ends_paused_and_the_commit_stays(mirrored: World, hub: GitHubServer) -> None:
+def test_with_fail_the_run_ends_paused_and_the_commit_stays(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-196 UAH-410 C38: exit code 5, no further session until `harness resume`; then the mirror catches up."""
     settings(mirrored, "fail")
     good = mirrored.environ["GITHUB_TOKEN"]
@@ -86,7 +86,7 @@ def test_with_fail_the_run_ends_paused_and_the_commit_stays(mirrored: World, hub
     assert [number for number, issue in hub.issues.items() if issue["state"] == "closed"] == [1, 2]
 
 
-def test_an_agent_that_rewrites_the_numbers_is_caught(mirrored: World, hub: GitHubServer) -> None:
+def test_an_agent_that_rewrites_the_numbers_is_caught(mirrored: CalcProject, hub: GitHubServer) -> None:
     """C31 C37: `.harness/github_issues.json` is guarded like every state file."""
     theirs = hub.write_by_person("Somebody's own issue", "text")
     record = json.dumps({"repository": "someone/calc", "issues": {"1": {"number": theirs}}})

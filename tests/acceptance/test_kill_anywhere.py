@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from .calc import CalcProject, make
 from .script import claim, commit, evidence, progress, say, sleep, turn, usage, write
-from .world import World, make
 
 pytestmark = pytest.mark.kill
 
@@ -53,50 +53,50 @@ def eval_(feature: int) -> int:
     return {1: 8, 2: 2, 3: 15}[feature]
 
 
-def new_project(base: Path) -> World:
+def new_project(base: Path) -> CalcProject:
     base.mkdir()
-    world = make(base, os.environ, features=FEATURES)
-    world.put({".gitignore": (world.root / ".gitignore").read_text() + "*.local\n"})
-    world.commit("Ignore local files")
-    world.git("push", "-q")
-    world.put({"notes.txt": NOTE, "mine.local": NOTE})
-    return world
+    calc = make(base, os.environ, features=FEATURES)
+    calc.put({".gitignore": (calc.root / ".gitignore").read_text() + "*.local\n"})
+    calc.commit("Ignore local files")
+    calc.git("push", "-q")
+    calc.put({"notes.txt": NOTE, "mine.local": NOTE})
+    return calc
 
 
-def outcome(world: World) -> dict[str, object]:
+def outcome(calc: CalcProject) -> dict[str, object]:
     """What must be the same however often the harness was killed."""
     return {
-        "passing": world.passing(),
-        "code": world.git("ls-tree", "-r", "HEAD", "src", "tests"),
-        "clean": world.changes(without=("notes.txt",)),
-        "remote is head": world.remote() == world.head,
-        "baseline": sorted(world.baseline["passing_tests"]),
-        "next": {key: world.state[key] for key in ("status", "next_prompt", "stuck_count", "termination_reason")},
+        "passing": calc.passing(),
+        "code": calc.git("ls-tree", "-r", "HEAD", "src", "tests"),
+        "clean": calc.changes(without=("notes.txt",)),
+        "remote is head": calc.remote() == calc.head,
+        "baseline": sorted(calc.baseline["passing_tests"]),
+        "next": {key: calc.state[key] for key in ("status", "next_prompt", "stuck_count", "termination_reason")},
     }
 
 
-def nothing_left_over(world: World) -> None:
-    world.wait_until(lambda: not world.processes(), f"the end of {world.processes()}", seconds=20)
-    assert len(world.git("worktree", "list").splitlines()) == 1
+def nothing_left_over(calc: CalcProject) -> None:
+    calc.wait_until(lambda: not calc.processes(), f"the end of {calc.processes()}", seconds=20)
+    assert len(calc.git("worktree", "list").splitlines()) == 1
     cache = Path(os.environ["XDG_CACHE_HOME"]) / "agent-harness/worktrees"
     assert not cache.exists() or not list(cache.iterdir())
-    assert not [p for p in world.root.rglob("*.tmp.*") if ".git/objects" not in str(p)]
-    assert not (world.root / ".git/index.lock").exists()
-    assert (world.root / "mine.local").read_text() == NOTE
-    assert note_is_kept(world), "the person's untracked file is lost"
-    world.git("fsck", "--no-dangling")
+    assert not [p for p in calc.root.rglob("*.tmp.*") if ".git/objects" not in str(p)]
+    assert not (calc.root / ".git/index.lock").exists()
+    assert (calc.root / "mine.local").read_text() == NOTE
+    assert note_is_kept(calc), "the person's untracked file is lost"
+    calc.git("fsck", "--no-dangling")
 
 
-def note_is_kept(world: World) -> bool:
-    path = world.root / "notes.txt"
+def note_is_kept(calc: CalcProject) -> bool:
+    path = calc.root / "notes.txt"
     if path.exists():
         return path.read_text() == NOTE
-    commits = world.git("rev-list", "--all", "--reflog").splitlines()
-    return any(world.git("show", f"{commit_}:notes.txt", check=False) + "\n" == NOTE for commit_ in commits)
+    commits = calc.git("rev-list", "--all", "--reflog").splitlines()
+    return any(calc.git("show", f"{commit_}:notes.txt", check=False) + "\n" == NOTE for commit_ in commits)
 
 
-def finish(world: World) -> None:
-    ran = world.harness("run", "--until-done", agent=turns(), timeout=300)
+def finish(calc: CalcProject) -> None:
+    ran = calc.harness("run", "--until-done", agent=turns(), timeout=300)
     assert ran.code == 0, ran.text
 
 
@@ -109,38 +109,38 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, obj
         patch.setenv("HOME", str(home))
         patch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
         patch.setenv("XDG_STATE_HOME", str(home / ".local/state"))
-        world = new_project(tmp_path_factory.mktemp("undisturbed") / "world")
+        calc = new_project(tmp_path_factory.mktemp("undisturbed") / "world")
         begin = time.monotonic()
-        finish(world)
+        finish(calc)
         seconds = time.monotonic() - begin
-        nothing_left_over(world)
-        assert world.passing() == list(FEATURES)
-        return outcome(world), seconds
+        nothing_left_over(calc)
+        assert calc.passing() == list(FEATURES)
+        return outcome(calc), seconds
 
 
 def survive(tmp_path: Path, wanted: tuple[dict[str, object], float], kills: int, seed: int) -> None:
     choose = random.Random(seed)
     moments = [choose.uniform(0, wanted[1]) for _ in range(kills)]
     for number in range(0, kills, KILLS_A_PROJECT):
-        world = new_project(tmp_path / f"project-{number}")
+        calc = new_project(tmp_path / f"project-{number}")
         story = moments[number : number + KILLS_A_PROJECT]
         try:
             for moment in story:
-                kill_after(world, moment)
-            finish(world)
-            nothing_left_over(world)
-            assert outcome(world) == wanted[0]
+                kill_after(calc, moment)
+            finish(calc)
+            nothing_left_over(calc)
+            assert outcome(calc) == wanted[0]
         except AssertionError as error:
-            raise AssertionError(f"seed {seed}, project {number}, killed after {story}\n{world.started()}") from error
+            raise AssertionError(f"seed {seed}, project {number}, killed after {story}\n{calc.started()}") from error
 
 
-def kill_after(world: World, seconds: float) -> None:
-    process = world.start("run", "--until-done", agent=turns())
+def kill_after(calc: CalcProject, seconds: float) -> None:
+    process = calc.start("run", "--until-done", agent=turns())
     time.sleep(seconds)
     process.kill()
     process.wait()
-    world.state_parses()
-    status = world.harness("status", after_kill=True)
+    calc.state_parses()
+    status = calc.harness("status", after_kill=True)
     assert status.code == 0, status.text
 
 

@@ -2,12 +2,12 @@
 
 import json
 
-from .script import CODE, append, honest, proof_path, turn
-from .world import World
+from .calc import CalcProject
+from .script import CODE, append, honest, prompt_to, proof_path, sh, turn
 
 
-def test_health_is_measured_on_what_is_there_now(calc: World) -> None:
-    """UAH-052, UAH-054, UAH-314, UAH-438..442, UAH-517, C36, C52."""
+def test_health_is_measured_on_what_is_there_now(calc: CalcProject) -> None:
+    """UAH-052, UAH-054, UAH-314, UAH-438, UAH-439, UAH-440, UAH-441, UAH-442, UAH-517, C36, C52."""
     calc.accept(1)
     before = calc.fingerprint()
     told = calc.harness("health")
@@ -29,7 +29,7 @@ def test_health_is_measured_on_what_is_there_now(calc: World) -> None:
     calc.git("checkout", "-q", "--", ".")
 
 
-def test_config_names_every_value_and_where_it_comes_from(calc: World) -> None:
+def test_config_names_every_value_and_where_it_comes_from(calc: CalcProject) -> None:
     """UAH-148, UAH-162, UAH-217."""
     environ = {"HARNESS_COSTS__PER_FEATURE_USD": "7"}
     shown = calc.harness("config", "--show-origin", environ=environ)
@@ -44,7 +44,7 @@ def test_config_names_every_value_and_where_it_comes_from(calc: World) -> None:
     assert calc.harness("config", "nonsense").code == 2
 
 
-def test_a_feature_is_added_with_its_stub_and_can_be_built(calc: World) -> None:
+def test_a_feature_is_added_with_its_stub_and_can_be_built(calc: CalcProject) -> None:
     """UAH-071, UAH-074, UAH-257, UAH-266, C65."""
     done = calc.harness("add-feature", "User can take the modulo", "--depends-on", "1", "--step", "Call it")
     assert done.code == 0, done.text
@@ -70,7 +70,7 @@ def test_a_feature_is_added_with_its_stub_and_can_be_built(calc: World) -> None:
     assert "#2" in calc.harness("run", "--dry-run").out
 
 
-def test_staged_work_of_a_person_stays_out_of_our_commit(calc: World) -> None:
+def test_staged_work_of_a_person_stays_out_of_our_commit(calc: CalcProject) -> None:
     """C65."""
     calc.put({"NOTES": "mine\n"})
     calc.git("add", "NOTES")
@@ -79,7 +79,7 @@ def test_staged_work_of_a_person_stays_out_of_our_commit(calc: World) -> None:
     calc.git("rm", "-q", "-f", "NOTES")
 
 
-def test_questions_are_answered_by_word_letter_and_number(calc: World) -> None:
+def test_questions_are_answered_by_word_letter_and_number(calc: CalcProject) -> None:
     """UAH-364, UAH-392, UAH-335, C11, C12, C35, S20 c."""
     lost = turn(append("src/calc.py", "\n\nHALF = 1\n"), times=9)
     codes = [calc.run([lost]).code for _ in range(2)]
@@ -107,7 +107,7 @@ def test_questions_are_answered_by_word_letter_and_number(calc: World) -> None:
     assert "Agent working on Feature #2" in ran.out
 
 
-def test_a_budget_that_is_exceeded_asks_and_can_be_raised(calc: World) -> None:
+def test_a_budget_that_is_exceeded_asks_and_can_be_raised(calc: CalcProject) -> None:
     """UAH-398, UAH-417, UAH-419, C27, S19 b."""
     from .script import sleep, usage
 
@@ -130,7 +130,7 @@ def test_a_budget_that_is_exceeded_asks_and_can_be_raised(calc: World) -> None:
     assert calc.run([turn(honest(1))]).code == 0
 
 
-def test_a_circle_of_dependencies_is_asked_about(calc: World) -> None:
+def test_a_circle_of_dependencies_is_asked_about(calc: CalcProject) -> None:
     """UAH-399, UAH-459, UAH-461, S18."""
     document = calc.features
     document["features"][1]["depends_on"] = [3]
@@ -150,7 +150,7 @@ def test_a_circle_of_dependencies_is_asked_about(calc: World) -> None:
     assert calc.run([turn(honest(1))]).code == 0
 
 
-def test_false_positives_are_asked_about_and_opened_again(calc: World) -> None:
+def test_false_positives_are_asked_about_and_opened_again(calc: CalcProject) -> None:
     """UAH-400, UAH-482, UAH-483, UAH-488, UAH-489, S21 b."""
     calc.accept(1, 2, 3, 4, 5, 6)
     good = calc.run([turn(honest(1))])
@@ -170,3 +170,82 @@ def test_false_positives_are_asked_about_and_opened_again(calc: World) -> None:
     assert calc.passing() == [1, 3, 4, 5, 6]
     calc.git("push", "-q")
     assert proof_path(2) in calc.harness("run", "--dry-run").out
+
+
+def test_new_lint_findings_are_counted_apart_and_by_code(calc: CalcProject) -> None:
+    """UAH-047, UAH-054, UAH-284, UAH-313, UAH-506, UAH-545: the next session is asked to run the very linter."""
+    calc.accept(1)
+    calc.put({"src/old.py": "x = 1   \n"})
+    calc.commit("An old fault")
+    calc.git("push", "-q")
+    ran = calc.run([turn(append("src/new.py", "y = 1   \n" * 2), honest(2))])
+    assert ran.code == 0, ran.text
+    assert "Verifying: lint check... WARNING" in ran.out
+    assert "Warning: Lint errors introduced. Agent should fix. New: 2 E501; 3 in all." in ran.out
+    assert "checking for regressions... PASSED: 2 known tests still pass, " in ran.out
+    status = calc.harness("status")
+    assert "Lint: 3 errors, 0 warnings (3 E501); 2 introduced by the last accepted session" in status.out
+    prompt, said = calc.base / "prompt.txt", calc.base / "lint.txt"
+    command = f"$(sed -n 's/.*with lint (\\([^)]*\\)).*/\\1/p' {prompt} | head -1)"
+    ran = calc.run([turn(prompt_to(prompt), sh(f"{command} > {said}; true"), honest(3))])
+    assert ran.code == 0, ran.text
+    assert "3 lint errors (3 E501)" in prompt.read_text()
+    assert said.read_text().count("E501") == 3
+    assert "Warning: Lint errors. None is new; 3 in all." in ran.out
+
+
+def test_the_state_that_the_document_shows_continues(calc: CalcProject) -> None:
+    """UAH-115, UAH-116: only the members of its sample, nothing that only the harness writes."""
+    calc.accept(1)
+    sample = {
+        "last_session": 7,
+        "status": "partial",
+        "current_feature": 2,
+        "termination_reason": "context_limit",
+        "next_prompt": "continuation",
+        "stuck_count": 0,
+        "timestamp": "2025-01-16T14:30:00Z",
+    }
+    (calc.root / ".harness/session_state.json").write_text(json.dumps(sample))
+    prompt = calc.base / "prompt.txt"
+    ran = calc.run([turn(prompt_to(prompt), honest(2))])
+    assert ran.code == 0, ran.text
+    assert "Prompt type: continuation" in ran.out
+    assert "PARTIAL (context limit in Session 7)" in prompt.read_text()
+    assert "Last Session (Session 7)" in prompt.read_text()
+    assert calc.passing() == [1, 2]
+
+
+def test_what_was_skipped_is_shown_with_its_reason(calc: CalcProject) -> None:
+    """UAH-059, C53: in status, and at the end of a run that is not plainly complete."""
+    calc.accept(1, 2, 3, 4)
+    assert calc.harness("skip", "--feature", "5", "--reason", "waits for the new API").code == 0
+    assert calc.harness("skip", "--feature", "6").code == 0
+    shown = calc.harness("status").out
+    assert "Skipped: Feature #5 (User can pow two numbers): waits for the new API" in shown
+    assert "Skipped: Feature #6 (User can report two numbers): skipped by a person" in shown
+    done = calc.harness("run", "--json", agent=[turn(honest(1))])
+    assert done.code == 0, done.text
+    assert [(row["id"], row["reason"]) for row in done.json["skipped"]] == [
+        (5, "waits for the new API"),
+        (6, "skipped by a person"),
+    ]
+    assert "- Feature #5 (User can pow two numbers) was skipped: waits for the new API" in done.err
+    assert "Complete but for what was skipped." in done.err
+    assert "Project complete" not in done.text
+    assert "harness skip --feature N --undo" in done.err
+
+
+def test_files_that_grow_are_on_record(calc: CalcProject) -> None:
+    """UAH-315: said once, kept as an event, in status until the next session is accepted."""
+    lines = "".join(f"# {n}\n" for n in range(60))
+    calc.harness("status")
+    assert calc.run([turn([append("src/calc.py", lines), *honest(1)])]).code == 0
+    told = "src/calc.py growing rapidly (64 lines in 1 session)."
+    assert f"Files: {told}" in calc.harness("status").out
+    (row,) = calc.events("file_alert", "IMPORTANT")
+    assert (row["session"], row["path"], row["grown"], row["message"]) == (1, "src/calc.py", 64, told)
+    assert told in calc.harness("log", "query", "growing").out
+    assert calc.run([turn(honest(2))]).code == 0
+    assert "Files:" not in calc.harness("status").out
+    assert len(calc.events("file_alert")) == 1

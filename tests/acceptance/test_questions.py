@@ -5,14 +5,14 @@ import os
 
 import pytest
 
+from .calc import RESET, CalcProject
 from .script import append, claim, commit, honest, implement, turn
 from .test_s21_done import at_a_terminal, read_until
-from .world import RESET, World
 
 LIAR = turn(implement(1, "def add(a, b):\n    return a - b\n"), claim(1), commit("Implement add"), times=99)
 
 
-def settings(calc: World, **lines: str) -> None:
+def settings(calc: CalcProject, **lines: str) -> None:
     """More settings, committed and pushed."""
     text = (calc.root / ".harness.yaml").read_text()
     calc.put({".harness.yaml": text + "".join(f"{name}:\n  {line}\n" for name, line in lines.items())})
@@ -20,7 +20,7 @@ def settings(calc: World, **lines: str) -> None:
     calc.git("push", "-q")
 
 
-def test_rejected_claims_of_a_feature_add_up_whatever_comes_between(calc: World) -> None:
+def test_rejected_claims_of_a_feature_add_up_whatever_comes_between(calc: CalcProject) -> None:
     """UAH-389, UAH-395, C35."""
     settings(calc, verification="fix_rounds: 0", features="max_stuck_sessions: 2")
     first = calc.run([LIAR], "--feature", "1")
@@ -36,7 +36,7 @@ def test_rejected_claims_of_a_feature_add_up_whatever_comes_between(calc: World)
     assert calc.passing() == [1, 2]
 
 
-def test_an_environment_that_cannot_be_reset_is_asked_about_until_it_works(calc: World) -> None:
+def test_an_environment_that_cannot_be_reset_is_asked_about_until_it_works(calc: CalcProject) -> None:
     """UAH-272, UAH-280, UAH-370, UAH-397, S16 b."""
     calc.put({"init.sh": "#!/bin/sh\nexit 1\n", "reset.sh": "#!/bin/sh\nexit 1\n"})
     calc.commit("Broken")
@@ -54,7 +54,7 @@ def test_an_environment_that_cannot_be_reset_is_asked_about_until_it_works(calc:
     assert calc.state["pending_escalation"] is None
 
 
-def test_work_that_breaks_everything_is_asked_about_and_can_be_taken_off(calc: World) -> None:
+def test_work_that_breaks_everything_is_asked_about_and_can_be_taken_off(calc: CalcProject) -> None:
     """UAH-396, C15."""
     calc.accept(1)
     head = calc.head
@@ -69,7 +69,7 @@ def test_work_that_breaks_everything_is_asked_about_and_can_be_taken_off(calc: W
 
 
 @pytest.mark.parametrize("word", ["split", "manual", "abort", "retry"])
-def test_the_answers_to_a_stuck_feature(calc: World, word: str) -> None:
+def test_the_answers_to_a_stuck_feature(calc: CalcProject, word: str) -> None:
     """UAH-392, UAH-533, C11, C12."""
     settings(calc, features="max_stuck_sessions: 1")
     assert calc.run([turn(append("src/calc.py", "\n\nHALF = 1\n"))]).code == 3
@@ -91,7 +91,7 @@ def test_the_answers_to_a_stuck_feature(calc: World, word: str) -> None:
     assert after.code == (5 if word == "manual" else 0), after.text
 
 
-def test_a_missing_dependency_and_blocked_features_are_named(calc: World) -> None:
+def test_a_missing_dependency_and_blocked_features_are_named(calc: CalcProject) -> None:
     """UAH-452, UAH-453, UAH-454, UAH-455, UAH-460, S18."""
     for feature in (1, 2, 3):
         assert calc.harness("skip", "--feature", str(feature)).code == 0
@@ -109,7 +109,7 @@ def test_a_missing_dependency_and_blocked_features_are_named(calc: World) -> Non
     assert not calc.events("agent_started")
 
 
-def test_a_priority_comes_before_the_id(calc: World) -> None:
+def test_a_priority_comes_before_the_id(calc: CalcProject) -> None:
     """UAH-106, UAH-454, UAH-456."""
     document = calc.features
     document["features"][2]["priority"] = 1
@@ -123,7 +123,7 @@ def test_a_priority_comes_before_the_id(calc: World) -> None:
 
 @pytest.mark.scenario
 @pytest.mark.parametrize(("typed", "code"), [("k", 0), ("", 3)])
-def test_somebody_who_is_there_is_asked_at_once(calc: World, typed: str, code: int) -> None:
+def test_somebody_who_is_there_is_asked_at_once(calc: CalcProject, typed: str, code: int) -> None:
     """UAH-392 C12: at a terminal; Enter leaves the question for later."""
     settings(calc, features="max_stuck_sessions: 1")
     process, terminal = at_a_terminal(calc, "run", agent=[turn(append("src/calc.py", "\n\nHALF = 1\n"))])

@@ -7,18 +7,18 @@ import pytest
 from agent_harness.agents import registry
 from agent_harness.kernel.rate_limits import LimitClock
 
-from .script import Step, append, honest, turn, usage
-from .world import World
+from .calc import CalcProject
+from .script import Step, append, honest, say, sh, turn, usage
 
 REFUSED: Step = {"rate_limit": {"message": "weekly limit", "retry_after_seconds": 7200}}
 LIMITED = turn(append("src/calc.py", "\n\nHALF = 1\n"), REFUSED, {"exit": 1})
 
 
-def limits(calc: World) -> list[dict[str, object]]:
+def limits(calc: CalcProject) -> list[dict[str, object]]:
     return calc.harness("limits", "--json").json["limits"]
 
 
-def test_a_refused_session_waits_for_its_moment_in_the_clock(calc: World) -> None:
+def test_a_refused_session_waits_for_its_moment_in_the_clock(calc: CalcProject) -> None:
     """C28, UAH-374, UAH-364: exit 5, stuck_count 0, the work kept; the next process knows it, --now tries once."""
     script = calc.agent([LIMITED, turn(honest(1), usage(10, 10))])
     ran = calc.harness("run", agent=script)
@@ -43,8 +43,26 @@ def test_a_refused_session_waits_for_its_moment_in_the_clock(calc: World) -> Non
     assert limits(calc) == []
 
 
+def test_status_says_that_a_client_waits_by_itself_and_which_accounts_are_refused(calc: CalcProject) -> None:
+    LimitClock().note("kimi", said="limit", retry_after_seconds=600)
+    waits = "[the provider did not answer (429 rate_limit); try 2 again]"
+    ready = calc.base / "ready"
+    process = calc.start("run", agent=[turn(say(waits), sh(f"touch {ready}; sleep 600"))])
+    calc.wait_until(ready.exists, "the agent at work")
+    status = calc.harness("status").out
+    assert f"The client waits and tries again by itself: {waits.strip('[]')}." in status, status
+    assert "Rate limited: kimi until " in status
+    assert "; to go on at once: harness limits clear kimi" in status
+    assert f"by itself: {waits.strip('[]')}." in calc.started()
+    process.terminate()
+    calc.wait_until(lambda: "Stopping: the agent may finish" in calc.started(), "an answer")
+    process.terminate()
+    assert process.wait(timeout=200) == 130, calc.started()
+    assert "by itself" not in calc.harness("status").out
+
+
 @pytest.mark.scenario
-def test_another_agent_of_the_settings_takes_over(calc: World) -> None:
+def test_another_agent_of_the_settings_takes_over(calc: CalcProject) -> None:
     """C28: ``agent.fallback``; a session that was refused is none of ``--sessions``."""
     tired, fresh = calc.agent([LIMITED, LIMITED]), calc.agent([turn(honest(1)), turn(honest(2))])
     kinds = [spec.partition(":") for spec in (tired, fresh)]
@@ -55,13 +73,13 @@ def test_another_agent_of_the_settings_takes_over(calc: World) -> None:
     calc.git("push", "-q")
     ran = calc.harness("run", "--sessions", "2", "--until-done")
     assert ran.code == 0, ran.text
-    assert "works now" in ran.out
+    assert "takes over (" in ran.out
     assert calc.passing() == [1, 2]
     assert calc.state["last_session"] == 3
 
 
 @pytest.mark.scenario
-def test_a_run_until_done_waits_holding_nothing(calc: World) -> None:
+def test_a_run_until_done_waits_holding_nothing(calc: CalcProject) -> None:
     """C28, UAH-057: while it waits others may have the project; a cleared limit lets it go on."""
     script = calc.agent([LIMITED, turn(honest(1))])
     running = calc.start("run", "--until-done", "--feature", "1", agent=script)
@@ -77,7 +95,7 @@ def test_a_run_until_done_waits_holding_nothing(calc: World) -> None:
 
 
 @pytest.mark.scenario
-def test_a_pause_ends_the_wait(calc: World) -> None:
+def test_a_pause_ends_the_wait(calc: CalcProject) -> None:
     """UAH-057: a pause from another terminal ends a run that waits, as it ends one that works."""
     running = calc.start("run", "--until-done", agent=[LIMITED])
     try:
@@ -89,7 +107,7 @@ def test_a_pause_ends_the_wait(calc: World) -> None:
     assert calc.harness("run").code == 5
 
 
-def test_who_plans_is_told_too_and_nothing_is_written(bare: World) -> None:
+def test_who_plans_is_told_too_and_nothing_is_written(bare: CalcProject) -> None:
     """C28: `init --spec` and `add-features` ask the clock before their agent."""
     spec = bare.agent([turn()])
     bare.root.mkdir(exist_ok=True)

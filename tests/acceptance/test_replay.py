@@ -5,31 +5,31 @@ import shutil
 
 import pytest
 
+from .calc import CalcProject
 from .script import commit, forge, honest, say, turn, write
-from .world import World
 
 
-def recording(world: World, session: int) -> str:
-    return str(world.root / f".harness/logs/session-{session}.cassette.jsonl")
+def recording(calc: CalcProject, session: int) -> str:
+    return str(calc.root / f".harness/logs/session-{session}.cassette.jsonl")
 
 
-def twin(world: World) -> World:
+def twin(calc: CalcProject) -> CalcProject:
     """A copy of the project as it is, without its remote."""
-    place = world.base / "twin"
-    shutil.copytree(world.root, place, symlinks=True)
-    made = World(world.base, place, world.environ)
+    place = calc.base / "twin"
+    shutil.copytree(calc.root, place, symlinks=True)
+    made = CalcProject(calc.base, place, calc.environ)
     made.git("remote", "remove", "origin")
     return made
 
 
-def written(world: World) -> dict[str, str]:
+def written(calc: CalcProject) -> dict[str, str]:
     """What an agent leaves: every file at HEAD but those in which the harness notes times."""
-    listed = world.git("ls-tree", "-r", "HEAD").splitlines()
+    listed = calc.git("ls-tree", "-r", "HEAD").splitlines()
     rows = (line.split("\t", 1) for line in listed)
     return {path: row for row, path in rows if path not in ("features.json", "claude-progress.txt")}
 
 
-def test_a_recorded_session_plays_again_in_a_copy_of_the_project(calc: World) -> None:
+def test_a_recorded_session_plays_again_in_a_copy_of_the_project(calc: CalcProject) -> None:
     again = twin(calc)
     token = "ghp_" + "a1B2" * 9
     first = turn(say(f"the key is {token}"), honest(1), feature=1)
@@ -46,7 +46,7 @@ def test_a_recorded_session_plays_again_in_a_copy_of_the_project(calc: World) ->
 
 
 @pytest.mark.scenario
-def test_fix_rounds_and_commits_of_the_agent_are_on_record(calc: World) -> None:
+def test_fix_rounds_and_commits_of_the_agent_are_on_record(calc: CalcProject) -> None:
     again = twin(calc)
     wrong = write("src/calc.py", "def add(a, b):\n    return a - b\n")
     lie = turn(wrong, commit("Try a minus"), forge(1), {"claim": [1]}, feature=1)

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from .calc import CalcProject
 from .script import Turn, honest, prompt_to, proof_ids, turn, usage
 from .seam import each_seam
-from .world import World
 
 DECISION = "Numbers stay floats and integers as given"
 
 
-def session(world: World, feature: int) -> Turn:
+def session(calc: CalcProject, feature: int) -> Turn:
     return turn(
-        prompt_to(world.base / f"prompt-{feature}.txt"),
+        prompt_to(calc.base / f"prompt-{feature}.txt"),
         honest(feature, decision=DECISION),
         usage(1450, 320),
         feature=feature,
@@ -24,7 +24,7 @@ def session(world: World, feature: int) -> Turn:
 
 
 @pytest.fixture
-def after_one(calc: World) -> World:
+def after_one(calc: CalcProject) -> CalcProject:
     ran = calc.run([session(calc, 1)])
     assert ran.code == 0, ran.text
     return calc
@@ -38,8 +38,9 @@ def without_verdicts(document: dict[str, Any]) -> str:
 
 
 @each_seam
-def test_a_session_from_claim_to_push(calc: World) -> None:
-    """UAH-010, UAH-044..047, UAH-112, UAH-126, UAH-279, UAH-281, UAH-282, UAH-292..296, UAH-300, UAH-301,
+def test_a_session_from_claim_to_push(calc: CalcProject) -> None:
+    """UAH-010, UAH-044, UAH-045, UAH-046, UAH-047, UAH-112, UAH-126, UAH-279, UAH-281, UAH-282, UAH-292, UAH-293,
+    UAH-294, UAH-295, UAH-296, UAH-300, UAH-301,
     UAH-308, UAH-312, UAH-348, UAH-349, UAH-498, UAH-500, UAH-501, UAH-510, UAH-536, UAH-550, UAH-553, C02, C04.
     """
     before = calc.features
@@ -60,7 +61,11 @@ def test_a_session_from_claim_to_push(calc: World) -> None:
     assert places == sorted(places), ran.text
     steps = ["preflight_passed", "checkpoint_created", "session_started", "agent_started", "feature_claimed"]
     assert [row["type"] for row in calc.events() if row["type"] in steps] == steps
-    assert re.search(r"Verifying: checking for regressions\.\.\. PASSED \(\d+/\d+ tests\)", ran.out), ran.text
+    (checked,) = calc.events("preflight_passed")
+    assert checked["checks"][-1] == "baseline_tests (0 of 0)"
+    assert re.search(
+        r"Verifying: checking for regressions\.\.\. PASSED: (no test was known|\d+ known tests? )", ran.out
+    ), ran.text
 
     assert calc.passing() == [1]
     assert without_verdicts(calc.features) == without_verdicts(before)
@@ -80,7 +85,7 @@ def test_a_session_from_claim_to_push(calc: World) -> None:
 
 
 @each_seam
-def test_what_a_session_leaves_in_the_books(after_one: World) -> None:
+def test_what_a_session_leaves_in_the_books(after_one: CalcProject) -> None:
     """UAH-007, UAH-085, UAH-299, UAH-311, UAH-511."""
     calc = after_one
     cumulative = calc.costs["cumulative"]
@@ -105,7 +110,7 @@ def test_what_a_session_leaves_in_the_books(after_one: World) -> None:
     assert len(calc.events("checkpoint_created")) == 1
 
 
-def test_status_tells_where_the_project_stands(after_one: World) -> None:
+def test_status_tells_where_the_project_stands(after_one: CalcProject) -> None:
     """UAH-053, UAH-054, UAH-421."""
     ran = after_one.harness("status")
     assert ran.code == 0
@@ -118,7 +123,7 @@ def test_status_tells_where_the_project_stands(after_one: World) -> None:
     assert answer["ok"] is True
 
 
-def test_a_dry_run_changes_nothing(after_one: World) -> None:
+def test_a_dry_run_changes_nothing(after_one: CalcProject) -> None:
     """UAH-048, UAH-049, UAH-519."""
     before = after_one.fingerprint()
     ran = after_one.harness("run", "--dry-run", agent=[session(after_one, 2)])
@@ -130,8 +135,8 @@ def test_a_dry_run_changes_nothing(after_one: World) -> None:
 
 
 @each_seam
-def test_the_next_session_knows_the_last_one(after_one: World) -> None:
-    """UAH-008, UAH-237, UAH-245, UAH-248..250, UAH-356, UAH-496, UAH-544, C57."""
+def test_the_next_session_knows_the_last_one(after_one: CalcProject) -> None:
+    """UAH-008, UAH-237, UAH-245, UAH-248, UAH-249, UAH-250, UAH-356, UAH-496, UAH-544, C57."""
     calc = after_one
     last = calc.head
     ran = calc.run([session(calc, 2)])
@@ -149,13 +154,13 @@ def test_the_next_session_knows_the_last_one(after_one: World) -> None:
     assert calc.remote() == calc.head
 
 
-def test_json_is_one_object(calc: World) -> None:
+def test_json_is_one_object(calc: CalcProject) -> None:
     ran = calc.harness("run", "--json", agent=[session(calc, 1)])
     assert ran.code == 0, ran.text
     assert ran.json["ok"] is True
 
 
-def test_verify_reports_and_changes_nothing(after_one: World) -> None:
+def test_verify_reports_and_changes_nothing(after_one: CalcProject) -> None:
     """UAH-050, UAH-051."""
     before = after_one.fingerprint(without=(".git/index", ".harness/logs/events.jsonl"))
     ran = after_one.harness("verify", "--feature", "1")
@@ -178,7 +183,7 @@ def test_verify_reports_and_changes_nothing(after_one: World) -> None:
     }
 
 
-def test_a_session_without_a_claim_is_partial(calc: World) -> None:
+def test_a_session_without_a_claim_is_partial(calc: CalcProject) -> None:
     """UAH-127, UAH-303, UAH-350, C07: work was kept, so the next session continues it."""
     from .script import append, say
 
@@ -191,7 +196,7 @@ def test_a_session_without_a_claim_is_partial(calc: World) -> None:
     assert "def half" in calc.git("show", "HEAD:src/calc.py")
 
 
-def test_an_untracked_file_of_the_person_is_kept(calc: World) -> None:
+def test_an_untracked_file_of_the_person_is_kept(calc: CalcProject) -> None:
     """C26: a dirty tree is stashed by name, never lost."""
     (calc.root / "notes.txt").write_text("mine\n")
     ran = calc.run([session(calc, 1)])

@@ -3,6 +3,7 @@
 import pytest
 
 from .arranging import with_settings
+from .calc import CalcProject
 from .script import (
     CODE,
     Turn,
@@ -24,15 +25,14 @@ from .script import (
     write,
 )
 from .seam import each_seam
-from .world import World
 
 WRONG = "def add(a, b):\n    return a - b\n"
 
 
-def lie(world: World) -> Turn:
+def lie(calc: CalcProject) -> Turn:
     """Wrong code, real tests, a forged result, a claim, and a file that nobody asked for."""
     return turn(
-        prompt_to(world.base / "prompt-1.txt"),
+        prompt_to(calc.base / "prompt-1.txt"),
         implement(1, WRONG),
         write("scratch.txt", "left behind\n"),
         forge(1),
@@ -44,7 +44,7 @@ def lie(world: World) -> Turn:
 
 
 @each_seam
-def test_a_a_claim_without_code(calc: World) -> None:
+def test_a_a_claim_without_code(calc: CalcProject) -> None:
     """UAH-010, UAH-304, UAH-358, UAH-498, UAH-536, UAH-554, UAH-560."""
     start = calc.head
     ran = calc.run([turn(say("All tests pass."), claim(1), times=9)])
@@ -58,7 +58,7 @@ def test_a_a_claim_without_code(calc: World) -> None:
 
 
 @each_seam
-def test_b_told_of_the_failure_it_mends_the_code(calc: World) -> None:
+def test_b_told_of_the_failure_it_mends_the_code(calc: CalcProject) -> None:
     """UAH-347, UAH-358, UAH-387, UAH-475, C03, C29."""
     told = calc.base / "prompt-2.txt"
     mend = turn(
@@ -83,7 +83,7 @@ def test_b_told_of_the_failure_it_mends_the_code(calc: World) -> None:
 
 
 @each_seam
-def test_c_never_mended_it_is_rolled_back(calc: World) -> None:
+def test_c_never_mended_it_is_rolled_back(calc: CalcProject) -> None:
     """UAH-297, UAH-358, UAH-387, UAH-389, UAH-393, UAH-475, UAH-502, UAH-554, C03, C08, C09, C12."""
     start, before = calc.head, calc.progress
     again = turn(prompt_to(calc.base / "again.txt"), forge(1), claim(1), usage(100, 10), times=9)
@@ -114,7 +114,7 @@ def test_c_never_mended_it_is_rolled_back(calc: World) -> None:
 
 @pytest.mark.scenario
 @pytest.mark.parametrize("chosen", ["1", "m", "skip", "Abort"])
-def test_c_the_answers_to_a_claim_that_was_not_believed(calc: World, chosen: str) -> None:
+def test_c_the_answers_to_a_claim_that_was_not_believed(calc: CalcProject, chosen: str) -> None:
     """UAH-393 C11 C12 S03: a number, a letter, a word; answered when somebody is there."""
     with_settings(calc, "verification:\n  fix_rounds: 0\n")
     assert calc.run([lie(calc)]).code == 1
@@ -135,7 +135,7 @@ def test_c_the_answers_to_a_claim_that_was_not_believed(calc: World, chosen: str
     calc.checked = chosen != "Abort"
 
 
-def test_c_what_was_rolled_back_can_be_found_again(calc: World) -> None:
+def test_c_what_was_rolled_back_can_be_found_again(calc: CalcProject) -> None:
     """UAH-003, C09: Undoing loses nothing: the agent's commits and its untracked file stay reachable."""
     calc.run([lie(calc), turn(say("I give up."), claim(1), times=9)])
     refs = calc.git("for-each-ref", "--format=%(refname)", "refs/harness").splitlines()
@@ -145,7 +145,7 @@ def test_c_what_was_rolled_back_can_be_found_again(calc: World) -> None:
     assert "Implement add: done" in subjects
 
 
-def test_c_the_next_session_starts_clean_and_can_succeed(calc: World) -> None:
+def test_c_the_next_session_starts_clean_and_can_succeed(calc: CalcProject) -> None:
     """UAH-356, C08, C29."""
     calc.run([lie(calc), turn(claim(1), times=9)])
     entry = calc.progress
@@ -159,7 +159,7 @@ def test_c_the_next_session_starts_clean_and_can_succeed(calc: World) -> None:
     assert calc.git("stash", "list") == ""
 
 
-def test_a_claim_for_another_feature_is_a_false_claim(calc: World) -> None:
+def test_a_claim_for_another_feature_is_a_false_claim(calc: CalcProject) -> None:
     """C14."""
     ran = calc.run([turn(implement(2), evidence(2), claim(2), times=9)])
     assert ran.code == 1, ran.text
@@ -167,7 +167,7 @@ def test_a_claim_for_another_feature_is_a_false_claim(calc: World) -> None:
     assert calc.remote() == calc.head
 
 
-def test_a_proof_that_needs_no_change_proves_nothing(calc: World) -> None:
+def test_a_proof_that_needs_no_change_proves_nothing(calc: CalcProject) -> None:
     """The feature's own tests must fail before the session and pass after it."""
     calc.put({"src/calc.py": '"""A calculator."""\n\n\n' + CODE["add"]})
     calc.commit("Somebody wrote add already")
@@ -178,7 +178,7 @@ def test_a_proof_that_needs_no_change_proves_nothing(calc: World) -> None:
 
 
 @pytest.mark.scenario
-def test_where_the_harness_is_not_to_run_them_the_agents_own_run_counts(calc: World) -> None:
+def test_where_the_harness_is_not_to_run_them_the_agents_own_run_counts(calc: CalcProject) -> None:
     """UAH-185: `verification.harness_verify: false` is a person's word; it is said each time that it counts."""
     calc.configure("verification:\n  harness_verify: false\n")
     ran = calc.run([lie(calc)])

@@ -1,8 +1,8 @@
 """S04: a cleanup session after so many features: no feature, no new behaviour, kept whole or taken back whole."""
 
+from .calc import CalcProject
 from .script import append, claim, commit, honest, prompt_to, sh, sleep, turn, usage, write
 from .seam import each_seam
-from .world import World
 
 LONG = "".join(f"\n\ndef helper_{n}():\n    return {n}\n" for n in range(8))
 
@@ -17,7 +17,7 @@ def tidy() -> list[dict[str, object]]:
     ]
 
 
-def two_features_done(calc: World) -> None:
+def two_features_done(calc: CalcProject) -> None:
     """Two verified features, the interval of two, and a file that is too large."""
     calc.put(
         {
@@ -35,8 +35,8 @@ def two_features_done(calc: World) -> None:
 
 
 @each_seam
-def test_cleanup_comes_after_the_interval_and_once(calc: World) -> None:
-    """UAH-168, UAH-241, UAH-321..326, UAH-514, UAH-516, UAH-547, C36, C47."""
+def test_cleanup_comes_after_the_interval_and_once(calc: CalcProject) -> None:
+    """UAH-168, UAH-181, UAH-182, UAH-241, UAH-321, UAH-322, UAH-323, UAH-325, UAH-326, UAH-514, UAH-547, C36, C47."""
     two_features_done(calc)
     assert "Prompt type: cleanup" in calc.harness("run", "--dry-run").out
     prompt, model = calc.base / "prompt.txt", calc.base / "session.txt"
@@ -46,7 +46,11 @@ def test_cleanup_comes_after_the_interval_and_once(calc: World) -> None:
     text = prompt.read_text()
     for words in ("Do not implement new features", "Do NOT change functionality", "src/calc.py has"):
         assert words in text
-    assert "HARNESS_PROMPT_TYPE=cleanup" in model.read_text()
+    tasks = ("Split the files", "Fix the lint", "Remove dead code", "docstrings that public", "Run the full suite")
+    places = [text.find(task) for task in tasks]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert {"HARNESS_PROMPT_TYPE=cleanup", "HARNESS_MODEL=claude-haiku-3"} <= set(model.read_text().split())
     state = calc.state
     assert (state["next_prompt"], state["status"], state["stuck_count"]) == ("coding", "complete", 0)
     assert "src/helpers.py" in (calc.root / ".harness/file_sizes.json").read_text()
@@ -59,7 +63,7 @@ def test_cleanup_comes_after_the_interval_and_once(calc: World) -> None:
     assert calc.state["next_prompt"] == "coding"
 
 
-def test_a_cleanup_that_marks_a_feature_is_rejected(calc: World) -> None:
+def test_a_cleanup_that_marks_a_feature_is_rejected(calc: CalcProject) -> None:
     """UAH-327, UAH-110."""
     two_features_done(calc)
     head = calc.head
@@ -69,7 +73,7 @@ def test_a_cleanup_that_marks_a_feature_is_rejected(calc: World) -> None:
     assert (calc.head, calc.passing(), calc.state["next_prompt"]) == (head, [1, 2], "coding")
 
 
-def test_a_cleanup_that_breaks_a_test_is_rolled_back(calc: World) -> None:
+def test_a_cleanup_that_breaks_a_test_is_rolled_back(calc: CalcProject) -> None:
     """UAH-323, UAH-359."""
     two_features_done(calc)
     head = calc.head
@@ -81,7 +85,31 @@ def test_a_cleanup_that_breaks_a_test_is_rolled_back(calc: World) -> None:
     assert calc.state["stuck_count"] == 0
 
 
-def test_cleanup_on_request_and_killed_in_the_middle(calc: World) -> None:
+def test_a_cleanup_that_makes_lint_worse_is_rolled_back(calc: CalcProject) -> None:
+    """UAH-322, UAH-324, UAH-516: the findings are counted by code, before and after."""
+    two_features_done(calc)
+    head, prompt = calc.head, calc.base / "prompt.txt"
+    ran = calc.run([turn(prompt_to(prompt), append("src/calc.py", "x = 1   \n" * 3), commit("Clean up"), times=9)])
+    assert ran.code == 1, ran.text
+    assert "made lint worse: 0 findings before, 3 now (3 E501)" in ran.text
+    assert "lint check... WARNING" in ran.text
+    assert (calc.head, calc.passing(), calc.state["next_prompt"]) == (head, [1, 2], "coding")
+    for task in ("Split the files", "lint findings", "Remove dead code", "docstrings", "Run the full suite"):
+        assert task in prompt.read_text()
+
+
+def test_a_cleanup_that_makes_large_files_larger_is_rolled_back(calc: CalcProject) -> None:
+    """UAH-325."""
+    two_features_done(calc)
+    head = calc.head
+    more = "".join(f"\n\ndef more_{n}():\n    return {n}\n" for n in range(20))
+    ran = calc.run([turn(append("src/calc.py", more), commit("Clean up"), times=9)])
+    assert ran.code == 1, ran.text
+    assert "made files larger" in ran.text
+    assert (calc.head, calc.passing()) == (head, [1, 2])
+
+
+def test_cleanup_on_request_and_killed_in_the_middle(calc: CalcProject) -> None:
     """UAH-055, UAH-518, C56."""
     nothing = calc.harness("cleanup", agent=[turn(tidy())])
     assert nothing.code == 7, nothing.text

@@ -1,12 +1,12 @@
 """S05: one feature a session; more claims throw the session away."""
 
+from .calc import CalcProject
 from .script import claim, commit, honest, implement, prompt_to, proof_path, prove, stub_text, turn, usage
 from .seam import each_seam
-from .world import World
 
 
 @each_seam
-def test_three_claims_are_all_rejected(calc: World) -> None:
+def test_three_claims_are_all_rejected(calc: CalcProject) -> None:
     """UAH-110, UAH-302, UAH-357, UAH-497, UAH-535, UAH-561, C03, C29."""
     start = calc.head
     greedy = turn(

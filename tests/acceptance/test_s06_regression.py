@@ -2,6 +2,7 @@
 
 import pytest
 
+from .calc import CalcProject
 from .script import (
     Step,
     Turn,
@@ -17,7 +18,6 @@ from .script import (
     usage,
 )
 from .seam import each_seam
-from .world import World
 
 BREAK_ADD = "sed -i.bak 's/return a + b/return 0/' src/calc.py && rm src/calc.py.bak"
 
@@ -29,7 +29,7 @@ def breaking(feature: int, *more: Step) -> list[Turn]:
 
 
 @each_seam
-def test_breaking_an_older_feature(calc: World) -> None:
+def test_breaking_an_older_feature(calc: CalcProject) -> None:
     """Undone at once, told in a panel, tried again.
 
     UAH-011, UAH-294, UAH-297, UAH-305, UAH-359, UAH-402, UAH-457, UAH-458, UAH-476, UAH-501, UAH-502, UAH-537, UAH-555,
@@ -69,7 +69,7 @@ def test_breaking_an_older_feature(calc: World) -> None:
 
 @pytest.mark.scenario
 @pytest.mark.parametrize("chosen", ["r", "2", "skip"])
-def test_the_answers_to_a_broken_dependency(calc: World, chosen: str) -> None:
+def test_the_answers_to_a_broken_dependency(calc: CalcProject, chosen: str) -> None:
     """UAH-402 C11 C53: a letter, a number, a word; a skipped dependency keeps nobody waiting."""
     calc.accept(1, 3, 4)
     assert calc.run(breaking(2)).code == 1
@@ -90,7 +90,7 @@ def test_the_answers_to_a_broken_dependency(calc: World, chosen: str) -> None:
 
 
 @pytest.mark.scenario
-def test_what_still_fails_after_the_rollback_is_open_and_comes_first(calc: World) -> None:
+def test_what_still_fails_after_the_rollback_is_open_and_comes_first(calc: CalcProject) -> None:
     """UAH-402 UAH-458 C10: the session has taken away something outside of the repository."""
     needed = calc.base / "needed.txt"
     needed.write_text("there\n")
@@ -114,7 +114,7 @@ def test_what_still_fails_after_the_rollback_is_open_and_comes_first(calc: World
 
 @pytest.mark.scenario
 @pytest.mark.parametrize("chosen", ["1", "manual"])
-def test_a_regression_that_blocks_nobody_is_a_question_too(calc: World, chosen: str) -> None:
+def test_a_regression_that_blocks_nobody_is_a_question_too(calc: CalcProject, chosen: str) -> None:
     """UAH-394 C11 C12: with the tests by name; the next run needs no answer."""
     calc.accept(2)
     work = [
@@ -136,7 +136,7 @@ def test_a_regression_that_blocks_nobody_is_a_question_too(calc: World, chosen: 
     assert after.code == (0 if chosen == "1" else 5), after.text
 
 
-def test_a_regression_without_a_claim_is_no_progress_either(calc: World) -> None:
+def test_a_regression_without_a_claim_is_no_progress_either(calc: CalcProject) -> None:
     """UAH-011, C15: The agent breaks add and claims nothing: nothing red reaches the remote."""
     start = calc.accept(1)
     ran = calc.run([turn(sh(BREAK_ADD), commit("Tidy up"), usage(5, 5))])
@@ -147,7 +147,7 @@ def test_a_regression_without_a_claim_is_no_progress_either(calc: World) -> None
     calc.state_parses()
 
 
-def test_a_flaky_test_is_no_regression(calc: World) -> None:
+def test_a_flaky_test_is_no_regression(calc: CalcProject) -> None:
     """C62: a newly failing test gets one more try before it counts."""
     calc.accept(1)
     flag = calc.base / "flaky"

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from .calc import CalcProject
 from .script import Step, edit_features, honest, sh, turn, usage, write
 from .seam import each_seam
-from .world import World
 
 TAMPERINGS = {
     "a-description": ("fs[1]['description'] = 'easier'", 2, "description"),
@@ -21,7 +21,9 @@ TAMPERINGS = {
 
 @pytest.mark.parametrize(("expression", "feature", "field"), TAMPERINGS.values(), ids=TAMPERINGS.keys())
 @each_seam
-def test_an_illegal_change_rejects_the_session(calc: World, expression: str, feature: int | None, field: str) -> None:
+def test_an_illegal_change_rejects_the_session(
+    calc: CalcProject, expression: str, feature: int | None, field: str
+) -> None:
     """UAH-110, UAH-111, UAH-292, UAH-548, UAH-549, C03, C21."""
     start, before = calc.head, (calc.root / "features.json").read_bytes()
     ran = calc.run([turn(_with(edit_features(expression), 1), times=9)])
@@ -39,7 +41,7 @@ def test_an_illegal_change_rejects_the_session(calc: World, expression: str, fea
 
 
 @each_seam
-def test_f_an_accepted_feature_is_not_taken_back(calc: World) -> None:
+def test_f_an_accepted_feature_is_not_taken_back(calc: CalcProject) -> None:
     """UAH-110, C21."""
     start = calc.accept(1)
     before = (calc.root / "features.json").read_bytes()
@@ -70,7 +72,7 @@ NO_LISTS: dict[str, Step] = {
 
 
 @pytest.mark.parametrize("step", NO_LISTS.values(), ids=NO_LISTS.keys())
-def test_a_broken_list_rejects_the_session(calc: World, step: Step) -> None:
+def test_a_broken_list_rejects_the_session(calc: CalcProject, step: Step) -> None:
     """UAH-292, C21."""
     start, before = calc.head, (calc.root / "features.json").read_bytes()
     ran = calc.run([turn(honest(1), step, times=9)])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from .calc import CalcProject
 from .script import (
     Step,
     claim,
@@ -18,7 +19,6 @@ from .script import (
     write,
 )
 from .seam import each_seam
-from .world import World
 
 ADD = proof_path(1)
 BREAK_ADD = "sed -i.bak 's/return a + b/return 0/' src/calc.py && rm src/calc.py.bak"
@@ -54,7 +54,7 @@ WEAKENINGS: dict[str, tuple[list[Step], str]] = {
 
 @pytest.mark.parametrize(("weakening", "named"), WEAKENINGS.values(), ids=WEAKENINGS.keys())
 @each_seam
-def test_a_to_d_older_tests_are_protected(calc: World, weakening: list[Step], named: str) -> None:
+def test_a_to_d_older_tests_are_protected(calc: CalcProject, weakening: list[Step], named: str) -> None:
     """UAH-011, UAH-562, C54."""
     start = calc.accept(1)
     cheat = turn(implement(2), evidence(2), claim(2), weakening, commit("Implement sub"), usage(70, 7), times=9)
@@ -70,7 +70,7 @@ def test_a_to_d_older_tests_are_protected(calc: World, weakening: list[Step], na
 
 
 @each_seam
-def test_e_a_trivial_test_is_named(calc: World) -> None:
+def test_e_a_trivial_test_is_named(calc: CalcProject) -> None:
     """C54."""
     calc.accept(1)
     ran = calc.run(
@@ -98,7 +98,7 @@ def test_e_a_trivial_test_is_named(calc: World) -> None:
     ],
     ids=["skipped", "xfail", "empty", "broken"],
 )
-def test_no_test_that_passes_is_no_proof(calc: World, body: str) -> None:
+def test_no_test_that_passes_is_no_proof(calc: CalcProject, body: str) -> None:
     """UAH-560, C61: exit 0 is not enough; a test must have passed."""
     start = calc.accept(1)
     ran = calc.run([turn(write(proof_path(2), body), say("2 passed"), claim(2), commit("Implement sub"), times=9)])
@@ -131,7 +131,7 @@ UNREAL: dict[str, list[Step]] = {
 
 
 @pytest.mark.parametrize("steps", UNREAL.values(), ids=UNREAL.keys())
-def test_only_what_a_commit_holds_counts(calc: World, steps: list[Step]) -> None:
+def test_only_what_a_commit_holds_counts(calc: CalcProject, steps: list[Step]) -> None:
     """UAH-010, C54: What is ignored, excluded or cached in the agent's folder is no part of the candidate."""
     start = calc.head
     tests = "import calc\n\n\ndef test_add_one():\n    assert calc.sub(2, 3) == -1\n"
@@ -145,7 +145,7 @@ def test_only_what_a_commit_holds_counts(calc: World, steps: list[Step]) -> None
     assert calc.remote() == start
 
 
-def test_replacing_the_own_stub_is_not_flagged(calc: World) -> None:
+def test_replacing_the_own_stub_is_not_flagged(calc: CalcProject) -> None:
     calc.accept(1)
     ran = calc.run([turn(honest(2), usage(5, 5))])
     assert ran.code == 0, ran.text

@@ -2,8 +2,8 @@
 
 import pytest
 
+from .calc import CalcProject
 from .script import append, claim, commit, forge, honest, implement, prompt_to, sh, sleep, turn, usage, write
-from .world import World
 
 WRONG = "def sub(a, b):\n    return a + b\n"
 STATE = '{"harness_version": "1.2.1", "schema_version": 3, "stuck_count": 0, "last_session": 99, "status": "complete"}'
@@ -23,16 +23,16 @@ TAMPERINGS = {
 }
 
 
-def state_files(world: World) -> dict[str, bytes]:
+def state_files(calc: CalcProject) -> dict[str, bytes]:
     """Files that no session may change, and the checkpoints there are."""
     names = (".harness/file_sizes.json", ".harness.yaml")
-    kept = {name: (world.root / name).read_bytes() for name in names}
-    checkpoints = world.root / ".harness/checkpoints"
+    kept = {name: (calc.root / name).read_bytes() for name in names}
+    checkpoints = calc.root / ".harness/checkpoints"
     return kept | {str(p): p.read_bytes() for p in sorted(checkpoints.rglob("*")) if p.is_file()}
 
 
 @pytest.mark.parametrize(("steps", "named"), TAMPERINGS.values(), ids=TAMPERINGS.keys())
-def test_a_false_claim_behind_edited_state(calc: World, steps: list[dict[str, object]], named: list[str]) -> None:
+def test_a_false_claim_behind_edited_state(calc: CalcProject, steps: list[dict[str, object]], named: list[str]) -> None:
     """Nothing accepted, everything put back, told as CRITICAL, rolled back.
 
     UAH-002, UAH-469, UAH-470, UAH-473, UAH-531, C02, C31
@@ -63,7 +63,7 @@ def test_a_false_claim_behind_edited_state(calc: World, steps: list[dict[str, ob
 
 @pytest.mark.scenario
 @pytest.mark.kill
-def test_edited_settings_of_a_session_that_was_killed_are_in_force_for_nobody(calc: World) -> None:
+def test_edited_settings_of_a_session_that_was_killed_are_in_force_for_nobody(calc: CalcProject) -> None:
     """C31 C56: an agent that edits the settings and outlives the harness gets nothing by it; the edit is kept aside."""
     before = (calc.root / ".harness.yaml").read_bytes()
     ready = calc.base / "ready"
@@ -88,7 +88,7 @@ def test_edited_settings_of_a_session_that_was_killed_are_in_force_for_nobody(ca
 
 
 @pytest.mark.scenario
-def test_edited_settings_of_a_session_that_is_handed_off_are_put_back(calc: World) -> None:
+def test_edited_settings_of_a_session_that_is_handed_off_are_put_back(calc: CalcProject) -> None:
     """C31: also where there is no verdict, the next session works under the person's settings."""
     calc.configure("context:\n  window_tokens: 10000\n")
     before = (calc.root / ".harness.yaml").read_bytes()

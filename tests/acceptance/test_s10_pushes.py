@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
+from .calc import CalcProject
 from .script import Step, append, claim, commit, evidence, forge, proof_path, proof_text, report, sh, turn, usage, write
-from .world import World
 
 PUSH = "git push origin main"
 UNHINDERED = f"env -u GIT_CONFIG_COUNT {PUSH}"
@@ -18,7 +18,7 @@ def three_commits() -> list[Step]:
     return steps
 
 
-def hooked(calc: World) -> None:
+def hooked(calc: CalcProject) -> None:
     """From now on the remote remembers every push, with whether it was forced."""
     hook = calc.base / "origin.git/hooks/update"
     hook.write_text(
@@ -29,12 +29,12 @@ def hooked(calc: World) -> None:
     hook.chmod(0o755)
 
 
-def pushes(calc: World) -> list[str]:
+def pushes(calc: CalcProject) -> list[str]:
     path = calc.base / "pushes.txt"
     return path.read_text().splitlines() if path.exists() else []
 
 
-def test_pushes_of_the_agent_are_stopped_and_its_commits_go_back(calc: World) -> None:
+def test_pushes_of_the_agent_are_stopped_and_its_commits_go_back(calc: CalcProject) -> None:
     """UAH-472 C04: by name, by address and under another name; the three commits are listed and kept in a rescue."""
     start = calc.head
     hooked(calc)
@@ -54,7 +54,7 @@ def test_pushes_of_the_agent_are_stopped_and_its_commits_go_back(calc: World) ->
 
 
 @pytest.mark.scenario
-def test_a_push_that_got_through_is_told_of_with_its_ref(calc: World) -> None:
+def test_a_push_that_got_through_is_told_of_with_its_ref(calc: CalcProject) -> None:
     """C04: nothing is forced on the remote; what it has is named for a person."""
     start = calc.head
     hooked(calc)
@@ -74,7 +74,7 @@ def test_a_push_that_got_through_is_told_of_with_its_ref(calc: World) -> None:
 
 
 @pytest.mark.scenario
-def test_a_rewritten_history_is_put_back(calc: World) -> None:
+def test_a_rewritten_history_is_put_back(calc: CalcProject) -> None:
     """C04 UAH-468: `git commit --amend` of what was there before the session."""
     start = calc.accept(1)
     rewrites = [sh("git reset -q --soft HEAD~1 && git commit -q --amend -m Rewritten"), sh(PUSH)]
@@ -89,7 +89,7 @@ def test_a_rewritten_history_is_put_back(calc: World) -> None:
 
 
 @pytest.mark.scenario
-def test_honest_commits_are_kept_and_pushed_once(calc: World) -> None:
+def test_honest_commits_are_kept_and_pushed_once(calc: CalcProject) -> None:
     """UAH-285 UAH-296 UAH-308 C04: three small commits, the final one, one push by the harness."""
     start = calc.head
     hooked(calc)

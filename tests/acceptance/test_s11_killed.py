@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from .calc import CalcProject
 from .script import append, claim, commit, honest, prompt_to, sh, sleep, turn, usage, write
-from .world import World
 
 pytestmark = pytest.mark.kill
 
@@ -18,10 +18,10 @@ def half_done(*further: dict[str, object]) -> list[dict[str, object]]:
     return [append("src/calc.py", HALF), claim(1), write("wip.txt", "notes of the agent\n"), *further]
 
 
-def finish(world: World) -> dict[str, object]:
+def finish(calc: CalcProject) -> dict[str, object]:
     """The continuation: real code over the half."""
     return turn(
-        prompt_to(world.base / "continuation.txt"),
+        prompt_to(calc.base / "continuation.txt"),
         write("src/calc.py", '"""A calculator."""\n'),
         sh("rm -f wip.txt"),
         honest(1),
@@ -29,7 +29,7 @@ def finish(world: World) -> dict[str, object]:
     )
 
 
-def recovered(calc: World, *, reason: str) -> None:
+def recovered(calc: CalcProject, *, reason: str) -> None:
     """What holds after the next run, however the first one ended."""
     subjects = calc.git("log", "--format=%s").splitlines()
     (wip,) = [n for n, subject in enumerate(subjects) if subject.startswith("WIP:")]
@@ -47,7 +47,7 @@ def recovered(calc: World, *, reason: str) -> None:
     assert calc.state["last_session"] == 2
 
 
-def test_a_killed_harness(calc: World) -> None:
+def test_a_killed_harness(calc: CalcProject) -> None:
     """UAH-009, UAH-355, C56."""
     start = calc.head
     ready = calc.base / "ready"
@@ -68,7 +68,7 @@ def test_a_killed_harness(calc: World) -> None:
     recovered(calc, reason="error")
 
 
-def test_a_state_right_after_recovery(calc: World) -> None:
+def test_a_state_right_after_recovery(calc: CalcProject) -> None:
     """UAH-003, C56: A second run that cannot start an agent still closes the books of the first session."""
     ready = calc.base / "ready"
     process = calc.start("run", agent=[turn(half_done(sh(f"touch {ready}"), sleep(600)))])
@@ -83,7 +83,7 @@ def test_a_state_right_after_recovery(calc: World) -> None:
     assert calc.state["current_feature"] == 1
 
 
-def test_b_interrupted_by_a_person(calc: World) -> None:
+def test_b_interrupted_by_a_person(calc: CalcProject) -> None:
     """UAH-354."""
     start = calc.head
     ready = calc.base / "ready"
@@ -109,7 +109,23 @@ def test_b_interrupted_by_a_person(calc: World) -> None:
     recovered(calc, reason="user_pause")
 
 
-def test_b_asked_to_end(calc: World) -> None:
+def test_b_a_person_is_answered_at_once_and_a_second_time_it_stops_now(calc: CalcProject) -> None:
+    """UAH-354."""
+    ready = calc.base / "ready"
+    process = calc.start("run", agent=[turn(half_done(sh(f"touch {ready}; sleep 600")))])
+    calc.wait_until(ready.exists, "the agent at work")
+    process.send_signal(signal.SIGINT)
+    calc.wait_until(lambda: "the agent may finish the call at hand" in calc.started(), "an answer")
+    process.send_signal(signal.SIGINT)
+    calc.wait_until(lambda: "Stopping now." in calc.started(), "another answer")
+    assert process.wait(timeout=200) == 130, calc.started()
+    assert "Traceback" not in calc.started()
+    assert calc.processes() == []
+    ran = calc.run([finish(calc)])
+    assert ran.code == 0, ran.text
+
+
+def test_b_asked_to_end(calc: CalcProject) -> None:
     """SIGTERM, as a service manager sends it, is handed off like an interrupt."""
     ready = calc.base / "ready"
     process = calc.start("run", agent=[turn(half_done(sh(f"touch {ready}"), sleep(600)))])
@@ -133,7 +149,7 @@ while pid > 1:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_c_killed_by_the_agent(calc: World) -> None:
+def test_c_killed_by_the_agent(calc: CalcProject) -> None:
     killer = calc.base / "killer.py"
     killer.write_text(KILL_ANCESTORS)
     steps = half_done(sh(f"{sys.executable} {killer}"), sleep(600))
@@ -152,7 +168,7 @@ def without_transcript(found: dict[str, str]) -> dict[str, str]:
     return {name: text for name, text in found.items() if not name.startswith(written)}
 
 
-def test_two_at_once(calc: World) -> None:
+def test_two_at_once(calc: CalcProject) -> None:
     """UAH-005, C56."""
     ready = calc.base / "ready"
     first = calc.start("run", agent=[turn(half_done(sh(f"touch {ready}"), sleep(600)))])
@@ -168,13 +184,13 @@ def test_two_at_once(calc: World) -> None:
 
 
 @pytest.mark.parametrize("left", ["rubbish", '{"pid": 1}', ""])
-def test_a_lock_that_nobody_holds_is_no_hindrance(calc: World, left: str) -> None:
+def test_a_lock_that_nobody_holds_is_no_hindrance(calc: CalcProject, left: str) -> None:
     (calc.root / ".harness/lock").write_text(left)
     ran = calc.run([turn(honest(1), usage(1, 1))])
     assert ran.code == 0, ran.text
 
 
-def test_files_of_a_killed_write_are_no_hindrance(calc: World) -> None:
+def test_files_of_a_killed_write_are_no_hindrance(calc: CalcProject) -> None:
     """Half-written temporary files beside the state change nothing, and those of the dead are cleared away."""
     (calc.root / f".harness/session_state.json.tmp.{os.getpid()}.abcd").write_text("{")
     dead = calc.root / ".harness/session_state.json.tmp.4194305.abcd"

@@ -2,6 +2,7 @@
 
 import pytest
 
+from .calc import CalcProject
 from .script import (
     Turn,
     append,
@@ -20,7 +21,6 @@ from .script import (
     write,
 )
 from .seam import each_seam
-from .world import World
 
 pytestmark = each_seam
 
@@ -31,10 +31,10 @@ SAID_AT_75 = "You've used 75% of available context"
 SAID_AT_90 = "Context is nearly full. You must now:"
 
 
-def full(world: World) -> Turn:
+def full(calc: CalcProject) -> Turn:
     """The third call fills the window to the last token; the agent would go on for ever."""
     return turn(
-        prompt_to(world.base / "prompt-1.txt"),
+        prompt_to(calc.base / "prompt-1.txt"),
         say("I write sub."),
         write("src/calc.py", BROKEN),
         write(proof_path(2), proof_text(2)),
@@ -46,7 +46,7 @@ def full(world: World) -> Turn:
     )
 
 
-def used_up(calc: World) -> str:
+def used_up(calc: CalcProject) -> str:
     """A project whose feature 2 has filled a session; the HEAD from before that."""
     calc.configure(WINDOW)
     start = calc.accept(1)
@@ -55,11 +55,11 @@ def used_up(calc: World) -> str:
     return start
 
 
-def test_the_work_is_handed_off(calc: World) -> None:
+def test_the_work_is_handed_off(calc: CalcProject) -> None:
     """The three marks, the WIP commit, the words, the counters.
 
-    UAH-009, UAH-316, UAH-317, UAH-319, UAH-338..343, UAH-351, UAH-365..368, UAH-474, UAH-493, UAH-508, C15,
-    C16
+    UAH-009, UAH-316, UAH-317, UAH-319, UAH-338, UAH-339, UAH-340, UAH-341, UAH-342, UAH-343, UAH-351, UAH-365,
+    UAH-366, UAH-367, UAH-368, UAH-474, UAH-493, UAH-508, C15, C16
     """
     start = used_up(calc)
     assert sum(SAID_AT_75 in text for text in calc.told()) == 1
@@ -82,7 +82,7 @@ def test_the_work_is_handed_off(calc: World) -> None:
     _the_next_session_mends_it(calc, start)
 
 
-def _the_next_session_mends_it(calc: World, start: str) -> None:
+def _the_next_session_mends_it(calc: CalcProject, start: str) -> None:
     told = calc.base / "prompt-2.txt"
     mends = [write("src/calc.py", MENDED), evidence(2), claim(2)]
     ran = calc.run([turn(prompt_to(told), mends, usage(500, 50))])
@@ -98,7 +98,7 @@ def _the_next_session_mends_it(calc: World, start: str) -> None:
 
 
 @pytest.mark.scenario
-def test_c_a_continuation_that_fails_goes_back_to_before_the_feature(calc: World) -> None:
+def test_c_a_continuation_that_fails_goes_back_to_before_the_feature(calc: CalcProject) -> None:
     """UAH-474 C64."""
     start = used_up(calc)
     again = turn(append("src/calc.py", "\n# still broken\n"), evidence(2), claim(2), usage(10, 1), times=9)
@@ -117,7 +117,7 @@ def test_c_a_continuation_that_fails_goes_back_to_before_the_feature(calc: World
 
 
 @pytest.mark.scenario
-def test_a_person_may_want_no_commit_and_no_word_of_it(calc: World) -> None:
+def test_a_person_may_want_no_commit_and_no_word_of_it(calc: CalcProject) -> None:
     """UAH-171 UAH-173: what the agent left stays in the work tree; the next session has it stashed like any change."""
     calc.configure(WINDOW + "  on_limit:\n    auto_commit: false\n    append_to_progress: false\n")
     start, story = calc.accept(1), calc.progress
@@ -136,7 +136,7 @@ def test_a_person_may_want_no_commit_and_no_word_of_it(calc: World) -> None:
 
 
 @pytest.mark.scenario
-def test_the_agents_own_entry_is_kept_and_nothing_put_in_its_mouth(calc: World) -> None:
+def test_the_agents_own_entry_is_kept_and_nothing_put_in_its_mouth(calc: CalcProject) -> None:
     """UAH-368: the harness writes the entry only where the agent has written none."""
     calc.configure(WINDOW)
     calc.accept(1)

@@ -2,22 +2,25 @@
 
 import pytest
 
+from .calc import CalcProject
 from .script import Turn, append, honest, prompt_to, sh, sleep, turn, usage
-from .world import World
 
 TIME_LIMIT = "session:\n  timeout_minutes: 0.4\n  timeout_warning_minutes: 0.05\n"
 
 
-def hangs(world: World) -> Turn:
+def hangs(calc: CalcProject) -> Turn:
     """Half of the work, then a command that never ends, with a child in the background."""
-    pids = world.base / "pids"
+    pids = calc.base / "pids"
     forever = f"sleep 3600 & echo $! > {pids}; sleep 3600"
     return turn(append("src/calc.py", "\n# half of it\n"), usage(5, 1), sh(forever))
 
 
 @pytest.mark.scenario
-def test_a_the_time_limit_ends_it(calc: World) -> None:
-    """UAH-217..220 UAH-344..346 UAH-352 C05 C16: warned, ended with all it started, a WIP commit, the counters."""
+def test_a_the_time_limit_ends_it(calc: CalcProject) -> None:
+    """Warned, ended with all it started, a WIP commit, the counters.
+
+    UAH-217, UAH-218, UAH-219, UAH-220, UAH-344, UAH-345, UAH-346, UAH-352, C05, C16
+    """
     start = calc.configure(TIME_LIMIT)
     ran = calc.run([hangs(calc)])
     assert ran.code == 0, ran.text
@@ -37,7 +40,7 @@ def test_a_the_time_limit_ends_it(calc: World) -> None:
     _the_next_session_continues(calc)
 
 
-def _the_next_session_continues(calc: World) -> None:
+def _the_next_session_continues(calc: CalcProject) -> None:
     settings = calc.root / ".harness.yaml"
     settings.write_text(settings.read_text().replace(TIME_LIMIT, ""))
     calc.commit("A person gives it more time")
@@ -50,7 +53,7 @@ def _the_next_session_continues(calc: World) -> None:
     assert calc.remote() == calc.head
 
 
-def test_b_an_agent_that_never_answers(calc: World) -> None:
+def test_b_an_agent_that_never_answers(calc: CalcProject) -> None:
     """UAH-376 C28 C35: nothing is heard of it, one try more, then an error that counts against nobody."""
     start = calc.configure("session:\n  response_seconds: 2\n")
     ran = calc.run([turn(prompt_to(calc.base / "prompts.txt"), sleep(3600), times=9)])

@@ -3,6 +3,7 @@
 import pytest
 
 from .arranging import with_settings
+from .calc import CalcProject
 from .script import (
     CODE,
     Step,
@@ -20,7 +21,6 @@ from .script import (
     write,
 )
 from .seam import each_seam
-from .world import World
 
 FALLBACK = "Agent output not fully structured, using fallback"
 
@@ -35,7 +35,7 @@ def plain(feature: int) -> list[Step]:
 
 
 @each_seam
-def test_prose_alone_is_accepted_and_tracked_by_other_signs(calc: World) -> None:
+def test_prose_alone_is_accepted_and_tracked_by_other_signs(calc: CalcProject) -> None:
     """UAH-199 UAH-201 UAH-202 UAH-426 UAH-427 UAH-428 UAH-429 UAH-430 UAH-431 UAH-520 C14 C43: the fallback."""
     ran = calc.run([turn(plain(1), evidence(1), claim(1), commit("Implement add"))])
     assert ran.code == 0, ran.text
@@ -49,7 +49,7 @@ def test_prose_alone_is_accepted_and_tracked_by_other_signs(calc: World) -> None
 
 
 @pytest.mark.scenario
-def test_no_warning_and_no_fallback_where_they_are_switched_off(calc: World) -> None:
+def test_no_warning_and_no_fallback_where_they_are_switched_off(calc: CalcProject) -> None:
     """UAH-201 UAH-202: `fallback_tracking` and `warn_on_missing_prefixes`."""
     with_settings(calc, "logging:\n  fallback_tracking: false\n  warn_on_missing_prefixes: false\n")
     ran = calc.run([turn(plain(1), evidence(1), claim(1), commit("Implement add"))])
@@ -60,7 +60,7 @@ def test_no_warning_and_no_fallback_where_they_are_switched_off(calc: World) -> 
 
 @pytest.mark.scenario
 @pytest.mark.parametrize("prefixes", [False, True])
-def test_prefixes_may_be_required(calc: World, prefixes: bool) -> None:
+def test_prefixes_may_be_required(calc: CalcProject, prefixes: bool) -> None:
     """UAH-200 UAH-426: with `require_prefixes` a claim without any is rejected; the same work with them is not."""
     before = with_settings(calc, "logging:\n  require_prefixes: true\n")
     work = honest(1) if prefixes else [*plain(1), evidence(1), claim(1), commit("Implement add")]
@@ -79,7 +79,7 @@ SILENT = (*plain(1), claim(1), commit("Implement add"))
 
 
 @each_seam
-def test_b_without_evidence_the_code_is_kept_and_the_claim_is_not_believed(calc: World) -> None:
+def test_b_without_evidence_the_code_is_kept_and_the_claim_is_not_believed(calc: CalcProject) -> None:
     """UAH-184 UAH-310 UAH-360 UAH-538 C20 S14: asked once; then the work is a WIP commit for the next session."""
     start, asked = calc.head, calc.base / "asked.txt"
     again = turn(prompt_to(asked), say("It works, believe me."), claim(1), times=9)
@@ -98,7 +98,7 @@ def test_b_without_evidence_the_code_is_kept_and_the_claim_is_not_believed(calc:
 
 @pytest.mark.scenario
 @each_seam
-def test_b_shown_when_asked_it_counts(calc: World) -> None:
+def test_b_shown_when_asked_it_counts(calc: CalcProject) -> None:
     """UAH-310 C20 S14: the evidence may come in the turn that asks for it, and the session is one."""
     ran = calc.run([turn(list(SILENT)), turn(evidence(1), claim(1), round=1)])
     assert ran.code == 0, ran.text
@@ -107,7 +107,7 @@ def test_b_shown_when_asked_it_counts(calc: World) -> None:
 
 
 @pytest.mark.scenario
-def test_b_where_no_evidence_is_required_the_harness_own_run_is_enough(calc: World) -> None:
+def test_b_where_no_evidence_is_required_the_harness_own_run_is_enough(calc: CalcProject) -> None:
     """UAH-184 C20 S14: `require_evidence: false`."""
     with_settings(calc, "verification:\n  require_evidence: false\n")
     ran = calc.run([turn(list(SILENT))])

@@ -5,10 +5,12 @@ A turn is one start of a client that gives up where its script leaves with an er
 
 import pytest
 
+from agent_harness.testing import CommandResult
+
+from .calc import CalcProject
 from .script import append, bad_json, honest, http, leave, prompt_to, refused, say, turn, usage
 from .seam import each_seam
 from .test_s01_init import init, initializer, records
-from .world import Ran, World
 
 pytestmark = each_seam
 
@@ -16,22 +18,22 @@ FASTER = {"HARNESS_TIME_SCALE": "0.1"}  # for waits of 30 s; every limit shrinks
 LONG_SESSIONS = "session:\n  timeout_minutes: 60000\n  timeout_warning_minutes: 59000\n"
 
 
-def run(calc: World, turns: list[dict[str, object]], *, faster: bool = False) -> Ran:
+def run(calc: CalcProject, turns: list[dict[str, object]], *, faster: bool = False) -> CommandResult:
     calc.configure(LONG_SESSIONS)
     return calc.harness("run", agent=turns, environ=FASTER if faster else {})
 
 
-def waits(calc: World, kind: str) -> list[float]:
+def waits(calc: CalcProject, kind: str) -> list[float]:
     rows = calc.events("provider_retry")
     assert {row["kind"] for row in rows} <= {kind}
     return [row["wait_seconds"] for row in rows]
 
 
-def tries(calc: World) -> int:
+def tries(calc: CalcProject) -> int:
     return len(calc.events("agent_started"))
 
 
-def accepted(calc: World, ran: Ran) -> None:
+def accepted(calc: CalcProject, ran: CommandResult) -> None:
     assert ran.code == 0, ran.text
     assert calc.passing() == [1]
     assert calc.remote() == calc.head
@@ -39,7 +41,7 @@ def accepted(calc: World, ran: Ran) -> None:
     assert len(calc.log("sessions.jsonl")) == 1, "one session, however often it was tried"
 
 
-def not_served(calc: World, start: str, *, reason: str) -> None:
+def not_served(calc: CalcProject, start: str, *, reason: str) -> None:
     """Nothing was done, so nothing is undone, committed or counted."""
     assert calc.head == start == calc.remote()
     assert calc.changes() == []
@@ -59,7 +61,7 @@ WORKS = [*honest(1), usage(10, 1)]
     [(429, "rate_limited", [1, 2]), (529, "overloaded", [30, 30])],
     ids=["a-429", "b-529"],
 )
-def test_refused_twice_and_then_served(calc: World, status: int, kind: str, gaps: list[float]) -> None:
+def test_refused_twice_and_then_served(calc: CalcProject, status: int, kind: str, gaps: list[float]) -> None:
     """UAH-374 UAH-375 C28: growing gaps for 429, gaps of 30 for 529; the same session goes on."""
     ran = run(calc, [refused(status, times=2), turn(WORKS)], faster=kind == "overloaded")
     accepted(calc, ran)
@@ -68,7 +70,7 @@ def test_refused_twice_and_then_served(calc: World, status: int, kind: str, gaps
 
 
 @pytest.mark.scenario
-def test_a_wait_that_outlasts_the_session_is_not_begun(calc: World) -> None:
+def test_a_wait_that_outlasts_the_session_is_not_begun(calc: CalcProject) -> None:
     """UAH-374 C28: bounded by the session's time limit; the message says what the provider said, and when it opens."""
     calc.configure("session:\n  timeout_minutes: 50\n")
     start = calc.head
@@ -82,7 +84,7 @@ def test_a_wait_that_outlasts_the_session_is_not_begun(calc: World) -> None:
 
 
 @pytest.mark.scenario
-def test_c_overloaded_for_good_it_is_paused(calc: World) -> None:
+def test_c_overloaded_for_good_it_is_paused(calc: CalcProject) -> None:
     """UAH-375 C28 C35: one try and three more, then a pause that `harness resume` ends; nothing is rolled back."""
     calc.configure(LONG_SESSIONS)
     start = calc.head
@@ -104,7 +106,7 @@ def test_c_overloaded_for_good_it_is_paused(calc: World) -> None:
 
 
 @pytest.mark.scenario
-def test_d_a_key_that_is_not_accepted(calc: World) -> None:
+def test_d_a_key_that_is_not_accepted(calc: CalcProject) -> None:
     """UAH-377, UAH-391, C28, C66: one try, and the person is told where to look."""
     start = calc.head
     ran = calc.run([turn(http(401), times=99)])
@@ -120,7 +122,7 @@ RUBBISH = [say("I begin."), bad_json(), leave(1)]
 
 
 @pytest.mark.scenario
-def test_e_rubbish_once(calc: World) -> None:
+def test_e_rubbish_once(calc: CalcProject) -> None:
     """UAH-378 C28."""
     ran = run(calc, [turn(RUBBISH), turn(WORKS)])
     accepted(calc, ran)
@@ -129,7 +131,7 @@ def test_e_rubbish_once(calc: World) -> None:
 
 
 @pytest.mark.scenario
-def test_f_rubbish_for_good(calc: World) -> None:
+def test_f_rubbish_for_good(calc: CalcProject) -> None:
     """UAH-378 C28: two tries, then it is on record and the session ends with an error."""
     start = calc.head
     ran = calc.run([turn(RUBBISH, times=99)])
@@ -140,7 +142,7 @@ def test_f_rubbish_for_good(calc: World) -> None:
 
 
 @pytest.mark.scenario
-def test_work_that_was_done_before_a_refusal_is_gone_on_from(calc: World) -> None:
+def test_work_that_was_done_before_a_refusal_is_gone_on_from(calc: CalcProject) -> None:
     """UAH-374 C28: the next try is told that it was cut off; refused for good, the work is a WIP commit."""
     start = calc.head
     half = [append("src/calc.py", "\n# half of it\n"), usage(5, 1)]
@@ -156,7 +158,7 @@ def test_work_that_was_done_before_a_refusal_is_gone_on_from(calc: World) -> Non
 
 
 @pytest.mark.scenario
-def test_a_plan_is_waited_for_like_any_turn(bare: World) -> None:
+def test_a_plan_is_waited_for_like_any_turn(bare: CalcProject) -> None:
     """UAH-374 UAH-377 C28: session 0 is tried again after a refusal, and says what is wrong with a key."""
     bare.git("init", "-q", "-b", "main")
     (bare.root / "spec.md").write_text("# Calculator\n")
@@ -171,7 +173,7 @@ def test_a_plan_is_waited_for_like_any_turn(bare: World) -> None:
 
 
 @pytest.mark.scenario
-def test_a_cleanup_that_is_not_served_is_still_due(calc: World) -> None:
+def test_a_cleanup_that_is_not_served_is_still_due(calc: CalcProject) -> None:
     """UAH-377 C28 C35."""
     start = calc.accept(1)
     ran = calc.harness("cleanup", agent=[turn(http(401), times=9)])

@@ -5,23 +5,23 @@ import os
 import pytest
 
 from .arranging import refused, with_files, with_settings
+from .calc import INIT, CalcProject
 from .script import honest, sh, turn
-from .world import INIT, World
 
 FAILS = "#!/bin/sh\nexit 1\n"
 
 
-def counted(world: World, word: str, rest: str) -> str:
+def counted(calc: CalcProject, word: str, rest: str) -> str:
     """A script that notes its own name outside of the project first."""
-    return f"#!/bin/sh\necho {word} >>'{world.base}/order'\n{rest}\n"
+    return f"#!/bin/sh\necho {word} >>'{calc.base}/order'\n{rest}\n"
 
 
-def order(world: World) -> list[str]:
-    path = world.base / "order"
+def order(calc: CalcProject) -> list[str]:
+    path = calc.base / "order"
     return path.read_text().split() if path.exists() else []
 
 
-def test_a_what_init_cannot_do_reset_mends(calc: World) -> None:
+def test_a_what_init_cannot_do_reset_mends(calc: CalcProject) -> None:
     """UAH-270 UAH-271 UAH-279 UAH-369 UAH-558 UAH-559 C19 S16: init, reset, init; orientation, checkpoint, agent.
 
     UAH-371 UAH-372 UAH-373: whatever it is that reset.sh mends.
@@ -48,7 +48,7 @@ def test_a_what_init_cannot_do_reset_mends(calc: World) -> None:
 
 
 @pytest.mark.scenario
-def test_b_a_reset_that_never_helps_asks_for_a_person(calc: World) -> None:
+def test_b_a_reset_that_never_helps_asks_for_a_person(calc: CalcProject) -> None:
     """UAH-272 UAH-280 UAH-370 UAH-397 C24 S16: two resets at most."""
     with_files(calc, {"init.sh": counted(calc, "init", "exit 1"), "reset.sh": counted(calc, "reset", "exit 1")})
     refused(calc, "Could not recover clean state. Manual intervention needed.")
@@ -58,7 +58,7 @@ def test_b_a_reset_that_never_helps_asks_for_a_person(calc: World) -> None:
 
 
 @pytest.mark.scenario
-def test_c_a_server_that_init_leaves_lives_as_long_as_the_session(calc: World) -> None:
+def test_c_a_server_that_init_leaves_lives_as_long_as_the_session(calc: CalcProject) -> None:
     """UAH-144 C60 S16: no hang; there while the agent works, gone at the end (the world looks for it)."""
     pid, seen = calc.base / "pid", calc.base / "seen"
     with_files(calc, {"init.sh": f"{INIT}sleep 600 &\necho $! >'{pid}'\n"})
@@ -68,7 +68,7 @@ def test_c_a_server_that_init_leaves_lives_as_long_as_the_session(calc: World) -
     calc.wait_until(lambda: int(pid.read_text()) not in calc.processes(), "the end of the sleeper", seconds=60)
 
 
-def test_d_a_failing_health_check_is_named(calc: World) -> None:
+def test_d_a_failing_health_check_is_named(calc: CalcProject) -> None:
     """UAH-152 UAH-273 UAH-280 UAH-391 S16."""
     with_files(calc, {"init.sh": "#!/bin/sh\nexit 0\n"})
     ran = refused(calc, "health check failed", 'test -f "$CALC_UP"')
@@ -76,7 +76,7 @@ def test_d_a_failing_health_check_is_named(calc: World) -> None:
 
 
 @pytest.mark.scenario
-def test_e_a_script_that_cannot_be_run_is_named(calc: World) -> None:
+def test_e_a_script_that_cannot_be_run_is_named(calc: CalcProject) -> None:
     """UAH-268 S16."""
     os.chmod(calc.root / "init.sh", 0o644)
     calc.commit("Not executable")
@@ -85,7 +85,7 @@ def test_e_a_script_that_cannot_be_run_is_named(calc: World) -> None:
 
 
 @pytest.mark.scenario
-def test_f_a_test_that_was_broken_by_hand_is_named(calc: World) -> None:
+def test_f_a_test_that_was_broken_by_hand_is_named(calc: CalcProject) -> None:
     """UAH-274 UAH-275 C23 S16."""
     calc.accept(1)
     text = (calc.root / "src/calc.py").read_text().replace("return a + b", "return 0")
@@ -96,7 +96,7 @@ def test_f_a_test_that_was_broken_by_hand_is_named(calc: World) -> None:
 
 
 @pytest.mark.scenario
-def test_without_auto_reset_reset_never_runs(calc: World) -> None:
+def test_without_auto_reset_reset_never_runs(calc: CalcProject) -> None:
     """UAH-227 UAH-271 S16: `preflight.on_failure.auto_reset: false`."""
     with_files(calc, {"init.sh": counted(calc, "init", "exit 3"), "reset.sh": counted(calc, "reset", "exit 0")})
     with_settings(calc, "preflight:\n  on_failure:\n    auto_reset: false\n")
@@ -106,7 +106,7 @@ def test_without_auto_reset_reset_never_runs(calc: World) -> None:
 
 @pytest.mark.scenario
 @pytest.mark.parametrize("check", ["environment", "harness_files"])
-def test_a_check_can_be_switched_off(calc: World, check: str) -> None:
+def test_a_check_can_be_switched_off(calc: CalcProject, check: str) -> None:
     """UAH-222 UAH-224 UAH-277 S16: what it would have refused does not matter then."""
     with_files(calc, {"reset.sh": FAILS, "init.sh": FAILS if check == "environment" else INIT})
     if check == "harness_files":

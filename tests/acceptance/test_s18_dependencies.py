@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from .arranging import refused, with_features
+from .calc import CalcProject, feature_record
 from .script import honest, turn
-from .world import World, feature_record
 
 Features = list[dict[str, Any]]
 
@@ -17,7 +17,7 @@ def circle(features: Features) -> None:
         features.append({**feature_record(1), "id": one, "depends_on": [other]})
 
 
-def test_a_circle_is_named_and_can_be_skipped(calc: World) -> None:
+def test_a_circle_is_named_and_can_be_skipped(calc: CalcProject) -> None:
     """UAH-266 UAH-399 UAH-459 UAH-461 UAH-532 C24 S18: both ids, the options, no agent."""
     with_features(calc, circle)
     refused(calc, "Dependency cycle detected: 20 → 21 → 20", "edit|skip|abort", code=3)
@@ -29,8 +29,33 @@ def test_a_circle_is_named_and_can_be_skipped(calc: World) -> None:
     assert {f["id"] for f in calc.features["features"] if f.get("skipped")} == {20, 21}
 
 
+def test_a_circle_is_a_question_until_features_json_has_none(calc: CalcProject) -> None:
+    """UAH-399 C12: the run keeps and prints it, status repeats it, and a repair by hand ends it."""
+    assert calc.harness("status", "--json").json["escalation"] is None
+    with_features(calc, circle)
+    told = "Feature #20 depends on #21 which depends on #20."
+    assert told in calc.harness("status").out, "said before any run, since features.json says it"
+    ran = refused(calc, told, "edit|skip|abort", code=3)
+    assert told in ran.out
+    assert calc.state["pending_escalation"]["type"] == "dependency_cycle"
+    shown = calc.harness("status")
+    assert f"Waits for a person: {told}" in shown.out
+    assert "harness resume --choose edit|skip|abort" in shown.out
+    assert "Ready for Feature" not in shown.out
+    refused(calc, told, code=3)
+    assert len([row for row in calc.events() if row.get("message") == told]) == 1, "asked once"
+
+    def mend(features: Features) -> None:
+        features[-1]["depends_on"] = list[int]()
+
+    with_features(calc, mend)
+    assert calc.harness("status", "--json").json["escalation"] is None
+    assert calc.run([turn(honest(1))]).code == 0
+    assert calc.state["pending_escalation"] is None
+
+
 @pytest.mark.scenario
-def test_a_feature_that_does_not_exist_is_named(calc: World) -> None:
+def test_a_feature_that_does_not_exist_is_named(calc: CalcProject) -> None:
     """UAH-460 S18."""
 
     def edit(features: Features) -> None:
@@ -41,7 +66,7 @@ def test_a_feature_that_does_not_exist_is_named(calc: World) -> None:
 
 
 @pytest.mark.scenario
-def test_the_order_is_by_id_among_what_is_ready(calc: World) -> None:
+def test_the_order_is_by_id_among_what_is_ready(calc: CalcProject) -> None:
     """UAH-452 UAH-453 UAH-454 UAH-455 UAH-456 S18: 3 was done already; 6 comes only after 1 and 4."""
 
     def following() -> int:
@@ -56,7 +81,7 @@ def test_the_order_is_by_id_among_what_is_ready(calc: World) -> None:
 
 
 @pytest.mark.scenario
-def test_six_waits_for_both(calc: World) -> None:
+def test_six_waits_for_both(calc: CalcProject) -> None:
     """UAH-453 S18: with 1 alone it is not ready, and asking for it says what it waits for."""
     calc.accept(1)
     ran = calc.harness("run", "--dry-run", "--feature", "6")
@@ -65,7 +90,7 @@ def test_six_waits_for_both(calc: World) -> None:
 
 
 @pytest.mark.scenario
-def test_what_a_skipped_feature_blocks_is_listed(calc: World) -> None:
+def test_what_a_skipped_feature_blocks_is_listed(calc: CalcProject) -> None:
     """UAH-059 C49 C53 S18: no agent, the blockers by name, and not "all features passing"."""
     calc.accept(1, 2)
     assert calc.harness("skip", "--feature", "3").code == 0

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from .calc import CalcProject
 from .script import Turn, honest, turn
-from .world import World
 
 
 @pytest.fixture
-def done(calc: World) -> World:
+def done(calc: CalcProject) -> CalcProject:
     """All six features built, the maintenance interval short."""
     settings = (calc.root / ".harness.yaml").read_text()
     calc.put({".harness.yaml": settings + "maintenance:\n  interval_minutes: 0.01\n"})
@@ -22,13 +22,13 @@ def done(calc: World) -> World:
     return calc
 
 
-def at_a_terminal(world: World, *args: str, agent: Sequence[Turn] | None = None) -> tuple[Any, int]:
+def at_a_terminal(calc: CalcProject, *args: str, agent: Sequence[Turn] | None = None) -> tuple[Any, int]:
     """The harness on a terminal of its own; the process, and the person's end of the terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        world.command(*args, agent=agent or [turn(honest(1))]),
-        cwd=world.root,
-        env=world.environ,
+        calc.command(*args, agent=agent or [turn(honest(1))]),
+        cwd=calc.root,
+        env=calc.environ,
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -50,7 +50,7 @@ def read_until(terminal: int, words: str, seen: str = "") -> str:
     return seen
 
 
-def test_complete_without_a_terminal_ends_with_the_last_look(done: World) -> None:
+def test_complete_without_a_terminal_ends_with_the_last_look(done: CalcProject) -> None:
     """UAH-482, UAH-483, UAH-484, UAH-487, UAH-488."""
     head, costs = done.head, done.costs
     ran = done.run([turn(honest(1))])
@@ -63,7 +63,7 @@ def test_complete_without_a_terminal_ends_with_the_last_look(done: World) -> Non
     assert not done.events("agent_started")
 
 
-def test_maintenance_looks_again_and_ends_on_stop(done: World) -> None:
+def test_maintenance_looks_again_and_ends_on_stop(done: CalcProject) -> None:
     """UAH-072, UAH-485, C51."""
     process, terminal = at_a_terminal(done, "run")
     read_until(terminal, "Choose")
@@ -80,7 +80,7 @@ def test_maintenance_looks_again_and_ends_on_stop(done: World) -> None:
     assert "not on" in done.harness("stop").out
 
 
-def test_maintenance_ends_with_the_question_when_a_test_breaks(done: World) -> None:
+def test_maintenance_ends_with_the_question_when_a_test_breaks(done: CalcProject) -> None:
     """UAH-489, C51."""
     process, terminal = at_a_terminal(done, "run")
     read_until(terminal, "Choose")
@@ -98,7 +98,7 @@ def test_maintenance_ends_with_the_question_when_a_test_breaks(done: World) -> N
     assert done.passing() == [1, 3, 4, 5, 6]
 
 
-def test_the_other_answers(done: World) -> None:
+def test_the_other_answers(done: CalcProject) -> None:
     """UAH-486, UAH-487."""
     for answer, told in ((b"a\n", "harness add-feature"), (b"\n", "")):
         process, terminal = at_a_terminal(done, "run")

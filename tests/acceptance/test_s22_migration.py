@@ -6,23 +6,25 @@ from pathlib import Path
 
 import pytest
 
+from agent_harness.testing.feature_list_project import fingerprint
+
+from .calc import CalcProject
 from .script import honest, turn
-from .world import World, fingerprint
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "features"
 
 
-def put_state(calc: World, name: str) -> None:
+def put_state(calc: CalcProject, name: str) -> None:
     """The golden state of one schema in place of the fixture's."""
     shutil.rmtree(calc.root / ".harness")
     shutil.copytree(GOLDEN / name, calc.root / ".harness")
 
 
-def backups(calc: World) -> list[Path]:
+def backups(calc: CalcProject) -> list[Path]:
     return sorted(calc.root.glob(".harness.backup.*"))
 
 
-def test_version_says_what_is_needed_and_changes_nothing(calc: World) -> None:
+def test_version_says_what_is_needed_and_changes_nothing(calc: CalcProject) -> None:
     """UAH-028, UAH-029, UAH-030, UAH-042, UAH-068, C45."""
     put_state(calc, "v1")
     before = calc.fingerprint()
@@ -40,7 +42,7 @@ def test_version_says_what_is_needed_and_changes_nothing(calc: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["v1", "v2"])
-def test_migrate_keeps_everything_and_backs_up(calc: World, name: str) -> None:
+def test_migrate_keeps_everything_and_backs_up(calc: CalcProject, name: str) -> None:
     """UAH-036, UAH-037, UAH-038, UAH-039, UAH-040, UAH-041, UAH-069, UAH-122, C46."""
     put_state(calc, name)
     old = calc.state
@@ -65,7 +67,7 @@ def test_migrate_keeps_everything_and_backs_up(calc: World, name: str) -> None:
     assert len(backups(calc)) == 1
 
 
-def test_a_baseline_that_an_old_state_lacks_is_measured(calc: World) -> None:
+def test_a_baseline_that_an_old_state_lacks_is_measured(calc: CalcProject) -> None:
     """UAH-036, C23: what passed before the migration stays protected after it."""
     calc.accept(1)
     put_state(calc, "v1")
@@ -73,7 +75,7 @@ def test_a_baseline_that_an_old_state_lacks_is_measured(calc: World) -> None:
     assert len(calc.baseline["passing_tests"]) == 2
 
 
-def test_two_backups_of_one_day_do_not_collide_and_none_is_made_on_request(calc: World) -> None:
+def test_two_backups_of_one_day_do_not_collide_and_none_is_made_on_request(calc: CalcProject) -> None:
     """UAH-039, UAH-070, C46."""
     for _ in range(2):
         put_state(calc, "v2")
@@ -87,7 +89,7 @@ def test_two_backups_of_one_day_do_not_collide_and_none_is_made_on_request(calc:
     assert calc.state["schema_version"] == 3
 
 
-def test_a_run_migrates_first_unless_told_not_to(calc: World) -> None:
+def test_a_run_migrates_first_unless_told_not_to(calc: CalcProject) -> None:
     """UAH-031, UAH-032, UAH-033, UAH-041, UAH-229, UAH-231."""
     put_state(calc, "v2")
     settings = calc.root / ".harness.yaml"
@@ -107,7 +109,7 @@ def test_a_run_migrates_first_unless_told_not_to(calc: World) -> None:
     assert calc.passing() == [1]
 
 
-def test_newer_state_is_refused_or_let_pass_with_a_warning(calc: World) -> None:
+def test_newer_state_is_refused_or_let_pass_with_a_warning(calc: CalcProject) -> None:
     """UAH-034, UAH-035, UAH-230."""
     state = calc.state | {"schema_version": 4, "harness_version": "9.0.0"}
     (calc.root / ".harness/session_state.json").write_text(json.dumps(state))

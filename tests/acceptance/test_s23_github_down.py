@@ -8,8 +8,8 @@ import pytest
 from agent_harness.testing.github_server import GitHubServer, Refusal, serve
 
 from .arranging import with_settings
+from .calc import CalcProject
 from .script import honest, turn
-from .world import World
 
 MOST_TRIES = 4  # the first and three more (UAH-385)
 LIMITS = """\
@@ -29,7 +29,7 @@ def hub() -> Iterator[GitHubServer]:
 
 
 @pytest.fixture
-def mirrored(calc: World, hub: GitHubServer) -> World:
+def mirrored(calc: CalcProject, hub: GitHubServer) -> CalcProject:
     """``calc`` with the mirror on; waits are a tenth of what they are."""
     with_settings(calc, f"{LIMITS}github:\n  repo: someone/calc\n")
     calc.environ |= hub.environment() | {"HARNESS_TIME_SCALE": "0.1"}
@@ -43,16 +43,16 @@ def closed_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def accepted(world: World) -> str:
+def accepted(calc: CalcProject) -> str:
     """One honest session, which counts whatever GitHub says; what was printed."""
-    ran = world.run([turn(honest(1))])
+    ran = calc.run([turn(honest(1))])
     assert ran.code == 0, ran.text
-    assert (world.passing(), world.remote()) == ([1], world.head)
-    assert world.state["status"] == "complete"
+    assert (calc.passing(), calc.remote()) == ([1], calc.head)
+    assert calc.state["status"] == "complete"
     return ran.out
 
 
-def test_a_nobody_answers(mirrored: World) -> None:
+def test_a_nobody_answers(mirrored: CalcProject) -> None:
     """UAH-385 UAH-409 S23: a refused connection is one warning."""
     mirrored.environ["GITHUB_API_URL"] = f"http://127.0.0.1:{closed_port()}"
     assert "Warning: GitHub was not updated: " in accepted(mirrored)
@@ -61,7 +61,7 @@ def test_a_nobody_answers(mirrored: World) -> None:
 
 
 @pytest.mark.scenario
-def test_b_an_outage_is_tried_four_times_at_most(mirrored: World, hub: GitHubServer) -> None:
+def test_b_an_outage_is_tried_four_times_at_most(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-385 UAH-388 UAH-409 S23."""
     hub.refuse(*[Refusal(status=500, message="down")] * 50)
     assert "Warning: GitHub was not updated" in accepted(mirrored)
@@ -69,7 +69,7 @@ def test_b_an_outage_is_tried_four_times_at_most(mirrored: World, hub: GitHubSer
 
 
 @pytest.mark.scenario
-def test_b_an_outage_that_passes_costs_nothing(mirrored: World, hub: GitHubServer) -> None:
+def test_b_an_outage_that_passes_costs_nothing(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-385 UAH-388 S23."""
     hub.refuse(*[Refusal(status=502, message="down")] * 2)
     assert "Warning" not in accepted(mirrored)
@@ -77,7 +77,7 @@ def test_b_an_outage_that_passes_costs_nothing(mirrored: World, hub: GitHubServe
 
 
 @pytest.mark.scenario
-def test_c_a_wrong_token_is_not_tried_again(mirrored: World, hub: GitHubServer) -> None:
+def test_c_a_wrong_token_is_not_tried_again(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-386 UAH-409 S23."""
     mirrored.environ["GITHUB_TOKEN"] = "wrong"
     assert "Warning: GitHub was not updated" in accepted(mirrored)
@@ -85,7 +85,7 @@ def test_c_a_wrong_token_is_not_tried_again(mirrored: World, hub: GitHubServer) 
 
 
 @pytest.mark.scenario
-def test_d_a_rate_limit_is_waited_for(mirrored: World, hub: GitHubServer) -> None:
+def test_d_a_rate_limit_is_waited_for(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-383 S23: 403 with the moment of the reset; then it goes on."""
     hub.refuse(hub.rate_limited(2))
     assert "Warning" not in accepted(mirrored)
@@ -93,7 +93,7 @@ def test_d_a_rate_limit_is_waited_for(mirrored: World, hub: GitHubServer) -> Non
 
 
 @pytest.mark.scenario
-def test_d_a_rate_limit_without_end_is_a_warning(mirrored: World, hub: GitHubServer) -> None:
+def test_d_a_rate_limit_without_end_is_a_warning(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-383 UAH-409 S23."""
     hub.refuse(*[hub.rate_limited(1)] * 50)
     assert "Warning: GitHub was not updated" in accepted(mirrored)
@@ -101,7 +101,7 @@ def test_d_a_rate_limit_without_end_is_a_warning(mirrored: World, hub: GitHubSer
 
 
 @pytest.mark.scenario
-def test_e_an_issue_that_is_gone_is_made_again(mirrored: World, hub: GitHubServer) -> None:
+def test_e_an_issue_that_is_gone_is_made_again(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-384 S23."""
     accepted(mirrored)
     hub.delete(2)
@@ -112,7 +112,7 @@ def test_e_an_issue_that_is_gone_is_made_again(mirrored: World, hub: GitHubServe
 
 
 @pytest.mark.scenario
-def test_f_it_works_and_features_json_is_never_changed_by_it(mirrored: World, hub: GitHubServer) -> None:
+def test_f_it_works_and_features_json_is_never_changed_by_it(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-404 UAH-405 UAH-406 UAH-408 UAH-411 C01 C37 S23: what a person closed stays closed.
 
     UAH-525 UAH-526 UAH-527.
@@ -130,7 +130,7 @@ def test_f_it_works_and_features_json_is_never_changed_by_it(mirrored: World, hu
 
 
 @pytest.mark.scenario
-def test_g_with_fail_the_run_is_not_well_and_the_commit_stays(mirrored: World, hub: GitHubServer) -> None:
+def test_g_with_fail_the_run_is_not_well_and_the_commit_stays(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-196 UAH-410 C38 S23."""
     with_settings(mirrored, "  on_sync_failure: fail\n")
     hub.refuse(*[Refusal(status=500, message="down")] * 50)
@@ -141,7 +141,7 @@ def test_g_with_fail_the_run_is_not_well_and_the_commit_stays(mirrored: World, h
 
 
 @pytest.mark.scenario
-def test_h_switched_off_it_asks_nothing(mirrored: World, hub: GitHubServer) -> None:
+def test_h_switched_off_it_asks_nothing(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-192 UAH-413 S23."""
     with_settings(mirrored, "  sync_mode: none\n")
     assert "GitHub" not in accepted(mirrored)

@@ -4,26 +4,28 @@ import json
 
 import pytest
 
+from agent_harness.testing import CommandResult
+
+from .calc import CalcProject
 from .script import CODE, append, honest, name_of, proof_path, proof_text, sh, sleep, turn, usage
-from .world import Ran, World
 
 
-def answer(calc: World, text: str, *args: str) -> Ran:
+def answer(calc: CalcProject, text: str, *args: str) -> CommandResult:
     """A command with an answer waiting on stdin, as a person would type it ahead."""
     import subprocess
 
     done = subprocess.run(
         calc.command(*args), cwd=calc.root, env=calc.environ, input=text.encode(), capture_output=True, check=False
     )
-    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+    return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def mark_of(calc: World, feature: int) -> dict[str, object]:
+def mark_of(calc: CalcProject, feature: int) -> dict[str, object]:
     return next(f for f in calc.features["features"] if f["id"] == feature)
 
 
-def test_a_pause_hands_the_running_session_off_and_keeps_the_next_from_starting(calc: World) -> None:
-    """UAH-004, UAH-056..058, UAH-075, UAH-354, UAH-512, C06."""
+def test_a_pause_hands_the_running_session_off_and_keeps_the_next_from_starting(calc: CalcProject) -> None:
+    """UAH-004, UAH-056, UAH-057, UAH-058, UAH-075, UAH-354, UAH-512, C06."""
     flag = calc.base / "busy"
     slow = turn(append("src/calc.py", "\n\nHALF = 1\n"), sh(f"touch {flag}; sleep 10"))
     running = calc.start("run", agent=[slow])
@@ -51,7 +53,7 @@ def test_a_pause_hands_the_running_session_off_and_keeps_the_next_from_starting(
     assert calc.passing() == [1]
 
 
-def test_skip_blocks_the_dependents_and_can_be_undone(calc: World) -> None:
+def test_skip_blocks_the_dependents_and_can_be_undone(calc: CalcProject) -> None:
     """UAH-059, UAH-461, UAH-512, C53, C65."""
     done = calc.harness("skip", "--feature", "3", "--reason", "later")
     assert done.code == 0, done.text
@@ -71,7 +73,7 @@ def test_skip_blocks_the_dependents_and_can_be_undone(calc: World) -> None:
     assert calc.changes() == []
 
 
-def test_skip_takes_unfinished_work_off_the_branch_and_keeps_it(calc: World) -> None:
+def test_skip_takes_unfinished_work_off_the_branch_and_keeps_it(calc: CalcProject) -> None:
     """C53, UAH-003."""
     start = calc.head
     calc.run([turn(append("src/calc.py", "\n\nHALF = 1\n"))])
@@ -90,7 +92,7 @@ def test_skip_takes_unfinished_work_off_the_branch_and_keeps_it(calc: World) -> 
     assert calc.passing() == [2]
 
 
-def test_override_needs_a_yes_and_holds_until_it_is_taken_back(calc: World) -> None:
+def test_override_needs_a_yes_and_holds_until_it_is_taken_back(calc: CalcProject) -> None:
     """UAH-060, UAH-061, UAH-076, C12, C65."""
     before = calc.fingerprint()
     for text in ("n\n", ""):
@@ -110,7 +112,7 @@ def test_override_needs_a_yes_and_holds_until_it_is_taken_back(calc: World) -> N
     assert calc.passing() == [1]
 
 
-def test_manual_verification_is_recorded_on_a_yes(calc: World) -> None:
+def test_manual_verification_is_recorded_on_a_yes(calc: CalcProject) -> None:
     """UAH-062, UAH-063, C65."""
     no = answer(calc, "n\n", "manual-verify", "--feature", "1")
     assert no.code == 1
@@ -131,8 +133,8 @@ def test_manual_verification_is_recorded_on_a_yes(calc: World) -> None:
     assert calc.changes() == []
 
 
-def test_handoff_and_takeback(calc: World) -> None:
-    """UAH-064..066, UAH-075, UAH-512, C06, C40, C65."""
+def test_handoff_and_takeback(calc: CalcProject) -> None:
+    """UAH-064, UAH-065, UAH-066, UAH-075, UAH-512, C06, C40, C65."""
     given = calc.harness("handoff")
     assert given.code == 0, given.text
     for line in ("Harness paused.", "Current state:", "- Feature #1 in progress (not complete)", "- 0/6 features"):
@@ -167,7 +169,29 @@ def test_handoff_and_takeback(calc: World) -> None:
     assert calc.passing() == [1, 2]
 
 
-def test_abort_keeps_commits_logs_and_costs_and_resume_begins_anew(calc: World) -> None:
+def test_takeback_asks_about_every_open_feature_that_passes(calc: CalcProject) -> None:
+    """UAH-065, UAH-066: #1 was in progress, and the person built #2 and #3; placeholders are not asked about."""
+    assert calc.harness("handoff").code == 0
+    calc.put(
+        {
+            "src/calc.py": f"{CODE['sub']}\n\n{CODE['mul']}",
+            **{proof_path(n): proof_text(n) for n in (2, 3)},
+        }
+    )
+    calc.commit("By hand")
+    back = answer(calc, "y\nn\n", "takeback", "--json")
+    assert back.code == 0, back.text
+    assert "Mark Feature #2 as passes: true?" in back.text
+    assert "Mark Feature #3 as passes: true?" in back.text
+    assert "Mark Feature #1" not in back.text
+    assert "Mark Feature #4" not in back.text
+    assert calc.passing() == [2]
+    assert (calc.state["handoff"], calc.changes()) == (None, [])
+    assert calc.run([turn(honest(1))]).code == 0
+    assert calc.passing() == [1, 2]
+
+
+def test_abort_keeps_commits_logs_and_costs_and_resume_begins_anew(calc: CalcProject) -> None:
     """UAH-067, C39."""
     assert calc.run([turn(honest(1), usage(10, 5))]).code == 0
     head, costs = calc.head, calc.costs
@@ -192,7 +216,7 @@ def test_abort_keeps_commits_logs_and_costs_and_resume_begins_anew(calc: World) 
     assert calc.passing() == [1, 2]
 
 
-def test_abort_ends_a_running_session(calc: World) -> None:
+def test_abort_ends_a_running_session(calc: CalcProject) -> None:
     """UAH-067."""
     flag = calc.base / "busy"
     running = calc.start("run", agent=[turn(append("src/calc.py", "\n\nHALF = 1\n"), sh(f"touch {flag}"), sleep(600))])
@@ -216,7 +240,7 @@ def test_abort_ends_a_running_session(calc: World) -> None:
         ("resume", "--choose", "nothing"),
     ],
 )
-def test_a_wrong_command_line_changes_nothing(calc: World, args: tuple[str, ...]) -> None:
+def test_a_wrong_command_line_changes_nothing(calc: CalcProject, args: tuple[str, ...]) -> None:
     """UAH-077, C50."""
     locks = (".git/index", ".git/harness", ".harness/lock")
     before = calc.fingerprint(without=locks)
@@ -227,7 +251,7 @@ def test_a_wrong_command_line_changes_nothing(calc: World, args: tuple[str, ...]
     calc.checked = False
 
 
-def test_one_features_session_and_the_whole_suite(calc: World) -> None:
+def test_one_features_session_and_the_whole_suite(calc: CalcProject) -> None:
     """UAH-050, UAH-051, UAH-462: `run --feature`, `verify --all`."""
     ran = calc.run([turn(honest(2))], "--feature", "2")
     assert ran.code == 0, ran.text
@@ -245,3 +269,24 @@ def test_one_features_session_and_the_whole_suite(calc: World) -> None:
     assert f"{proof_path(2)}::test_{name_of(2)}_one" in bad.out
     assert calc.head == head
     calc.git("checkout", "-q", "--", "src/calc.py")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "override --feature 2 --passes true --yes",
+        "manual-verify --feature 2 --yes",
+        "skip --feature 2",
+        "resume",
+        "handoff",
+        "takeback --yes",
+        "abort --yes",
+    ],
+)
+def test_what_a_person_decides_is_refused_in_the_session_of_an_agent(calc: CalcProject, words: str) -> None:
+    """UAH-004: also without the variables that say so, since those of the processes above are looked at."""
+    said = calc.base / "said"
+    hidden = f"env -u HARNESS_RUN_ID -u HARNESS_PROJECT_DIR harness {words} >> {said} 2>&1"
+    ran = calc.run([turn(sh(f"harness {words} > {said} 2>&1; {hidden}; true"))])
+    assert said.read_text().count("is a person's decision, and this is the session of an agent") == 2, said.read_text()
+    assert (calc.passing(), calc.state["pending_escalation"], calc.state["last_session"]) == ([], None, 1), ran.text

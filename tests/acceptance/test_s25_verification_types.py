@@ -2,11 +2,11 @@
 
 import json
 
+from .calc import CalcProject
 from .script import claim, commit, honest, implement, say, turn
-from .world import World
 
 
-def types(calc: World, **kinds: str) -> None:
+def types(calc: CalcProject, **kinds: str) -> None:
     """Sets the verification types of features by id and commits."""
     document = calc.features
     for feature in document["features"]:
@@ -18,8 +18,8 @@ def types(calc: World, **kinds: str) -> None:
     calc.git("push", "-q")
 
 
-def test_hybrid_and_manual_features_wait_and_the_others_go_on(calc: World) -> None:
-    """UAH-092, UAH-108, UAH-403, UAH-424, UAH-448..451, C13."""
+def test_hybrid_and_manual_features_wait_and_the_others_go_on(calc: CalcProject) -> None:
+    """UAH-092, UAH-108, UAH-403, UAH-424, UAH-448, UAH-449, UAH-450, UAH-451, C13."""
     types(calc, f1="hybrid", f2="manual")
     image = calc.root / ".harness/screenshots/a.png"
     image.parent.mkdir()
@@ -53,7 +53,9 @@ def test_hybrid_and_manual_features_wait_and_the_others_go_on(calc: World) -> No
     assert calc.passing() == [3]
     blocked = calc.run([turn(honest(6))], "--feature", "6")
     assert (blocked.code, "#1" in blocked.err) == (7, True), blocked.text
-    assert calc.harness("manual-verify", "--feature", "1").code == 1, "nobody there means no"
+    asked = calc.harness("manual-verify", "--feature", "1")
+    assert asked.code == 1, "nobody there means no"
+    assert f"Screenshot: {kept['kept']}" in asked.out
     for feature in (1, 2):
         assert calc.harness("manual-verify", "--feature", str(feature), "--yes").code == 0
     assert calc.passing() == [1, 2, 3]
@@ -62,7 +64,7 @@ def test_hybrid_and_manual_features_wait_and_the_others_go_on(calc: World) -> No
     assert calc.passing() == [1, 2, 3, 4]
 
 
-def test_when_only_waiting_features_are_left_a_person_is_needed(calc: World) -> None:
+def test_when_only_waiting_features_are_left_a_person_is_needed(calc: CalcProject) -> None:
     """C13, UAH-402."""
     calc.accept(2, 3, 4, 5)
     types(calc, f1="hybrid")
@@ -72,7 +74,7 @@ def test_when_only_waiting_features_are_left_a_person_is_needed(calc: World) -> 
     assert "harness manual-verify --feature 1" in ran.err
 
 
-def test_a_broken_test_rejects_a_manual_feature_too(calc: World) -> None:
+def test_a_broken_test_rejects_a_manual_feature_too(calc: CalcProject) -> None:
     """UAH-305, UAH-451."""
     calc.accept(1)
     types(calc, f2="manual")

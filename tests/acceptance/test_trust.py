@@ -9,31 +9,31 @@ from typing import Any
 
 import pytest
 
+from .calc import CalcProject
 from .script import append, claim, commit, honest, proof_path, sh, sleep, turn, usage, write
-from .world import World
 
 HALF = "\n\ndef add(a, b):\n    # half of it\n    raise NotImplementedError\n"
 
 
-def own_records(world: World, home: str | None = None) -> Path:
+def own_records(calc: CalcProject, home: str | None = None) -> Path:
     """The folder of the harness outside the project."""
-    base = Path(home or world.environ["XDG_STATE_HOME"], "agent-harness/projects")
-    (found,) = [path for path in base.iterdir() if path.name.endswith(f"%{world.root.name}%.git")]
+    base = Path(home or calc.environ["XDG_STATE_HOME"], "agent-harness/projects")
+    (found,) = [path for path in base.iterdir() if path.name.endswith(f"%{calc.root.name}%.git")]
     return found
 
 
-def killed_at_work(world: World) -> None:
+def killed_at_work(calc: CalcProject) -> None:
     """A session whose agent has claimed and committed half of a feature, and whose harness is dead."""
-    ready = world.base / "ready"
+    ready = calc.base / "ready"
     steps = [append("src/calc.py", HALF), claim(1), commit("Half"), write("wip.txt", "x\n"), sh(f"touch {ready}")]
-    process = world.start("run", agent=[turn(*steps, sleep(600))])
-    world.wait_until(ready.exists, "the agent at work")
+    process = calc.start("run", agent=[turn(*steps, sleep(600))])
+    calc.wait_until(ready.exists, "the agent at work")
     process.kill()
     process.wait()
-    world.wait_until(lambda: not world.processes(), "the end of the agent", seconds=60)
+    calc.wait_until(lambda: not calc.processes(), "the end of the agent", seconds=60)
 
 
-def forged(world: World, record: dict[str, Any]) -> dict[str, Any]:
+def forged(calc: CalcProject, record: dict[str, Any]) -> dict[str, Any]:
     """The record of a session whose harness had decided to accept everything that is there."""
     state = {**record["state"], "last_session": record["session"], "status": "complete", "current_feature": 1}
     settlement = {
@@ -42,28 +42,28 @@ def forged(world: World, record: dict[str, Any]) -> dict[str, Any]:
         "state": state,
         "costs": record["costs"],
         "session_record": {"session_id": record["session"], "feature_id": 1, "feature_completed": True},
-        "commit": world.head,
+        "commit": calc.head,
         "branch": "refs/heads/main",
-        "expected_head": world.head,
+        "expected_head": calc.head,
         "proven": [1],
         "push": True,
     }
     return {**record, "phase": "settling", "settlement": settlement}
 
 
-def copy_of(world: World) -> Path:
-    return world.root / ".git/harness/open_session.json"
+def copy_of(calc: CalcProject) -> Path:
+    return calc.root / ".git/harness/open_session.json"
 
 
-def not_accepted(world: World, start: str | None) -> None:
-    assert world.remote() == start, "pushed what nobody had judged"
-    assert world.passing() == []
-    assert '"passes": true' not in world.git("show", "HEAD:features.json")
-    assert not copy_of(world).exists()
-    assert not [row for row in world.log("sessions.jsonl") if row.get("feature_completed")]
+def not_accepted(calc: CalcProject, start: str | None) -> None:
+    assert calc.remote() == start, "pushed what nobody had judged"
+    assert calc.passing() == []
+    assert '"passes": true' not in calc.git("show", "HEAD:features.json")
+    assert not copy_of(calc).exists()
+    assert not [row for row in calc.log("sessions.jsonl") if row.get("feature_completed")]
 
 
-def test_a_verdict_that_an_agent_wrote_is_not_carried_out(calc: World) -> None:
+def test_a_verdict_that_an_agent_wrote_is_not_carried_out(calc: CalcProject) -> None:
     start = calc.remote()
     killed_at_work(calc)
     believed = own_records(calc) / "open_session.json"
@@ -79,7 +79,7 @@ def test_a_verdict_that_an_agent_wrote_is_not_carried_out(calc: World) -> None:
     assert not believed.exists()
 
 
-def test_a_verdict_that_only_the_project_tells_of_is_an_interruption(calc: World) -> None:
+def test_a_verdict_that_only_the_project_tells_of_is_an_interruption(calc: CalcProject) -> None:
     """Moved, or the harness's own record was removed: the work is kept, and nobody's word is taken for it."""
     start = calc.remote()
     killed_at_work(calc)
@@ -94,9 +94,9 @@ def test_a_verdict_that_only_the_project_tells_of_is_an_interruption(calc: World
     assert calc.log("sessions.jsonl")[0]["termination_reason"] == "error"
 
 
-def test_a_moved_project_goes_on_from_where_it_was(calc: World) -> None:
+def test_a_moved_project_goes_on_from_where_it_was(calc: CalcProject) -> None:
     killed_at_work(calc)
-    moved = World(calc.base, calc.base / "elsewhere", calc.environ)
+    moved = CalcProject(calc.base, calc.base / "elsewhere", calc.environ)
     calc.root.rename(moved.root)
     calc.root = moved.root
     fresh = [write("src/calc.py", '"""A calculator."""\n'), sh("rm -f wip.txt")]
@@ -107,7 +107,7 @@ def test_a_moved_project_goes_on_from_where_it_was(calc: World) -> None:
     assert moved.remote() == moved.head
 
 
-def test_a_rollback_that_a_crash_cut_short_is_done_and_says_where_the_work_is(calc: World) -> None:
+def test_a_rollback_that_a_crash_cut_short_is_done_and_says_where_the_work_is(calc: CalcProject) -> None:
     """Also what a person has committed on top meanwhile is in the rescue."""
     start = calc.head
     killed_at_work(calc)
@@ -141,7 +141,7 @@ NO_RECORDS = {
 
 
 @pytest.mark.parametrize("text", NO_RECORDS.values(), ids=NO_RECORDS.keys())
-def test_what_is_no_record_is_kept_aside_and_the_run_goes_on(calc: World, text: str) -> None:
+def test_what_is_no_record_is_kept_aside_and_the_run_goes_on(calc: CalcProject, text: str) -> None:
     copy_of(calc).parent.mkdir(exist_ok=True)
     copy_of(calc).write_text(text)
     assert calc.harness("status").code == 0
@@ -152,7 +152,7 @@ def test_what_is_no_record_is_kept_aside_and_the_run_goes_on(calc: World, text: 
     assert calc.passing() == [1]
 
 
-def test_a_record_of_a_project_that_was_at_this_place_before_is_not_used(calc: World) -> None:
+def test_a_record_of_a_project_that_was_at_this_place_before_is_not_used(calc: CalcProject) -> None:
     killed_at_work(calc)
     shutil.rmtree(calc.root / ".git")
     calc.git("init", "-q", "-b", "main")
@@ -173,7 +173,7 @@ def test_a_record_of_a_project_that_was_at_this_place_before_is_not_used(calc: W
 
 
 @pytest.mark.parametrize("home", ["/proc/nothing", "relative/place", "inside"])
-def test_without_the_usual_place_the_run_goes_on_with_one_line(calc: World, home: str) -> None:
+def test_without_the_usual_place_the_run_goes_on_with_one_line(calc: CalcProject, home: str) -> None:
     temporary = calc.base / "temporary"
     temporary.mkdir()
     calc.environ |= {"XDG_STATE_HOME": home if home != "inside" else str(calc.root / ".state")}
@@ -196,7 +196,7 @@ def own_records_below(temporary: Path) -> Path:
     return found
 
 
-def test_without_any_place_a_crash_is_still_recovered(calc: World) -> None:
+def test_without_any_place_a_crash_is_still_recovered(calc: CalcProject) -> None:
     start = calc.remote()
     nowhere = {"XDG_STATE_HOME": "/proc/nothing", "TMPDIR": "/proc/nothing"}
     calc.environ |= nowhere
@@ -207,7 +207,7 @@ def test_without_any_place_a_crash_is_still_recovered(calc: World) -> None:
     not_accepted(calc, start)
 
 
-def test_without_a_home_folder(calc: World) -> None:
+def test_without_a_home_folder(calc: CalcProject) -> None:
     (calc.base / "temporary").mkdir()
     for name in ("HOME", "XDG_STATE_HOME"):
         calc.environ.pop(name)
@@ -220,13 +220,13 @@ def test_without_a_home_folder(calc: World) -> None:
 # -- what counts as proven --------------------------------------------------------------------------------------------
 
 
-def mark(world: World, feature: int) -> None:
-    document = world.features
+def mark(calc: CalcProject, feature: int) -> None:
+    document = calc.features
     document["features"][feature - 1]["passes"] = True
-    world.put({"features.json": json.dumps(document, indent=2) + "\n"})
+    calc.put({"features.json": json.dumps(document, indent=2) + "\n"})
 
 
-def test_a_mark_by_hand_is_believed_after_a_run_of_the_suite(calc: World) -> None:
+def test_a_mark_by_hand_is_believed_after_a_run_of_the_suite(calc: CalcProject) -> None:
     calc.accept(1)
     ran = calc.run([turn(honest(2), usage(1, 1), feature=2)])
     assert ran.code == 0, ran.text
@@ -237,7 +237,7 @@ def test_a_mark_by_hand_is_believed_after_a_run_of_the_suite(calc: World) -> Non
     assert "without a proof" not in again.out
 
 
-def test_a_mark_by_hand_that_nothing_proves_stops_the_runs(calc: World) -> None:
+def test_a_mark_by_hand_that_nothing_proves_stops_the_runs(calc: CalcProject) -> None:
     mark(calc, 1)
     calc.commit("Feature 1 is surely done")
     calc.git("push", "-q")
@@ -248,7 +248,7 @@ def test_a_mark_by_hand_that_nothing_proves_stops_the_runs(calc: World) -> None:
     calc.checked = False
 
 
-def test_a_mark_whose_test_file_has_no_test_stops_the_runs(calc: World) -> None:
+def test_a_mark_whose_test_file_has_no_test_stops_the_runs(calc: CalcProject) -> None:
     calc.put({proof_path(1): "ONE = 1\n"})
     mark(calc, 1)
     calc.commit("Feature 1 needs no test")
@@ -259,7 +259,7 @@ def test_a_mark_whose_test_file_has_no_test_stops_the_runs(calc: World) -> None:
     calc.checked = False
 
 
-def test_a_list_of_proofs_in_the_projects_own_state_counts_for_nothing(calc: World) -> None:
+def test_a_list_of_proofs_in_the_projects_own_state_counts_for_nothing(calc: CalcProject) -> None:
     mark(calc, 1)
     calc.commit("Feature 1 is surely done")
     calc.git("push", "-q")
@@ -270,7 +270,7 @@ def test_a_list_of_proofs_in_the_projects_own_state_counts_for_nothing(calc: Wor
     calc.checked = False
 
 
-def test_proofs_count_for_the_history_that_holds_them(calc: World) -> None:
+def test_proofs_count_for_the_history_that_holds_them(calc: CalcProject) -> None:
     """On a branch without the accepted commit the marks are claims like any other."""
     start = calc.head
     assert calc.run([turn(honest(1), usage(1, 1))]).code == 0
@@ -283,7 +283,7 @@ def test_proofs_count_for_the_history_that_holds_them(calc: World) -> None:
     assert "without a proof" not in calc.run([turn({"exit": 3}, times=9)]).out
 
 
-def test_nothing_of_the_harness_is_outside_of_its_places(bare: World) -> None:
+def test_nothing_of_the_harness_is_outside_of_its_places(bare: CalcProject) -> None:
     """A command that reads, or that is refused, makes no folder in the state home."""
     assert bare.harness("status").code == 4
     assert not Path(bare.environ["XDG_STATE_HOME"], "agent-harness").exists()

@@ -19,6 +19,7 @@ class Agent:
         self.client: Any = None
         self.cancelled = asyncio.Event()
         self.rounds = 0
+        self.given: list[Any] = []
 
     def on_connect(self, conn: Any) -> None:
         self.client = conn
@@ -27,7 +28,8 @@ class Agent:
         can = schema.AgentCapabilities(load_session=BEHAVIOUR == "remember")
         return schema.InitializeResponse(protocol_version=protocol_version, agent_capabilities=can)
 
-    async def new_session(self, cwd: str, **_: Any) -> schema.NewSessionResponse:
+    async def new_session(self, cwd: str, **more: Any) -> schema.NewSessionResponse:
+        self.given = more.get("mcp_servers") or []
         if BEHAVIOUR == "stranger":
             raise RequestError.auth_required()
         return schema.NewSessionResponse(session_id="session-one")
@@ -74,6 +76,11 @@ class Agent:
 
     async def die(self, session: str, prompt: str) -> schema.PromptResponse:
         os._exit(7)
+
+    async def servers(self, session: str, prompt: str) -> schema.PromptResponse:
+        for one in self.given:
+            await self.say(session, f"{one.name}: {one.args} {[(each.name, each.value) for each in one.env]}\n")
+        return done()
 
     async def remember(self, session: str, prompt: str) -> schema.PromptResponse:
         await self.say(session, f"round {self.rounds}")

@@ -1,11 +1,12 @@
 """A program that speaks like ``codex``, for tests of what the adapter says and how it takes the answers.
 
 ``python codex_peer.py PLAY app-server``. PLAY is a JSON file: ``no_server``, ``lost`` (threads that are not known),
-``sandbox`` (the exit code of the trial), ``steps`` for the turn, ``exec`` (lines of ``codex exec``), ``log`` (where
-every message that comes is written).
+``sandbox`` (the exit code of the trial), ``steps`` for the turn, ``earlier`` (lines said after a thread was
+resumed), ``exec`` (lines of ``codex exec``), ``log`` (where every message that comes is written).
 """
 
 import json
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -57,9 +58,24 @@ def result_of(heard: dict[str, Any]) -> dict[str, Any]:
     return {"result": {"turn": {"id": "turn-1"}} if method == "turn/start" else {}}
 
 
+def servers_say(words: list[str]) -> dict[str, str]:
+    """Starts the MCP servers of a command line as the client does; what each of them prints."""
+    settings = dict(word.split("=", 1) for word in words if word.startswith("mcp_servers."))
+    names = {key.split(".")[1] for key in settings}
+    lines = {
+        name: [json.loads(settings[f"mcp_servers.{name}.command"]), *json.loads(settings[f"mcp_servers.{name}.args"])]
+        for name in names
+    }
+    return {
+        name: subprocess.run(line, capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin"}).stdout
+        for name, line in lines.items()
+    }
+
+
 def main() -> None:
     if "exec" in sys.argv:
-        log.write_text(json.dumps({"words": sys.argv[2:], "prompt": sys.stdin.read()}) + "\n")
+        told = {"words": sys.argv[2:], "prompt": sys.stdin.read(), "servers": servers_say(sys.argv)}
+        log.write_text(json.dumps(told) + "\n")
         for line in play["exec"]:
             say(line)
         sys.exit(play.get("exit", 0))
@@ -69,6 +85,8 @@ def main() -> None:
         heard = hear()
         if "id" in heard:
             say({"id": heard["id"], **result_of(heard)})
+        for line in play.get("earlier", []) if heard.get("method") == "thread/resume" else []:
+            say(line)
         if heard.get("method") == "turn/start":
             take_turn()
             if play.get("dies"):

@@ -14,6 +14,7 @@ import pytest
 from agent_harness.agents.base import Agent, Brief
 from agent_harness.agents.events import Event, Text, Usage, event_from_line
 from agent_harness.testing.agent_conformance import events_of
+from agent_harness.testing.repo import Repo
 
 NAMES = ("add", "sub", "mul", "div", "pow", "report")
 STUB = 'import pytest\n\n\ndef test_{name}():\n    pytest.fail("Not implemented")\n'
@@ -104,20 +105,18 @@ class Calc:
 def calc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calc:
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the agent's own pytest starts faster
-    project = Calc(tmp_path / "calc", tmp_path / "scripts")
-    project.root.mkdir()
-    project.scripts.mkdir()
     features = [feature(number, name) for number, name in enumerate(NAMES, 1)]
-    project.write("features.json", json.dumps({"project": "calc", "features": features}, indent=2) + "\n")
-    project.write("src/calc.py", '"""A calculator."""\n')
-    project.write("conftest.py", 'import sys\n\nsys.path.insert(0, "src")\n')
-    project.write("claude-progress.txt", "CLAUDE PROGRESS LOG - calc\n")
-    project.write(".gitignore", "__pycache__/\n.pytest_cache/\n.harness/\n")
-    for name in NAMES:
-        project.write(f"tests/e2e/test_{name}.py", STUB.format(name=name))
-    project.git("init", "-q")
-    project.git("add", "-A")
-    project.git("commit", "-q", "-m", "start")
+    sources = {
+        "features.json": json.dumps({"project": "calc", "features": features}, indent=2) + "\n",
+        "src/calc.py": '"""A calculator."""\n',
+        "conftest.py": 'import sys\n\nsys.path.insert(0, "src")\n',
+        "claude-progress.txt": "CLAUDE PROGRESS LOG - calc\n",
+        ".gitignore": "__pycache__/\n.pytest_cache/\n.harness/\n",
+        **{f"tests/e2e/test_{name}.py": STUB.format(name=name) for name in NAMES},
+    }
+    Repo.with_files(tmp_path / "calc", sources, message="start")
+    project = Calc(tmp_path / "calc", tmp_path / "scripts")
+    project.scripts.mkdir()
     return project
 
 

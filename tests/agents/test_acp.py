@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent_harness.agents.acp import AcpAgent
-from agent_harness.agents.base import Brief
+from agent_harness.agents.base import Brief, McpServer, ToolRules
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolResult, Usage
 from agent_harness.agents.registry import from_mapping, from_spec
 from agent_harness.errors import ConfigurationError, ToolMissing, UsageError
@@ -42,6 +42,13 @@ def test_text_comes_in_whole_lines(tmp_path: Path) -> None:
     events, conversation = turn("answer", tmp_path, "one two three")
     assert events == [Text("one two three"), Text("and a second line"), Finished(ok=True, exit_code=0)]
     assert conversation == "session-one"
+
+
+def test_the_servers_of_the_settings_are_handed_to_the_session(tmp_path: Path) -> None:
+    """UAH-446: with what they are given."""
+    rules = ToolRules(mcp_servers={"db": McpServer(command=("npx", "-y", "db"), env={"URL": "x"})})
+    events, _ = turn("servers", tmp_path, tools=rules)
+    assert events[0] == Text("db: ['-y', 'db'] [('URL', 'x')]")
 
 
 def test_usage_is_counted_once_and_the_cost_is_never_a_running_total(tmp_path: Path) -> None:

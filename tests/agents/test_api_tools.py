@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_harness.agents.api.program.tools import ToolAnswer, own_tools
+from agent_harness.agents.api.tools import ToolAnswer, own_tools
 from agent_harness.agents.base import Brief, ToolRules
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_harness.agents import bridge
 from agent_harness.agents.base import Agent, Brief, Capabilities, McpServer, ToolRules, Turn
-from agent_harness.agents.bridge import host
-from agent_harness.agents.bridge.host import BridgeTurn
+from agent_harness.agents.bridge import BridgeTurn
 from agent_harness.agents.bridge.worker import brief_from
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, Usage
 from agent_harness.kernel import owner
@@ -91,7 +91,7 @@ class Bridged(Agent):
         self.kept = kept
 
     def start(self, brief: Brief) -> BridgeTurn:
-        return host.start("far_end", brief, settings={"do": self.what}, kept=self.kept)
+        return bridge.start("far_end", brief, settings={"do": self.what}, kept=self.kept)
 
 
 @pytest.fixture(autouse=True)
@@ -123,7 +123,7 @@ def test_the_contract_of_an_agent() -> None:
 
 
 def test_what_is_said_about_an_event_is_in_the_next_request(brief: Make) -> None:
-    """C18, UAH-336..343: messages reach the very next request, as long as there is one; the last says so."""
+    """C18, UAH-338, UAH-339: messages reach the very next request, as long as there is one; the last says so."""
     turn = Bridged("rounds").start(brief())
     try:
         assert next_text(turn) == "request with []"
@@ -200,10 +200,10 @@ def test_a_brief_arrives_as_it_was_given(brief: Make, tmp_path: Path) -> None:
     rules = ToolRules(
         denied_commands=("sudo", "x y"),
         shell_timeout_seconds=7,
-        mcp_servers={"db": McpServer(command=("serve", "--db"), config={"read_only": True})},
+        mcp_servers={"db": McpServer(command=("serve", "--db"), env={"URL": "x"})},
     )
     given = brief(feature_id=3, round=2, model="m", tools=rules, budget_usd=1.5, prompt="Grüße\n\x00\ud800")
-    assert brief_from(host.brief_record(given)) == given
+    assert brief_from(bridge.brief_record(given)) == given
 
 
 def test_the_far_end_needs_no_third_party_package() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from agent_harness.agents import claude_code
 from agent_harness.agents.base import Agent, Brief, McpServer, ToolRules
-from agent_harness.agents.claude_code import ClaudeCodeAgent, command
-from agent_harness.agents.claude_code.settings import ClaudeCodeSettings
+from agent_harness.agents.claude_code import ClaudeCodeAgent, ClaudeCodeSettings
 from agent_harness.agents.registry import resolve
 from agent_harness.errors import ConfigurationError, ToolMissing
 
@@ -17,7 +17,7 @@ MakeBrief = Callable[..., Brief]
 
 
 def words(brief: Brief, **settings: Any) -> list[str]:
-    return command.words(ClaudeCodeSettings(**settings), brief, session="s1", resumes=False, mcp_file=None)
+    return claude_code.words(ClaudeCodeSettings(**settings), brief, session="s1", resumes=False, mcp_file=None)
 
 
 def after(line: list[str], option: str) -> str | None:
@@ -35,7 +35,7 @@ def test_the_model_is_the_one_that_somebody_chose(brief: MakeBrief) -> None:
 
 
 def test_a_conversation_is_gone_on_with(brief: MakeBrief) -> None:
-    line = command.words(ClaudeCodeSettings(), brief(), session="s1", resumes=True, mcp_file=Path("/x.json"))
+    line = claude_code.words(ClaudeCodeSettings(), brief(), session="s1", resumes=True, mcp_file=Path("/x.json"))
     assert (after(line, "--resume"), after(line, "--session-id")) == ("s1", None)
     assert after(line, "--mcp-config") == "/x.json"
     assert after(words(brief()), "--session-id") == "s1"
@@ -43,13 +43,10 @@ def test_a_conversation_is_gone_on_with(brief: MakeBrief) -> None:
 
 def test_the_tools_of_the_settings_reach_the_client(brief: MakeBrief) -> None:
     """UAH-206, UAH-210, UAH-212: shell, files and servers are offered as the settings say."""
-    servers = {"db": McpServer(command=("npx", "-y", "db"), config={"env": {"URL": "x"}, "read_only": True})}
+    servers = {"db": McpServer(command=("npx", "-y", "db"), env={"URL": "x"})}
     line = words(brief(tools=ToolRules(mcp_servers=servers), budget_usd=1.5), allowed_tools=("WebFetch",))
     assert after(line, "--allowedTools") == "Bash,mcp__db,WebFetch"
     assert after(line, "--max-budget-usd") == "1.5000"
-    assert json.loads(command.mcp_config(servers)) == {
-        "mcpServers": {"db": {"command": "npx", "args": ["-y", "db"], "env": {"URL": "x"}}}
-    }
     less = words(brief(tools=ToolRules(shell_enabled=False, filesystem_enabled=False)))
     assert after(less, "--allowedTools") is None
     denied = str(after(less, "--disallowedTools")).split(",")
@@ -66,14 +63,14 @@ def test_the_environment_calls_nobody_and_keeps_the_sign_in(brief: MakeBrief, mo
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
     monkeypatch.setenv("GITHUB_TOKEN", "ghp_test")
     monkeypatch.setenv("CLAUDE_CODE_MAX_RETRIES", "50")
-    env = command.environment(brief(tools=ToolRules(shell_timeout_seconds=42)))
+    env = claude_code.environment(brief(tools=ToolRules(shell_timeout_seconds=42)))
     assert env["ANTHROPIC_API_KEY"] == "sk-test"
     assert "GITHUB_TOKEN" not in env
     assert env["CLAUDE_CODE_MAX_RETRIES"] == "3"
     assert env["BASH_MAX_TIMEOUT_MS"] == "42000"
     assert env["DISABLE_AUTOUPDATER"] == env["DISABLE_TELEMETRY"] == env["HARNESS_DISABLE"] == "1"
     monkeypatch.setenv("CLAUDE_CODE_MAX_RETRIES", "1")
-    assert command.environment(brief())["CLAUDE_CODE_MAX_RETRIES"] == "1"
+    assert claude_code.environment(brief())["CLAUDE_CODE_MAX_RETRIES"] == "1"
 
 
 def test_the_account_is_the_key_without_the_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agent_harness.agents.claude_code.stream import Stream, lost_conversation, reason
-from agent_harness.agents.events import Event, RateLimited, Text, ToolCall, ToolResult, Usage
+from agent_harness.agents.events import CLIENT_TRIES_AGAIN, Event, RateLimited, Text, ToolCall, ToolResult, Usage
 
 Record = dict[str, Any]
 MODEL = "claude-sonnet-4-6"
@@ -51,6 +51,11 @@ def result(index: int = 0, since: Record | None = None, **more: Any) -> Record:
 
 SAYS = {"type": "text", "text": "I look."}
 CALLS = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
+
+
+def test_a_try_that_the_client_makes_by_itself_is_told() -> None:
+    (told,) = read({"type": "system", "subtype": "api_retry", "error_status": 429, "error": "rate_limit", "attempt": 2})
+    assert told == Text(f"{CLIENT_TRIES_AGAIN} (429 rate_limit); try 2 again]")
 
 
 def read(*records: Record, resumed: bool = False) -> list[Event]:

@@ -5,17 +5,20 @@ import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_harness.agents.base import Agent, Brief, McpServer, ToolRules
-from agent_harness.agents.codex import CodexAgent, approvals, command
-from agent_harness.agents.codex.settings import CodexSettings
+from agent_harness.agents.codex import CodexAgent, appserver, command
+from agent_harness.agents.codex.command import CodexSettings
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, ToolResult, Usage
 from agent_harness.agents.registry import resolve
 from agent_harness.errors import ConfigurationError, ToolMissing
+from agent_harness.supervision.monitors import NO_FACTS
+from agent_harness.supervision.stalls import Stall
 from agent_harness.testing.agent_conformance import events_of
 
 MakeBrief = Callable[..., Brief]
@@ -131,6 +134,36 @@ def test_totals_become_calls_and_sub_agents_are_counted(client: Played) -> None:
     assert [one.context for one in found] == [1100, 1100, 310]
 
 
+def test_what_is_told_of_earlier_turns_is_no_call_of_this_one(client: Played) -> None:
+    """A thread that is gone on with tells its last usage again, sometimes late: known by its turn."""
+    earlier = used(totals(9000, 0, 900), totals(1000, 0, 100))
+    earlier["params"]["turnId"] = "turn-0"
+    client.play["earlier"] = [earlier]
+    events = client.events(earlier, used(totals(9300, 200, 910), totals(300, 200, 10)), conversation="thread-1")
+    found = [event for event in events if isinstance(event, Usage)]
+    assert [(one.input_tokens, one.cached_tokens, one.output_tokens) for one in found] == [(100, 200, 10)]
+
+
+def test_running_totals_make_nobody_stuck(client: Played) -> None:
+    """UAH-330: the totals grow by a whole prompt a call, the context by what was read."""
+    contexts = [31_000, 33_000, 35_000, 37_000]
+    sums = [sum(contexts[: n + 1]) for n in range(len(contexts))]
+    events = client.events(*[used(totals(all_, 0, 0), totals(n, 0, 0)) for all_, n in zip(sums, contexts, strict=True)])
+    found = [event for event in events if isinstance(event, Usage)]
+    assert [one.context for one in found] == contexts
+    assert said_by(Stall(check_interval_tokens=6_001), found) == []
+    assert said_by(Stall(check_interval_tokens=6_000), found) == ["stuck"]
+
+
+def said_by(stall: Stall, events: list[Usage]) -> list[str]:
+    state = stall.begin()
+    reasons: list[str] = []
+    for event in events:
+        state, asked = stall.step(state, event, NO_FACTS, 0.0)
+        reasons += [one.reason for one in asked]
+    return reasons
+
+
 def test_a_message_reaches_the_running_turn(client: Played) -> None:
     client.play["steps"] = [
         item("completed", type="agentMessage", id="m1", text="ready"),
@@ -225,7 +258,7 @@ def test_no_approval_lets_a_command_out_of_the_sandbox(client: Played) -> None:
 
 def test_a_server_of_the_settings_may_be_called_and_no_other(client: Played) -> None:
     """UAH-212: the servers are handed over inside the conversation, never on a command line."""
-    rules = ToolRules(mcp_servers={"db": McpServer(command=("npx", "db"), config={"env": {"URL": "secret"}})})
+    rules = ToolRules(mcp_servers={"db": McpServer(command=("npx", "db"), env={"URL": "secret"})})
     ask = "mcpServer/elicitation/request"
     meta = {"codex_approval_kind": "mcp_tool_call"}
     client.events(
@@ -354,6 +387,23 @@ def test_without_an_app_server_the_work_is_done_all_the_same(client: Played) -> 
     assert told["words"][-3:] == ["resume", "thread-6", "-"]
 
 
+def test_without_an_app_server_too_a_server_gets_what_it_is_given(client: Played) -> None:
+    """UAH-212: arguments and variables, and neither stands on the command line of the client."""
+    shows = ("sh", "-c", 'printf "%s %s %s" "$0" "$1" "$URL"', "secret-argument", "two words")
+    client.play |= {"no_server": True, "exec": EXEC}
+    rules = ToolRules(mcp_servers={"db": McpServer(command=shows, env={"URL": "secret-variable"})})
+    assert events_of(client.agent().start(client.brief(tools=rules)))[-1] == Finished(exit_code=0)
+    told = json.loads((client.folder / "log").read_text())
+    assert told["servers"] == {"db": "secret-argument two words secret-variable"}
+    assert "secret" not in " ".join(told["words"])
+    (file,) = (word for word in json.loads(settings_of(told["words"])["mcp_servers.db.args"]) if word.endswith(".json"))
+    assert not Path(file).exists()
+
+
+def settings_of(words: list[str]) -> dict[str, str]:
+    return dict(word.split("=", 1) for before, word in pairwise(words) if before == "-c")
+
+
 def test_an_exit_that_contradicts_is_no_success(client: Played) -> None:
     client.play |= {"no_server": True, "exec": EXEC, "exit": 1}
     turn = client.agent().start(client.brief())
@@ -430,7 +480,7 @@ def test_a_call_is_found_in_the_record_of_the_client(tmp_path: Path) -> None:
     rows = [{"type": "response_item", "payload": item} for item in (call, output)]
     file = tmp_path / "rollout.jsonl"
     file.write_text("\n".join(["torn {", *map(json.dumps, rows), ""]))
-    assert approvals.call_arguments(file, "c1") == '{"cmd": "ls"}'
+    assert appserver.call_arguments(file, "c1") == '{"cmd": "ls"}'
 
 
 def test_a_command_of_an_old_conversation_stays_in_the_sandbox(client: Played, tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from agent_harness.agents.base import Agent, Brief
+from agent_harness.agents.base import Agent, Brief, McpServer, ToolRules
 from agent_harness.agents.command import BLOCK_CHARACTERS, CommandAgent, line_of
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, Usage
 from agent_harness.errors import HarnessError, ToolMissing
@@ -84,6 +85,46 @@ print(json.dumps({"env": {n: os.environ[n] for n in names}, "cwd": os.getcwd(), 
         "HARNESS_FEATURE_ID": "3",
         "HARNESS_MODEL": "m-1",
     }
+
+
+READS = """
+import json, os, stat, sys
+path = os.environ["HARNESS_MCP_CONFIG"]
+print(json.dumps([path, stat.S_IMODE(os.stat(path).st_mode), json.load(open(path))]), flush=True)
+"""
+SERVERS = {"db": McpServer(command=("npx", "-y", "db"), env={"URL": "x"}), "plain": McpServer(command=("serve",))}
+
+
+@pytest.mark.parametrize("end", ["", "raise SystemExit(3)", "import signal; os.kill(os.getpid(), 9)"])
+def test_the_servers_are_told_in_a_file_that_goes_with_the_turn(brief: Make, turn_of: Run, end: str) -> None:
+    """UAH-446: for us alone, outside of the project, whatever becomes of the program."""
+    given = brief(tools=ToolRules(mcp_servers=SERVERS))
+    path, mode, told = json.loads(said(turn_of(agent(READS + end), given)).splitlines()[0])
+    assert told == {
+        "mcpServers": {
+            "db": {"command": "npx", "args": ["-y", "db"], "env": {"URL": "x"}},
+            "plain": {"command": "serve", "args": []},
+        }
+    }
+    assert mode == 0o600
+    assert not Path(path).is_relative_to(given.cwd)
+    assert not Path(path).exists()
+
+
+def test_a_turn_that_is_stopped_or_never_runs_leaves_no_file(brief: Make) -> None:
+    given = brief(tools=ToolRules(mcp_servers=SERVERS))
+    turn = agent(READS + "import time; time.sleep(600)").start(given)
+    event = turn.next_event(60)
+    assert isinstance(event, Text)
+    path = Path(json.loads(event.text)[0])
+    assert path.exists()
+    turn.stop(0.1)
+    assert not path.exists()
+    folder = Path(tempfile.gettempdir())
+    before = set(folder.glob("harness-mcp-*"))
+    with pytest.raises(HarnessError):
+        CommandAgent([sys.executable, "a\0b"]).start(given)
+    assert set(folder.glob("harness-mcp-*")) <= before
 
 
 def test_a_task_has_its_own_name(brief: Make, turn_of: Run) -> None:

@@ -1,12 +1,13 @@
 """A program in print mode: both streams apart, the words of the command seam, and an end that its exit status tells."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from agent_harness.agents.base import Agent, Brief
-from agent_harness.agents.command_line import CommandLineAgent, Printed, no_refusal
+from agent_harness.agents.base import Agent, Brief, McpServer, ToolRules
+from agent_harness.agents.command import CommandLineAgent, Printed, no_refusal
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, Usage
 from agent_harness.agents.kimi import KimiAgent
 from agent_harness.errors import ConfigurationError, ToolMissing
@@ -71,6 +72,16 @@ def test_kimi_works_in_the_project_and_gets_its_prompt(brief: Make, turn_of: Run
     said = "\n".join(each.text for each in turn_of(agent, made) if isinstance(each, Text))
     words = ["--work-dir", str(made.cwd), "--print", "--input-format", "text", "--output-format", "text"]
     assert said == "\n".join([*words, "--final-message-only", "--model", "k2", "asked"])
+
+
+def test_kimi_is_given_the_servers_of_the_settings(brief: Make, turn_of: Run, kimi: Path) -> None:
+    kimi.write_text('#!/bin/sh\nfor word; do last=$word; done; echo "$*"; cat "$last"\n')
+    made = brief(tools=ToolRules(mcp_servers={"db": McpServer(command=("npx", "db"), env={"URL": "x"})}))
+    events = turn_of(KimiAgent.from_mapping({"program": str(kimi)}, None), made)
+    line, told = "\n".join(each.text for each in events if isinstance(each, Text)).split("\n")
+    assert line.split()[-2] == "--mcp-config-file"
+    assert json.loads(told) == {"mcpServers": {"db": {"command": "npx", "args": ["db"], "env": {"URL": "x"}}}}
+    assert not Path(line.split()[-1]).exists()
 
 
 def test_kimi_says_what_is_wrong(brief: Make) -> None:

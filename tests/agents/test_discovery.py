@@ -106,11 +106,11 @@ def test_the_command_shows_it_to_people_and_programs(
     assert app.main(["agents"]) == 0
     said = capsys.readouterr().out
     assert "ok  claude-code            9.9.9" in said
-    assert "--  codex                  codex is not on PATH" in said
+    assert "--  not here:              codex, acp:gemini" in said
     assert "A run takes: claude-code (by the first client on PATH)" in said
     assert app.main(["agents", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["keys"] == ["OPENAI_API_KEY"]
-    assert {each["name"] for each in told["extras"]} == {"api", "acp", "mcp", "github"}
+    assert {each["name"] for each in told["extras"]} == {"api", "acp", "github"}
     assert told["chosen"]["kind"] == "claude-code"
     assert "hidden" not in said + json.dumps(told)

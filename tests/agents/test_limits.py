@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_harness.agents.limits import from_text
+from agent_harness.agents.command import refusal_from_text
 
 REFUSALS = [
     ("API Error: 429 Too Many Requests, retry after 30s", 30.0, None),
@@ -27,7 +27,7 @@ OTHERS = [
 
 @pytest.mark.parametrize(("line", "seconds", "moment"), REFUSALS, ids=[row[0][:40] for row in REFUSALS])
 def test_a_refusal_is_recognised(line: str, seconds: float | None, moment: str | None) -> None:
-    found = from_text(f"working\n{line}\ngood bye")
+    found = refusal_from_text(f"working\n{line}\ngood bye")
     assert found is not None
     assert found.message == line
     assert found.retry_after_seconds == seconds
@@ -36,10 +36,10 @@ def test_a_refusal_is_recognised(line: str, seconds: float | None, moment: str |
 
 @pytest.mark.parametrize("line", OTHERS)
 def test_anything_else_is_not(line: str) -> None:
-    assert from_text(line) is None
+    assert refusal_from_text(line) is None
 
 
 def test_the_last_refusal_counts() -> None:
-    found = from_text("429 too many requests, retry after 1s\nstill: rate limited, retry after 9s")
+    found = refusal_from_text("429 too many requests, retry after 1s\nstill: rate limited, retry after 9s")
     assert found is not None
     assert found.retry_after_seconds == 9.0

@@ -63,7 +63,38 @@ def test_the_first_client_on_path_is_taken(tmp_path: Path) -> None:
 def test_nothing_chosen_and_nothing_found() -> None:
     with pytest.raises(UsageError) as caught:
         choose()
-    says_the_way_out(caught.value)
+    assert all(program in caught.value.message for program in CLIENTS)
+    assert "npm install" in (caught.value.hint or "")
+    assert "harness demo" in (caught.value.hint or "")
+    assert "--agent 'command:" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("key", "spec"), [("ANTHROPIC_API_KEY", "--agent api"), ("OPENAI_API_KEY", "--agent api:openai/MODEL")]
+)
+def test_with_only_a_key_the_agent_that_needs_no_more_is_named(key: str, spec: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        choose(environ={key: "sk-secret"})
+    assert caught.value.hint == spec
+    assert key in caught.value.message
+    assert "sk-secret" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        ("claude", "claude-code"),
+        ("claude_code", "claude-code"),
+        ("Codex", "codex"),
+        ("gemini", "acp:gemini"),
+        ("comand:x", "command"),
+    ],
+)
+def test_a_name_that_is_nearly_right_is_answered_with_the_right_one(word: str, kind: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        choose(word)
+    assert f"did you mean {kind}?" in caught.value.message
+    assert caught.value.hint == f"--agent {kind}"
 
 
 WRONG: list[tuple[Any, Any, type[HarnessError], str]] = [

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_harness.agents import replay
 from agent_harness.agents.base import Brief
-from agent_harness.agents.events import Finished, Text, Usage
+from agent_harness.agents.events import Finished, RateLimited, Text, Usage
 from agent_harness.agents.registry import from_mapping, from_spec
-from agent_harness.agents.replay import cassette
 from agent_harness.errors import ConfigurationError, UnsafeTree
 from agent_harness.kernel.git import Git
 from agent_harness.supervision.recording import Recording
@@ -58,6 +58,16 @@ def test_a_recording_that_breaks_off_plays_as_far_as_it_goes_and_ends_badly(tmp_
     assert turn.ended
 
 
+@pytest.mark.parametrize(("pace", "seconds"), [("fast", 0.001), ("recorded", 600.0)])
+def test_what_a_provider_once_refused_is_waited_for_only_in_the_recorded_pace(
+    pace: str, seconds: float, tmp_path: Path
+) -> None:
+    refused = {"at": 0, "event": {"type": "rate_limited", "message": "weekly limit", "retry_after_seconds": 600}}
+    path = tape(tmp_path / "t", HEAD, {"turn": 0}, refused, END)
+    turn = from_mapping({"kind": "replay", "file": str(path), "pace": pace}).start(brief(tmp_path))
+    assert turn.next_event(1) == RateLimited(message="weekly limit", retry_after_seconds=seconds)
+
+
 def test_a_round_that_was_not_recorded_is_no_success(tmp_path: Path) -> None:
     path = tape(tmp_path / "t", HEAD, {"turn": 0}, END)
     end = from_spec(f"replay:{path}").start(brief(tmp_path, round=1)).next_event(1)
@@ -73,7 +83,7 @@ def test_a_round_that_was_not_recorded_is_no_success(tmp_path: Path) -> None:
 def test_what_is_no_recording_is_one_clear_line(text: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "t").write_text(text)
     with pytest.raises(ConfigurationError, match=says):
-        cassette.read(tmp_path / "t")
+        replay.read(tmp_path / "t")
 
 
 def test_a_folder_holds_one_for_each_session(tmp_path: Path) -> None:
@@ -103,7 +113,7 @@ def test_wrong_settings_are_one_clear_line(settings: dict[str, Any], tmp_path: P
 )
 def test_rubbish_in_a_recording_never_raises(tmp_path_factory: pytest.TempPathFactory, records: list[Any]) -> None:
     path = tape(tmp_path_factory.mktemp("tape") / "t", HEAD, *records)
-    for turn in cassette.read(path):
+    for turn in replay.read(path):
         assert all(at >= 0 for at, _ in turn.events)
 
 
@@ -120,7 +130,7 @@ def test_a_recording_leads_nowhere_but_into_the_project(path: str, tmp_path: Pat
     repo.link("link", str(tmp_path))
     before = sorted(tmp_path.iterdir())
     with pytest.raises(UnsafeTree):
-        cassette.apply(Git(repo.path), [{"path": path, "mode": "100644", "text": "x"}], None)
+        replay.apply(Git(repo.path), [{"path": path, "mode": "100644", "text": "x"}], None)
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -132,11 +142,11 @@ def test_what_became_of_the_files_is_done_again_step_by_step(tmp_path: Path) -> 
     before = (git.tree_of("HEAD"), git.head())
     one.write("a.txt", "new").write("deep/b.sh", "#!/bin/sh\n", executable=True).remove("gone.txt")
     one.commit("the agent's own")
-    one.write("raw.bin", b"\xff\x00\xfe").link("to", "a.txt").write("large.txt", "x" * (cassette.FILE_LIMIT_BYTES + 1))
+    one.write("raw.bin", b"\xff\x00\xfe").link("to", "a.txt").write("large.txt", "x" * (replay.FILE_LIMIT_BYTES + 1))
     one.git("add", "-A")
-    steps = cassette.steps(git, before[0], one.git("write-tree").strip(), before[1], git.head())
+    steps = replay.steps(git, before[0], one.git("write-tree").strip(), before[1], git.head())
 
-    missing = [cassette.apply(Git(two.path), step["files"], step.get("commit")) for step in steps]
+    missing = [replay.apply(Git(two.path), step["files"], step.get("commit")) for step in steps]
     assert missing == [[], ["large.txt"]]
     assert two.git("log", "--format=%s").split("\n")[0] == "the agent's own"
     assert two.git("rev-parse", "HEAD^{tree}") == one.git("rev-parse", "HEAD^{tree}")
@@ -160,10 +170,18 @@ def test_events_are_recorded_with_secrets_masked_and_heard_again(tmp_path: Path)
     )
     assert outcome.ok and not outcome.problems
     assert secret not in path.read_text()
-    (turn,) = cassette.read(path)
+    (turn,) = replay.read(path)
     heard = [event for _, event in turn.events]
     assert Usage(input_tokens=5, output_tokens=1) in heard
     assert heard[-1] == Finished()
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_a_recording_names_the_model_that_a_person_chose_and_no_default(chosen: bool, tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "made.cassette.jsonl")
+    recording.begin("codex", brief(tmp_path, model="claude-sonnet-4", model_chosen=chosen))
+    head = json.loads((tmp_path / "made.cassette.jsonl").read_text().splitlines()[0])
+    assert head.get("model") == ("claude-sonnet-4" if chosen else None)
 
 
 def test_a_recording_that_cannot_be_written_does_not_end_the_session(tmp_path: Path) -> None:

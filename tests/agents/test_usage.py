@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_harness.agents import usage
 from agent_harness.agents.events import Usage
 from agent_harness.agents.usage import SAMPLE_PRICE, Totals, add, merge, price
 
@@ -136,3 +137,40 @@ def test_two_turns_merge_to_what_one_would_have_been(first: list[Usage], second:
         whole.context_tokens,
     )
     assert (both.cost_usd is None) == (whole.cost_usd is None)
+
+
+# ---- what is left, by what was paid
+
+
+@pytest.mark.parametrize(
+    ("proven", "tried", "why"),
+    [
+        ([], False, "no session yet"),
+        ([], True, "nothing is proven yet"),
+        ([None, 0.0], True, "no cost was reported"),
+    ],
+)
+def test_without_a_cost_to_go_by_the_estimate_is_unknown(proven: list[float | None], tried: bool, why: str) -> None:
+    found = usage.estimate(left=3, proven=proven, spent_usd=1.0, tried=tried)
+    assert (found["total_usd"], found["per_item_usd"], found["unknown"]) == (None, None, why)
+    assert usage.estimate_line(found, "task") == f"Estimate for 3 open tasks: unknown: {why}"
+
+
+def test_the_middle_half_of_the_proven_costs_times_what_is_left() -> None:
+    """What rejected work, plans and cleanups have cost is shared out; an unknown cost is counted apart."""
+    found = usage.estimate(left=10, proven=[0.5, 0.1, 0.4, 0.2, 0.3, None], spent_usd=2.0, tried=True)
+    assert found["per_item_usd"] == [0.3, 0.5]
+    assert found["total_usd"] == [3.0, 5.0]
+    line = usage.estimate_line(found, "feature")
+    assert line.startswith("Estimate for 10 open features: $3.00 to $5.00 (by 5 proven at $0.30 to $0.50 each")
+    assert line.endswith("; 1 of unknown cost)")
+    one = usage.estimate(left=1, proven=[0.25], spent_usd=0.25, tried=True)
+    assert one["total_usd"] == [0.25, 0.25]
+
+
+@given(st.lists(st.floats(0.01, 100), min_size=1, max_size=20), st.integers(0, 50), st.floats(0, 1000))
+def test_an_estimate_is_a_range_that_no_less_was_paid_for(costs: list[float], left: int, spent: float) -> None:
+    found = usage.estimate(left=left, proven=costs, spent_usd=spent, tried=True)
+    low, high = found["per_item_usd"]
+    assert min(costs) - 0.001 <= low <= high
+    assert found["total_usd"] == pytest.approx([left * low, left * high], abs=0.01)

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from agent_harness.agents.base import Brief
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, ToolResult, Usage
 from agent_harness.agents.scripted import ScriptedAgent
-from agent_harness.agents.scripted.feature_list import test_file_of as file_of
-from agent_harness.agents.scripted.feature_list import with_passes
 from agent_harness.agents.scripted.script import BAD_JSON
+from agent_harness.agents.scripted.stage import test_file_of as file_of
+from agent_harness.agents.scripted.stage import with_passes
 from agent_harness.supervision.outcome import Evidence
 
 REAL_TEST = "import calc\n\n\ndef test_add():\n    assert calc.add(2, 3) == 5\n"

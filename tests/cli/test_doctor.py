@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from agent_harness.cli import app
-from agent_harness.cli.doctor import checks, command
+from agent_harness.agents import discovery
+from agent_harness.cli import app, doctor
+from agent_harness.cli.doctor import checks
+from agent_harness.installation import command_for_extra
 from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.testing.repo import Repo
 
@@ -18,11 +20,11 @@ from agent_harness.testing.repo import Repo
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is a disk without room")
 def test_a_disk_without_room_is_noticed(tmp_path: Path) -> None:
     """Before a verb meets it (tasklist.md 13.3)."""
-    assert command.disk(str(tmp_path)).state in ("ok", "warning")
-    full = command.disk("/proc")
+    assert doctor.disk(str(tmp_path)).state in ("ok", "warning")
+    full = doctor.disk("/proc")
     assert (full.state, full.message) == ("wrong", "the disk is full: 0.0 MiB are free")
     assert (full.fix or "").startswith("df -h /proc")
-    assert command.disk(str(tmp_path / "gone")).message.endswith("No such file or directory")
+    assert doctor.disk(str(tmp_path / "gone")).message.endswith("No such file or directory")
 
 
 @pytest.mark.skipif(os.getuid() != 0 or sys.platform != "linux", reason="mounts a small disk")
@@ -101,8 +103,8 @@ def test_git_must_be_one_that_answers_all_that_it_is_asked(
 def test_a_missing_extra_is_named_with_its_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem = "the api agent needs an extra: pip install 'agent-harness[api]'"
-    assert checks._install(problem) == "pip install 'agent-harness[api]'"
+    wanted = command_for_extra("api")
+    assert checks._install(f"the api agent needs an extra: {wanted}") == wanted
     assert checks._install("something else") is None
 
 
@@ -173,3 +175,113 @@ def test_a_task_list_is_looked_at(
     assert rows["halt"]["mend"] == "harness resume"
     assert rows["validation"]["message"].endswith("task-001, task-002")
     assert rows["marker"]["mend"] == "harness activate"
+
+
+# ---- a machine without a client, and what is repaired
+
+
+@pytest.fixture
+def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder on a machine where no agent is."""
+    for name in ("HARNESS_AGENT", *discovery.KEYS):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize("command", ["doctor", "agents", "setup"])
+def test_without_a_client_it_says_what_to_install(
+    nobody: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """FIX-15: in one line, and the command beside it; nothing is called ready."""
+    assert app.main([command]) == 0
+    said = capsys.readouterr().out
+    assert "No agent client found (claude, codex). Install one, or name a program" in said
+    assert "npm install -g @anthropic-ai/claude-code" in said
+    assert "--agent 'command:" in said
+    assert "ready:" not in said
+    assert "it has the kinds" not in said
+
+
+def test_agents_that_are_here_come_first_and_the_others_are_one_line(
+    nobody: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-x")
+    assert app.main(["agents"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("ok  api ")
+    (folded,) = [line for line in lines if "codex" in line and line.startswith("--  not here:")]
+    assert "acp:gemini, acp:opencode" in folded
+
+
+def test_a_big_disk_is_told_in_gibibytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def room(_folder: str) -> os.statvfs_result:
+        return os.statvfs_result((4096, 4096, 0, 0, (78 << 30) // 4096, 1, 1, 1, 0, 255))
+
+    monkeypatch.setattr(os, "statvfs", room)
+    assert doctor.disk(str(tmp_path)).message == "78 GiB are free"
+
+
+def test_what_is_safe_is_repaired_and_told_and_the_exit_code_tells_of_what_is_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A damaged list comes back from its backup; hooks of another installation become ours; no more than that."""
+    monkeypatch.setenv("HARNESS_AGENT", "command:true")
+    folder = tmp_path / "list"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for words in (["init", "."], ["add", "One", "--validate", "true"], ["add", "Two", "--validate", "true"]):
+        assert app.main(words) == 0
+    assert app.main(["hooks", "install", "--client", "claude-code"]) == 0
+    settings = Path.home() / ".claude/settings.json"
+    ours = settings.read_text()
+    settings.write_text(ours.replace(sys.executable, "/gone/python"))
+    (folder / "harness-tasks.json").write_text("{")
+    capsys.readouterr()
+    code, rows = told(folder, capsys, monkeypatch)
+    assert (code, rows["state"]["safe"]) == (4, True)
+    assert app.main(["doctor"]) == 4
+    assert "next: harness doctor --fix   repairs state" in capsys.readouterr().out
+    assert (folder / "harness-tasks.json").read_text() == "{"
+    assert app.main(["doctor", "--fix"]) == 0
+    said = capsys.readouterr().out
+    assert ">>  state          repaired: " in said
+    assert [task["title"] for task in json.loads((folder / "harness-tasks.json").read_text())["tasks"]][:1] == ["One"]
+    code, rows = told(folder, capsys, monkeypatch)
+    assert (code, rows["hooks"]["safe"]) == (0, True)
+    assert "another installation" in rows["hooks"]["message"]
+    assert app.main(["doctor", "--fix", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [(each["name"], each["done"]) for each in answer["repaired"]] == [("hooks", True)]
+    assert settings.read_text() == ours
+    assert app.main(["doctor", "--fix", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["repaired"] == []
+
+
+def test_what_cannot_be_repaired_stays_wrong_and_untouched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_AGENT", "command:true")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "harness-tasks.json").write_text("{")
+    assert app.main(["doctor", "--fix", "--json"]) == 4
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["ok"], answer["repaired"]) == (False, [])
+    assert (tmp_path / "harness-tasks.json").read_text() == "{"
+
+
+def test_codex_hooks_of_another_installation_are_a_person_s_to_install_and_trust(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_AGENT", "command:true")
+    monkeypatch.chdir(tmp_path)
+    assert app.main(["init", "."]) == 0
+    assert app.main(["hooks", "install", "--client", "codex", "--project"]) == 0
+    file = tmp_path / ".codex/hooks.json"
+    file.write_text(file.read_text().replace(sys.executable, "/gone/python"))
+    capsys.readouterr()
+    _, rows = told(tmp_path, capsys, monkeypatch)
+    assert (rows["hooks"]["mend"], rows["hooks"]["safe"]) == ("harness hooks install --client codex --project", False)

@@ -121,3 +121,13 @@ def test_a_claim_that_nobody_has_judged_is_not_shown_as_proven(project: Path) ->
     said = harness(project, "status").stdout
     assert "Features: 1/2 passing (50%)" in said
     assert "Session 4 on Feature #2 was interrupted" in said
+
+
+@pytest.mark.parametrize("words", [["status"], ["status", "--tail", "3"], ["run"]])
+def test_where_a_long_task_is_the_command_for_it_is_named(tmp_path: Path, words: list[str]) -> None:
+    """FIX-19: the folder is not called empty."""
+    for name in ("task.json", "checkpoint.json"):
+        (tmp_path / name).write_text("{}")
+    done = harness(tmp_path, *words)
+    assert done.returncode == 4
+    assert done.stderr == f"harness: A long task is here, at {os.path.realpath(tmp_path)}\nnext: lth status .\n"

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ def loaded(folder: Path, *words: str, code: int = 0) -> set[str]:
         [sys.executable, "-S", "-E", "-c", PROGRAM, source, *words],
         cwd=folder,
         env={**os.environ, "HARNESS_SESSION_ID": "s", "HARNESS_WORKER_ID": "w"},
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         check=True,
     )
@@ -85,6 +87,14 @@ def test_a_verb_of_every_step_loads_only_what_it_needs(
     assert loaded(folder, *words) <= allowed
 
 
+@pytest.mark.parametrize("leave", [Path.mkdir, Path.touch])
+def test_an_empty_entry_named_git_above_is_no_repository(folder: Path, leave: Callable[[Path], None]) -> None:
+    leave(folder / ".git")  # as the sandboxes of agents do in /tmp
+    (folder / "list").mkdir()
+    (folder / "harness-tasks.json").rename(folder / "list/harness-tasks.json")
+    assert loaded(folder / "list", "task", "claim") <= WRITING
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [
@@ -97,6 +107,8 @@ def test_a_verb_of_every_step_loads_only_what_it_needs(
         (["task", "--help"], 0),
         (["task", "claim", "--help"], 0),
         (["task", "nxet"], 2),
+        (["mcp"], 0),
+        (["mcp", "--help"], 0),
     ],
 )
 def test_no_verb_of_an_agent_loads_a_library(folder: Path, words: list[str], code: int) -> None:

@@ -1,13 +1,13 @@
 """A feature project that a real client works on through ``harness run``, beside its model server."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from acceptance.script import CODE, Turn, name_of, proof_path, proof_text
-from acceptance.world import Ran, World, make
+from acceptance.calc import CalcProject, make
+from acceptance.script import CODE, name_of, proof_path, proof_text
+from agent_harness.testing import CommandResult
 
 from .client import LIMIT_SECONDS, Client, Codex
 
@@ -32,17 +32,18 @@ print(act, "is done")
 """
 
 
-@dataclass
-class ClientWorld(World):
+class ClientProject(CalcProject):
     """The fixture project of the scenarios, with a real client as its agent."""
 
-    client: Client = field(kw_only=True)
+    def __init__(self, made: CalcProject, client: Client) -> None:
+        super().__init__(made.base, made.root, made.environ, seam=made.seam)
+        self.client = client
 
-    def command(self, *args: str, agent: Sequence[Turn] | str | None = None) -> list[str]:
+    def command(self, *args: str, agent: Sequence[Mapping[str, object]] | str | None = None) -> list[str]:
         """The harness, in the model server's network."""
         return self.client.island.beside(super().command(*args, agent=agent))
 
-    def harness_run(self, *args: str, **environ: str) -> Ran:
+    def harness_run(self, *args: str, **environ: str) -> CommandResult:
         """``harness run`` with this client as the agent."""
         return self.harness("run", *args, agent=self.client.name, timeout=LIMIT_SECONDS * 2, environ=environ)
 
@@ -66,12 +67,12 @@ class ClientWorld(World):
         return [number for number, body in enumerate(asked) if text in body]
 
 
-def client_world(base: Path, client: Client, features: Sequence[int] = (1,)) -> ClientWorld:
+def client_project(base: Path, client: Client, features: Sequence[int] = (1,)) -> ClientProject:
     """A fresh project with these features; the client is found on PATH."""
     made = make(base, client.env, features=features)
     if isinstance(client, Codex):
         client.configure(made.root)
-    world = ClientWorld(made.base, made.root, made.environ, seam=made.seam, client=client)
+    calc = ClientProject(made, client)
     (base / "work.py").write_text(WORK)
     for feature in features:
         told = {
@@ -82,4 +83,4 @@ def client_world(base: Path, client: Client, features: Sequence[int] = (1,)) -> 
             "proof": proof_text(feature),
         }
         (base / f"work-{feature}.json").write_text(json.dumps(told))
-    return world
+    return calc

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from .client import LIMIT_SECONDS, ClaudeCode, Client
-from .features import client_world
+from .features import client_project
 
 COMMAND = os.environ.get("HARNESS_TEST_ACP", "")
 
@@ -23,10 +23,10 @@ pytestmark = [
 
 @pytest.mark.parametrize("client", [ClaudeCode.name], indirect=True)
 def test_a_session_ends_with_a_verified_commit(client: Client, tmp_path: Path) -> None:
-    world = client_world(tmp_path, client)
-    client.island.script("work", world.honest(1), start="Feature #1")
-    ran = world.harness("run", agent=f"acp:{COMMAND}", timeout=LIMIT_SECONDS * 2)
+    calc = client_project(tmp_path, client)
+    client.island.script("work", calc.honest(1), start="Feature #1")
+    ran = calc.harness("run", agent=f"acp:{COMMAND}", timeout=LIMIT_SECONDS * 2)
     assert ran.code == 0, ran.text
-    assert world.passing() == [1]
-    assert world.remote() == world.head
-    world.cross_cutting()
+    assert calc.passing() == [1]
+    assert calc.remote() == calc.head
+    calc.cross_cutting()

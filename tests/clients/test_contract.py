@@ -14,6 +14,7 @@ from agent_harness.agents.base import Agent, Brief, McpServer, ToolRules
 from agent_harness.agents.events import Event, Finished, Text, ToolResult, Usage
 from agent_harness.errors import ToolMissing
 from agent_harness.testing.agent_conformance import WORD, check_agent, events_of
+from agent_harness.testing.repo import Repo
 
 from .client import ClaudeCode, Client, Codex
 
@@ -153,6 +154,55 @@ def sum_of(client: Client, name: str) -> int:
 
 
 @pytest.mark.parametrize("client", ["codex"], indirect=True)
+def test_no_folder_becomes_trusted_by_being_worked_in(client: Client, agent: Make, tmp_path: Path) -> None:
+    """The user's settings stay as they were, and what a repository brings along for the client does not hold."""
+    config = client.home / ".codex" / "config.toml"
+    config.write_text(config.read_text().partition("[projects.")[0])
+    before = config.read_bytes()
+    made = agent()
+    repo = Repo(tmp_path / "a.project").write("README.md", "A project.\n")
+    started = tmp_path / "started"
+    brought = f'[mcp_servers.brought]\ncommand = "touch"\nargs = ["{started}"]\n'
+    repo.write(".codex/config.toml", brought).commit("First")
+    for place in (repo.path, repo.path / "part"):
+        client.island.script("play", [{"run": "touch done"}, "It is done."])
+        assert played(made, brief_in(place))[-1] == Finished(exit_code=0)
+        assert (place / "done").exists()
+        assert config.read_bytes() == before
+        assert not started.exists()
+
+
+@pytest.mark.parametrize("client", ["codex"], indirect=True)
+def test_commands_of_the_model_have_the_path_of_the_harness(
+    client: Client, agent: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the profile of a login shell sets another one, as that of Debian does."""
+    (client.home / ".profile").write_text("export PATH=/usr/bin:/bin\n")
+    program = tmp_path / "activated" / "only-here"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\ntouch found\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    client.island.script("play", [{"run": "only-here"}, "It is done."])
+    assert played(agent(), brief_in(tmp_path / "project"))[-1] == Finished(exit_code=0)
+    assert (tmp_path / "project" / "found").exists()
+
+
+def test_a_conversation_that_is_gone_on_with_is_counted_once(client: Client, agent: Make, tmp_path: Path) -> None:
+    """Two turns: together what the server has given out, each step once."""
+    total = 0
+    conversation: str | None = None
+    for _ in range(2):
+        client.island.script("play", PLAYS["count"])
+        turn = agent().start(brief_in(tmp_path / "project", conversation=conversation))
+        events = events_of(turn, seconds=240)
+        turn.stop()
+        conversation = turn.conversation
+        total += sum(event.output_tokens for event in events if isinstance(event, Usage))
+    assert total == sum_of(client, "output_tokens") == 4 * USAGE["output_tokens"]
+
+
+@pytest.mark.parametrize("client", ["codex"], indirect=True)
 def test_a_sandbox_that_cannot_be_made_is_refused(client: Client, agent: Make, tmp_path: Path) -> None:
     """Where no namespaces are to be had, the setting that helps is named, and with it the work is done."""
     inside = (
@@ -173,13 +223,28 @@ def test_a_server_of_the_settings_is_offered_to_the_model(client: Client, agent:
     """UAH-212: the client starts it and calls it; what it is given is on no command line."""
     server = tmp_path / "server.py"
     server.write_text(MCP_SERVER)
-    servers = {"sums": McpServer(command=("python3", str(server)), config={"env": {"ANSWER": "forty-two"}})}
+    servers = {"sums": McpServer(command=("python3", str(server)), env={"ANSWER": "forty-two"})}
     call = {"tool": "mcp__sums__answer"} if is_claude(client) else {"tool": "answer", "namespace": "mcp__sums"}
     client.island.script("play", [call, "I know it now."])
     events = played(agent(), brief_in(tmp_path / "project", tools=ToolRules(mcp_servers=servers)))
     assert events[-1] == Finished(exit_code=0), events
     assert any(isinstance(event, ToolResult) and "forty-two" in event.output for event in events), events
     assert any(isinstance(event, Text) and "I know it now." in event.text for event in events)
+
+
+@pytest.mark.parametrize("client", ["codex"], indirect=True)
+def test_a_server_is_offered_without_an_app_server_too(client: Client, agent: Make, tmp_path: Path) -> None:
+    """UAH-212: `codex exec` starts it with what it is given."""
+    server = tmp_path / "server.py"
+    server.write_text(MCP_SERVER)
+    servers = {"sums": McpServer(command=("python3", str(server)), env={"ANSWER": "forty-two"})}
+    older = ("sh", "-c", 'for word; do [ "$word" = app-server ] && exit 2; done; exec "$@"', "sh")
+    client.island.script("play", [{"tool": "answer", "namespace": "mcp__sums"}, "I know it now."])
+    events = played(agent(*older), brief_in(tmp_path / "project", tools=ToolRules(mcp_servers=servers)))
+    assert isinstance(events[0], Text)
+    assert "runs without its app-server" in events[0].text
+    assert any(isinstance(event, ToolResult) and "forty-two" in event.output for event in events), events
+    assert events[-1] == Finished(exit_code=0), events
 
 
 MCP_SERVER = """\

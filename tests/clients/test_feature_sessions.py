@@ -13,7 +13,7 @@ import pytest
 from agent_harness.kernel import clock
 
 from .client import ClaudeCode, Client
-from .features import ClientWorld, client_world
+from .features import ClientProject, client_project
 
 pytestmark = [pytest.mark.client, pytest.mark.timeout(900)]
 
@@ -24,49 +24,49 @@ RESET_SECONDS = 7200
 
 
 @pytest.fixture
-def world(client: Client, tmp_path: Path) -> ClientWorld:
+def calc(client: Client, tmp_path: Path) -> ClientProject:
     """A project with one feature."""
-    return client_world(tmp_path, client)
+    return client_project(tmp_path, client)
 
 
-def test_a_session_ends_with_a_verified_commit(world: ClientWorld) -> None:
+def test_a_session_ends_with_a_verified_commit(calc: ClientProject) -> None:
     """The client is found on PATH by its kind, its work is accepted and pushed, its tokens are counted."""
     usage = {"input_tokens": 1000, "cached_tokens": 500, "output_tokens": 70}
-    steps = [{"blocks": step, "usage": usage} for step in world.honest(1)]
-    world.client.island.script("work", steps, start=SESSION)
-    ran = world.harness_run()
+    steps = [{"blocks": step, "usage": usage} for step in calc.honest(1)]
+    calc.client.island.script("work", steps, start=SESSION)
+    ran = calc.harness_run()
     assert ran.code == 0, ran.text
-    assert world.passing() == [1]
-    assert world.remote() == world.head
-    total = world.costs["cumulative"]["total_tokens"]
+    assert calc.passing() == [1]
+    assert calc.remote() == calc.head
+    total = calc.costs["cumulative"]["total_tokens"]
     assert (total["input"], total["cached"], total["output"]) == (5000, 2500, 350)
-    world.cross_cutting()
+    calc.cross_cutting()
 
 
-def test_warnings_reach_the_model_while_it_works(world: ClientWorld) -> None:
+def test_warnings_reach_the_model_while_it_works(calc: ClientProject) -> None:
     """UAH-338, UAH-339: at 75 and at 90 % of the window, in requests of the same session."""
-    world.configure("context:\n  window_tokens: 100000\nprogress:\n  check_interval_tokens: 10000000\n")
+    calc.configure("context:\n  window_tokens: 100000\nprogress:\n  check_interval_tokens: 10000000\n")
     filling = [
         {"blocks": {"run": f"echo {tokens}; sleep 1"}, "usage": {"input_tokens": tokens, "output_tokens": 10}}
         for tokens in (76_000, 76_500, 91_000, 91_500)
     ]
-    work = [{"blocks": step, "usage": {"input_tokens": 500, "output_tokens": 10}} for step in world.honest(1)]
-    world.client.island.script("work", [*filling, *work], start=SESSION)
-    ran = world.harness_run()
+    work = [{"blocks": step, "usage": {"input_tokens": 500, "output_tokens": 10}} for step in calc.honest(1)]
+    calc.client.island.script("work", [*filling, *work], start=SESSION)
+    ran = calc.harness_run()
     assert ran.code == 0, ran.text
-    at_75, at_90 = world.told_the_model(SAID_AT_75), world.told_the_model(SAID_AT_90)
+    at_75, at_90 = calc.told_the_model(SAID_AT_75), calc.told_the_model(SAID_AT_90)
     assert at_75, "the model was never told at 75 %"
     assert at_90, "the model was never told at 90 %"
     assert 0 < at_75[0] <= at_90[0]
-    assert world.passing() == [1]
+    assert calc.passing() == [1]
 
 
-def test_a_used_up_allowance_ends_the_try_with_its_reset(world: ClientWorld) -> None:
+def test_a_used_up_allowance_ends_the_try_with_its_reset(calc: ClientProject) -> None:
     """UAH-374, C28: by what the client says in a structured way; nothing is counted against the feature."""
     limit: dict[str, Any] = {"status": 429, "message": "Enough for today", "reset_seconds": RESET_SECONDS}
-    if isinstance(world.client, ClaudeCode):  # a key has no allowance, a login has
-        del world.environ["ANTHROPIC_API_KEY"]
-        world.environ["CLAUDE_CODE_OAUTH_TOKEN"] = "sk-ant-oat01-loopback"
+    if isinstance(calc.client, ClaudeCode):  # a key has no allowance, a login has
+        del calc.environ["ANTHROPIC_API_KEY"]
+        calc.environ["CLAUDE_CODE_OAUTH_TOKEN"] = "sk-ant-oat01-loopback"
         limit["headers"] = {"anthropic-ratelimit-unified-representative-claim": "five_hour"}
     else:
         at = str(int(time.time()) + RESET_SECONDS)
@@ -76,12 +76,12 @@ def test_a_used_up_allowance_ends_the_try_with_its_reset(world: ClientWorld) -> 
             "x-codex-primary-window-minutes": "300",
             "x-codex-primary-reset-at": at,
         }
-    world.client.island.script("work", [{"error": limit}], start=SESSION)
-    began, start = datetime.now(UTC), world.head
-    ran = world.harness_run()
+    calc.client.island.script("work", [{"error": limit}], start=SESSION)
+    began, start = datetime.now(UTC), calc.head
+    ran = calc.harness_run()
     assert ran.code != 0, ran.text
-    assert (world.head, world.passing(), world.state["stuck_count"]) == (start, [], 0)
-    log = (world.root / ".harness/logs/session-1.log").read_text()
+    assert (calc.head, calc.passing(), calc.state["stuck_count"]) == (start, [], 0)
+    log = (calc.root / ".harness/logs/session-1.log").read_text()
     told = re.search(r"\[rate limited\].*\(until: ([^)]+)\)", log)
     assert told, log
     moment = clock.parse(told[1])
@@ -89,42 +89,42 @@ def test_a_used_up_allowance_ends_the_try_with_its_reset(world: ClientWorld) -> 
     assert 0 <= (moment - began).total_seconds() - RESET_SECONDS + 2 <= 600
 
 
-def test_a_model_that_never_answers_is_left(world: ClientWorld) -> None:
+def test_a_model_that_never_answers_is_left(calc: ClientProject) -> None:
     """UAH-376: nothing of the client is left, and nothing is lost."""
-    world.configure("session:\n  response_seconds: 8\n")
-    start = world.head
-    world.client.island.script("work", [{"blocks": "I am late.", "delay_seconds": 600}], start=SESSION)
-    ran = world.harness_run()
+    calc.configure("session:\n  response_seconds: 8\n")
+    start = calc.head
+    calc.client.island.script("work", [{"blocks": "I am late.", "delay_seconds": 600}], start=SESSION)
+    ran = calc.harness_run()
     assert ran.code == 1, ran.text
-    assert (world.head, world.passing()) == (start, [])
-    world.wait_until(lambda: not world.processes(), f"the end of {world.processes()}", seconds=120)
+    assert (calc.head, calc.passing()) == (start, [])
+    calc.wait_until(lambda: not calc.processes(), f"the end of {calc.processes()}", seconds=120)
 
 
-def test_a_killed_harness_leaves_no_client_and_the_next_run_goes_on(world: ClientWorld) -> None:
+def test_a_killed_harness_leaves_no_client_and_the_next_run_goes_on(calc: ClientProject) -> None:
     """S11: kill -9 in the middle of the work."""
-    ready, never = world.base / "ready", world.base / "never"
+    ready, never = calc.base / "ready", calc.base / "never"
     waits = {"run": f"touch {ready}; until test -e {never}; do sleep 0.1; done"}
-    world.client.island.script("work", [{"run": world.work("implement", 1)}, waits], start=SESSION)
-    running = world.start("run", agent=world.client.name)
-    world.wait_until(ready.exists, "the agent at work")
+    calc.client.island.script("work", [{"run": calc.work("implement", 1)}, waits], start=SESSION)
+    running = calc.start("run", agent=calc.client.name)
+    calc.wait_until(ready.exists, "the agent at work")
     running.send_signal(signal.SIGKILL)
     running.wait()
-    world.wait_until(lambda: not world.processes(), "the end of every client", seconds=120)
-    world.client.island.script("work", world.honest(1), start=SESSION)
-    ran = world.harness_run()
+    calc.wait_until(lambda: not calc.processes(), "the end of every client", seconds=120)
+    calc.client.island.script("work", calc.honest(1), start=SESSION)
+    ran = calc.harness_run()
     assert ran.code == 0, ran.text
     assert "Session 1 was interrupted" in ran.text
-    assert world.passing() == [1]
-    assert world.remote() == world.head
+    assert calc.passing() == [1]
+    assert calc.remote() == calc.head
 
 
-def test_a_lie_is_rejected_and_the_fix_is_asked_for_in_the_same_conversation(world: ClientWorld) -> None:
+def test_a_lie_is_rejected_and_the_fix_is_asked_for_in_the_same_conversation(calc: ClientProject) -> None:
     """S03: a claim without work is sent back, then rolled back."""
-    world.client.island.script("lie", [{"run": world.work("claim", 1)}, "All is done."], start=SESSION)
-    start = world.remote()
-    ran = world.harness_run()
+    calc.client.island.script("lie", [{"run": calc.work("claim", 1)}, "All is done."], start=SESSION)
+    start = calc.remote()
+    ran = calc.harness_run()
     assert ran.code == 1, ran.text
-    assert world.passing() == []
-    assert world.remote() == start
-    last = json.dumps(world.client.island.conversations()[-1])
+    assert calc.passing() == []
+    assert calc.remote() == start
+    last = json.dumps(calc.client.island.conversations()[-1])
     assert last.count("All is done.") >= 1, "a fix round forgets what was said before it"

@@ -76,13 +76,13 @@ def test_a_slice_that_reads_only_is_written_down_by_the_harness(client: Client, 
     client.island.script(
         "slice", [{"run": "cat README.md; echo x > written"}, "The second part is thought out."], start=SLICE
     )
-    answer = long_task.lth("run")
-    assert (answer["exitCode"], answer["status"], answer["classification"]) == (0, "paused", None)
+    denied = client.name == "claude-code"  # which asks, and nobody is there; Codex's sandbox only fails the command
+    answer = long_task.lth("run", code=int(denied))
+    assert (answer["exitCode"], answer["status"]) == ((1, "needs-human") if denied else (0, "done"))
     output = (long_task.root / answer["outputPath"]).read_text()
     assert "The second part is thought out." in output.split("## stdout")[1]
     assert not (project.path / "written").exists()
-    assert "Write the second part." in long_task.checkpoint["lastCompletedStep"]
-    assert [each["path"] for each in long_task.checkpoint["evidence"]] == [answer["outputPath"]]
+    assert answer["outputPath"] in [each["path"] for each in long_task.checkpoint["evidence"]]
     assert answer["usage"]["totalTokens"] > 0
     assert long_task.lth("summary")["usage"]["totalTokens"] == answer["usage"]["totalTokens"]
     told = json.dumps(client.island.conversations())
@@ -115,7 +115,5 @@ def test_a_rate_limit_pauses_until_its_reset_and_the_task_is_finished_after_it(c
         time.sleep(0.5)
     assert long_task.lth("tick")["status"] == "active"
     client.island.script("slice", ["The second part is written."], start=SLICE)
-    assert long_task.lth("run")["status"] == "paused"
-    assert long_task.lth("verify")["status"] == "pass"
-    long_task.lth("record", "--status", "done")
+    assert long_task.lth("run")["status"] == "done"  # its criteria were verified after the slice
     assert long_task.lth("next")["decision"] == "done"

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from acceptance.calc import CalcProject, make
 from acceptance.script import honest, proof_path, turn, usage
-from acceptance.world import World, make
 
 from .client import LIMIT_SECONDS, ClaudeCode, Client
-from .features import ClientWorld, client_world
+from .features import ClientProject, client_project
 
 pytestmark = [pytest.mark.client, pytest.mark.timeout(1800)]
 
@@ -17,37 +17,37 @@ FEATURES = (1, 2, 3)
 VERDICTS = ("feature_claimed", "verification_passed", "verification_failed", "feature_completed", "rollback_completed")
 
 
-def outcome(world: World) -> dict[str, Any]:
+def outcome(calc: CalcProject) -> dict[str, Any]:
     """The code and its proofs as they are committed and pushed, and what the harness found."""
-    assert world.remote() == world.head
-    verdicts = [(row["type"], row.get("feature_id")) for row in world.events() if row["type"] in VERDICTS]
-    tree = world.git("ls-tree", "-r", "HEAD", "--", "src", "tests")
-    return {"tree": tree, "passing": world.passing(), "verdicts": verdicts}
+    assert calc.remote() == calc.head
+    verdicts = [(row["type"], row.get("feature_id")) for row in calc.events() if row["type"] in VERDICTS]
+    tree = calc.git("ls-tree", "-r", "HEAD", "--", "src", "tests")
+    return {"tree": tree, "passing": calc.passing(), "verdicts": verdicts}
 
 
 def by_script(base: Path, client: Client) -> dict[str, Any]:
     """What the scripted agent, a program at the seam of the command agent, comes to."""
     base.mkdir()
-    world = make(base, client.env, features=FEATURES)
-    ran = world.harness(
+    calc = make(base, client.env, features=FEATURES)
+    ran = calc.harness(
         "run",
         "--until-done",
         agent=[turn(honest(feature), usage(10, 1), feature=feature) for feature in FEATURES],
         timeout=LIMIT_SECONDS * 4,
     )
     assert ran.code == 0, ran.text
-    return outcome(world)
+    return outcome(calc)
 
 
 def by_model(base: Path, client: Client, agent: str) -> dict[str, Any]:
     """What a model that does the same comes to, through an adapter."""
     base.mkdir()
-    world: ClientWorld = client_world(base, client, FEATURES)
+    calc: ClientProject = client_project(base, client, FEATURES)
     for feature in FEATURES:
-        client.island.script(f"work-{feature}", world.honest(feature), start=f"pytest {proof_path(feature)}")
-    ran = world.harness("run", "--until-done", agent=agent, timeout=LIMIT_SECONDS * 4)
+        client.island.script(f"work-{feature}", calc.honest(feature), start=f"pytest {proof_path(feature)}")
+    ran = calc.harness("run", "--until-done", agent=agent, timeout=LIMIT_SECONDS * 4)
     assert ran.code == 0, ran.text
-    return outcome(world)
+    return outcome(calc)
 
 
 def test_a_client_comes_to_the_same(client: Client, tmp_path: Path) -> None:

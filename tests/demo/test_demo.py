@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_harness.demo import promises
-from agent_harness.demo.show import prepare
+from agent_harness.demo import prepare, promises
 from agent_harness.errors import UsageError
 from agent_harness.kernel import owner
 

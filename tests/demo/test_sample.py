@@ -12,7 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from agent_harness.agents.scripted import ScriptedAgent
-from agent_harness.demo.layout import bundled_script, sample
+from agent_harness.demo.children import bundled_script, sample
 
 ENTRIES: list[dict[str, Any]] = YAML(typ="safe", pure=True).load(bundled_script())["turns"]
 

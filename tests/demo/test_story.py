@@ -2,17 +2,20 @@
 
 import io
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 from rich.console import Console
 
 from agent_harness.demo import report
-from agent_harness.demo.layout import DemoLayout
+from agent_harness.demo.children import DemoLayout
 from agent_harness.demo.promises import Promise
+from agent_harness.demo.report import Picture, Plain
 from agent_harness.demo.story import Follow, Story, printable, spoken, told
-from agent_harness.demo.views import Picture, Plain
 
 
 def begun(session: int, feature_id: int, prompt_type: str = "coding") -> dict[str, Any]:
@@ -186,3 +189,29 @@ def test_the_picture_fits_the_terminal(width: int) -> None:
     assert "in Session 8" in out.getvalue()
     assert "rolled back" not in out.getvalue(), "the next session on that feature is under way"
     assert "half done" in out.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 99, 100, 200])
+def test_verdicts_and_numbers_are_whole_at_every_width(tmp_path: Path, width: int) -> None:
+    """FIX-6 FIX-7: the verdict never leaves, no number is cut, and no line is longer than the screen."""
+    out = io.StringIO()
+    console = Console(file=out, width=width, color_system=None, force_terminal=False, highlight=False)
+    console.print(report._claims(told(JOURNAL).sessions, console.width))
+    text = out.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    assert text.count("$0.05") == 5
+    for verdict in ("FALSE", "BROKE OLDER TESTS", "true: accepted", "killed; kept as WIP"):
+        assert verdict in " ".join(text.split())
+    assert width >= 100 or len(text.splitlines()) < 24
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "plain"),
+    [("TERM", "dumb", True), ("CI", "true", True), ("HARNESS_PLAIN", "1", True), ("HARNESS_PLAIN", "0", False)],
+)
+def test_plain_mode_is_chosen_by_the_environment(name: str, value: str, plain: bool) -> None:
+    """FIX-8 F-TERM-3: on a real terminal, unless it is a dumb one or somebody asks for plain lines."""
+    script = "from agent_harness.kernel import terminal; print('plain', terminal.is_plain())"
+    environment = {k: v for k, v in os.environ.items() if k not in ("CI", "TERM")} | {"TERM": "xterm", name: value}
+    child = pexpect.spawn(sys.executable, ["-c", script], env=environment)
+    child.expect(f"plain {plain}")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_harness.protocols.features.records import FeatureList
-from agent_harness.protocols.features.verdict import claims
+from agent_harness.protocols.features.verdict import proven
 
 BEFORE: dict[str, Any] = {
     "project": "calc",
@@ -23,8 +23,8 @@ BEFORE: dict[str, Any] = {
 }
 
 
-def compare(before: dict[str, Any], now: dict[str, Any] | None) -> claims.ClaimedChanges:
-    return claims.compare(FeatureList(before), None if now is None else FeatureList(now))
+def compare(before: dict[str, Any], now: dict[str, Any] | None) -> proven.ClaimedChanges:
+    return proven.compare_claims(FeatureList(before), None if now is None else FeatureList(now))
 
 
 def after() -> dict[str, Any]:
@@ -33,7 +33,7 @@ def after() -> dict[str, Any]:
 
 def test_an_untouched_file_claims_nothing() -> None:
     """UAH-303."""
-    assert compare(BEFORE, after()) == claims.ClaimedChanges()
+    assert compare(BEFORE, after()) == proven.ClaimedChanges()
 
 
 def test_one_flip_is_one_claim() -> None:
@@ -41,7 +41,7 @@ def test_one_flip_is_one_claim() -> None:
     now = after()
     now["features"][1]["passes"] = True
     now["last_updated"] = "2026-02-02T00:00:00Z"
-    assert compare(BEFORE, now) == claims.ClaimedChanges(claims=(2,))
+    assert compare(BEFORE, now) == proven.ClaimedChanges(claims=(2,))
 
 
 def test_several_flips_are_several_claims() -> None:

@@ -28,7 +28,7 @@ def spent(session: int, feature_id: int | None, cost: float | None) -> Spent:
 
 
 def test_sessions_add_up_by_feature_and_in_total() -> None:
-    """UAH-133..136, UAH-415, UAH-416."""
+    """UAH-133, UAH-134, UAH-135, UAH-136, UAH-415, UAH-416."""
     record = add_session(CostRecord({"note": "kept"}), spent(1, 1, 0.5), BUDGETS)
     record = add_session(record, spent(2, 1, 0.25), BUDGETS)
     record = add_session(record, spent(3, 2, 1.0), BUDGETS)
@@ -38,7 +38,13 @@ def test_sessions_add_up_by_feature_and_in_total() -> None:
     assert record.record["cumulative"]["total_sessions"] == 3
     assert record.record["cumulative"]["total_tokens"] == {"input": 4350, "output": 960, "cached": 30}
     assert record.record["cumulative"]["by_feature"][0] == {"feature_id": 1, "cost_usd": 0.75, "sessions": 2}
-    assert record.record["current_session"]["tokens"] == {"input": 1450, "output": 320, "cached": 10}
+    assert record.record["cumulative"]["total_cost_usd"] == 1.75
+    assert record.record["current_session"] == {
+        "session_id": 3,
+        "started": "2026-01-01T00:00:00Z",
+        "tokens": {"input": 1450, "output": 320, "cached": 10},
+        "cost_usd": 1.0,
+    }
     assert record.record["budgets"] == {"per_session_usd": 10, "per_feature_usd": 25, "total_project_usd": 200}
 
 

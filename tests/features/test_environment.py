@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_harness.errors import PreflightFailed
-from agent_harness.protocols.features.environment import DevelopmentEnvironment
+from agent_harness.protocols.features.preflight import DevelopmentEnvironment
 
 
 def script(folder: Path, name: str, text: str) -> None:

@@ -76,15 +76,15 @@ def test_without_auto_commit_the_work_stays_in_the_tree(tmp_path: Path, reason: 
     session = Session(tmp_path, settings)
     session.work("wip.txt")
     made = session.handed_off(reason)
-    assert (made.kind, made.commit, made.state["next_prompt"]) == ("nothing", None, "coding")
+    assert (made.kind, made.commit, made.state.next_prompt) == ("nothing", None, "coding")
     assert (tmp_path / "wip.txt").read_text() == "half\n"
     told = wip.what_became_of_it(session.project, made, reason)
     assert told == "its work is left uncommitted, as the settings say"
 
     session.work("own.txt", commit=True)
     made = session.handed_off(reason)
-    assert (made.kind, made.state["next_prompt"]) == ("nothing", "continuation")
-    assert made.state["wip_commit"] == git(tmp_path, "rev-parse", "HEAD")
+    assert (made.kind, made.state.next_prompt) == ("nothing", "continuation")
+    assert made.state.wip_commit == git(tmp_path, "rev-parse", "HEAD")
     assert git(tmp_path, "status", "--porcelain", "wip.txt") == "?? wip.txt"
 
 
@@ -96,7 +96,7 @@ def test_elsewhere_the_work_is_a_commit(tmp_path: Path, reason: str, settings: s
     session = Session(tmp_path, settings)
     session.work("wip.txt")
     made = session.handed_off(reason)
-    assert (made.kind, made.state["next_prompt"]) == ("hand_off", "continuation")
+    assert (made.kind, made.state.next_prompt) == ("hand_off", "continuation")
     assert git(tmp_path, "show", f"{made.commit}:wip.txt") == "half"
     assert git(tmp_path, "log", "-1", "--format=%s", str(made.commit)).startswith("WIP: ")
 
@@ -116,5 +116,5 @@ def test_nothing_done_is_no_commit(tmp_path: Path) -> None:
     """C66, UAH-350: an agent that ends its turn without a change leaves no empty commit."""
     session = Session(tmp_path)
     made = session.handed_off("complete")
-    assert (made.kind, made.commit, made.state["next_prompt"]) == ("nothing", None, "coding")
+    assert (made.kind, made.commit, made.state.next_prompt) == ("nothing", None, "coding")
     assert wip.what_became_of_it(session.project, made, "complete") == "nothing was changed"

@@ -17,7 +17,7 @@ def ending(**fields: Any) -> SessionEnding:
 
 
 def test_an_accepted_session_resets_the_stuck_count_and_asks_for_coding() -> None:
-    """UAH-115..121, UAH-126, UAH-320, UAH-509."""
+    """UAH-115, UAH-116, UAH-117, UAH-118, UAH-119, UAH-120, UAH-121, UAH-126, UAH-320, UAH-509."""
     state = SessionState({"current_feature": 2, "stuck_count": 2, "future": "kept"})
     now = after_session(state, ending(status="complete", kept_work=True))
     assert (now.record["status"], now.record["stuck_count"], now.record["next_prompt"], now.record["last_session"]) == (
@@ -26,6 +26,7 @@ def test_an_accepted_session_resets_the_stuck_count_and_asks_for_coding() -> Non
         "coding",
         4,
     )
+    assert (now.record["current_feature"], now.record["timestamp"]) == (2, AT)
     assert now.record["termination_reason"] is None
     assert now.record["partial"] is None
     assert now.record["feature_checkpoint"] is None
@@ -55,6 +56,15 @@ def test_every_other_ending(status: str, reason: str, kept: bool, stuck: int, pr
     assert now.record["next_prompt"] == prompt
     assert now.record["termination_reason"] == (None if reason == "complete" else reason)
     assert now.record["timeout_count"] == (1 if reason == "timeout" else 0)
+
+
+def test_work_that_is_kept_for_an_answer_counts_nothing() -> None:
+    """C35: neither towards being stuck nor as a rejected claim; what was counted before stays."""
+    state = SessionState({"current_feature": 2, "stuck_count": 2, "verification_failures": {"2": 1}})
+    now = after_session(state, ending(status="failed", counted=False))
+    assert (now.stuck_count, now.failures, now.next_prompt) == (2, {"2": 1}, "coding")
+    counted = after_session(state, ending(status="failed"))
+    assert (counted.stuck_count, counted.failures) == (3, {"2": 2})
 
 
 def test_three_failures_in_a_row_are_stuck_and_another_feature_starts_at_one() -> None:

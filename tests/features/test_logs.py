@@ -1,5 +1,6 @@
 """What is logged, how long it is kept, and how it is found again."""
 
+import ast
 import json
 import os
 import subprocess
@@ -12,9 +13,10 @@ import pytest
 
 from agent_harness.agents.events import Text, ToolCall, ToolResult, Usage
 from agent_harness.kernel import clock
+from agent_harness.protocols import features
 from agent_harness.protocols.features.config import load
 from agent_harness.protocols.features.engine.actions import ActionLog
-from agent_harness.protocols.features.logs import retention
+from agent_harness.protocols.features.logs import SENTENCES, prune_daily, span
 from agent_harness.protocols.features.project import Project
 
 
@@ -112,7 +114,7 @@ def test_each_level_is_kept_as_long_as_it_says(logs: Logs) -> None:
     for level, days in (("CRITICAL", 4000), ("IMPORTANT", 90), ("ROUTINE", 30), ("DEBUG", 7)):
         for age in (days - 1, days + 1):
             logs.put("events.jsonl", {"ts": at(days=age), "type": level, "level": level, "age": age})
-    retention.prune_daily(logs.project)
+    prune_daily(logs.project)
     assert [(row["type"], row["age"]) for row in logs.rows("events.jsonl")] == [
         ("CRITICAL", 3999),
         ("CRITICAL", 4001),
@@ -127,7 +129,7 @@ def test_retention_days_is_about_important_events_alone(logs: Logs) -> None:
     logs.settings("retention_days: 10")
     for level in ("CRITICAL", "IMPORTANT", "ROUTINE"):
         logs.put("events.jsonl", {"ts": at(days=20), "type": "x", "level": level})
-    retention.prune_daily(logs.project)
+    prune_daily(logs.project)
     assert [row["level"] for row in logs.rows("events.jsonl")] == ["CRITICAL", "ROUTINE"]
 
 
@@ -135,7 +137,7 @@ def test_decisions_and_sessions_are_kept_for_ever_and_actions_a_month(logs: Logs
     """UAH-432 UAH-434 UAH-436: why is kept, every command that was run is not."""
     for name in ("decisions.jsonl", "sessions.jsonl", "agent_actions.jsonl", "usage.jsonl"):
         logs.put(name, {"ts": at(days=31), "old": True}, {"ts": at(days=1), "old": False})
-    retention.prune_daily(logs.project)
+    prune_daily(logs.project)
     assert [len(logs.rows(name)) for name in ("decisions.jsonl", "sessions.jsonl")] == [2, 2]
     assert [len(logs.rows(name)) for name in ("agent_actions.jsonl", "usage.jsonl")] == [1, 1]
 
@@ -143,21 +145,23 @@ def test_decisions_and_sessions_are_kept_for_ever_and_actions_a_month(logs: Logs
 def test_transcripts_go_with_the_important_rows(logs: Logs) -> None:
     """UAH-198: a session's transcript is kept 90 days; other files in the folder are not ours to take."""
     folder = logs.root / ".harness/logs"
-    folder.mkdir(parents=True)
-    for name, days in (("session-1.log", 91), ("session-2.log", 1), ("notes.txt", 400)):
+    (folder / "verdicts").mkdir(parents=True)
+    aged = (("session-1.log", 91), ("session-2.log", 1), ("notes.txt", 400))
+    for name, days in (*aged, ("verdicts/1-proof.txt", 91), ("verdicts/2-suite.txt", 1), ("verdicts/mine.txt", 400)):
         (folder / name).write_text("text")
         when = (clock.now() - timedelta(days=days)).timestamp()
         os.utime(folder / name, (when, when))
-    retention.prune_daily(logs.project)
-    assert sorted(path.name for path in folder.iterdir() if path.name[0] != ".") == ["notes.txt", "session-2.log"]
+    prune_daily(logs.project)
+    left = sorted(path.name for path in folder.rglob("*") if path.is_file() and path.name[0] != ".")
+    assert left == ["2-suite.txt", "mine.txt", "notes.txt", "session-2.log"]
 
 
 def test_logs_are_pruned_once_a_day(logs: Logs) -> None:
     """C44: at the start of a run, and not at every one."""
     logs.put("events.jsonl", {"ts": at(days=100), "type": "a", "level": "IMPORTANT"})
-    retention.prune_daily(logs.project)
+    prune_daily(logs.project)
     logs.put("events.jsonl", {"ts": at(days=100), "type": "b", "level": "IMPORTANT"})
-    retention.prune_daily(logs.project)
+    prune_daily(logs.project)
     assert [row["type"] for row in logs.rows("events.jsonl")] == ["b"]
 
 
@@ -168,7 +172,7 @@ def test_what_is_no_record_or_has_no_time_is_left_alone(logs: Logs) -> None:
     text += '{"ts": "2001-01-01T00:00:00Z", "level": "ODD"}\n{"ts": 5, "level": ["DEBUG"]}\n'
     path.parent.mkdir(parents=True)
     path.write_text(text)
-    retention.prune_daily(logs.project)
+    prune_daily(logs.project)
     assert path.read_text() == text.partition("\n")[2]
 
 
@@ -326,15 +330,56 @@ def test_a_session_is_summed_up(story: Logs) -> None:
     done = story.log("sessions")
     assert done.returncode == 0
     assert done.stdout.splitlines() == [
-        "Session 2: Feature #2, rejected; 1.5 min, cost unknown",
+        "Session 2: Feature #2, rejected; 2 min, cost unknown",
         "  decided: Using the library requests",
         "  problem: verification_failed: Feature test failed: Login page",
-        "Session 3: Feature #2, verified; 1.5 min, $0.50",
+        "Session 3: Feature #2, verified; 2 min, $0.50",
         "  wrote src/login.py",
         "  ran 1 command(s), showed 0 test result(s)",
     ]
     (one,) = json.loads(story.log("sessions", "--session", "3", "--json").stdout)["sessions"]
     assert (one["commit"], one["files_written"]) == ("abc", ["src/login.py"])
+
+
+def test_times_of_rows_name_their_zone(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FIX-13: local time, or UTC where it is asked for; a sentence instead of members."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    logs.put("events.jsonl", {"ts": "2026-01-31T09:30:00Z", "type": "pushed", "session": 2, "commit": "abc"})
+    assert logs.log("query").stdout == "2026-01-31 18:30:00 JST  S2   IMPORTANT pushed  pushed abc\n"
+    assert logs.log("query", "--utc").stdout.startswith("2026-01-31 09:30:00 UTC  S2 ")
+
+
+def test_every_event_without_a_message_has_a_sentence() -> None:
+    """FIX-13: what the sources write as an event is in the table, or says it itself."""
+    silent: set[str] = set()
+    for path in (Path(features.__file__).parent).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "event":
+                first = node.args[0] if node.args else None
+                if isinstance(first, ast.Constant) and not {"message", None} & {k.arg for k in node.keywords}:
+                    silent.add(str(first.value))
+    assert len(silent) > 20
+    assert silent <= set(SENTENCES)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0, "0 s"), (8, "8 s"), (59.6, "1 min"), (720, "12 min"), (11100, "3 h 05")]
+)
+def test_spans_are_in_the_unit_that_fits(seconds: float, shown: str) -> None:
+    """FIX-14."""
+    assert span(seconds) == shown
+
+
+def test_a_problem_is_said_once_and_its_first_id_is_whole(logs: Logs) -> None:
+    """FIX-14: two events of one problem are one line, and no id is cut in its middle."""
+    ids = [f"tests/test_long.py::test_{n}_{'x' * 60}" for n in range(9)]
+    row = {"ts": at(minutes=1), "session": 1, "level": "CRITICAL", "type": "regression", "message": ", ".join(ids)}
+    logs.put("sessions.jsonl", {"ts": at(minutes=1), "session_id": 1, "feature_id": 1, "duration_seconds": 8})
+    logs.put("events.jsonl", row, row)
+    (problem,) = [each for each in logs.log("sessions").stdout.splitlines() if "problem:" in each]
+    assert "; 8 s," in logs.log("sessions").stdout
+    assert problem.startswith(f"  problem: regression: {ids[0]}, ")
+    assert problem.endswith(" and 6 words more")
 
 
 def test_odd_rows_and_broken_settings_stop_no_query(story: Logs) -> None:

@@ -7,10 +7,10 @@ import pytest
 
 from agent_harness.agents.events import Text
 from agent_harness.protocols.features.config import load
+from agent_harness.protocols.features.engine import actions
 from agent_harness.protocols.features.engine.actions import ActionLog
 from agent_harness.protocols.features.planning import initializer
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.verdict import screenshots
 
 
 @pytest.fixture
@@ -34,13 +34,13 @@ def test_what_the_agent_names_is_kept_with_its_session(project: Project) -> None
     log.see(Text("[VISUAL:SCREENSHOT] .harness/screenshots/page.png\n[VISUAL:VERIFY] the button is blue"))
     for content in (b"before", b"after"):
         image.write_bytes(content)
-        screenshots.keep(project, 3, 2, log.screenshots)
-    found = screenshots.of_session(project, 3)
+        actions.keep_screenshots(project, 3, 2, log.screenshots)
+    found = actions.screenshots_of(project, 3)
     assert [(project.root / path).read_bytes() for path in found] == [b"before", b"after"]
     assert all(path.startswith(".harness/screenshots/session-3/") for path in found)
     rows = [row for row in events(project) if row["type"] == "screenshot_kept"]
     assert [(row["session"], row["feature_id"], row["kept"]) for row in rows] == [(3, 2, path) for path in found]
-    assert screenshots.of_session(project, 4) == []
+    assert actions.screenshots_of(project, 4) == []
 
 
 def test_nothing_else_is_kept(project: Project, tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_nothing_else_is_kept(project: Project, tmp_path: Path) -> None:
         "gone.png",
         "a\0.png",
     ]
-    assert screenshots.keep(project, 1, 1, named) == []
+    assert actions.keep_screenshots(project, 1, 1, named) == []
     assert len([row for row in events(project) if row["type"] == "screenshot_missing"]) == len(named)
 
 
@@ -68,7 +68,7 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(project: Project, tmp
     (project.root / ".harness").mkdir()
     (project.root / ".harness/screenshots").symlink_to(tmp_path / "elsewhere")
     (project.root / "page.png").write_bytes(b"x")
-    assert screenshots.keep(project, 1, 1, ["page.png"])
+    assert actions.keep_screenshots(project, 1, 1, ["page.png"])
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 

@@ -37,16 +37,19 @@ FACTS = OrientationFacts(
 
 
 def test_it_says_all_that_the_agent_needs() -> None:
-    """UAH-008, UAH-244..248, UAH-542."""
+    """UAH-008, UAH-244, UAH-245, UAH-246, UAH-247, UAH-248, UAH-542."""
     text = summary(FACTS)
     for part in (
         "**Session:** 8",
+        "**Project:** my-api",
         "**Progress:** 12/47 features passing (25%)",
+        "**Health:** All baseline tests passing, no lint errors",
         "## Last Session (Session 7)",
         "- Commits: 1 (abc1234567)",
         "- Status: Complete",
         "**Feature #13:** User can upload a picture",
         "**Test file:** tests/e2e/test_avatar.py",
+        "**Verification steps:**\n- Open the page\n- Upload",
         "Features #1, #12 (all passing ✓)",
         "- src/api.py (last modified Session 7)",
         "- Session 7: Used S3",

@@ -51,6 +51,15 @@ def test_decisions_come_newest_session_first_and_from_three_sessions_at_most(tmp
     assert progress.recent_decisions(str(path)) == [(5, "decision 5"), (4, "decision 4"), (3, "decision 3")]
 
 
+def test_decisions_that_were_told_elsewhere_count_too(tmp_path: Path) -> None:
+    """UAH-248: the same words once, whoever wrote them down."""
+    path = tmp_path / "p.txt"
+    progress.append(str(path), progress.entry(2, [("DECISIONS", ["one  decision", "none"])]))
+    told = [(1, "old"), (2, "one decision"), (2, "another"), (4, "new"), (3, "None.")]
+    assert progress.recent_decisions(str(path), told, sessions=2) == [(4, "new"), (2, "one decision"), (2, "another")]
+    assert progress.recent_decisions(str(tmp_path / "missing"), told)[-1] == (1, "old")
+
+
 def test_append_keeps_what_is_there_and_starts_on_a_line_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "p.txt"
     path.write_bytes(b"caf\xe9 without a line end")

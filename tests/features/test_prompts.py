@@ -2,14 +2,17 @@
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from agent_harness.kernel.git import DETACHED
+from agent_harness.kernel.snapshot import Snapshot
 from agent_harness.protocols.features import prompts, records
 from agent_harness.protocols.features.config import load
+from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.prompts import verification_types
 from agent_harness.protocols.features.records import Baseline, CostRecord, Feature, FeatureList, SessionState
 from agent_harness.protocols.features.work.feature import opening_prompt
 
@@ -23,8 +26,8 @@ FEATURE: dict[str, Any] = {
 MOVED = {"features_file": "plan/list.json", "state_dir": ".state"}
 
 
-def opening(tmp_path: Path, kind: str, settings: str = "", **feature: Any) -> str:
-    """The prompt of a session on a feature."""
+def opening(tmp_path: Path, kind: str, settings: str = "", worked: Sequence[str] = (), **feature: Any) -> str:
+    """The prompt of a session on a feature; ``worked`` are the tests of the baseline."""
     (tmp_path / ".git").mkdir(exist_ok=True)
     (tmp_path / ".harness.yaml").write_text(
         "project:\n  name: calc\ntesting:\n  full: pytest tests/\n  feature: pytest {test_file} -v\n"
@@ -33,17 +36,19 @@ def opening(tmp_path: Path, kind: str, settings: str = "", **feature: Any) -> st
     document = {"features": [{**FEATURE, **feature}, {**FEATURE, "id": 8, "description": "Something else"}]}
     (tmp_path / "features.json").write_text(json.dumps(document))
     empty: dict[str, Any] = {}
+    snapshot = Snapshot.from_record({**dict.fromkeys(Snapshot.__dataclass_fields__, "x"), "branch": DETACHED})
+    checkpoint = SessionCheckpoint(snapshot=snapshot)
     under_way = OpenSession(
         session=4,
         feature_id=7,
         prompt_type=kind,
         started_at="2026-01-01T00:00:00Z",
-        checkpoint=empty,
-        base=empty,
-        rollback=empty,
+        checkpoint=checkpoint,
+        base=checkpoint,
+        rollback=checkpoint,
         features=FeatureList(document),
         state=SessionState(empty),
-        baseline=Baseline(empty),
+        baseline=Baseline({"passing_tests": list(worked)}),
         costs=CostRecord(empty),
         run_id="x",
         git_config=empty,
@@ -64,7 +69,7 @@ def in_order(text: str, *parts: str) -> None:
 
 
 def test_the_initializer_has_six_jobs(tmp_path: Path) -> None:
-    """UAH-014, UAH-235, UAH-253..256, UAH-258, UAH-259, UAH-491, UAH-495."""
+    """UAH-014, UAH-145, UAH-235, UAH-253, UAH-254, UAH-255, UAH-256, UAH-258, UAH-259, UAH-491, UAH-495."""
     in_order(
         initializer(),
         "SPEC",
@@ -72,6 +77,8 @@ def test_the_initializer_has_six_jobs(tmp_path: Path) -> None:
         "Write `plan/list.json`",
         "Write `init.sh`",
         "`reset.sh`",
+        "stops what init.sh started, and nothing else; makes development data anew, clears caches",
+        "waits 30 seconds at most, and ends with 1",
         "Create the project's structure",
         "lint configuration",
         'pytest.fail("Not implemented")',
@@ -81,7 +88,7 @@ def test_the_initializer_has_six_jobs(tmp_path: Path) -> None:
 
 
 def test_the_initializer_knows_the_shape_of_features_json() -> None:
-    """UAH-094, UAH-095, UAH-096, UAH-097, UAH-107..109: the example is valid, and nothing in it is missing."""
+    """UAH-094, UAH-095, UAH-096, UAH-097, UAH-107, UAH-108, UAH-109: the example is valid and whole."""
     places = {"specification": "", "project": "calc", "progress_file": "p", "instructions": records.INSTRUCTIONS}
     text = prompts.render("initializer", {**places, "max_steps": "7", **MOVED})
     found = re.search(r"```json\n(.*?)```", text, re.DOTALL)
@@ -110,7 +117,7 @@ def test_the_initializer_knows_the_shape_of_features_json() -> None:
 
 
 def test_the_initializer_is_told_how_small_features_are() -> None:
-    """UAH-102..105, UAH-236, UAH-491: the rules of granularity, with the setting's number of steps."""
+    """UAH-102, UAH-103, UAH-104, UAH-105, UAH-236, UAH-491: granularity, with the setting's number of steps."""
     text = initializer(max_steps=5)
     for rule in (
         "completable in a single session",
@@ -124,8 +131,11 @@ def test_the_initializer_is_told_how_small_features_are() -> None:
 
 
 def test_a_coding_session_has_one_feature_and_its_jobs(tmp_path: Path) -> None:
-    """UAH-014, UAH-237, UAH-238, UAH-250, UAH-283..291, UAH-313, UAH-492, UAH-506, UAH-545, C19, C57: what an agent
-    does by itself is asked for, in this order."""
+    """What an agent does by itself is asked for, in this order.
+
+    UAH-014, UAH-237, UAH-238, UAH-250, UAH-283, UAH-284, UAH-285, UAH-286, UAH-287, UAH-288, UAH-289, UAH-290, UAH-291,
+    UAH-492, C19, C57
+    """
     text = opening(tmp_path, "coding")
     in_order(
         text,
@@ -144,13 +154,27 @@ def test_a_coding_session_has_one_feature_and_its_jobs(tmp_path: Path) -> None:
 
 
 def test_the_quick_checks_of_the_settings_are_named(tmp_path: Path) -> None:
-    """UAH-154, UAH-156..158, UAH-284, UAH-313: type check, health and the tests whose folders are there."""
+    """UAH-154, UAH-156, UAH-157, UAH-158, UAH-284, UAH-313: type check, health, tests as far as some passed."""
     more = "    type_check: mypy src\n    health: curl -sf localhost/health\n"
     assert "(ruff check src). If" in opening(tmp_path, "coding")
-    (tmp_path / "tests/unit").mkdir(parents=True)
     text = opening(tmp_path, "coding", settings=more)
-    assert "(ruff check src), `mypy src`, `curl -sf localhost/health`, `" in text
-    assert "tests/unit -x`. If something" in text
+    assert "(ruff check src), `mypy src`, `curl -sf localhost/health`. If something" in text
+    for name in ("unit/test_sum.py", "e2e/test_login.py", "e2e/test_other.py"):
+        (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tests" / name).touch()
+    worked = ["tests/unit/test_sum.py::test_sum"]
+    text, script = opening(tmp_path, "coding", worked=worked), tmp_path / ".harness/sanity.sh"
+    assert "(ruff check src), `sh .harness/sanity.sh`. If something" in text
+    assert "{ pytest --ignore=tests/e2e/test_login.py tests/; }" in script.read_text()
+    own = "  unit: pytest tests/unit -xq --maxfail=1\n  e2e: pytest tests/e2e -x\n"
+    opening(tmp_path, "coding", settings=own, worked=worked)
+    last = script.read_text().splitlines()[-1]
+    assert last.endswith(" && { pytest --ignore=tests/e2e/test_login.py tests/unit -q; }"), "nothing passed elsewhere"
+    again = [*worked, "tests/e2e/test_login.py::test_it"]
+    both = "`pytest tests/unit -q`, `pytest tests/e2e`. If"
+    assert both in opening(tmp_path, "coding", settings=own, worked=again), "what worked there must work"
+    other = "  unit: npm test -- -x\n"
+    assert "(ruff check src), `npm test -- -x`. If" in opening(tmp_path, "coding", settings=other, worked=["a"])
 
 
 def test_the_rules_of_verification(tmp_path: Path) -> None:
@@ -198,6 +222,7 @@ def test_a_feature_to_be_looked_at_says_how(tmp_path: Path) -> None:
         "take a screenshot before and after each step, describe what you see",
         "[VISUAL:SCREENSHOT]",
         "[VISUAL:VERIFY]",
+        "Leave images in `.harness/screenshots/` and nowhere else",
     )
     for off in (None, {"enabled": False, "steps": ["Open /login"]}, "yes", {"enabled": True, "steps": 3}):
         assert "Open /login" not in opening(tmp_path, "coding", visual_verification=off)
@@ -206,9 +231,8 @@ def test_a_feature_to_be_looked_at_says_how(tmp_path: Path) -> None:
 def test_what_the_agent_checks_and_what_a_person_checks() -> None:
     """UAH-108, UAH-109, UAH-450, UAH-451."""
     checks = {"automated_checks": ["The form posts"], "manual_checks": ["It looks right"]}
-    hybrid = verification_types.note_for_agent(Feature({**FEATURE, "verification_type": "hybrid", **checks}))
+    hybrid = prompts.note_for_agent(Feature({**FEATURE, "verification_type": "hybrid", **checks}), "")
     in_order(hybrid, "You check:", "- The form posts", "The person will check:", "- It looks right")
-    assert "No test has to prove it" in verification_types.note_for_agent(
-        Feature({**FEATURE, "verification_type": "manual", **checks})
-    )
-    assert verification_types.note_for_agent(Feature({**FEATURE, "verification_type": "automated", **checks})) == ""
+    manual = prompts.note_for_agent(Feature({**FEATURE, "verification_type": "manual", **checks}), "")
+    assert "No test has to prove it" in manual
+    assert prompts.note_for_agent(Feature({**FEATURE, "verification_type": "automated", **checks}), "") == ""

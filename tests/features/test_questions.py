@@ -6,21 +6,24 @@ from agent_harness.errors import Escalated, UsageError
 from agent_harness.protocols.features import questions
 from agent_harness.protocols.features.config.file import with_value
 from agent_harness.protocols.features.people import answers
-from agent_harness.protocols.features.records import SessionState
+from agent_harness.protocols.features.records import Question, SessionState
 
 
 @pytest.mark.parametrize("kind", questions.OPTIONS)
 def test_no_letter_means_two_things_in_one_question(kind: str) -> None:
-    """C11, UAH-392..402."""
+    """C11."""
     asked = questions.question(kind, "What now?")
-    letters = [questions.letter(option) for option in questions.options(asked)]
+    letters = [questions.letter(option) for option in asked.options]
     assert len(set(letters)) == len(letters)
     assert set(questions.OPTIONS[kind]) <= set(answers.ANSWERS)
-    for number, option in enumerate(asked["options"], 1):
+    for number, option in enumerate(asked.options, 1):
         for chosen in (option, option.upper(), questions.letter(option), questions.letter(option).upper(), str(number)):
             assert questions.word(asked, chosen) == option
-    for label in (questions.LABELS[option] for option in asked["options"]):
-        assert label in questions.text(asked)
+    lines = questions.text(asked).splitlines()
+    for number, option in enumerate(asked.options, 1):
+        (shown,) = [line for line in lines if line.startswith(f"{number} {questions.LABELS[option]} - ")]
+        assert "{" not in shown
+        assert len(shown.partition(" - ")[2]) > 10, "a line says what the option does"
 
 
 @pytest.mark.parametrize("chosen", ["0", "9", "", "x", "retry now", "-1"])
@@ -37,7 +40,7 @@ def test_a_question_of_another_version_is_still_asked() -> None:
     with pytest.raises(Escalated):
         questions.refuse_pending(SessionState({"pending_escalation": {"message": "m"}}))
     assert SessionState({"pending_escalation": "nonsense"}).question is None
-    assert "m" in questions.text({"message": "m", "options": ["unheard of"]})
+    assert "m" in questions.text(Question({"message": "m", "options": ["unheard of"]}))
 
 
 def test_a_setting_is_changed_and_the_rest_stays_as_written() -> None:

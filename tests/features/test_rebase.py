@@ -4,8 +4,8 @@ import subprocess
 from pathlib import Path
 
 from agent_harness.kernel.git import Git
-from agent_harness.protocols.features import worktree
-from agent_harness.protocols.features.publish import push_retry
+from agent_harness.protocols.features import repository
+from agent_harness.protocols.features.publish import pushes
 
 
 def sh(folder: Path, *words: str) -> str:
@@ -21,7 +21,7 @@ def commit(folder: Path, name: str, text: str, message: str, *words: str) -> str
 
 def two_lines(folder: Path, theirs: str, ours: str) -> tuple[Git, str, str]:
     """A repository whose branch ``theirs`` and whose main have each gone on from the same commit."""
-    worktree.make_repository(folder)
+    repository.make_repository(folder)
     commit(folder, "a.txt", "one\n", "start")
     sh(folder, "switch", "-qc", "theirs")
     base = commit(folder, theirs, "theirs\n", "Theirs")
@@ -34,7 +34,7 @@ def test_commits_keep_author_and_message_and_nothing_else_moves(tmp_path: Path) 
     """C30, UAH-380."""
     git, base, first = two_lines(tmp_path, "b.txt", "c.txt")
     second = commit(tmp_path, "c.txt", "ours, more\n", "Ours again")
-    joined = push_retry.on_top_of(git, base, second)
+    joined = pushes.on_top_of(git, base, second)
     assert joined.problem is None
     assert sh(tmp_path, "rev-parse", "HEAD") == second
     assert sh(tmp_path, "status", "--porcelain") == ""
@@ -48,7 +48,7 @@ def test_commits_keep_author_and_message_and_nothing_else_moves(tmp_path: Path) 
 def test_a_conflict_is_an_answer_and_leaves_the_repository_alone(tmp_path: Path) -> None:
     """UAH-379 C30."""
     git, base, tip = two_lines(tmp_path, "a.txt", "a.txt")
-    joined = push_retry.on_top_of(git, base, tip)
+    joined = pushes.on_top_of(git, base, tip)
     assert joined.problem == f"{tip[:10]} does not go together with what is there"
     assert git.operation_under_way() is None
     assert sh(tmp_path, "status", "--porcelain") == ""
@@ -61,7 +61,7 @@ def test_a_merge_of_our_own_becomes_one_commit(tmp_path: Path) -> None:
     commit(tmp_path, "d.txt", "side\n", "Side")
     sh(tmp_path, "switch", "-q", "main")
     sh(tmp_path, "merge", "-q", "--no-edit", "side")
-    joined = push_retry.on_top_of(git, base, sh(tmp_path, "rev-parse", "HEAD"))
+    joined = pushes.on_top_of(git, base, sh(tmp_path, "rev-parse", "HEAD"))
     assert sh(tmp_path, "rev-list", "--merges", f"{base}..{joined.tip}") == ""
     assert sh(tmp_path, "ls-tree", "--name-only", joined.tip).split() == ["a.txt", "b.txt", "c.txt", "d.txt"]
 
@@ -71,4 +71,4 @@ def test_two_histories_without_a_common_commit_are_not_joined(tmp_path: Path) ->
     git, _, tip = two_lines(tmp_path, "b.txt", "c.txt")
     sh(tmp_path, "switch", "-q", "--orphan", "other")
     other = commit(tmp_path, "x.txt", "x\n", "Other")
-    assert push_retry.on_top_of(git, other, tip).problem == "the two have no commit in common"
+    assert pushes.on_top_of(git, other, tip).problem == "the two have no commit in common"

@@ -23,8 +23,10 @@ def pick(*features: dict[str, Any], state: dict[str, Any] | None = None) -> int 
 
 
 def test_the_lowest_id_whose_dependencies_pass() -> None:
-    """UAH-452..456."""
+    """UAH-452, UAH-453, UAH-454, UAH-455, UAH-456."""
     assert pick(feature(1, passes=True), feature(2, passes=True), feature(4), feature(3, depends_on=[1, 2])) == 3
+    assert pick(feature(1, depends_on=[2]), feature(2)) == 2
+    assert pick(feature(1, passes=True)) is None
 
 
 def test_priority_comes_before_the_id() -> None:
@@ -46,7 +48,7 @@ def test_skipped_and_awaiting_features_are_passed_over_and_block_their_dependent
     assert choice.feature is None
     assert not choice.all_proven
     assert choice.waiting == (
-        "Feature #1 (f1) was skipped",
+        "Feature #1 (f1) was skipped: x",
         "Feature #2 (f2) awaits a person's verification",
         "Feature #3 (f3) waits for #1",
     )
@@ -81,3 +83,19 @@ def test_what_a_session_broke_for_good_comes_first() -> None:
     assert pick(*features, state={"fix_first": "3"}) == 1
     continued = {"fix_first": [3], "next_prompt": "continuation", "current_feature": 2}
     assert pick(*features, state=continued) == 2
+
+
+def test_a_feature_whose_candidate_is_kept_waits_for_the_answer() -> None:
+    """It is passed over, keeps its dependents waiting, and is not done; junk in the state is nothing."""
+    features = [feature(1), feature(2), feature(3, depends_on=[1])]
+    kept = {"kept_candidates": [{"type": "built_already", "feature_id": 1}]}
+    assert pick(*features, state=kept) == 2
+    choice = choose([features[0], features[2]], kept)
+    assert choice.feature is None
+    assert not choice.all_proven
+    assert choice.waiting == (
+        "Feature #1 (f1) waits for an answer: harness resume",
+        "Feature #3 (f3) waits for #1",
+    )
+    for junk in ("1", {"feature_id": 1}, [1, None]):
+        assert pick(*features, state={"kept_candidates": junk}) == 1

@@ -7,7 +7,14 @@ import pytest
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import Git
-from agent_harness.protocols.features import worktree
+from agent_harness.protocols.features.repository import (
+    commit_files,
+    dirty_paths,
+    keep_out_of_sight,
+    line_counts,
+    make_repository,
+    set_aside,
+)
 
 
 def sh(folder: Path, *words: str) -> str:
@@ -15,7 +22,7 @@ def sh(folder: Path, *words: str) -> str:
 
 
 def repository(folder: Path) -> Git:
-    worktree.make_repository(folder)
+    make_repository(folder)
     (folder / "kept.py").write_text("a = 1\n")
     sh(folder, "add", "-A")
     sh(folder, "commit", "-qm", "start")
@@ -27,8 +34,8 @@ def test_changes_set_aside_are_in_one_named_stash_and_come_back_whole(tmp_path: 
     (tmp_path / "kept.py").write_text("a = 2\n")
     (tmp_path / "new ü\n.txt").write_text("mine\n")
     (tmp_path / "story.txt").write_text("stays\n")
-    worktree.set_aside(git, "harness session 4", ["story.txt"])
-    assert worktree.dirty_paths(git) == ["story.txt"]
+    set_aside(git, "harness session 4", ["story.txt"])
+    assert dirty_paths(git) == ["story.txt"]
     assert (tmp_path / "kept.py").read_text() == "a = 1\n"
     assert "harness session 4" in sh(tmp_path, "stash", "list")
     sh(tmp_path, "stash", "pop")
@@ -41,7 +48,7 @@ def test_one_file_is_committed_and_the_rest_stays_staged_as_it_was(tmp_path: Pat
     (tmp_path / "features.json").write_text("{}")
     (tmp_path / "other.py").write_text("b = 1\n")
     sh(tmp_path, "add", "other.py", "features.json")
-    worktree.commit_files(git, ["features.json"], "harness: Feature #1 skipped")
+    commit_files(git, ["features.json"], "harness: Feature #1 skipped")
     assert sh(tmp_path, "show", "--stat", "--format=%s", "HEAD").startswith("harness: Feature #1 skipped")
     assert sh(tmp_path, "diff", "--cached", "--name-only").split() == ["other.py"]
 
@@ -57,15 +64,15 @@ def test_lines_are_counted_from_the_commit_and_not_from_the_folder(tmp_path: Pat
     (tmp_path / "kept.py").write_text("changed\n" * 50)
     head = git.head()
     assert head
-    assert worktree.line_counts(git, head, (".py",)) == {"data.bin.py": 0, "kept.py": 1, "src/odd name.py": 3}
+    assert line_counts(git, head, (".py",)) == {"data.bin.py": 0, "kept.py": 1, "src/odd name.py": 3}
 
 
 def test_a_staged_rename_is_set_aside_and_comes_back(tmp_path: Path) -> None:
     git = repository(tmp_path)
     sh(tmp_path, "mv", "kept.py", "renamed.py")
     (tmp_path / "new.txt").write_text("mine\n")
-    worktree.set_aside(git, "harness session 5", ["story.txt"])
-    assert worktree.dirty_paths(git) == []
+    set_aside(git, "harness session 5", ["story.txt"])
+    assert dirty_paths(git) == []
     sh(tmp_path, "stash", "pop", "--index")
     assert (tmp_path / "renamed.py").read_text() == "a = 1\n"
     assert (tmp_path / "new.txt").read_text() == "mine\n"
@@ -77,7 +84,7 @@ def test_what_cannot_be_set_aside_is_named_and_nothing_is_called_clean(tmp_path:
     nested.mkdir()
     repository(nested)
     with pytest.raises(UnsafeTree, match="nested"):
-        worktree.set_aside(git, "harness session 6", [])
+        set_aside(git, "harness session 6", [])
 
 
 def test_the_state_is_out_of_sight_wherever_it_is(tmp_path: Path) -> None:
@@ -87,10 +94,10 @@ def test_the_state_is_out_of_sight_wherever_it_is(tmp_path: Path) -> None:
     (tmp_path / ".state/session_state.json").write_text("{}")
     (tmp_path / "notes.txt").write_text("mine")
     for _ in range(2):
-        worktree.keep_out_of_sight(git, ".state")
-    assert worktree.dirty_paths(git) == ["notes.txt"]
+        keep_out_of_sight(git, ".state")
+    assert dirty_paths(git) == ["notes.txt"]
     rules = tmp_path / ".git/info/exclude"
     assert rules.read_text().count("/.state/\n") == 1
     (tmp_path / ".gitignore").write_text(".other/\n")
-    worktree.keep_out_of_sight(git, ".other")
+    keep_out_of_sight(git, ".other")
     assert "/.other/" not in rules.read_text()

@@ -12,8 +12,9 @@ from click.testing import CliRunner
 from agent_harness.cli.hooks import hook, hooks
 from agent_harness.errors import Refused, UsageError
 from agent_harness.hooks import install as installing
-from agent_harness.hooks.clients import CLIENTS, MARK, is_ours
-from agent_harness.kernel.json import jsontext
+from agent_harness.hooks.install import CLIENTS, MARK, is_ours
+from agent_harness.kernel.json import edit, jsontext
+from agent_harness.testing.repo import Repo
 from hooks.lists import make, task
 
 PERSONS = """\
@@ -98,12 +99,29 @@ def test_installing_and_taking_out_again(client: str, scope: str, kind: str) -> 
     )
     assert install(client, scope)["changed"] is False
     assert path.read_bytes() == once
-    uninstall(client, scope)
+    assert uninstall(client, scope)["kept"] is None
     if before is None:
-        assert not path.exists()
-        assert not list(path.parent.glob("*before*"))
+        assert not path.parent.exists()
     else:
-        assert others(jsontext.loads(path.read_bytes())) == others(jsontext.loads(before or "{}"))
+        assert path.read_bytes() == before.encode()
+        assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("inside", ["", "part"])
+def test_a_file_that_is_made_in_a_project_leaves_git_as_it_was(tmp_path: Path, client: str, inside: str) -> None:
+    repo = Repo(tmp_path / "repo")
+    repo.write("a.txt", "a\n").commit("First")
+    (repo.path / inside).mkdir(exist_ok=True)
+    exclude = repo.path / ".git/info/exclude"
+    before = exclude.read_bytes() if exclude.exists() else b""
+    project = str(repo.path / inside)
+    found = installing.install(client, "project", project, os.environ)
+    assert Path(found["file"]).exists()
+    assert repo.git("status", "--porcelain", "--untracked-files=all") == ""
+    installing.uninstall(client, "project", project, os.environ)
+    assert not Path(found["file"]).exists()
+    assert exclude.read_bytes() == before
 
 
 def test_a_person_s_bytes_stay() -> None:
@@ -121,6 +139,28 @@ def test_a_person_s_bytes_stay() -> None:
     uninstall("claude-code")
     assert path.read_text() == PERSONS
     assert not Path(answer["kept"]).exists()
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_what_a_person_writes_after_us_stays_and_so_does_what_they_left_empty(kind: str) -> None:
+    path, before = place("claude-code"), FILES[kind] or "{}"
+    path.parent.mkdir()
+    path.write_bytes(before.encode())
+    install("claude-code")
+    path.write_bytes(edit.put(path.read_bytes().decode(), ["theme"], "dark").encode())
+    kept = uninstall("claude-code")["kept"]
+    assert Path(kept).read_bytes() == before.encode()
+    assert jsontext.loads(path.read_bytes()) == {**jsontext.loads(before), "theme": "dark"}
+
+
+def test_hooks_of_an_older_version_are_taken_out_as_exactly() -> None:
+    path = place("claude-code")
+    path.parent.mkdir()
+    path.write_text(PERSONS)
+    install("claude-code")
+    path.write_text(path.read_text().replace("-S -E", "-E"))
+    uninstall("claude-code")
+    assert path.read_text() == PERSONS
 
 
 def test_an_entry_of_ours_is_renewed_where_it_stands() -> None:

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from agent_harness.errors import StateDamaged
-from agent_harness.hooks import session_start, subagent_stop, teammate_idle
-from agent_harness.hooks.decision import Decision
-from agent_harness.hooks.event import Event
+from agent_harness.hooks import session_start, stop
+from agent_harness.hooks.event import Decision, Event
 from agent_harness.hooks.stop_limit import Count
 from agent_harness.protocols.tasklist.records import State
 from hooks.lists import event, state, task
@@ -89,18 +88,18 @@ SUBAGENT = [
 
 @pytest.mark.parametrize(("row", "called", "found", "kind"), SUBAGENT, ids=[row[0] for row in SUBAGENT])
 def test_subagent(row: str, called: Event, found: State, kind: str) -> None:
-    assert subagent_stop.decide(called, found).kind == kind
+    assert stop.decide_subagent(called, found).kind == kind
 
 
 def test_subagent_is_kept_once_and_a_client_s_own_helpers_never() -> None:
-    assert subagent_stop.goes_free(event(stop_hook_active=True))
-    assert subagent_stop.goes_free(event(agent_type=""))
-    assert not subagent_stop.goes_free(event(stop_hook_active="true", agent_type="alice"))
+    assert stop.subagent_goes_free(event(stop_hook_active=True))
+    assert stop.subagent_goes_free(event(agent_type=""))
+    assert not stop.subagent_goes_free(event(stop_hook_active="true", agent_type="alice"))
 
 
 def test_subagent_hears_which_task() -> None:
-    assert "task-001: Thing 1" in subagent_stop.decide(event(W), state(OWNED)).text
-    assert "HARNESS_WORKER_ID" in subagent_stop.decide(event(), state(OTHERS, mode="concurrent")).text
+    assert "task-001: Thing 1" in stop.decide_subagent(event(W), state(OWNED)).text
+    assert "HARNESS_WORKER_ID" in stop.decide_subagent(event(), state(OTHERS, mode="concurrent")).text
 
 
 # ---- TeammateIdle
@@ -122,7 +121,7 @@ TEAMMATE = [
 
 
 def idle(called: Event, found: State, count: Count) -> Decision:
-    return teammate_idle.decide(called, found, lambda: count)
+    return stop.decide_teammate(called, found, lambda: count)
 
 
 @pytest.mark.parametrize(("row", "called", "found", "kind"), TEAMMATE, ids=[row[0] for row in TEAMMATE])

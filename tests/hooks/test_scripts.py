@@ -271,7 +271,6 @@ _ROOMS = {
     "",
     "errors",
     "hooks",
-    "hooks.decision",
     "hooks.event",
     "hooks.dispatch",
     "kernel",
@@ -283,9 +282,7 @@ _STATE = {"hooks.messages", "kernel.clock", "kernel.files", "kernel.graph", "ker
 _STATE |= {
     "kernel.digest",
     "kernel.lock",
-    "kernel.lock.directory",
-    "kernel.lock.file",
-    "kernel.lock.project_lock",
+    "kernel.lock_directory",
     "kernel.owner",
 }
 _STATE |= {f"protocols.tasklist.{name}" for name in ("lifecycle", "progress", "records", "selection", "store")}
@@ -319,9 +316,8 @@ def rooms(*names: str) -> set[str]:
 
 @pytest.mark.parametrize("name", HOOKS)
 def test_a_hook_loads_exactly_what_it_needs(root: Path, name: str) -> None:
-    rule = {"sessionstart": "session_start", "subagentstop": "subagent_stop", "teammateidle": "teammate_idle"}
-    guard = () if name == "sessionstart" else ("hooks.stop_limit",)
-    allowed = rooms(*_STATE, *guard, f"hooks.{rule.get(name, name)}")
+    rules = ("hooks.session_start",) if name == "sessionstart" else ("hooks.stop", "hooks.stop_limit")
+    allowed = rooms(*_STATE, *rules)
     found = loaded(name, root)
     assert {each for each in found if each.startswith(_OWN)} <= allowed
     assert {each for each in found if not each.startswith(_OWN)} <= _ALLOWED | _HASHING

@@ -6,8 +6,7 @@ import pytest
 
 from agent_harness.errors import StateDamaged
 from agent_harness.hooks import stop
-from agent_harness.hooks.decision import Decision
-from agent_harness.hooks.event import Event
+from agent_harness.hooks.event import Decision, Event
 from agent_harness.hooks.stop_limit import Count
 from agent_harness.protocols.tasklist.records import State
 from hooks.lists import NOW, event, lease, state, task

@@ -50,6 +50,9 @@ BUDGET           budget exceeded
 GIT              CONFLICT (content): Merge conflict in a.py
 GIT              ! [rejected] main -> main (fetch first)
 NETWORK          connect ECONNREFUSED 127.0.0.1:5432
+NETWORK          the provider cannot be reached (anthropic): Connection error.
+NETWORK          Connection failed: error sending request for url (https://api.openai.com/v1/responses)
+NETWORK          Unable to connect. Is the computer able to access the url?
 NETWORK          fatal: unable to access: Could not resolve host: github.com
 TIMEOUT          the command timed out after 300 s
 TIMEOUT          subprocess.TimeoutExpired

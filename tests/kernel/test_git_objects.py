@@ -10,7 +10,7 @@ import pytest
 
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel.git import DETACHED, Git, GitFailed
-from agent_harness.kernel.git.index_file import stored_entries
+from agent_harness.kernel.git.operation_lock import stored_entries
 from agent_harness.testing.repo import Repo
 
 

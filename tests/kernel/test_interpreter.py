@@ -10,8 +10,8 @@ _SOURCE = Path(__file__).parents[2] / "src"
 
 _VALUES = """
 from agent_harness.kernel import clock, digest
-from agent_harness.kernel.json import edit, jsontext, spans
-document = spans.read(b'{"tasks": [{"n": 1.10}, {"n": 2}], "m": 1}', "tasks")
+from agent_harness.kernel.json import edit, jsontext, list_file
+document = list_file.parse(b'{"tasks": [{"n": 1.10}, {"n": 2}], "m": 1}', "tasks")
 document.value["tasks"][1]["n"] = "\\u00e9\\n"
 print(ascii(b"".join(document.parts())))
 print(ascii(jsontext.dumps(jsontext.loads('{"a": [1e400, -0, 1.10, null, "\\\\u00e9"], "b": {}}'))))

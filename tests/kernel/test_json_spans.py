@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent_harness.kernel.json import jsontext, spans
+from agent_harness.kernel.json import jsontext, list_file
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.sampled_from(
     ["tasks", "},\n    {", '"', "\\"]
@@ -59,7 +59,7 @@ class Layout:
         return jsontext.line(value)
 
 
-def written(document: spans.ListDocument, changed: list[object] | None = None) -> str:
+def written(document: list_file.ListDocument, changed: list[object] | None = None) -> str:
     return b"".join(document.parts(changed)).decode()
 
 
@@ -103,7 +103,7 @@ def test_what_is_written_is_exactly_the_changed_value(
     names = [*members, "tasks"]
     dice.shuffle(names)
     text = Layout(dice).text({name: {**members, "tasks": tasks}[name] for name in names})
-    document = spans.read(text.encode(), "tasks")
+    document = list_file.parse(text.encode(), "tasks")
     assert jsontext.line(document.value) == jsontext.line(jsontext.loads(text))
     told = change(document.value, dice, fresh)
     found = written(document, told)
@@ -121,7 +121,7 @@ def test_long_lists_are_read_in_runs_and_every_element_is_found_again(count: int
     tasks = [{"id": f"t{n}", "deep": inner * (n % 4), "é": odd[n % 3]} for n in range(count)]
     text = layout.text({"version": 2, "tasks": tasks, "n": 1.5})
     for number in range(0, count, max(1, count // 9)):
-        document = spans.read(text.encode(), "tasks")
+        document = list_file.parse(text.encode(), "tasks")
         assert jsontext.dumps(document.value) == jsontext.dumps(jsontext.loads(text))
         element = document.value["tasks"][number]
         element["id"] = "new"
@@ -141,7 +141,7 @@ HAND = """{ "version":2,
 
 
 def test_what_a_person_laid_out_stays_where_nothing_is_changed() -> None:
-    document = spans.read(HAND.encode(), "tasks")
+    document = list_file.parse(HAND.encode(), "tasks")
     element = document.value["tasks"][2]
     element["status"] = "done"
     document.value["revision"] = 1
@@ -155,7 +155,7 @@ def test_a_list_in_the_shape_of_the_protocol_keeps_it() -> None:
     tasks = [{"id": str(n), "needs": [*"ab"]} for n in range(300)]
     value = {"version": 2, "tasks": tasks, "session": None}
     for told in (True, False):
-        document = spans.read(jsontext.dumps(value).encode(), "tasks")
+        document = list_file.parse(jsontext.dumps(value).encode(), "tasks")
         document.value["tasks"][7]["needs"].append("6")
         document.value["tasks"].append({"id": "new"})
         document.value.update(session={"n": 1}, revision=3)
@@ -164,19 +164,19 @@ def test_a_list_in_the_shape_of_the_protocol_keeps_it() -> None:
 
 
 def test_members_come_and_go() -> None:
-    document = spans.read(HAND.encode(), "tasks")
+    document = list_file.parse(HAND.encode(), "tasks")
     del document.value["mine"]
     document.value["halt"] = {"why": "x"}
     found = written(document, [])
     assert found == HAND.partition(',\n  "mine"')[0] + ',\n  "halt": {\n    "why": "x"\n  }\n}\n'
-    document = spans.read(HAND.encode(), "tasks")
+    document = list_file.parse(HAND.encode(), "tasks")
     del document.value["version"]
     assert written(document, []) == jsontext.dumps(document.value)
 
 
 @pytest.mark.parametrize("value", [True, 1.0])
 def test_a_value_of_another_kind_is_another_value(value: object) -> None:
-    document = spans.read(b'{"tasks": [{"n": 1}], "m": 1}', "tasks")
+    document = list_file.parse(b'{"tasks": [{"n": 1}], "m": 1}', "tasks")
     document.value["tasks"][0]["n"] = document.value["m"] = value
     assert written(document) == '{"tasks": [{\n      "n": X\n    }], "m": X}\n'.replace("X", jsontext.line(value))
 
@@ -210,7 +210,7 @@ def test_damage_is_told_as_by_a_plain_read(text: str) -> None:
     with pytest.raises(ValueError) as plain:
         jsontext.loads(text)
     with pytest.raises(ValueError) as caught:
-        spans.read(text.encode(), "tasks")
+        list_file.parse(text.encode(), "tasks")
     assert str(caught.value) == str(plain.value)
 
 
@@ -221,21 +221,21 @@ def test_damage_far_down_a_long_list_is_told() -> None:
         with pytest.raises(ValueError) as plain:
             jsontext.loads(text.replace('"id": "150"', bad))
         with pytest.raises(ValueError) as caught:
-            spans.read(text.replace('"id": "150"', bad).encode(), "tasks")
+            list_file.parse(text.replace('"id": "150"', bad).encode(), "tasks")
         assert str(caught.value) == str(plain.value)
     deep = text.replace('"id": "150"', '"id": ' + "[" * 97 + "]" * 97)
-    assert written(spans.read(deep.encode(), "tasks"), []) == deep
+    assert written(list_file.parse(deep.encode(), "tasks"), []) == deep
 
 
 def test_zero_bytes_and_what_is_no_text_are_told() -> None:
     for content in (b'{"tasks": [\0]}', b'{"tasks": ["\xff"]}'):
         with pytest.raises(ValueError, match=r"zero byte|not UTF-8"):
-            spans.read(content, "tasks")
+            list_file.parse(content, "tasks")
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "7", '{"tasks": {"a": 1}}', '{"a": 1}', "{}", '{"tasks": []}', "\ufeff{}"])
 def test_what_has_no_such_list_is_written_whole_or_by_its_members(text: str) -> None:
-    document = spans.read(text.encode(), "tasks")
+    document = list_file.parse(text.encode(), "tasks")
     assert jsontext.loads(written(document)) == jsontext.loads(text)
     if isinstance(document.value, dict):
         document.value["tasks"] = [{"id": "é"}]
@@ -245,14 +245,14 @@ def test_what_has_no_such_list_is_written_whole_or_by_its_members(text: str) -> 
 def test_a_byte_order_mark_and_letters_of_many_bytes_move_nothing() -> None:
     text = '{"é": "\N{GRINNING FACE}", "tasks": [{"ü": 1}, {"b": 2}, {"ß": 3}]}'
     for start in ("", "\ufeff"):
-        document = spans.read((start + text + " \n\n").encode(), "tasks")
+        document = list_file.parse((start + text + " \n\n").encode(), "tasks")
         document.value["tasks"][1]["b"] = "ö"
         found = written(document, [document.value["tasks"][1]])
         assert found == text.replace('{"b": 2}', '{\n      "b": "ö"\n    }') + "\n"
 
 
 def test_what_is_no_json_is_not_written() -> None:
-    document = spans.read(b'{"tasks": [{}]}', "tasks")
+    document = list_file.parse(b'{"tasks": [{}]}', "tasks")
     document.value["tasks"][0]["x"] = {1, 2}
     with pytest.raises(ValueError, match="cannot be written as JSON"):
         document.parts(document.value["tasks"])

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from agent_harness.errors import Refused
-from agent_harness.kernel import owner
-from agent_harness.kernel.lock import directory
-from agent_harness.kernel.lock.directory import LockDirectory
+from agent_harness.kernel import lock_directory, owner
+from agent_harness.kernel.lock_directory import LockDirectory
 
 
 @pytest.fixture
@@ -133,22 +132,22 @@ def test_links_inside_a_stale_directory_are_not_followed(path: Path, tmp_path: P
 
 def test_a_successor_that_came_after_the_judgement_is_put_back(path: Path) -> None:
     put(path, pid=f"{gone()}\n", age=9e9)
-    seen = directory._look(str(path))
+    seen = lock_directory._look(str(path))
     assert seen is not None
     (path / "pid").unlink()
     path.rmdir()
     put(path, pid=f"{os.getpid()}\n")
-    directory._remove(str(path), seen)
+    lock_directory._remove(str(path), seen)
     assert (path / "pid").read_text() == f"{os.getpid()}\n"
     assert [p.name for p in path.parent.iterdir()] == [path.name]
 
 
 def test_a_holder_that_woke_up_after_the_judgement_is_put_back(path: Path) -> None:
     put(path, age=2.5)
-    seen = directory._look(str(path))
+    seen = lock_directory._look(str(path))
     assert seen is not None
     (path / "pid").write_text(f"{os.getpid()}\n")
-    directory._remove(str(path), seen)
+    lock_directory._remove(str(path), seen)
     assert LockDirectory(str(path)).try_take() == f"process {os.getpid()}"
 
 

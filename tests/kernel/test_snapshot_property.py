@@ -235,6 +235,7 @@ class Look:
 
     files: dict[str, tuple[str, bytes]]
     ignored: set[str]
+    places: set[str]  # the same, whole folders as one
     nested: set[str]
     facts: tuple[str, ...]
     status: set[str]
@@ -243,21 +244,21 @@ class Look:
     @classmethod
     def at(cls, repo: Repo) -> "Look":
         nested = {name for name in _folders(repo) if (repo.path / name / ".git").exists()}
-        names = repo.git_bytes("ls-files", "-z", "-o", "-i", "--exclude-standard").split(b"\0")
+        hidden = ("ls-files", "-z", "-o", "-i", "--exclude-standard")
+        names = repo.git_bytes(*hidden).split(b"\0")
+        places = {os.fsdecode(name).rstrip("/") for name in repo.git_bytes(*hidden, "--directory").split(b"\0")}
         head = repo.git("rev-parse", "--verify", "-q", "HEAD", check=False) or None
+        intended = repo.git("diff", "--name-only", "--diff-filter=A", "-z")  # only intended to be added
         facts = (
             repo.git("ls-files", "-s", "-z"),
             repo.git("ls-files", "-v", "-z"),
-            repo.git("diff", "--name-only", "--diff-filter=A", "-z"),  # what is only intended to be added
+            "\0".join(name for name in intended.split("\0") if not harness(name)),
             repo.git("symbolic-ref", "-q", "HEAD", check=False),
             head or "",
         )
-        status = set(
-            repo.git_bytes("status", "--porcelain", "-z", "-uall", "--no-renames")
-            .decode("utf-8", "surrogateescape")
-            .split("\0")
-        )
-        return cls(contents(repo.path), {os.fsdecode(name) for name in names}, nested, facts, status, head)
+        shown = repo.git_bytes("status", "--porcelain", "-z", "-uall", "--no-renames", check=False)
+        status = set(os.fsdecode(shown).split("\0"))  # nothing where git refuses: a link in a repository's place
+        return cls(contents(repo.path), {os.fsdecode(name) for name in names}, places, nested, facts, status, head)
 
     def project_status(self, foreign: set[str]) -> set[str]:
         """The lines of the status that are not about the harness's own files, other repositories or pipes."""
@@ -361,8 +362,8 @@ def compare(repo: Repo, before: Look, after: Look, rescue: Rescue, rescued: Path
     assert not any(harness(path) for path in taken)
     assert final.facts == before.facts
     left = {f"?? {path}" for path in rescue.left_in_place}
-    foreign = before.nested | after.nested | before.pipes()
-    shown = final.project_status(foreign) - left - {f"?? {path}" for path in before.ignored}
+    foreign = before.nested | after.nested | before.pipes() | before.places
+    shown = final.project_status(foreign) - left
     assert shown == before.project_status(foreign) - left
     if after.head and after.head != before.head:
         assert rescue.commit
@@ -471,6 +472,25 @@ def test_going_back_loses_nothing(state: Script, attempt: Script) -> None:
 @given(STATES, ATTEMPTS)
 def test_a_candidate_is_the_work_tree(state: Script, attempt: Script) -> None:
     check_candidate(state, attempt)
+
+
+@pytest.mark.parametrize("before", [(), ("protect",)])
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("after", [("protect",), ("write", b"", False), ("write", b"", True), ("write", b"1", False)])
+def test_permissions_come_back(before: tuple[str, ...], committed: bool, after: tuple[Any, ...]) -> None:
+    state: Script = [("write", "a/b", b"", False)]
+    state += [(name, "a/b") for name in before] + [("commit",)] * committed
+    check_back(state, [(after[0], "a/b", *after[1:])])
+
+
+def test_what_comes_into_an_ignored_folder_stays_there() -> None:
+    check_back([("ignore", "*"), ("write", "d/a", b"", False)], [("unignore",), ("write", "d/.gitignore", b"", False)])
+
+
+def test_a_link_in_the_place_of_a_staged_repository() -> None:
+    attempt: Script = [("nested", "a"), ("stage",), ("link", "a", "nowhere")]
+    check_back([("write", "b", b"", False)], attempt)
+    check_candidate([("write", "b", b"", False)], attempt)
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_harness.errors import Busy
-from agent_harness.kernel import files, state
+from agent_harness.kernel import files
 
 
 class Counter:
@@ -30,7 +30,7 @@ class Counter:
         files.replace(self.path, str(found + 1), before=unedited)
 
     def change(self) -> int:
-        return state.change(str(self.path), read=self.read, act=self.act, write=self.write, hint="wait")
+        return files.change(str(self.path), read=self.read, act=self.act, write=self.write, hint="wait")
 
 
 def test_what_nobody_edits_is_written_once(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_file_that_is_made_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
     def write(found: int, unedited: Callable[[], None]) -> None:
         files.replace(path, str(found + 1), before=unedited)
 
-    assert state.change(str(path), read=read, act=act, write=write, hint="wait") == 9
+    assert files.change(str(path), read=read, act=act, write=write, hint="wait") == 9
     assert (path.read_text(), tries) == ("10", [0, 9])
 
 

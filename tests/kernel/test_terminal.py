@@ -1,11 +1,15 @@
 """What somebody else wrote can be shown, and steers no terminal."""
 
+import codecs
+import io
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_harness.kernel.git.status import shown
-from agent_harness.kernel.terminal import one_line, printable
+from agent_harness.kernel.terminal import fitted, has_colour, is_plain, one_line, printable, stand_in, wrapped
 
 
 @pytest.mark.parametrize(
@@ -37,3 +41,69 @@ def test_whatever_it_is_one_printable_line_comes_out(text: str) -> None:
     assert printable(text).isprintable()
     assert one_line(text).isprintable() and "  " not in one_line(text)
     assert printable(printable(text)) == printable(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "columns", "expected"),
+    [("plain", 9, "plain"), ("plain", 3, "pla"), ("漢字x", 4, "漢字"), ("漢字x", 3, "漢"), ("é", 1, "é"), ("", 0, "")],
+)
+def test_a_line_is_cut_by_the_columns_that_it_takes(line: str, columns: int, expected: str) -> None:
+    """F-TERM-4."""
+    assert fitted(line, columns) == expected
+
+
+def test_lines_are_broken_at_words_and_keep_their_indent() -> None:
+    """F-TERM-4: a path or a command that is too long stays whole, to be copied."""
+    assert wrapped("  one two three four five six", 20) == ["  one two three four", "  five six"]
+    path = "/a/very/long/path/of-a-file/which/is/longer"
+    assert path in wrapped(f"see {path} now", 20)
+    assert wrapped("short", 80) == ["short"]
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "Zs"])), st.integers(20, 200))
+def test_no_word_is_lost_or_made_by_breaking(text: str, columns: int) -> None:
+    assert " ".join(wrapped(text, columns)).split() == text.split()
+
+
+@pytest.mark.parametrize(
+    "text", ["tests \u2026 done \u2192 next", "\u2713 \u26a0 \u2013", 'ä "quoted" 漢 \U0001f600 \udc80']
+)
+def test_what_an_encoding_does_not_have_stays_readable_and_json_stays_json(text: str) -> None:
+    """F-TERM-5: a stand-in where there is one, else the escape that JSON knows."""
+    codecs.register_error("for-this-test", stand_in)
+    shown = json.dumps(text, ensure_ascii=False).encode("ascii", "for-this-test").decode()
+    known = {"\u2026": "...", "\u2192": "->", "\u2013": "-", "\u2713": "+", "\u26a0": "!"}
+    assert json.loads(shown) == "".join(known.get(letter, letter) for letter in text)
+
+
+@pytest.mark.parametrize(
+    ("environ", "on_terminal", "plain", "colour"),
+    [
+        ({}, True, False, True),
+        ({}, False, True, False),
+        ({"NO_COLOR": "1"}, True, False, False),
+        ({"FORCE_COLOR": "1"}, False, True, True),
+        ({"HARNESS_COLOR": "always", "NO_COLOR": "1"}, False, True, True),
+        ({"HARNESS_COLOR": "never", "FORCE_COLOR": "1"}, True, False, False),
+        ({"HARNESS_COLOR": "auto"}, True, False, True),
+        ({"TERM": "dumb"}, True, True, False),
+        ({"CI": "true"}, True, True, True),
+        ({"HARNESS_PLAIN": "1"}, True, True, True),
+        ({"HARNESS_PLAIN": "0"}, True, False, True),
+    ],
+)
+def test_when_lines_are_plain_and_when_they_are_coloured(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], on_terminal: bool, plain: bool, colour: bool
+) -> None:
+    """F-TERM-2, F-TERM-3."""
+
+    class Stream(io.StringIO):
+        def isatty(self) -> bool:
+            return on_terminal
+
+    for name in ("NO_COLOR", "FORCE_COLOR", "HARNESS_COLOR", "CI", "HARNESS_PLAIN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert (is_plain(Stream()), has_colour(Stream())) == (plain, colour)

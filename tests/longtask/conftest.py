@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from .desk import Desk
+from agent_harness.testing.long_task_project import LongTaskProject
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def project(tmp_path: Path) -> LongTaskProject:
     """A task that loads, with one manual criterion."""
-    return Desk.made(tmp_path / "demo")
+    return LongTaskProject.made(tmp_path / "demo")

@@ -15,15 +15,18 @@ from agent_harness.agents.events import Event, Finished, Text
 from agent_harness.errors import HarnessError, ToolMissing
 from agent_harness.protocols.longtask.api import LongTask
 from agent_harness.protocols.longtask.layout import LongTaskLayout
+from agent_harness.protocols.longtask.options import InitOptions, RunOptions
+from agent_harness.protocols.longtask.records import Contract
 from agent_harness.protocols.longtask.run import adapters
-
-from .ground import NEXT, Ground, program, task
+from agent_harness.testing.long_task_project import NEXT, LongTaskProject, book, program
 
 
 def plan(root: Path, worker: str, contract: dict[str, Any], **options: object) -> adapters.Plan:
     """The plan with options named as in Python."""
     given_options = {name.replace("_", "-"): value for name, value in options.items()}
-    return adapters.plan(adapters.normalised(worker), contract, LongTaskLayout(root), given_options)
+    return adapters.plan(
+        adapters.normalised(worker), Contract(contract), LongTaskLayout(root), RunOptions(given_options)
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,7 +47,7 @@ def test_names(name: str, worker: str) -> None:
 
 
 def test_row_17_codex_is_read_only_and_has_no_option_that_it_rejects(tmp_path: Path) -> None:
-    found = plan(tmp_path, "codex", task(context={"repoPath": "."}))
+    found = plan(tmp_path, "codex", book(context={"repoPath": "."}))
     words = ["codex", "exec", "--cd", str(tmp_path), "--sandbox", "read-only", "-"]
     assert found.run == words
     assert found.command == " ".join(words)
@@ -61,7 +64,7 @@ def test_codex_with_everything(tmp_path: Path) -> None:
         "timeoutSeconds": 60,
         "extraArgs": ["-c", "approval_policy=never"],
     }
-    found = plan(tmp_path, "codex", task(codexWorker=config), cwd=".", model="a big one")
+    found = plan(tmp_path, "codex", book(codexWorker=config), cwd=".", model="a big one")
     assert found.run == [
         *("codex", "exec", "--cd", str(tmp_path), "--sandbox", "workspace-write", "--model", "a big one", "--oss"),
         *("--local-provider", "ollama", "-c", "approval_policy=never", "-"),
@@ -71,7 +74,7 @@ def test_codex_with_everything(tmp_path: Path) -> None:
 
 
 def test_kimi(tmp_path: Path) -> None:
-    contract = task(kimiWorker={"cwd": ".", "model": "k1", "extraArgs": ["--x"]})
+    contract = book(kimiWorker={"cwd": ".", "model": "k1", "extraArgs": ["--x"]})
     found = plan(tmp_path, "kimi", contract, model="codex only", kimi_model="k2", timeout_seconds="7")
     assert found.run == [
         *("kimi", "--work-dir", str(tmp_path), "--print", "--input-format", "text", "--output-format", "text"),
@@ -81,36 +84,36 @@ def test_kimi(tmp_path: Path) -> None:
 
 
 def test_claude_code(tmp_path: Path) -> None:
-    contract = task(context={"repository": "."}, claudeWorker={"model": "m", "extraArgs": ["--verbose"]})
+    contract = book(context={"repository": "."}, claudeWorker={"model": "m", "extraArgs": ["--verbose"]})
     found = plan(tmp_path, "claude", contract)
     assert found.run == ["claude", "--print", "--output-format", "json", "--model", "m", "--verbose"]
     assert found.wrapped
     own = ["--output-format=stream-json", "--verbose"]
-    found = plan(tmp_path, "claude", task(claudeWorker={"cwd": ".", "extraArgs": own}))
+    found = plan(tmp_path, "claude", book(claudeWorker={"cwd": ".", "extraArgs": own}))
     assert (found.run, found.wrapped) == (["claude", "--print", *own], False)
-    contract = task(claudeWorker={"cwd": ".", "permissionMode": "acceptEdits"})
+    contract = book(claudeWorker={"cwd": ".", "permissionMode": "acceptEdits"})
     found = plan(tmp_path, "claude", contract)
     assert isinstance(found.run, list)
     assert found.run[-2:] == ["--permission-mode", "acceptEdits"]
     assert not found.reads_only
-    assert plan(tmp_path, "claude", task(claudeWorker={"cwd": "."})).reads_only
+    assert plan(tmp_path, "claude", book(claudeWorker={"cwd": "."})).reads_only
 
 
 def test_local_command(tmp_path: Path) -> None:
     (tmp_path / "repo").mkdir()
-    found = plan(tmp_path, "local", task(localWorker={"command": "make 'it'", "timeoutSeconds": 9}))
+    found = plan(tmp_path, "local", book(localWorker={"command": "make 'it'", "timeoutSeconds": 9}))
     assert (found.run, found.command, found.cwd, found.timeout_seconds) == ("make 'it'", "make 'it'", str(tmp_path), 9)
-    contract = task(localWorker={"command": "a"}, context={"repository": "elsewhere", "repoPath": "repo"})
+    contract = book(localWorker={"command": "a"}, context={"repository": "elsewhere", "repoPath": "repo"})
     found = plan(tmp_path, "local", contract, command="b")
     assert (found.run, found.cwd) == ("b", str(tmp_path / "repo"))
 
 
 def test_an_agent_of_ours_by_its_kind(tmp_path: Path) -> None:
-    found = plan(tmp_path, "command:sh -c true", task(agentWorker={"cwd": ".", "timeoutSeconds": 5, "model": "m"}))
+    found = plan(tmp_path, "command:sh -c true", book(agentWorker={"cwd": ".", "timeoutSeconds": 5, "model": "m"}))
     assert found.run is None
     assert (found.timeout_seconds, found.model, found.worker) == (5, "m", "command:sh -c true")
     with pytest.raises(HarnessError, match="not installed"):
-        plan(tmp_path, "command:no-such-program", task(), cwd=".")
+        plan(tmp_path, "command:no-such-program", book(), cwd=".")
 
 
 class OwnTurn(Turn):
@@ -155,22 +158,22 @@ def test_every_kind_of_agent_is_a_worker_by_its_name(tmp_path: Path, monkeypatch
     assert all(adapters.is_runnable(f"{kind}:x") for kind in registry.KINDS)
     assert not adapters.is_runnable("own:x")
     monkeypatch.setitem(cast("dict[str, str]", registry.KINDS), "own", f"{__name__}:OwnAgent")
-    ground = Ground(tmp_path / "task")
-    ground.task = task(
+    project = LongTaskProject.of_book(tmp_path / "task")
+    project.task = book(
         workerPolicy={"preferred": "own:x", "allowed": ["own:x"]}, agentWorker={"cwd": ".", "model": "m"}
     )
-    checks = {each["name"]: each for each in LongTask(ground.root).health({})[0]["checks"]}  # type: ignore[index]
+    checks = {each["name"]: each for each in LongTask(project.root).health()[0]["checks"]}
     assert checks["worker-plan:own:x"]["status"] == "pass"
-    answer, code = LongTask(ground.root).run({})
+    answer, code = LongTask(project.root).run(RunOptions())
     assert isinstance(answer, dict)
     assert (code, answer["status"], answer["command"], answer["usage"]) == (0, "paused", "agent own:x", None)
-    assert "own:x x m\n" in ground.outputs()[0]
-    assert f"Next step: {NEXT}" in ground.outputs()[0]
-    answer, code = LongTask(ground.root).run({"worker": "own:broken"})
+    assert "own:x x m\n" in project.outputs()[0]
+    assert f"Next step: {NEXT}" in project.outputs()[0]
+    answer, code = LongTask(project.root).run(RunOptions({"worker": "own:broken"}))
     assert isinstance(answer, dict)
     assert (code, answer["status"]) == (127, "needs-human")
-    assert "error: the own agent needs a model\n" in ground.outputs()[1]
-    LongTask(tmp_path / "new").init({"worker": "own:y", "fallback-worker": "command:true"})
+    assert "error: the own agent needs a model\n" in project.outputs()[1]
+    LongTask(tmp_path / "new").init(InitOptions({"worker": "own:y", "fallback-worker": "command:true"}))
     made = json.loads((tmp_path / "new/task.json").read_text())
     assert made["workerPolicy"]["allowed"] == ["own:y", "command:true"] and "agentWorker" in made
 
@@ -194,20 +197,20 @@ def test_every_kind_of_agent_is_a_worker_by_its_name(tmp_path: Path, monkeypatch
 def test_row_04_what_is_wrong_is_said_and_leaves_no_trace(
     tmp_path: Path, worker: str, contract: dict[str, Any], options: dict[str, str], message: str
 ) -> None:
-    ground = Ground(tmp_path)
-    ground.task = task(**contract)
+    project = LongTaskProject.of_book(tmp_path)
+    project.task = book(**contract)
     words = [part for name, value in options.items() for part in (f"--{name}", value)]
     for more in ("--dry-run=false", "--dry-run"):
-        done = ground.lth("run", "--worker", worker, *words, more, code=1)
+        done = project.lth("run", "--worker", worker, *words, more, code=1)
         assert message in done.err
         assert len(done.err.strip().splitlines()) == 1
-        assert ground.untouched() == []
+        assert project.untouched() == []
 
 
 def test_a_sandbox_of_the_contract_is_checked_with_the_contract(tmp_path: Path) -> None:
-    ground = Ground(tmp_path)
-    ground.task = task(codexWorker={"cwd": ".", "sandbox": "open"})
-    assert "task.codexWorker.sandbox must be one of" in ground.lth("run", "--worker", "codex", code=1).err
+    project = LongTaskProject.of_book(tmp_path)
+    project.task = book(codexWorker={"cwd": ".", "sandbox": "open"})
+    assert "task.codexWorker.sandbox must be one of" in project.lth("run", "--worker", "codex", code=1).err
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))))
@@ -221,16 +224,16 @@ def test_quoting() -> None:
 
 def test_codex_gets_the_prompt_on_stdin_and_its_argv(tmp_path: Path) -> None:
     env = program(tmp_path / "bin", "codex", 'printf "%s\\n" "$@"; cat')
-    ground = Ground(tmp_path / "task")
-    ground.lth("run", "--worker", "codex", "--cwd", ".", env=env, code=0)
-    output = ground.outputs()[0]
-    assert f"exec\n--cd\n{ground.root}\n--sandbox\nread-only\n-\n" in output
+    project = LongTaskProject.of_book(tmp_path / "task")
+    project.lth("run", "--worker", "codex", "--cwd", ".", env=env, code=0)
+    output = project.outputs()[0]
+    assert f"exec\n--cd\n{project.root}\n--sandbox\nread-only\n-\n" in output
     assert "Continue exactly one bounded slice." in output
     assert "the harness writes the checkpoint" in output
 
 
 def test_a_stranger_runs_with_a_warning(tmp_path: Path) -> None:
-    ground = Ground(tmp_path)
-    ground.task = task(workerPolicy={"preferred": "codex-cli", "allowed": ["codex"]})
-    done = ground.run("true")
+    project = LongTaskProject.of_book(tmp_path)
+    project.task = book(workerPolicy={"preferred": "codex-cli", "allowed": ["codex"]})
+    done = project.run("true")
     assert "local-command is not in workerPolicy.allowed (codex-cli)" in done.err

@@ -109,7 +109,7 @@ def made(root: Path, contract: object, state: object) -> None:
 def answered(root: Path, verb: str, options: Record) -> bool:
     """Whether a verb answered; an error that is no clear line fails the test."""
     try:
-        LongTask(root).__getattribute__(verb.replace("-", "_"))(dict(options))
+        LongTask(root).answer(verb, options)
     except HarnessError as error:
         assert str(error).strip()
         return False

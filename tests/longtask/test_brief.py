@@ -5,10 +5,9 @@ from pathlib import Path
 from agent_harness.protocols.longtask.layout import LongTaskLayout
 from agent_harness.protocols.longtask.records import Checkpoint, Contract
 from agent_harness.protocols.longtask.run import prompt as run_prompt
+from agent_harness.testing.long_task_project import LongTaskProject, book, book_checkpoint
 
-from .ground import Ground, checkpoint, task
-
-FULL_TASK = task(
+FULL_TASK = book(
     successCriteria=[
         "It is written",
         {"id": "tests", "description": "Tests pass.", "metric": "command", "target": "make test"},
@@ -28,7 +27,7 @@ FULL_TASK = task(
         "notes": ["one", "two"],
     },
 )
-FULL_STATE = checkpoint(
+FULL_STATE = book_checkpoint(
     blockedUntil="2026-01-01T00:00:00Z",
     blocker={"type": "rate_limit", "source": "codex-cli", "message": "slow down", "retryAfterSeconds": 60},
     workerCooldowns={"codex-cli": {"blockedUntil": "2026-01-01T00:00:00Z", "message": "slow"}},
@@ -103,7 +102,7 @@ def test_every_section_in_its_order(tmp_path: Path) -> None:
 
 
 def test_what_is_empty_is_left_out(tmp_path: Path) -> None:
-    text = prompt(tmp_path, task(), checkpoint(currentPhase=""))
+    text = prompt(tmp_path, book(), book_checkpoint(currentPhase=""))
     assert "Current phase: unspecified" in text
     for absent in (
         "constraints:",
@@ -119,15 +118,15 @@ def test_what_is_empty_is_left_out(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_cannot_write_is_not_asked_to(tmp_path: Path) -> None:
-    text = prompt(tmp_path, task(), checkpoint(), reads_only=True)
+    text = prompt(tmp_path, book(), book_checkpoint(), reads_only=True)
     assert "Update the checkpoint" not in text
     assert "report status, next step and blockers in your final message; the harness writes the checkpoint" in text
 
 
 def test_tick_goes_by_the_preferred_worker(tmp_path: Path) -> None:
-    ground = Ground(tmp_path)
-    assert "Update the checkpoint" in ground.lth("tick", "--dry-run", code=0).answer["workerPrompt"]
-    ground.task = task(workerPolicy={"preferred": "codex"})
-    assert "the harness writes the checkpoint" in ground.lth("tick", "--dry-run", code=0).answer["workerPrompt"]
-    ground.task = task(workerPolicy={"preferred": "codex"}, codexWorker={"sandbox": "workspace-write"})
-    assert "Update the checkpoint" in ground.lth("tick", "--dry-run", code=0).answer["workerPrompt"]
+    project = LongTaskProject.of_book(tmp_path)
+    assert "Update the checkpoint" in project.lth("tick", "--dry-run", code=0).json["workerPrompt"]
+    project.task = book(workerPolicy={"preferred": "codex"})
+    assert "the harness writes the checkpoint" in project.lth("tick", "--dry-run", code=0).json["workerPrompt"]
+    project.task = book(workerPolicy={"preferred": "codex"}, codexWorker={"sandbox": "workspace-write"})
+    assert "Update the checkpoint" in project.lth("tick", "--dry-run", code=0).json["workerPrompt"]

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from agent_harness.protocols.longtask import claim, records
-
-from .ground import NEXT, Ground, argv, checkpoint, task
+from agent_harness.testing.long_task_project import NEXT, LongTaskProject, argv, book, book_checkpoint
 
 Record = dict[str, Any]
 PROVEN = {"id": "proven", "description": "d", "metric": "command", "target": "test -f artifacts/proof"}
@@ -39,71 +38,71 @@ def appears(path: Path) -> None:
 
 
 @contextmanager
-def claiming(tmp_path: Path) -> Iterator[tuple[Ground, "subprocess.Popen[bytes]"]]:
+def claiming(tmp_path: Path) -> Iterator[tuple[LongTaskProject, "subprocess.Popen[bytes]"]]:
     """A run whose worker has claimed `done` and goes on."""
-    ground = Ground(tmp_path)
-    ground.task = task(successCriteria=[PROVEN], localWorker={"command": WORKER})
+    project = LongTaskProject.of_book(tmp_path)
+    project.task = book(successCriteria=[PROVEN], localWorker={"command": WORKER})
     running = subprocess.Popen(argv("run", str(tmp_path)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         appears(tmp_path / "claimed")
-        yield ground, running
+        yield project, running
     finally:
         running.kill()
         running.wait()
 
 
-def left_behind(tmp_path: Path) -> Ground:
+def left_behind(tmp_path: Path) -> LongTaskProject:
     """A claim whose run died before it could verify anything."""
-    ground = Ground(tmp_path)
-    ground.task = task(successCriteria=[PROVEN])
-    ground.checkpoint = checkpoint(status="done")
+    project = LongTaskProject.of_book(tmp_path)
+    project.task = book(successCriteria=[PROVEN])
+    project.checkpoint = book_checkpoint(status="done")
     (tmp_path / "runs/2026-03-01.jsonl").write_text(STARTED)
-    return ground
+    return project
 
 
-def nobody_says_done(ground: Ground) -> None:
+def nobody_says_done(project: LongTaskProject) -> None:
     """Every verb that looks sees a task that goes on, and leaves the files as they are."""
-    before = (ground.root / "checkpoint.json").read_bytes()
-    due = ground.lth("next", code=0).answer
+    before = (project.root / "checkpoint.json").read_bytes()
+    due = project.lth("next", code=0).json
     assert (due["decision"], due["reason"], due["status"]) == ("run", "a claim of done is not verified", "paused")
-    dry = ground.lth("tick", "--dry-run", code=0).answer
+    dry = project.lth("tick", "--dry-run", code=0).json
     assert (dry["decision"], dry["status"]) == ("run", "paused") and NEXT in dry["workerPrompt"]
-    assert ground.lth("tick", code=0).answer["status"] == "paused"
-    shown = ground.lth("status", code=0).out
+    assert project.lth("tick", code=0).json["status"] == "paused"
+    shown = project.lth("status", code=0).out
     assert "status:     paused" in shown and "due:        run: a claim of done is not verified" in shown
-    decision = next(each for each in ground.lth("health").answer["checks"] if each["name"] == "run-decision")
+    decision = next(each for each in project.lth("health").json["checks"] if each["name"] == "run-decision")
     assert decision["decision"] == "run"
-    assert ground.lth("summary", code=0).answer["status"] == "paused"
-    assert ground.lth("validate", code=0).out == f"OK book: paused -> {NEXT}\n"
-    plan = ground.run("true", "--dry-run").answer
+    assert project.lth("summary", code=0).json["status"] == "paused"
+    assert project.lth("validate", code=0).out == f"OK book: paused -> {NEXT}\n"
+    plan = project.run("true", "--dry-run").json
     assert (plan["decision"], plan["status"]) == ("run", "paused")
-    assert (ground.root / "checkpoint.json").read_bytes() == before
+    assert (project.root / "checkpoint.json").read_bytes() == before
 
 
 def test_row_11_a_claim_is_no_proof_while_its_run_goes_on_nor_after_it_was_killed(tmp_path: Path) -> None:
-    with claiming(tmp_path) as (ground, running):
-        nobody_says_done(ground)
-        held = ground.run("true").answer
+    with claiming(tmp_path) as (project, running):
+        nobody_says_done(project)
+        held = project.run("true").json
         assert (held["reason"], held["status"]) == ("task lock is active", "paused")
         running.kill()
         running.wait()
-        nobody_says_done(ground)
-    assert "another run holds the lease" in ground.lth("status").out
+        nobody_says_done(project)
+    assert "another run holds the lease" in project.lth("status").out
 
 
 def test_row_11_the_next_run_verifies_a_claim_that_holds(tmp_path: Path) -> None:
-    ground = left_behind(tmp_path)
-    nobody_says_done(ground)
-    assert "next run:   verify first: a worker said done, and nobody verified it" in ground.lth("status").out
+    project = left_behind(tmp_path)
+    nobody_says_done(project)
+    assert "next run:   verify first: a worker said done, and nobody verified it" in project.lth("status").out
     (tmp_path / "artifacts/proof").touch()
-    answer = ground.run("touch ran").answer
+    answer = project.run("touch ran").json
     assert (answer["decision"], answer["status"], answer["worker"]) == ("done", "done", None)
     assert answer["verification"]["status"] == "pass"
     assert not (tmp_path / "ran").exists()
-    assert ground.reasons() == ["claim of done verified"]
+    assert project.reasons() == ["claim of done verified"]
     (tmp_path / "artifacts/proof").unlink()
-    assert ground.lth("next").answer["decision"] == "done"
-    assert ground.run("touch ran").answer == {
+    assert project.lth("next").json["decision"] == "done"
+    assert project.run("touch ran").json == {
         "decision": "done",
         "reason": "task is complete",
         "dryRun": False,
@@ -114,47 +113,49 @@ def test_row_11_the_next_run_verifies_a_claim_that_holds(tmp_path: Path) -> None
 
 
 def test_row_11_the_next_run_takes_a_claim_back_that_does_not_hold_and_goes_on(tmp_path: Path) -> None:
-    ground = left_behind(tmp_path)
-    answer = ground.run("cat checkpoint.json").answer
+    project = left_behind(tmp_path)
+    answer = project.run("cat checkpoint.json").json
     assert (answer["decision"], answer["status"], answer["exitCode"]) == ("run", "paused", 0)
     assert answer["verification"]["checks"][0]["exitCode"] == 1
-    assert '"nextStep": "The claim of done was not verified. Meet and prove: proven."' in ground.outputs()[0]
-    assert ground.reasons()[0] == "worker claimed done without verification"
-    ground.loads()
+    assert '"nextStep": "The claim of done was not verified. Meet and prove: proven."' in project.outputs()[0]
+    assert project.reasons()[0] == "worker claimed done without verification"
+    project.loads()
 
 
 def test_row_11_a_signal_during_the_verification_leaves_the_claim_what_it_is(tmp_path: Path) -> None:
-    ground = left_behind(tmp_path)
-    ground.task = task(successCriteria=[{**PROVEN, "target": "touch artifacts/verifying; exec sleep 300"}])
+    project = left_behind(tmp_path)
+    project.task = book(successCriteria=[{**PROVEN, "target": "touch artifacts/verifying; exec sleep 300"}])
     line = argv("run", str(tmp_path), "--command", "touch ran")
     running = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     appears(tmp_path / "artifacts/verifying")
     running.terminate()
     _, said = running.communicate(timeout=60)
     assert running.returncode == 128 + signal.SIGTERM, said
-    assert said.startswith("interrupted while a claim of done was being verified") and said.count("\n") == 1
-    assert ground.checkpoint["status"] == "done" and not ground.lock.exists()
-    nobody_says_done(ground)
+    answered, ended = said.strip().splitlines()
+    assert answered.startswith("lth: stopping within seconds")
+    assert ended.startswith("interrupted while a claim of done was being verified")
+    assert project.checkpoint["status"] == "done" and not project.lock.exists()
+    nobody_says_done(project)
 
 
 def test_what_a_person_verified_during_a_run_that_was_killed_stays_done(tmp_path: Path) -> None:
-    ground = left_behind(tmp_path)
+    project = left_behind(tmp_path)
     (tmp_path / "artifacts/proof").touch()
-    ground.lth("record", "--status", "done", code=0)
-    assert ground.lth("next").answer["decision"] == "done"
-    assert ground.lth("summary").answer["status"] == "done"
+    project.lth("record", "--status", "done", code=0)
+    assert project.lth("next").json["decision"] == "done"
+    assert project.lth("summary").json["status"] == "done"
 
 
 def test_an_end_whose_output_could_not_be_kept_proves_nothing(tmp_path: Path) -> None:
-    ground = Ground(tmp_path)
-    ground.task = task(successCriteria=[PROVEN])
+    project = LongTaskProject.of_book(tmp_path)
+    project.task = book(successCriteria=[PROVEN])
     (tmp_path / "evidence").rmdir()
-    done = ground.run(f"{CLAIMS}; touch evidence", code=1)
+    done = project.run(f"{CLAIMS}; touch evidence", code=1)
     assert "evidence" in done.err
-    assert [each["type"] for each in ground.events()][-1] == "worker_failed"
+    assert [each["type"] for each in project.events()][-1] == "worker_failed"
     (tmp_path / "evidence").unlink()
-    assert ground.checkpoint["status"] == "done"
-    nobody_says_done(ground)
+    assert project.checkpoint["status"] == "done"
+    nobody_says_done(project)
 
 
 DONE: Record = {"type": "checkpoint_written", "status": "done"}
@@ -183,28 +184,28 @@ DONE: Record = {"type": "checkpoint_written", "status": "done"}
     ],
 )
 def test_what_proves_a_claim(events: list[Record], proven: bool) -> None:
-    assert claim.is_proven(reversed(events)) is proven
+    assert claim.is_proven(map(records.LogEvent, reversed(events))) is proven
 
 
 def test_a_log_counts_in_the_order_in_which_it_was_written(tmp_path: Path) -> None:
     """The clock of a machine may go back; damaged lines are passed over, without a word."""
-    ground = left_behind(tmp_path)
+    project = left_behind(tmp_path)
     earlier = {**DONE, "at": "2026-03-01T13:00:00.000Z", "reason": "worker output recorded"}
     (tmp_path / "runs/2026-03-01.jsonl").write_text(f"{json.dumps(earlier)}\n{STARTED}torn")
     (tmp_path / "runs/2026-03-02.jsonl").write_text("{}\n")
-    done = ground.lth("next", code=0)
-    assert (done.answer["decision"], done.err) == ("run", "")
+    done = project.lth("next", code=0)
+    assert (done.json["decision"], done.err) == ("run", "")
     assert os.listdir(tmp_path / "evidence") == []
 
 
 def kill_many_claims(tmp_path: Path, kills: int) -> None:
     """Kills so many runs whose workers say `done` for nothing: nobody who looks ever believes it."""
     moments = random.Random(11)
-    ground = Ground(tmp_path)
-    ground.task = task(successCriteria=[PROVEN], localWorker={"command": CLAIMS})
-    ground.lth("run", code=0)
+    project = LongTaskProject.of_book(tmp_path)
+    project.task = book(successCriteria=[PROVEN], localWorker={"command": CLAIMS})
+    project.lth("run", code=0)
     began = time.monotonic()
-    ground.lth("run", code=0)
+    project.lth("run", code=0)
     longest = time.monotonic() - began
     done = claims = 0
     while done < kills:
@@ -216,9 +217,9 @@ def kill_many_claims(tmp_path: Path, kills: int) -> None:
             running.kill()
         running.wait()
         done += running.returncode == -signal.SIGKILL
-        due = ground.lth("next", code=0).answer
+        due = project.lth("next", code=0).json
         assert (due["decision"], due["status"]) in (("run", "paused"), ("run", "active")), due
-        claims += ground.checkpoint["status"] == "done"
+        claims += project.checkpoint["status"] == "done"
     assert claims > 0, "no kill came between a claim and its verification"
 
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from agent_harness.kernel import retry
 from agent_harness.protocols.longtask.layout import LongTaskLayout
-from agent_harness.protocols.longtask.run import classifier
-from agent_harness.protocols.longtask.verbs.classify import classify_command
-
-from .ground import Ground
+from agent_harness.protocols.longtask.options import ClassifyOptions
+from agent_harness.protocols.longtask.run import classifier, outcome
+from agent_harness.protocols.longtask.run.classifier import classify_command
+from agent_harness.testing.long_task_project import LongTaskProject
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 
@@ -107,13 +107,13 @@ _ONE_A_CLASS: Sequence[str] = list({row.split()[0]: row for row in _ROWS}.values
 def test_words_name_the_class(row: str) -> None:
     name, text = row.split(maxsplit=1)
     for around in (text, f"before\n{text}\nafter", text.upper()):
-        assert classifier.classify(around, now=NOW)["class"] == name
+        assert classifier.classify(around, now=NOW).name == name
 
 
 def at_the_end_of_a_long_text(rows: Sequence[str]) -> None:
     for row in rows:
         name, text = row.split(maxsplit=1)
-        assert classifier.classify("x " * 60_000 + "\n" + text, now=NOW)["class"] == name
+        assert classifier.classify("x " * 60_000 + "\n" + text, now=NOW).name == name
 
 
 def test_words_at_the_end_of_a_long_text_name_the_class() -> None:
@@ -138,20 +138,20 @@ def test_all_words_at_the_end_of_a_long_text_name_the_class() -> None:
 )
 def test_row_12_messages_of_real_clients(text: str, name: str, seconds: int | None) -> None:
     found = classifier.classify(text, exit_code=1, now=NOW)
-    assert (found["class"], found["retryAfterSeconds"]) == (name, seconds)
+    assert (found.name, found.retry_after_seconds) == (name, seconds)
 
 
 def test_row_12_exit_0_is_a_success_whatever_the_text_says() -> None:
     found = classifier.classify("HTTP 429 too many requests", exit_code=0, now=NOW)
-    assert found["class"] == "success"
-    assert found["statusSuggestion"] == "paused"
-    assert found["blockedUntil"] is found["retryAfterSeconds"] is None
-    assert "fallbackWaitSeconds" not in found
+    assert found.name == "success"
+    assert found.status == "paused"
+    assert found.blocked_until is found.retry_after_seconds is None
+    assert "fallbackWaitSeconds" not in found.as_record()
 
 
 def test_the_answer_of_a_rate_limit_with_a_time() -> None:
     found = classifier.classify("Codex CLI: 429 Too Many Requests. Retry after 120 seconds.", now=NOW)
-    assert list(found) == [
+    assert list(found.as_record()) == [
         "class",
         "source",
         "statusSuggestion",
@@ -161,14 +161,14 @@ def test_the_answer_of_a_rate_limit_with_a_time() -> None:
         "confidence",
         "summary",
     ]
-    assert found["blockedUntil"] == "2026-01-31T12:02:00.000Z"
-    assert (found["source"], found["confidence"]) == ("codex-cli", 0.9)
+    assert found.blocked_until == "2026-01-31T12:02:00.000Z"
+    assert (found.source, found.confidence) == ("codex-cli", 0.9)
 
 
 def test_the_answer_of_a_rate_limit_without_a_time() -> None:
     found = classifier.classify("too many requests", fallback_wait_seconds=60, now=NOW)
-    assert found["blockedUntil"] == "2026-01-31T12:01:00.000Z"
-    assert (found["retryAfterSeconds"], found["fallbackWaitSeconds"], found["confidence"]) == (None, 60, 0.78)
+    assert found.blocked_until == "2026-01-31T12:01:00.000Z"
+    assert (found.retry_after_seconds, found.fallback_wait_seconds, found.confidence) == (None, 60, 0.78)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_the_answer_of_a_rate_limit_without_a_time() -> None:
 )
 def test_what_each_class_suggests(name: str, status: str, confidence: float) -> None:
     assert classifier.CLASSES[name] == (status, confidence)
-    assert classifier.NEXT_STEPS[name]
+    assert outcome.NEXT_STEPS[name]
 
 
 @pytest.mark.parametrize(
@@ -202,22 +202,22 @@ def test_what_each_class_suggests(name: str, status: str, confidence: float) -> 
 )
 def test_who_refused(text: str, source: str) -> None:
     assert classifier.source_of(text) == source
-    assert classifier.classify(text, source="scheduler", now=NOW)["source"] == "scheduler"
+    assert classifier.classify(text, source="scheduler", now=NOW).source == "scheduler"
 
 
 def test_the_summary_is_the_line_that_decided_and_holds_no_secret() -> None:
     text = "started\nHTTP 429 with key sk-abcdefghijklmnopqrstuvwxyz0123456789\nbye"
-    summary = classifier.classify(text, now=NOW)["summary"]
+    summary = classifier.classify(text, now=NOW).summary
     assert summary.startswith("HTTP 429 with key")
     assert "abcdefghijklmnop" not in summary
-    assert len(classifier.classify("broke " * 1000, now=NOW)["summary"]) == 300
+    assert len(classifier.classify("broke " * 1000, now=NOW).summary) == 300
 
 
 @given(st.text())
 def test_any_text_has_a_class(text: str) -> None:
     found = classifier.classify(text, exit_code=1, now=NOW)
-    assert found["class"] in classifier.CLASSES
-    assert found["summary"]
+    assert found.name in classifier.CLASSES
+    assert found.summary
 
 
 @pytest.mark.parametrize(
@@ -231,24 +231,24 @@ def test_hostile_text_takes_no_time(piece: str) -> None:
 
 
 def test_classify_writes_nothing(tmp_path: Path) -> None:
-    ground = Ground(tmp_path)
-    answer = ground.lth("classify", "--text", "HTTP 429", "--source", "kimi-cli", code=0).answer
+    project = LongTaskProject.of_book(tmp_path)
+    answer = project.lth("classify", "--text", "HTTP 429", "--source", "kimi-cli", code=0).json
     assert (answer["class"], answer["source"], answer["fallbackWaitSeconds"]) == ("rate_limit", "kimi-cli", 14_400)
-    assert ground.untouched() == []
+    assert project.untouched() == []
 
 
 def test_classify_reads_a_file(tmp_path: Path) -> None:
-    ground = Ground(tmp_path / "task")
+    project = LongTaskProject.of_book(tmp_path / "task")
     text = tmp_path / "output.txt"
     text.write_bytes(b"\xff\xfe 401 Unauthorized")
-    assert ground.lth("classify", "--file", str(text), code=0).answer["class"] == "auth_error"
-    assert ground.lth("classify", "--file", str(text), "--exit-code", "0", code=0).answer["class"] == "success"
+    assert project.lth("classify", "--file", str(text), code=0).json["class"] == "auth_error"
+    assert project.lth("classify", "--file", str(text), "--exit-code", "0", code=0).json["class"] == "success"
 
 
 def test_classify_reads_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ground = Ground(tmp_path)
+    project = LongTaskProject.of_book(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"permission denied")))
-    found, code = classify_command(LongTaskLayout(ground.root), {"file": "-"})
+    found, code = classify_command(LongTaskLayout(project.root), ClassifyOptions({"file": "-"}))
     assert (found["class"], code) == ("auth_error", 0)
 
 
@@ -263,24 +263,24 @@ def test_classify_reads_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_row_15_classify_refuses_in_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
-    ground = Ground(tmp_path)
-    done = ground.lth("classify", *words, code=1)
+    project = LongTaskProject.of_book(tmp_path)
+    done = project.lth("classify", *words, code=1)
     assert message in done.err
     assert len(done.err.strip().splitlines()) == 1
     assert done.out == ""
 
 
 def test_classify_record_of_a_rate_limit(tmp_path: Path) -> None:
-    ground = Ground(tmp_path)
+    project = LongTaskProject.of_book(tmp_path)
     session = tmp_path / ".codex/sessions/2026/a.jsonl"
     session.parent.mkdir(parents=True)
     session.touch()
     words = ("--text", f"codex: HTTP 429, retry after 1h, see {session}.", "--record")
-    answer = ground.lth("classify", *words, code=0).answer
-    state = ground.checkpoint
+    answer = project.lth("classify", *words, code=0).json
+    state = project.checkpoint
     assert state["status"] == "blocked"
     assert state["blockedUntil"] == answer["blockedUntil"]
-    assert state["nextStep"] == classifier.NEXT_STEPS["rate_limit"]
+    assert state["nextStep"] == outcome.NEXT_STEPS["rate_limit"]
     assert state["blocker"]["type"] == "rate_limit"
     assert state["blocker"]["source"] == "codex-cli"
     assert state["blocker"]["retryAfterSeconds"] == 3600
@@ -288,22 +288,22 @@ def test_classify_record_of_a_rate_limit(tmp_path: Path) -> None:
     assert "workerCooldowns" not in state
     assert [each["type"] for each in state["evidence"]] == ["codex-session"]
     assert state["evidence"][0]["path"] == str(session)
-    assert ground.kinds() == ["rate_limited", "checkpoint_written"]
-    assert "worker" not in ground.events("rate_limited")[0]
-    assert ground.reasons() == ["classified rate_limit"]
+    assert project.kinds() == ["rate_limited", "checkpoint_written"]
+    assert "worker" not in project.events("rate_limited")[0]
+    assert project.reasons() == ["classified rate_limit"]
     assert not list((tmp_path / "evidence").iterdir())
 
 
 def test_classify_record_of_other_classes(tmp_path: Path) -> None:
-    ground = Ground(tmp_path)
-    ground.lth("classify", "--text", "y" * 600, "--record", code=0)
-    assert ground.checkpoint["status"] == "needs-human"
-    assert ground.checkpoint["blocker"]["requiresHuman"] is True
-    event = ground.events("failure_classified")[0]
+    project = LongTaskProject.of_book(tmp_path)
+    project.lth("classify", "--text", "y" * 600, "--record", code=0)
+    assert project.checkpoint["status"] == "needs-human"
+    assert project.checkpoint["blocker"]["requiresHuman"] is True
+    event = project.events("failure_classified")[0]
     assert event["reason"] == "unknown"
     assert event["note"] == "y" * 497 + "..."
-    ground.lth("classify", "--text", "fine", "--exit-code", "0", "--record", code=0)
-    assert ground.checkpoint["status"] == "paused"
-    assert ground.checkpoint["blocker"] is None
-    assert ground.reasons() == ["classified unknown", "classified success"]
-    ground.loads()
+    project.lth("classify", "--text", "fine", "--exit-code", "0", "--record", code=0)
+    assert project.checkpoint["status"] == "paused"
+    assert project.checkpoint["blocker"] is None
+    assert project.reasons() == ["classified unknown", "classified success"]
+    project.loads()

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from agent_harness.cli.verbs.lth import LTH
+from agent_harness.cli.lth import LTH
 from agent_harness.protocols.longtask import evidence, lifecycle, schema
 from agent_harness.protocols.longtask.run import classifier
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agent_harness.cli.verbs.lth import LTH
+from agent_harness.cli.lth import LTH
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/long-tasks.md").read_text()
 

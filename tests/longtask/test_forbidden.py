@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_harness.protocols.longtask.records import Contract, RecordView
 from agent_harness.protocols.longtask.run import forbidden
-
-from .ground import Ground, task
+from agent_harness.testing.long_task_project import LongTaskProject, book
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from .ground import Ground, task
 )
 def test_what_is_always_forbidden(path: str, pattern: str | None, tmp_path: Path) -> None:
     cwd = forbidden.expanded(path, str(tmp_path))
-    assert forbidden.matched(cwd, forbidden.patterns({}, {}, None), str(tmp_path)) == pattern
+    assert forbidden.matched(cwd, forbidden.patterns(Contract({}), RecordView({})), str(tmp_path)) == pattern
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,9 @@ def test_what_is_always_forbidden(path: str, pattern: str | None, tmp_path: Path
 def test_patterns(pattern: str, path: str, hit: bool, tmp_path: Path) -> None:
     base = str(tmp_path)
     found = forbidden.matched(
-        forbidden.expanded(path, base), forbidden.patterns({}, {"forbiddenCwdPatterns": [pattern]}, None), base
+        forbidden.expanded(path, base),
+        forbidden.patterns(Contract({}), RecordView({"forbiddenCwdPatterns": [pattern]})),
+        base,
     )
     assert found == (pattern if hit else None)
 
@@ -67,12 +69,12 @@ def test_row_14_a_link_does_not_hide_a_forbidden_folder(tmp_path: Path) -> None:
     secret.mkdir(parents=True)
     link = tmp_path / "innocent"
     link.symlink_to(secret)
-    ground = Ground(tmp_path / "task")
+    project = LongTaskProject.of_book(tmp_path / "task")
     for words in (("--cwd", str(link)), ("--cwd", str(link), "--dry-run"), ("--cwd", "../innocent/.")):
-        done = ground.lth("run", "--command", "touch ran", *words, code=1)
+        done = project.lth("run", "--command", "touch ran", *words, code=1)
         assert done.err == f"Refusing to start local-command in forbidden cwd {link} (matched ~/.ssh/**).\n"
     assert not (secret / "ran").exists()
-    assert ground.untouched() == []
+    assert project.untouched() == []
 
 
 def test_a_pattern_that_goes_through_a_link_matches_the_real_folder(tmp_path: Path) -> None:
@@ -87,7 +89,7 @@ def test_a_pattern_that_goes_through_a_link_matches_the_real_folder(tmp_path: Pa
 def test_where_patterns_come_from(where: str, tmp_path: Path) -> None:
     live = tmp_path / "live"
     live.mkdir()
-    ground = Ground(tmp_path / "task")
+    project = LongTaskProject.of_book(tmp_path / "task")
     listed = [f"{tmp_path}/live"]
     members: dict[str, dict[str, object]] = {
         "worker": {"localWorker": {"forbiddenCwdPatterns": listed}},
@@ -95,27 +97,27 @@ def test_where_patterns_come_from(where: str, tmp_path: Path) -> None:
         "constraint": {"constraints": [{"id": "c", "description": "d", "forbiddenCwdPatterns": listed}]},
         "option": {},
     }
-    ground.task = task(**members[where])
+    project.task = book(**members[where])
     words = ("--forbidden-cwd-patterns", f"/x, {listed[0]} ,") if where == "option" else ()
-    done = ground.lth("run", "--command", "true", "--cwd", str(live), *words, code=1)
+    done = project.lth("run", "--command", "true", "--cwd", str(live), *words, code=1)
     refused = f"Refusing to start local-command in forbidden cwd {live} (matched {listed[0]})."
     assert done.err.strip() == refused
-    assert ground.untouched() == []
+    assert project.untouched() == []
 
 
 def test_a_forbidden_folder_need_not_exist(tmp_path: Path) -> None:
-    ground = Ground(tmp_path)
-    done = ground.lth("run", "--command", "true", "--cwd", "~/.codex/nowhere", code=1)
+    project = LongTaskProject.of_book(tmp_path)
+    done = project.lth("run", "--command", "true", "--cwd", "~/.codex/nowhere", code=1)
     assert "(matched ~/.codex/**)" in done.err
-    done = ground.lth("run", "--command", "true", "--cwd", "~/nowhere", code=1)
+    done = project.lth("run", "--command", "true", "--cwd", "~/nowhere", code=1)
     assert f"no directory: {os.path.expanduser('~/nowhere')}" in done.err
-    assert ground.untouched() == []
+    assert project.untouched() == []
 
 
 def test_two_slashes_do_not_hide_a_forbidden_folder(tmp_path: Path) -> None:
-    ground = Ground(tmp_path)
+    project = LongTaskProject.of_book(tmp_path)
     for path in (f"/{os.path.expanduser('~')}", f"/{os.path.expanduser('~/.ssh')}", "//"):
-        assert "forbidden cwd" in ground.lth("run", "--command", "true", "--cwd", path, code=1).err
+        assert "forbidden cwd" in project.lth("run", "--command", "true", "--cwd", path, code=1).err
 
 
 def test_the_root_as_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,8 +126,8 @@ def test_the_root_as_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_name_that_no_folder_has(tmp_path: Path) -> None:
-    ground = Ground(tmp_path)
-    ground.task = task(localWorker={"command": "true", "cwd": "a\0b", "forbiddenCwdPatterns": ["c\0d/**"]})
-    assert "No folder has such a name" in ground.lth("run", code=1).err
-    ground.task = task(localWorker={"command": "true", "forbiddenCwdPatterns": ["c\0d/**"]})
-    ground.lth("run", code=0)
+    project = LongTaskProject.of_book(tmp_path)
+    project.task = book(localWorker={"command": "true", "cwd": "a\0b", "forbiddenCwdPatterns": ["c\0d/**"]})
+    assert "No folder has such a name" in project.lth("run", code=1).err
+    project.task = book(localWorker={"command": "true", "forbiddenCwdPatterns": ["c\0d/**"]})
+    project.lth("run", code=0)

@@ -7,20 +7,19 @@ from typing import Any
 
 import pytest
 
-from agent_harness.protocols.longtask.verbs import templates
+from agent_harness.protocols.longtask.verbs import init
+from agent_harness.testing.long_task_project import LongTaskProject
 
-from .desk import Desk
 
-
-def new(tmp_path: Path, *words: str, name: str = "my task!") -> tuple[Desk, dict[str, Any]]:
-    desk = Desk(tmp_path / name)
-    done = desk.lth("init", *words)
+def new(tmp_path: Path, *words: str, name: str = "my task!") -> tuple[LongTaskProject, dict[str, Any]]:
+    project = LongTaskProject(tmp_path / name)
+    done = project.lth("init", *words)
     assert done.code == 0, done
-    return desk, json.loads((desk.path / "task.json").read_text())
+    return project, json.loads((project.root / "task.json").read_text())
 
 
 def test_the_coding_template(tmp_path: Path) -> None:
-    desk, contract = new(tmp_path)
+    project, contract = new(tmp_path)
     assert list(contract) == [
         *("schemaVersion", "id", "title", "domain", "objective", "successCriteria", "constraints", "context"),
         *("scheduler", "workerPolicy", "codexWorker", "rateLimitPolicy", "createdAt"),
@@ -37,25 +36,61 @@ def test_the_coding_template(tmp_path: Path) -> None:
     assert contract["codexWorker"] == {}
     assert contract["rateLimitPolicy"]["sources"] == ["openclaw-provider", "codex-cli"]
     assert [criterion["id"] for criterion in contract["successCriteria"]] == ["verified-outcome"]
-    assert list(desk.checkpoint) == [
+    assert list(project.checkpoint) == [
         *("schemaVersion", "taskId", "status", "currentPhase", "nextStep", "blockedUntil", "blocker"),
         *("lastCompletedStep", "activeFiles", "openQuestions", "evidence", "updatedAt"),
     ]
-    assert (desk.checkpoint["status"], desk.checkpoint["currentPhase"]) == ("active", "setup")
-    assert sorted(os.listdir(desk.path)) == [
+    assert (project.checkpoint["status"], project.checkpoint["currentPhase"]) == ("active", "setup")
+    assert sorted(os.listdir(project.root)) == [
         *("artifacts", "checkpoint.json", "evidence", "harness.md", "runs", "task.json"),
     ]
-    assert (desk.path / "harness.md").read_text().startswith("# ")
-    assert desk.lth("validate").code == 0
+    assert (project.root / "harness.md").read_text().startswith("# ")
+
+
+FIELDS = ("task.objective", "task.successCriteria[0].description")
+
+
+@pytest.mark.parametrize("template", ["coding", "video-analysis"])
+def test_a_template_is_no_task_until_it_is_filled_in(tmp_path: Path, template: str) -> None:
+    project = LongTaskProject(tmp_path / "new")
+    worker = ("--worker", "local", "--command", "touch artifacts/ran")
+    told = project.lth("init", "--template", template, *worker)
+    assert told.code == 0 and all(f"{each} is still to be filled in" in told.err for each in FIELDS)
+    before = project.tree()
+    for command in ("validate", "next", "tick", "run", "resume", "openclaw-recipe"):
+        done = project.lth(command)
+        assert (done.code, done.out) == (1, ""), command
+        assert [line[2:].split(" ")[0] for line in done.err.splitlines()] == list(FIELDS), command
+    assert "still to be filled in" in project.lth("verify").json["errors"][0]
+    assert project.tree() == before
+    contract = json.loads((project.root / "task.json").read_text())
+    contract["objective"] = "It runs."
+    contract["successCriteria"][0]["description"] = "Somebody saw it run."
+    project.write("task.json", contract)
+    assert project.lth("validate").code == 0
+    assert project.lth("run").json["exitCode"] == 0
+    assert "FILL IN" not in project.lth("tick", "--dry-run").json["workerPrompt"]
+
+
+def test_a_contract_can_be_filled_in_at_once(tmp_path: Path) -> None:
+    project, contract = new(tmp_path, "--objective", "It is there.", "--criterion-command", "test -f there")
+    (criterion,) = contract["successCriteria"]
+    assert (contract["objective"], criterion["metric"], criterion["target"]) == (
+        *("It is there.", "command", "test -f there"),
+    )
+    assert project.lth("validate").code == 0
+    _, contract = new(tmp_path, "--objective", "It is there.", "--criterion", "Somebody saw it.", name="other")
+    (criterion,) = contract["successCriteria"]
+    assert (criterion["metric"], criterion["description"]) == ("manual", "Somebody saw it.")
 
 
 def test_the_video_template(tmp_path: Path) -> None:
-    desk, contract = new(tmp_path, "--template", "video-analysis", "--command", "analyse", "--cwd", ".")
+    project, contract = new(tmp_path, "--template", "video-analysis", "--command", "analyse", "--cwd", ".")
     assert (contract["title"], contract["domain"]) == ("Video analysis long task", "video-analysis")
     assert contract["scheduler"] == {"type": "manual"} and contract["rateLimitPolicy"]["sources"] == []
     assert contract["localWorker"] == {"command": "analyse", "cwd": os.getcwd()}
     assert contract["context"]["repoPath"] == os.getcwd()
-    assert "video-analysis" in (desk.path / "harness.md").read_text()
+    assert "video-analysis" in (project.root / "harness.md").read_text()
 
 
 def test_every_choice_has_its_place(tmp_path: Path) -> None:
@@ -100,44 +135,44 @@ def test_every_choice_has_its_place(tmp_path: Path) -> None:
     ],
 )
 def test_refusals_come_before_the_first_write(tmp_path: Path, words: list[str], said: str) -> None:
-    done = Desk(tmp_path / "new").lth("init", *words)
+    done = LongTaskProject(tmp_path / "new").lth("init", *words)
     assert done.code == 1 and done.err.startswith(said) and done.out == ""
     assert not list(tmp_path.glob("new*"))
 
 
 @pytest.mark.parametrize("name", ["task.json", "checkpoint.json"])
-def test_row_09_a_live_task_is_not_overwritten(desk: Desk, name: str) -> None:
+def test_row_09_a_live_task_is_not_overwritten(project: LongTaskProject, name: str) -> None:
     for other in ("task.json", "checkpoint.json"):
         if other != name:
-            (desk.path / other).unlink()
-    before = desk.tree()
-    done = desk.lth("init")
+            (project.root / other).unlink()
+    before = project.tree()
+    done = project.lth("init")
     assert done.code == 1 and "already exists" in done.err
-    assert desk.tree() == before
+    assert project.tree() == before
 
 
-def test_row_09_force_keeps_copies(desk: Desk) -> None:
-    before = desk.tree()
-    assert desk.lth("init", "--force").code == 0
-    copies = {name.partition(".bak-")[0]: content for name, content in desk.tree().items() if ".bak-" in name}
+def test_row_09_force_keeps_copies(project: LongTaskProject) -> None:
+    before = project.tree()
+    assert project.lth("init", "--force").code == 0
+    copies = {name.partition(".bak-")[0]: content for name, content in project.tree().items() if ".bak-" in name}
     assert copies == before
-    assert desk.lth("validate").out.startswith("OK demo: active -> Fill in")
+    assert project.checkpoint["nextStep"].startswith("Once task.json is filled in")
 
 
 @pytest.mark.parametrize(("name", "expected"), [("a b/ü", "-"), ("x.y_z-1", "x.y_z-1"), ("---", "---")])
 def test_the_id_is_the_last_part_of_the_path(tmp_path: Path, name: str, expected: str) -> None:
     assert new(tmp_path, name=name)[1]["id"] == expected
-    assert templates.task_id("") == "task"
+    assert init.id_of("") == "task"
 
 
 def test_initiate_is_the_same(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "new")
-    assert desk.lth("initiate").out == f"Initialized coding task at {desk.path}\n"
+    project = LongTaskProject(tmp_path / "new")
+    assert project.lth("initiate").out == f"Initialized coding task at {project.root}\n"
 
 
 def test_check_answers_with_the_health(tmp_path: Path) -> None:
     words = ["--check", "--template", "video-analysis", "--command", "true", "--fallback-worker", "kimi"]
-    answer = Desk(tmp_path / "new").lth("init", *words)
+    answer = LongTaskProject(tmp_path / "new").lth("init", *words)
     assert answer.code == 0
     assert list(answer.json) == ["initialized", "taskDir", "taskId", "scheduler", "worker", "fallbackWorker", "health"]
     assert (answer.json["worker"], answer.json["fallbackWorker"]) == ("local-command", "kimi-cli")
@@ -146,6 +181,6 @@ def test_check_answers_with_the_health(tmp_path: Path) -> None:
 
 def test_strict_fails_with_the_health(tmp_path: Path) -> None:
     words = ["--check", "--cwd", str(tmp_path / "nowhere")]
-    assert Desk(tmp_path / "a").lth("init", *words).code == 0
-    done = Desk(tmp_path / "b").lth("init", *words, "--strict")
+    assert LongTaskProject(tmp_path / "a").lth("init", *words).code == 0
+    done = LongTaskProject(tmp_path / "b").lth("init", *words, "--strict")
     assert (done.code, done.json["health"]["status"]) == (1, "fail")

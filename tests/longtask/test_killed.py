@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from agent_harness.kernel import owner
-
-from .ground import Ground, argv, program, task
+from agent_harness.testing.long_task_project import LongTaskProject, argv, book, program
 
 pytestmark = pytest.mark.kill
 
@@ -33,22 +32,22 @@ WORK = (
 )
 
 
-def prepared(tmp_path: Path) -> tuple[Ground, dict[str, str]]:
+def prepared(tmp_path: Path) -> tuple[LongTaskProject, dict[str, str]]:
     """A task whose Codex is always rate-limited for no time at all, so that the local command takes over."""
     env = program(tmp_path / "bin", "codex", "echo codex: HTTP 429, retry after 0; exit 1")
-    ground = Ground(tmp_path / "task")
-    ground.task = task(
-        workerPolicy={"preferred": "local", "fallbackOnRateLimit": "local"},
+    project = LongTaskProject.of_book(tmp_path / "task")
+    project.task = book(
+        workerPolicy={"preferred": "local", "fallbackOnRateLimit": "local", "maxSlices": 10 * MANY},
         context={"repoPath": "."},
         localWorker={"command": WORK},
         evidencePolicy={"checkpointWindow": 5},
     )
-    return ground, {**os.environ, **env}
+    return project, {**os.environ, **env}
 
 
-def killed(ground: Ground, worker: str, env: dict[str, str], after: float) -> bool:
+def killed(project: LongTaskProject, worker: str, env: dict[str, str], after: float) -> bool:
     """Kills a run so many seconds after its start; whether it was still running."""
-    line = argv("run", str(ground.root), "--worker", worker, "--lock-ttl-seconds", "1")
+    line = argv("run", str(project.root), "--worker", worker, "--lock-ttl-seconds", "1")
     running = subprocess.Popen(line, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         running.wait(timeout=after)
@@ -58,40 +57,40 @@ def killed(ground: Ground, worker: str, env: dict[str, str], after: float) -> bo
     return running.returncode == -9
 
 
-def recorded(ground: Ground) -> list[dict[str, Any]]:
+def recorded(project: LongTaskProject) -> list[dict[str, Any]]:
     """Every evidence item, archived or not."""
-    archive = ground.root / "evidence/checkpoint-evidence-archive.jsonl"
+    archive = project.root / "evidence/checkpoint-evidence-archive.jsonl"
     lines = archive.read_text().splitlines() if archive.exists() else []
-    return [*(json.loads(line)["evidence"] for line in lines if line.strip()), *ground.checkpoint["evidence"]]
+    return [*(json.loads(line)["evidence"] for line in lines if line.strip()), *project.checkpoint["evidence"]]
 
 
-def whole(ground: Ground, seen: list[str]) -> None:
+def whole(project: LongTaskProject, seen: list[str]) -> None:
     """What holds after every kill: the task loads, no event and no acknowledged evidence is lost."""
-    ground.loads()
-    acknowledged = ground.root / "artifacts/acknowledged"
-    named = {item.get("summary") for item in recorded(ground)}
+    project.loads()
+    acknowledged = project.root / "artifacts/acknowledged"
+    named = {item.get("summary") for item in recorded(project)}
     assert set(acknowledged.read_text().split() if acknowledged.exists() else []) <= named
-    for item in recorded(ground):
+    for item in recorded(project):
         place = str(item.get("path") or item.get("manifestPath"))
-        assert (ground.root / place).stat().st_size > 0
-    log = [line for each in sorted((ground.root / "runs").glob("*")) for line in each.read_text().splitlines()]
+        assert (project.root / place).stat().st_size > 0
+    log = [line for each in sorted((project.root / "runs").glob("*")) for line in each.read_text().splitlines()]
     assert log[: len(seen)] == seen
     seen[:] = [line for line in log if line.endswith("}")] if all(map(str.strip, log)) else seen
 
 
-def worker_is_gone(ground: Ground) -> None:
+def worker_is_gone(project: LongTaskProject) -> None:
     """The worker dies with the harness."""
-    path = ground.root / "worker"
+    path = project.root / "worker"
     until = time.monotonic() + 10
     while path.exists() and path.read_text().strip() and owner.exists(int(path.read_text())):
         assert time.monotonic() < until, "the worker outlives the run"
         time.sleep(0.01)
 
 
-def lease_is_over(ground: Ground) -> None:
+def lease_is_over(project: LongTaskProject) -> None:
     """Waits for the end of a lease that was left behind."""
-    while ground.lock.exists():
-        left = datetime.fromisoformat(json.loads(ground.lock.read_text())["expiresAt"]) - datetime.now(UTC)
+    while project.lock.exists():
+        left = datetime.fromisoformat(json.loads(project.lock.read_text())["expiresAt"]) - datetime.now(UTC)
         if left.total_seconds() <= 0:
             return
         time.sleep(min(0.1, left.total_seconds()))
@@ -100,27 +99,27 @@ def lease_is_over(ground: Ground) -> None:
 def kill_many(tmp_path: Path, kills: int) -> None:
     """So many kills at random moments, then a run that nobody disturbs."""
     moments = random.Random(SEED)
-    ground, env = prepared(tmp_path)
+    project, env = prepared(tmp_path)
     began = time.monotonic()
-    ground.lth("run", "--worker", "codex", env=env, code=0)
+    project.lth("run", "--worker", "codex", env=env, code=0)
     longest = time.monotonic() - began
     seen: list[str] = []
     done = 0
     for number in range(kills * 4):
         began = time.monotonic()
-        hit = killed(ground, ("local", "codex")[number % 2], env, moments.uniform(0, longest))
+        hit = killed(project, ("local", "codex")[number % 2], env, moments.uniform(0, longest))
         longest = longest * 1.02 if hit else time.monotonic() - began  # the machine may be busy, or free again
         done += hit
-        whole(ground, seen)
-        worker_is_gone(ground)
-        lease_is_over(ground)
+        whole(project, seen)
+        worker_is_gone(project)
+        lease_is_over(project)
         if done == kills:
             break
     assert done == kills
-    answer = ground.lth("run", "--worker", "codex", env=env, code=0).answer
+    answer = project.lth("run", "--worker", "codex", env=env, code=0).json
     assert (answer["decision"], answer["status"]) == ("run", "paused")
-    whole(ground, seen)
-    left = [each.name for each in ground.root.rglob("*") if ".lth.lock" in each.name or ".tmp." in each.name]
+    whole(project, seen)
+    left = [each.name for each in project.root.rglob("*") if ".lth.lock" in each.name or ".tmp." in each.name]
     assert left == []
 
 

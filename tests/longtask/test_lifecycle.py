@@ -7,8 +7,8 @@ import pytest
 
 from agent_harness.protocols.longtask import lifecycle
 from agent_harness.protocols.longtask.records import Checkpoint
-
-from .desk import NOON, Desk, after, checkpoint
+from agent_harness.testing import NOON
+from agent_harness.testing.long_task_project import LongTaskProject, checkpoint, from_now
 
 
 def at(seconds: float) -> str:
@@ -38,20 +38,20 @@ def test_the_first_row_that_holds_decides(members: dict[str, Any], expected: tup
 
 
 @pytest.mark.parametrize("status", ["active", "paused", "done", "needs-human"])
-def test_next_answers_in_its_order_of_keys(desk: Desk, status: str) -> None:
-    desk.write("checkpoint.json", checkpoint(status=status))
-    done = desk.lth("next")
+def test_next_answers_in_its_order_of_keys(project: LongTaskProject, status: str) -> None:
+    project.write("checkpoint.json", checkpoint(status=status))
+    done = project.lth("next")
     assert done.code == 0
     assert list(done.json) == ["decision", "reason", "status", "blockedUntil", "waitSeconds", "nextStep"]
     assert done.json["status"] == status
 
 
-def test_next_waits_for_a_window_and_goes_on_behind_it(desk: Desk) -> None:
-    desk.write("checkpoint.json", checkpoint(status="blocked", blockedUntil=after(1000)))
-    answer = desk.lth("next").json
+def test_next_waits_for_a_window_and_goes_on_behind_it(project: LongTaskProject) -> None:
+    project.write("checkpoint.json", checkpoint(status="blocked", blockedUntil=from_now(1000)))
+    answer = project.lth("next").json
     assert answer["decision"] == "wait" and 990 <= answer["waitSeconds"] <= 1000
-    desk.write("checkpoint.json", checkpoint(status="blocked", blockedUntil=after(-1)))
-    answer = desk.lth("next").json
+    project.write("checkpoint.json", checkpoint(status="blocked", blockedUntil=from_now(-1)))
+    answer = project.lth("next").json
     assert (answer["decision"], answer["status"]) == ("run", "blocked")
 
 
@@ -79,50 +79,50 @@ def test_cooldowns_end() -> None:
         ({"status": "active"}, ["tick_started", "worker_prompt_generated"]),
         ({"status": "done"}, ["tick_started"]),
         ({"status": "needs-human"}, ["tick_started", "needs_human"]),
-        ({"status": "blocked", "blockedUntil": after(1000)}, ["tick_started", "run_skipped"]),
+        ({"status": "blocked", "blockedUntil": from_now(1000)}, ["tick_started", "run_skipped"]),
         (
-            {"status": "blocked", "blockedUntil": after(-1), "blocker": {"type": "rate_limit"}},
+            {"status": "blocked", "blockedUntil": from_now(-1), "blocker": {"type": "rate_limit"}},
             ["tick_started", "checkpoint_written", "worker_prompt_generated"],
         ),
     ],
 )
-def test_a_tick_logs_what_it_decides(desk: Desk, state: dict[str, Any], types: list[str]) -> None:
-    desk.write("checkpoint.json", checkpoint(**state))
-    dry = desk.lth("tick", "--dry-run")
-    assert not (desk.path / "runs").exists()
-    done = desk.lth("tick")
-    assert done.code == 0 and desk.event_types == types
-    assert desk.events[0]["status"] == state["status"]
+def test_a_tick_logs_what_it_decides(project: LongTaskProject, state: dict[str, Any], types: list[str]) -> None:
+    project.write("checkpoint.json", checkpoint(**state))
+    dry = project.lth("tick", "--dry-run")
+    assert not (project.root / "runs").exists()
+    done = project.lth("tick")
+    assert done.code == 0 and project.kinds() == types
+    assert project.events()[0]["status"] == state["status"]
     assert {**dry.json, "dryRun": False, "waitSeconds": 0} == {**done.json, "waitSeconds": 0}
     assert (done.json["workerPrompt"] is not None) == (done.json["decision"] == "run")
 
 
-def test_a_tick_reopens_a_window_that_is_over(desk: Desk) -> None:
+def test_a_tick_reopens_a_window_that_is_over(project: LongTaskProject) -> None:
     blocker = {"type": "rate_limit", "source": "codex-cli"}
-    desk.write("checkpoint.json", checkpoint(status="blocked", blockedUntil=after(-1), blocker=blocker, mine=[1]))
-    answer = desk.lth("tick").json
+    project.write("checkpoint.json", checkpoint(status="blocked", blockedUntil=from_now(-1), blocker=blocker, mine=[1]))
+    answer = project.lth("tick").json
     assert (answer["decision"], answer["status"], answer["blockedUntil"]) == ("run", "active", None)
-    now = desk.checkpoint
+    now = project.checkpoint
     assert (now["status"], now["blockedUntil"], now["blocker"], now["mine"]) == ("active", None, None, [1])
-    written = desk.events[1]
+    written = project.events()[1]
     assert (written["reason"], written["status"]) == ("blocked window reopened", "active")
 
 
-def test_a_tick_names_the_preferred_worker_as_it_is_written(desk: Desk) -> None:
-    answer = desk.lth("tick").json
-    assert answer["worker"] is None and desk.events[-1]["worker"] == "unspecified"
-    contract = {**desk.store.load()[0].raw, "workerPolicy": {"preferred": "codex"}}
-    desk.write("task.json", contract)
-    assert desk.lth("tick").json["worker"] == "codex"
-    assert desk.events[-1]["worker"] == "codex"
+def test_a_tick_names_the_preferred_worker_as_it_is_written(project: LongTaskProject) -> None:
+    answer = project.lth("tick").json
+    assert answer["worker"] is None and project.events()[-1]["worker"] == "unspecified"
+    contract = {**project.store.load()[0].raw, "workerPolicy": {"preferred": "codex"}}
+    project.write("task.json", contract)
+    assert project.lth("tick").json["worker"] == "codex"
+    assert project.events()[-1]["worker"] == "codex"
 
 
-def test_a_tick_regards_neither_the_lease_nor_cooldowns(desk: Desk) -> None:
-    desk.write(".lth.lock", {"owner": "me", "pid": 1, "expiresAt": "2099-01-01T00:00:00Z"})
-    cooldowns = {"local-command": {"type": "rate_limit", "source": "manual", "blockedUntil": after(1000)}}
-    desk.write("checkpoint.json", checkpoint(workerCooldowns=cooldowns))
-    answer = desk.lth("tick").json
+def test_a_tick_regards_neither_the_lease_nor_cooldowns(project: LongTaskProject) -> None:
+    project.write(".lth.lock", {"owner": "me", "pid": 1, "expiresAt": "2099-01-01T00:00:00Z"})
+    cooldowns = {"local-command": {"type": "rate_limit", "source": "manual", "blockedUntil": from_now(1000)}}
+    project.write("checkpoint.json", checkpoint(workerCooldowns=cooldowns))
+    answer = project.lth("tick").json
     assert (answer["decision"], answer["waitSeconds"]) == ("run", 0)
     assert "- local-command: blocked until " in answer["workerPrompt"]
-    assert desk.event_types == ["tick_started", "worker_prompt_generated"]
-    assert desk.checkpoint["workerCooldowns"] == cooldowns
+    assert project.kinds() == ["tick_started", "worker_prompt_generated"]
+    assert project.checkpoint["workerCooldowns"] == cooldowns

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .desk import Desk
-from .ground import Ground
+from agent_harness.testing.long_task_project import LongTaskProject
 
 WRITING = (
     ["tick"],
@@ -28,13 +27,13 @@ def elsewhere(tmp_path: Path) -> Path:
     return folder
 
 
-def refused(desk: Desk, words: list[str], said: str) -> None:
+def refused(project: LongTaskProject, words: list[str], said: str) -> None:
     """A command that says in one line what is wrong, and changes nothing."""
-    before = desk.tree()
-    done = desk.lth(*words)
+    before = project.tree()
+    done = project.lth(*words)
     lines = [line for line in done.err.splitlines() if "warning" not in line]
     assert done.code == 1 and len(lines) == 1 and said in lines[0], done
-    assert desk.tree() == before
+    assert project.tree() == before
 
 
 def a_link(place: Path, target: Path) -> None:
@@ -53,51 +52,53 @@ def a_file(place: Path, target: Path) -> None:
     ],
 )
 def test_row_14_a_log_that_cannot_be_kept_is_refused_before_anything_changes(
-    desk: Desk, elsewhere: Path, put: Callable[[Path, Path], None], said: str
+    project: LongTaskProject, elsewhere: Path, put: Callable[[Path, Path], None], said: str
 ) -> None:
-    put(desk.path / "runs", elsewhere)
+    put(project.root / "runs", elsewhere)
     for words in WRITING:
-        refused(desk, words, said)
+        refused(project, words, said)
     if put is a_link:
         for words in LOOKING:
-            refused(desk, words, said)
+            refused(project, words, said)
     assert os.listdir(elsewhere) == ["precious"]
-    assert desk.lth("validate").code == 0
+    assert project.lth("validate").code == 0
 
 
-def test_row_14_a_checkpoint_of_somebody_else_is_neither_read_nor_written(desk: Desk, elsewhere: Path) -> None:
-    (desk.path / "checkpoint.json").rename(elsewhere / "checkpoint.json")
-    (desk.path / "checkpoint.json").symlink_to(elsewhere / "checkpoint.json")
+def test_row_14_a_checkpoint_of_somebody_else_is_neither_read_nor_written(
+    project: LongTaskProject, elsewhere: Path
+) -> None:
+    (project.root / "checkpoint.json").rename(elsewhere / "checkpoint.json")
+    (project.root / "checkpoint.json").symlink_to(elsewhere / "checkpoint.json")
     before = (elsewhere / "checkpoint.json").read_bytes()
     for words in (*WRITING, *LOOKING, ["next"], ["validate"]):
-        refused(desk, words, "checkpoint.json is a link that leads out of the task, or nowhere")
+        refused(project, words, "checkpoint.json is a link that leads out of the task, or nowhere")
     assert (elsewhere / "checkpoint.json").read_bytes() == before
 
 
-def test_a_checkpoint_that_is_a_link_within_the_task_stays_one(desk: Desk) -> None:
-    (desk.path / "checkpoint.json").rename(desk.write("artifacts/checkpoint.json", ""))
-    (desk.path / "checkpoint.json").symlink_to("artifacts/checkpoint.json")
-    assert desk.lth("record", "--status", "paused", "--note", "go on").code == 0
-    assert (desk.path / "checkpoint.json").is_symlink() and desk.checkpoint["nextStep"] == "go on"
+def test_a_checkpoint_that_is_a_link_within_the_task_stays_one(project: LongTaskProject) -> None:
+    (project.root / "checkpoint.json").rename(project.write("artifacts/checkpoint.json", ""))
+    (project.root / "checkpoint.json").symlink_to("artifacts/checkpoint.json")
+    assert project.lth("record", "--status", "paused", "--note", "go on").code == 0
+    assert (project.root / "checkpoint.json").is_symlink() and project.checkpoint["nextStep"] == "go on"
 
 
 @pytest.mark.parametrize("leads_to", ["../elsewhere/precious", "../elsewhere/missing", "checkpoint.json"])
 def test_row_14_a_link_that_a_worker_puts_in_place_of_the_checkpoint_is_replaced(
     tmp_path: Path, elsewhere: Path, leads_to: str
 ) -> None:
-    ground = Ground(tmp_path / "task")
-    answer = ground.run(f"rm checkpoint.json; ln -s {leads_to} checkpoint.json", code=1).answer
+    project = LongTaskProject.of_book(tmp_path / "task")
+    answer = project.run(f"rm checkpoint.json; ln -s {leads_to} checkpoint.json", code=1).json
     assert answer["status"] == "needs-human"
     assert (elsewhere / "precious").read_text() == "precious\n" and os.listdir(elsewhere) == ["precious"]
-    assert (ground.root / answer["invalidCheckpoint"]).read_text() == f"{leads_to}\n"
-    assert not (ground.root / "checkpoint.json").is_symlink()
-    ground.loads()
+    assert (project.root / answer["invalidCheckpoint"]).read_text() == f"{leads_to}\n"
+    assert not (project.root / "checkpoint.json").is_symlink()
+    project.loads()
 
 
 def test_row_14_a_worker_cannot_move_the_log_away(tmp_path: Path, elsewhere: Path) -> None:
-    ground = Ground(tmp_path / "task")
-    before = ground.checkpoint
-    done = ground.run("rm -r runs; ln -s ../elsewhere runs; echo worked", code=1)
+    project = LongTaskProject.of_book(tmp_path / "task")
+    before = project.checkpoint
+    done = project.run("rm -r runs; ln -s ../elsewhere runs; echo worked", code=1)
     assert done.err == "runs must stay inside the task directory: runs/" + done.err.rpartition("/")[2]
-    assert os.listdir(elsewhere) == ["precious"] and not ground.lock.exists()
-    assert ground.checkpoint == before
+    assert os.listdir(elsewhere) == ["precious"] and not project.lock.exists()
+    assert project.checkpoint == before

@@ -2,33 +2,32 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
-from .desk import Desk, Ran, after, checkpoint, task
+from agent_harness.testing.long_task_project import CommandResult, LongTaskProject, checkpoint, from_now, run_lth, task
 
 
-def lth(*words: str, cwd: Path | None = None) -> Ran:
-    line = [sys.executable, "-m", "agent_harness.cli.lth", "ls", *words]
-    return Ran(subprocess.run(line, capture_output=True, check=False, cwd=cwd))
+def lth(*words: str, cwd: Path | None = None) -> CommandResult:
+    return run_lth("ls", *words, cwd=cwd)
 
 
 def shelf(folder: Path) -> Path:
     """A folder with a task in each state, and what looks like one."""
-    Desk.made(folder / "a")
-    blocked = checkpoint(status="blocked", blockedUntil=after(86_400), nextStep="Wait\nand \x1b[31msee " + "on " * 30)
-    Desk.made(folder / "deep/er/b", state=blocked).write(
-        ".lth.lock", {"owner": "me", "expiresAt": after(86_400), "pid": 1}
+    LongTaskProject.made(folder / "a")
+    blocked = checkpoint(
+        status="blocked", blockedUntil=from_now(86_400), nextStep="Wait\nand \x1b[31msee " + "on " * 30
     )
-    claimed = Desk.made(folder / "claimed", state=checkpoint(status="done"))
+    LongTaskProject.made(folder / "deep/er/b", state=blocked).write(
+        ".lth.lock", {"owner": "me", "expiresAt": from_now(86_400), "pid": 1}
+    )
+    claimed = LongTaskProject.made(folder / "claimed", state=checkpoint(status="done"))
     claimed.write("runs/2026-03-01.jsonl", '{"type":"worker_started","at":"2026-03-01T12:00:00.000Z"}\n')
-    Desk.made(folder / "finished", state=checkpoint(status="done"))
-    Desk.made(folder / "torn").write("checkpoint.json", "{")
-    Desk.made(folder / "wrong", contract=task(title=" "), state=checkpoint(taskId="other"))
-    Desk.made(folder / ".git/hidden")
-    Desk.made(folder / "a/artifacts/inner")
-    Desk.made(folder.parent / "elsewhere")
+    LongTaskProject.made(folder / "finished", state=checkpoint(status="done"))
+    LongTaskProject.made(folder / "torn").write("checkpoint.json", "{")
+    LongTaskProject.made(folder / "wrong", contract=task(title=" "), state=checkpoint(taskId="other"))
+    LongTaskProject.made(folder / ".git/hidden")
+    LongTaskProject.made(folder / "a/artifacts/inner")
+    LongTaskProject.made(folder.parent / "elsewhere")
     (folder / "link").symlink_to(folder.parent / "elsewhere")
     (folder / "empty").mkdir()
     return folder
@@ -36,7 +35,7 @@ def shelf(folder: Path) -> Path:
 
 def test_every_state_as_json(tmp_path: Path) -> None:
     folder = shelf(tmp_path / "tasks")
-    before = Desk(folder).tree()
+    before = LongTaskProject(folder).tree()
     done = lth(str(folder), "--json")
     assert (done.code, done.err) == (0, "")
     found = {each["path"]: each for each in done.json["tasks"]}
@@ -60,7 +59,7 @@ def test_every_state_as_json(tmp_path: Path) -> None:
         "missing string: title",
         "checkpoint.taskId (other) must equal task.id (demo)",
     ]
-    assert Desk(folder).tree() == before
+    assert LongTaskProject(folder).tree() == before
 
 
 def test_a_table_for_people(tmp_path: Path) -> None:
@@ -93,8 +92,8 @@ def test_nothing_to_list(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_an_odd_name(tmp_path: Path) -> None:
-    odd = Desk.made(tmp_path / "tasks/a\x1bb")
+    odd = LongTaskProject.made(tmp_path / "tasks/a\x1bb")
     assert r"a\x1bb" in lth(str(tmp_path)).out
-    os.rename(bytes(odd.path), os.path.join(bytes(tmp_path / "tasks"), b"caf\xe9"))
+    os.rename(bytes(odd.root), os.path.join(bytes(tmp_path / "tasks"), b"caf\xe9"))
     assert json.loads(lth(str(tmp_path), "--json").out)["count"] == 1
     assert lth(str(tmp_path)).code == 0

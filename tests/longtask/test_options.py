@@ -9,19 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_harness import __version__
-from agent_harness.cli.verbs.lth import LTH
+from agent_harness.cli.lth import LTH
 from agent_harness.cli.verbs.options import HelpAsked
 from agent_harness.errors import UsageError
-from agent_harness.protocols.longtask.api import LongTask
-
-from .desk import Desk, Ran
+from agent_harness.protocols.longtask import options
+from agent_harness.protocols.longtask.api import OPTIONS, LongTask
+from agent_harness.testing.long_task_project import CommandResult, LongTaskProject, run_lth
 
 RUN = {each.name: each for each in LTH.verbs["run"].options.values()}
 
 
-def lth(*words: str) -> Ran:
-    command = [sys.executable, "-m", "agent_harness.cli.lth", *words]
-    return Ran(subprocess.run(command, capture_output=True, check=False))
+def lth(*words: str) -> CommandResult:
+    return run_lth(*words)
 
 
 def test_help_and_version_touch_nothing(tmp_path: Any) -> None:
@@ -49,6 +48,38 @@ def test_every_command_has_a_method() -> None:
         assert callable(getattr(LongTask, command.replace("-", "_")))
 
 
+class Asked(dict[str, object]):
+    """Words that remember by which names they were asked for."""
+
+    def __init__(self, **words: str) -> None:
+        super().__init__(words)
+        self.names: set[object] = set()
+
+    def get(self, name: object, default: object = None) -> Any:
+        self.names.add(name)
+        return super().get(str(name), default)
+
+    def __contains__(self, name: object) -> bool:
+        self.names.add(name)
+        return super().__contains__(name)
+
+
+def test_every_option_of_a_command_is_read_by_its_class() -> None:
+    for command, verb in LTH.verbs.items():
+        named = {each.name for each in verb.options.values()}
+        assert bool(named) == (command in OPTIONS)
+        if named:
+            words = Asked(status="paused", type="test")
+            getattr(options, OPTIONS[command])(words)
+            assert named <= words.names
+
+
+def test_an_option_that_means_nothing_is_refused_before_anything_is_read(tmp_path: Any) -> None:
+    for command, word in (("run", "timeout-seconds"), ("tail", "limit"), ("verify", "verify-timeout-seconds")):
+        with pytest.raises(UsageError, match=f"--{word} must be a positive integer: no"):
+            LongTask(tmp_path / "none").answer(command, {word: "no"})
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -73,10 +104,10 @@ def test_row_10_what_is_not_understood_is_refused(words: list[str], said: str, t
     assert (done.code, done.out, done.err) == (1, "", f"{said}\n")
 
 
-def test_row_10_a_mistyped_dry_run_does_not_run(desk: Desk) -> None:
-    before = desk.tree()
-    done = desk.lth("run", "--worker", "local", "--command", "touch ran", "--dryrun")
-    assert done.code == 1 and desk.tree() == before
+def test_row_10_a_mistyped_dry_run_does_not_run(project: LongTaskProject) -> None:
+    before = project.tree()
+    done = project.lth("run", "--worker", "local", "--command", "touch ran", "--dryrun")
+    assert done.code == 1 and project.tree() == before
 
 
 @pytest.mark.parametrize(
@@ -111,14 +142,14 @@ def test_any_words_are_parsed_or_refused(words: list[str]) -> None:
     assert all(isinstance(value, bool) == (RUN[name].value is None) for name, value in options.items())
 
 
-def test_the_answer_goes_to_stdout_and_is_readable_by_people(desk: Desk) -> None:
-    desk.lth("record", "--status", "paused", "--note", "größer → weiter")
-    done = desk.lth("next", PYTHONIOENCODING="ascii", LC_ALL="C")
+def test_the_answer_goes_to_stdout_and_is_readable_by_people(project: LongTaskProject) -> None:
+    project.lth("record", "--status", "paused", "--note", "größer → weiter")
+    done = project.lth_process("next", env={"PYTHONIOENCODING": "ascii", "LC_ALL": "C"})
     assert '  "nextStep": "größer → weiter"\n}\n' in done.out and done.err == ""
 
 
-def test_a_reader_that_goes_away_is_no_traceback(desk: Desk) -> None:
-    running = desk.start("summary")
+def test_a_reader_that_goes_away_is_no_traceback(project: LongTaskProject) -> None:
+    running = project.start("summary")
     assert running.stdout and running.stderr
     running.stdout.close()
     assert b"Traceback" not in running.stderr.read()
@@ -126,23 +157,23 @@ def test_a_reader_that_goes_away_is_no_traceback(desk: Desk) -> None:
     running.wait()
 
 
-def test_a_fault_of_ours_is_one_line(desk: Desk) -> None:
-    (desk.path / "runs").mkdir()
-    (desk.path / "runs/2026-03-01.jsonl").mkdir()
-    done = desk.lth("tail")
+def test_a_fault_of_ours_is_one_line(project: LongTaskProject) -> None:
+    (project.root / "runs").mkdir()
+    (project.root / "runs/2026-03-01.jsonl").mkdir()
+    done = project.lth("tail")
     assert done.code == 1 and len(done.err.splitlines()) == 1 and "Traceback" not in done.err
 
 
-def test_an_answer_that_cannot_be_written_is_one_line(desk: Desk) -> None:
-    command = [sys.executable, "-m", "agent_harness.cli.lth", "next", str(desk.path)]
+def test_an_answer_that_cannot_be_written_is_one_line(project: LongTaskProject) -> None:
+    command = [sys.executable, "-m", "agent_harness.cli.lth", "next", str(project.root)]
     with open("/dev/full", "wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
     assert (done.returncode, done.stderr) == (1, b"The answer cannot be written: No space left on device\n")
 
 
-def test_a_value_that_is_no_text_is_refused(desk: Desk) -> None:
-    before = desk.tree()
-    command = [sys.executable, "-m", "agent_harness.cli.lth", "record", str(desk.path), "--status", "paused"]
+def test_a_value_that_is_no_text_is_refused(project: LongTaskProject) -> None:
+    before = project.tree()
+    command = [sys.executable, "-m", "agent_harness.cli.lth", "record", str(project.root), "--status", "paused"]
     done = subprocess.run([*command, "--note", b"caf\xe9"], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (1, b"the value of --note is not UTF-8\n")
-    assert desk.tree() == before
+    assert project.tree() == before

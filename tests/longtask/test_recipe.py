@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .ground import Ground, task
+from agent_harness.testing.long_task_project import LongTaskProject, book
 
 
 def words_of(command: str) -> dict[str, str]:
@@ -22,8 +22,8 @@ def words_of(command: str) -> dict[str, str]:
 
 
 def test_a_job_that_runs_a_slice(tmp_path: Path) -> None:
-    ground = Ground(tmp_path)
-    answer = ground.lth("openclaw-recipe", code=0).answer
+    project = LongTaskProject.of_book(tmp_path)
+    answer = project.lth("openclaw-recipe", code=0).json
     assert list(answer) == ["taskId", "command", "message", "schedule", "commandNoModel"]
     schedule = answer["schedule"]
     assert list(schedule) == [
@@ -42,16 +42,16 @@ def test_a_job_that_runs_a_slice(tmp_path: Path) -> None:
     assert options["--message"] == answer["message"]
     assert schedule["schedulerCommand"] in answer["message"].splitlines()
     assert answer["command"].count(" \\\n") == len(options)
-    assert ground.untouched() == []
+    assert project.untouched() == []
 
 
 def test_row_17_the_command_runs_from_anywhere(tmp_path: Path) -> None:
-    ground = Ground(tmp_path / "a task's folder")
-    ground.task = task(localWorker={"command": "echo here"})
-    answer = ground.lth("openclaw-recipe", code=0).answer
+    project = LongTaskProject.of_book(tmp_path / "a task's folder")
+    project.task = book(localWorker={"command": "echo here"})
+    answer = project.lth("openclaw-recipe", code=0).json
     words = shlex.split(answer["schedule"]["schedulerCommand"])
     assert os.path.isabs(words[0])
-    assert words[-6:] == ["run", str(ground.root), "--worker", "local-command", "--timeout-seconds", "270"]
+    assert words[-6:] == ["run", str(project.root), "--worker", "local-command", "--timeout-seconds", "270"]
     ran = subprocess.run(
         answer["schedule"]["schedulerCommand"], shell=True, cwd="/", capture_output=True, text=True, check=True
     )
@@ -64,14 +64,15 @@ def test_row_17_the_command_runs_from_anywhere(tmp_path: Path) -> None:
 
 def test_a_job_without_an_installed_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.options import RecipeOptions
     from agent_harness.protocols.longtask.verbs import recipe
 
-    ground = Ground(tmp_path / "task")
+    project = LongTaskProject.of_book(tmp_path / "task")
     monkeypatch.setenv("PATH", str(tmp_path))
     python = tmp_path / "python3"
     python.symlink_to(sys.executable)
     monkeypatch.setattr(sys, "executable", str(python))
-    answer, _ = recipe.recipe(LongTaskLayout(ground.root), {})
+    answer, _ = recipe.recipe(LongTaskLayout(project.root), RecipeOptions())
     assert shlex.split(answer["schedule"]["schedulerCommand"])[:4] == [
         *(str(python), "-m", "agent_harness.cli.lth", "run")
     ]
@@ -79,38 +80,38 @@ def test_a_job_without_an_installed_program(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("worker", ["openclaw-direct-model", "manual-review", None])
 def test_a_job_that_ticks(tmp_path: Path, worker: str | None) -> None:
-    ground = Ground(tmp_path)
-    ground.task = task(workerPolicy={"preferred": worker} if worker else {})
-    answer = ground.lth("openclaw-recipe", code=0).answer
+    project = LongTaskProject.of_book(tmp_path)
+    project.task = book(workerPolicy={"preferred": worker} if worker else {})
+    answer = project.lth("openclaw-recipe", code=0).json
     assert shlex.split(answer["schedule"]["schedulerCommand"])[-2:] == ["tick", str(tmp_path)]
     assert answer["schedule"]["worker"] == worker
     for word in ("wait", "done", "needs-human", "workerPrompt"):
         assert word in answer["message"]
     recorded = next(line for line in answer["message"].splitlines() if " record " in line)
     assert subprocess.run(shlex.split(recorded), check=False, capture_output=True).returncode == 0
-    assert (ground.checkpoint["status"], ground.checkpoint["nextStep"]) == ("paused", "THE NEXT STEP")
+    assert (project.checkpoint["status"], project.checkpoint["nextStep"]) == ("paused", "THE NEXT STEP")
 
 
 @pytest.mark.parametrize(("seconds", "limit"), [("600", "570"), ("45", "30"), ("10", "30")])
 def test_the_worker_ends_before_the_job_does(tmp_path: Path, seconds: str, limit: str) -> None:
-    answer = Ground(tmp_path).lth("openclaw-recipe", "--timeout-seconds", seconds, code=0).answer
+    answer = LongTaskProject.of_book(tmp_path).lth("openclaw-recipe", "--timeout-seconds", seconds, code=0).json
     assert answer["schedule"]["timeoutSeconds"] == seconds
     assert answer["schedule"]["schedulerCommand"].endswith(f" --timeout-seconds {limit}")
 
 
 def test_options_win_over_the_contract(tmp_path: Path) -> None:
-    ground = Ground(tmp_path)
-    ground.task = task(
+    project = LongTaskProject.of_book(tmp_path)
+    project.task = book(
         scheduler={"every": "2h", "name": "mine", "model": "m/1", "timeoutSeconds": 90},
         workerPolicy={"preferred": "codex", "fallbackOnRateLimit": "kimi"},
     )
-    schedule = ground.lth("openclaw-recipe", code=0).answer["schedule"]
+    schedule = project.lth("openclaw-recipe", code=0).json["schedule"]
     assert (schedule["every"], schedule["name"], schedule["model"], schedule["timeoutSeconds"]) == (
         *("2h", "mine", "m/1", "90"),
     )
     assert "--worker codex-cli --fallback-worker kimi-cli --timeout-seconds 60" in schedule["schedulerCommand"]
     words = ("--every", "5m", "--name", "it's", "--model", "m/2", "--session-key", "k", "--tools", "exec")
-    answer = ground.lth("openclaw-recipe", *words, "--worker", "local", "--fallback-worker", "local", code=0).answer
+    answer = project.lth("openclaw-recipe", *words, "--worker", "local", "--fallback-worker", "local", code=0).json
     options = words_of(answer["command"])
     assert (options["--every"], options["--name"], options["--model"]) == ("5m", "it's", "m/2")
     assert (options["--session-key"], options["--tools"]) == ("k", "exec")

@@ -6,28 +6,28 @@ from typing import Any
 
 import pytest
 
-from .desk import Desk, after, checkpoint, task
+from agent_harness.testing.long_task_project import LongTaskProject, checkpoint, from_now, task
 
 
-def test_record_needs_a_status(desk: Desk) -> None:
-    before = desk.tree()
-    done = desk.lth("record", "--note", "x")
+def test_record_needs_a_status(project: LongTaskProject) -> None:
+    before = project.tree()
+    done = project.lth("record", "--note", "x")
     assert done.code == 1 and done.err.startswith("record requires --status: one of active, paused, blocked")
-    assert desk.tree() == before
+    assert project.tree() == before
 
 
 @pytest.mark.parametrize("status", ["active", "paused", "blocked", "needs-human"])
-def test_every_status_is_recorded(desk: Desk, status: str) -> None:
-    done = desk.lth(
+def test_every_status_is_recorded(project: LongTaskProject, status: str) -> None:
+    done = project.lth(
         "record",
         *("--status", status, "--note", "go on", "--last-completed-step", "half", "--active-files", "a.py, b.py,"),
         *("--open-questions", ""),
     )
     assert (done.code, done.out) == (0, f"Recorded {status} for demo\n")
-    state = desk.checkpoint
+    state = project.checkpoint
     assert (state["status"], state["nextStep"], state["lastCompletedStep"]) == (status, "go on", "half")
     assert (state["activeFiles"], state["openQuestions"]) == (["a.py", "b.py"], [])
-    assert desk.events == [
+    assert project.events() == [
         {
             "type": "progress_recorded",
             "at": state["updatedAt"],
@@ -39,10 +39,10 @@ def test_every_status_is_recorded(desk: Desk, status: str) -> None:
     ]
 
 
-def test_what_is_not_given_stays(desk: Desk) -> None:
-    desk.write("checkpoint.json", checkpoint(lastCompletedStep="x", activeFiles=["a"], currentPhase="p"))
-    desk.lth("record", "--status", "paused")
-    state = desk.checkpoint
+def test_what_is_not_given_stays(project: LongTaskProject) -> None:
+    project.write("checkpoint.json", checkpoint(lastCompletedStep="x", activeFiles=["a"], currentPhase="p"))
+    project.lth("record", "--status", "paused")
+    state = project.checkpoint
     assert [state[name] for name in ("nextStep", "lastCompletedStep", "activeFiles", "currentPhase")] == [
         "Do the first slice",
         "x",
@@ -79,25 +79,25 @@ BLOCKERS: list[tuple[list[str], dict[str, Any] | None]] = [
 
 
 @pytest.mark.parametrize(("words", "expected"), BLOCKERS)
-def test_blockers(desk: Desk, words: list[str], expected: dict[str, Any] | None) -> None:
-    desk.write("checkpoint.json", checkpoint(blocker={"type": "rate_limit", "message": "old"}))
-    assert desk.lth("record", *words).code == 0
-    blocker = desk.checkpoint["blocker"]
+def test_blockers(project: LongTaskProject, words: list[str], expected: dict[str, Any] | None) -> None:
+    project.write("checkpoint.json", checkpoint(blocker={"type": "rate_limit", "message": "old"}))
+    assert project.lth("record", *words).code == 0
+    blocker = project.checkpoint["blocker"]
     if blocker is not None:
-        assert blocker.pop("observedAt") == desk.checkpoint["updatedAt"]
+        assert blocker.pop("observedAt") == project.checkpoint["updatedAt"]
     assert blocker == expected
 
 
-def test_a_window_is_given_by_time_or_by_seconds_and_never_stays(desk: Desk) -> None:
-    desk.lth("record", "--status", "blocked", "--blocked-until", "2036-05-17T14:00:00+02:00")
-    assert desk.checkpoint["blockedUntil"] == "2036-05-17T12:00:00.000Z"
-    desk.lth("record", "--status", "blocked", "--retry-after-seconds", "90")
-    assert 80 <= desk.lth("next").json["waitSeconds"] <= 90
-    desk.lth("record", "--status", "blocked", "--retry-after-seconds", "9" * 40)
-    assert 31 * 86400 - 60 <= desk.lth("next").json["waitSeconds"] <= 31 * 86400
-    desk.lth("record", "--status", "blocked", "--reason", "external")
-    assert desk.checkpoint["blockedUntil"] is None
-    assert desk.lth("next").json["reason"] == "blocked without blockedUntil"
+def test_a_window_is_given_by_time_or_by_seconds_and_never_stays(project: LongTaskProject) -> None:
+    project.lth("record", "--status", "blocked", "--blocked-until", "2036-05-17T14:00:00+02:00")
+    assert project.checkpoint["blockedUntil"] == "2036-05-17T12:00:00.000Z"
+    project.lth("record", "--status", "blocked", "--retry-after-seconds", "90")
+    assert 80 <= project.lth("next").json["waitSeconds"] <= 90
+    project.lth("record", "--status", "blocked", "--retry-after-seconds", "9" * 40)
+    assert 31 * 86400 - 60 <= project.lth("next").json["waitSeconds"] <= 31 * 86400
+    project.lth("record", "--status", "blocked", "--reason", "external")
+    assert project.checkpoint["blockedUntil"] is None
+    assert project.lth("next").json["reason"] == "blocked without blockedUntil"
 
 
 @pytest.mark.parametrize(
@@ -113,38 +113,38 @@ def test_a_window_is_given_by_time_or_by_seconds_and_never_stays(desk: Desk) -> 
         (["--status", "paused", "--note"], "option --note needs a value"),
     ],
 )
-def test_row_02_odd_words_never_brick_a_task(desk: Desk, words: list[str], said: str) -> None:
-    before = desk.tree()
-    done = desk.lth("record", *words)
+def test_row_02_odd_words_never_brick_a_task(project: LongTaskProject, words: list[str], said: str) -> None:
+    before = project.tree()
+    done = project.lth("record", *words)
     assert done.code == 1 and done.err.startswith(said) and len(done.err.splitlines()) == 1
-    assert desk.tree() == before
+    assert project.tree() == before
 
 
-def test_row_11_done_is_only_recorded_when_it_is_proven(desk: Desk) -> None:
-    before = desk.tree()
-    done = desk.lth("record", "--status", "done")
+def test_row_11_done_is_only_recorded_when_it_is_proven(project: LongTaskProject) -> None:
+    before = project.tree()
+    done = project.lth("record", "--status", "done")
     assert done.code == 1 and done.out == ""
     line, _, report = done.err.partition("\n")
     assert "verification failed" in line and json.loads(report)["status"] == "fail"
-    assert desk.tree() == before
-    desk.lth("evidence", "--type", "test", "--criterion-id", "it-works", "--status", "failed")
-    assert desk.lth("record", "--status", "done").code == 1
-    desk.lth("evidence", "--type", "test", "--criterion-id", "it-works", "--status", "passed")
-    assert desk.lth("record", "--status", "done").code == 0
-    assert desk.lth("next").json["decision"] == "done"
+    assert project.tree() == before
+    project.lth("evidence", "--type", "test", "--criterion-id", "it-works", "--status", "failed")
+    assert project.lth("record", "--status", "done").code == 1
+    project.lth("evidence", "--type", "test", "--criterion-id", "it-works", "--status", "passed")
+    assert project.lth("record", "--status", "done").code == 0
+    assert project.lth("next").json["decision"] == "done"
 
 
-def test_done_runs_the_commands_of_the_criteria_without_the_lock(desk: Desk) -> None:
-    inner = f"'{sys.executable}' -m agent_harness.cli.lth record '{desk.path}' --status paused --note inside"
+def test_done_runs_the_commands_of_the_criteria_without_the_lock(project: LongTaskProject) -> None:
+    inner = f"'{sys.executable}' -m agent_harness.cli.lth record '{project.root}' --status paused --note inside"
     criterion: dict[str, Any] = {"id": "c", "description": "d", "metric": "command", "target": inner}
-    desk.write("task.json", task(successCriteria=[criterion]))
-    assert desk.lth("record", "--status", "done").code == 0
-    assert (desk.checkpoint["status"], desk.checkpoint["nextStep"]) == ("done", "inside")
+    project.write("task.json", task(successCriteria=[criterion]))
+    assert project.lth("record", "--status", "done").code == 0
+    assert (project.checkpoint["status"], project.checkpoint["nextStep"]) == ("done", "inside")
     criterion["target"] = {"command": "sleep 30"}
-    desk.write("task.json", task(successCriteria=[criterion]))
-    assert desk.lth("record", "--status", "done", "--verify-timeout-seconds", "1").code == 1
+    project.write("task.json", task(successCriteria=[criterion]))
+    assert project.lth("record", "--status", "done", "--verify-timeout-seconds", "1").code == 1
 
 
-def test_a_window_that_a_worker_recorded_is_waited_for(desk: Desk) -> None:
-    desk.lth("record", "--status", "blocked", "--blocked-until", after(-1))
-    assert desk.lth("tick").json["status"] == "active"
+def test_a_window_that_a_worker_recorded_is_waited_for(project: LongTaskProject) -> None:
+    project.lth("record", "--status", "blocked", "--blocked-until", from_now(-1))
+    assert project.lth("tick").json["status"] == "active"

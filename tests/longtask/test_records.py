@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_harness.protocols.longtask import records, schema
-from agent_harness.protocols.longtask.records import moment
-
-from .desk import Desk, checkpoint, task
+from agent_harness.protocols.longtask.records import Contract, moment
+from agent_harness.testing.long_task_project import LongTaskProject, checkpoint, task
 
 _NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.just(10**400)
 ANYTHING = st.recursive(
@@ -107,11 +106,11 @@ def test_problems_of_a_checkpoint(members: dict[str, Any], expected: list[str]) 
     assert records.problems(task(), checkpoint(**members)) == expected
 
 
-def test_everything_is_said_at_once(desk: Desk) -> None:
-    desk.write("task.json", {})
-    desk.write("checkpoint.json", [])
-    (desk.path / "harness.md").unlink()
-    done = desk.lth("validate")
+def test_everything_is_said_at_once(project: LongTaskProject) -> None:
+    project.write("task.json", {})
+    project.write("checkpoint.json", [])
+    (project.root / "harness.md").unlink()
+    done = project.lth("validate")
     lines = done.err.splitlines()
     assert done.code == 1 and done.out == ""
     assert lines[0] == "- task.schemaVersion is required; expected 1"
@@ -120,31 +119,33 @@ def test_everything_is_said_at_once(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("content", ["{", "", "\ufeff", '{"a": NaN}', b"\xff{}", "[" * 5000])
-def test_a_file_that_is_no_json_is_named(desk: Desk, content: str | bytes) -> None:
-    desk.write("checkpoint.json", content)
-    done = desk.lth("next")
+def test_a_file_that_is_no_json_is_named(project: LongTaskProject, content: str | bytes) -> None:
+    project.write("checkpoint.json", content)
+    done = project.lth("next")
     assert done.code == 1
-    assert done.err.startswith(f"Cannot read JSON {desk.path}/checkpoint.json: ")
+    assert done.err.startswith(f"Cannot read JSON {project.root}/checkpoint.json: ")
     assert len(done.err.splitlines()) == 1
 
 
-def test_a_missing_file_is_named(desk: Desk) -> None:
-    (desk.path / "task.json").unlink()
-    assert desk.lth("next").err == f"Cannot read JSON {desk.path}/task.json: there is no such file\n"
+def test_a_missing_file_is_named(project: LongTaskProject) -> None:
+    (project.root / "task.json").unlink()
+    assert project.lth("next").err == f"Cannot read JSON {project.root}/task.json: there is no such file\n"
 
 
-def test_row_01_a_blocker_source_that_the_other_program_wrote_loads(desk: Desk) -> None:
+def test_row_01_a_blocker_source_that_the_other_program_wrote_loads(project: LongTaskProject) -> None:
     for source in ("local-command", "openclaw-direct-model", "manual-review"):
-        desk.write("checkpoint.json", checkpoint(blocker={"type": "unknown", "source": source, "requiresHuman": False}))
-        assert desk.lth("validate").code == 0
+        project.write(
+            "checkpoint.json", checkpoint(blocker={"type": "unknown", "source": source, "requiresHuman": False})
+        )
+        assert project.lth("validate").code == 0
 
 
-def test_half_of_a_character_that_another_program_cut_off_loads(desk: Desk) -> None:
+def test_half_of_a_character_that_another_program_cut_off_loads(project: LongTaskProject) -> None:
     text = json.dumps(checkpoint(blocker={"message": "HALF"}))
-    desk.write("checkpoint.json", text.replace("HALF", "a\\ud83d"))
-    assert desk.lth("validate").code == 0
-    assert desk.lth("evidence", "--type", "test").code == 0
-    assert desk.checkpoint["blocker"]["message"] == "a\ufffd"
+    project.write("checkpoint.json", text.replace("HALF", "a\\ud83d"))
+    assert project.lth("validate").code == 0
+    assert project.lth("evidence", "--type", "test").code == 0
+    assert project.checkpoint["blocker"]["message"] == "a\ufffd"
 
 
 @pytest.mark.parametrize(
@@ -164,18 +165,20 @@ def test_moments(text: object, expected: datetime | None) -> None:
 
 
 def test_criteria_and_constraints_are_normalised() -> None:
-    contract = task(
-        successCriteria=["All Tests: pass!", "…", {"id": "x", "description": "y", "weight": 2}],
-        constraints=["Stay small", {"id": "c", "description": "d"}],
+    contract = Contract(
+        task(
+            successCriteria=["All Tests: pass!", "…", {"id": "x", "description": "y", "weight": 2}],
+            constraints=["Stay small", {"id": "c", "description": "d"}],
+        )
     )
-    assert records.criteria(contract) == [
-        {"id": "all-tests-pass", "description": "All Tests: pass!", "metric": "manual", "target": None},
-        {"id": "criterion-2", "description": "…", "metric": "manual", "target": None},
-        {"id": "x", "description": "y", "weight": 2, "metric": "manual", "target": None},
+    assert [(each.id, each.description, each.metric, each.target) for each in contract.criteria] == [
+        ("all-tests-pass", "All Tests: pass!", "manual", None),
+        ("criterion-2", "…", "manual", None),
+        ("x", "y", "manual", None),
     ]
-    assert records.constraints(contract) == [
-        {"id": "stay-small", "description": "Stay small", "type": "hard", "category": "scope"},
-        {"id": "c", "description": "d", "type": "hard", "category": "other"},
+    assert [(each.id, each.description, each.type, each.category) for each in contract.constraints] == [
+        ("stay-small", "Stay small", "hard", "scope"),
+        ("c", "d", "hard", "other"),
     ]
 
 
@@ -188,9 +191,9 @@ def test_no_value_breaks_the_check(first: Any, second: Any) -> None:
         records.problems({**task(), name: second}, checkpoint())
 
 
-def test_the_reader_writes_nothing(desk: Desk, tmp_path: Path) -> None:
-    before = desk.tree()
+def test_the_reader_writes_nothing(project: LongTaskProject, tmp_path: Path) -> None:
+    before = project.tree()
     for command in ("validate", "next", "summary", "tail", "verify", "status"):
-        desk.lth(command)
-    desk.lth("tick", "--dry-run")
-    assert desk.tree() == before
+        project.lth(command)
+    project.lth("tick", "--dry-run")
+    assert project.tree() == before

@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from agent_harness.protocols.longtask import recovery
-
-from .desk import Desk, after
+from agent_harness.protocols.longtask.records import LogEvent
+from agent_harness.testing.long_task_project import LongTaskProject, from_now
 
 LEASES = ("none", "held", "unreadable", "over")
 DECISIONS = ("run", "claimed", "wait", "done", "needs-human")
@@ -32,10 +32,10 @@ def test_every_situation_has_a_row_and_every_row_a_situation() -> None:
     ],
 )
 def test_a_worker_that_never_ended_shows_in_the_log(kinds: str, expected: bool) -> None:
-    assert recovery.is_unfinished({"type": kind} for kind in kinds.split()) == expected
+    assert recovery.is_unfinished(LogEvent({"type": kind}) for kind in kinds.split()) == expected
 
 
-LOCK = {"owner": "me", "pid": 1, "acquiredAt": after(-60)}
+LOCK = {"owner": "me", "pid": 1, "acquiredAt": from_now(-60)}
 STARTED = '{"type":"worker_started","at":"2026-03-01T12:00:00.000Z","worker":"codex-cli"}\n'
 
 
@@ -44,23 +44,23 @@ STARTED = '{"type":"worker_started","at":"2026-03-01T12:00:00.000Z","worker":"co
     [
         (None, "", "go on: the last slice ended in order"),
         (None, STARTED, "start again: the last worker that was started never ended"),
-        ({**LOCK, "expiresAt": after(-1)}, STARTED, "start again: the run before died with its worker"),
-        ({**LOCK, "expiresAt": after(-1)}, "", "go on: the run before died between two slices"),
-        ({**LOCK, "expiresAt": after(86_400)}, STARTED, "wait: another run holds the lease"),
+        ({**LOCK, "expiresAt": from_now(-1)}, STARTED, "start again: the run before died with its worker"),
+        ({**LOCK, "expiresAt": from_now(-1)}, "", "go on: the run before died between two slices"),
+        ({**LOCK, "expiresAt": from_now(86_400)}, STARTED, "wait: another run holds the lease"),
         ("torn", "", "wait: a lease that cannot be read counts"),
     ],
 )
-def test_status_names_the_row(desk: Desk, lock: object, log: str, said: str) -> None:
+def test_status_names_the_row(project: LongTaskProject, lock: object, log: str, said: str) -> None:
     if lock is not None:
-        desk.write(".lth.lock", lock)
-    desk.write("runs/2026-03-01.jsonl", log)
-    before = desk.tree()
-    assert f"next run:   {said}" in desk.lth("status").out
-    assert desk.tree() == before
+        project.write(".lth.lock", lock)
+    project.write("runs/2026-03-01.jsonl", log)
+    before = project.tree()
+    assert f"next run:   {said}" in project.lth("status").out
+    assert project.tree() == before
 
 
-def test_resume_is_run_with_a_line_that_says_why(desk: Desk) -> None:
-    desk.write("runs/2026-03-01.jsonl", STARTED)
-    done = desk.lth("resume", "--worker", "local", "--command", "echo again")
+def test_resume_is_run_with_a_line_that_says_why(project: LongTaskProject) -> None:
+    project.write("runs/2026-03-01.jsonl", STARTED)
+    done = project.lth("resume", "--worker", "local", "--command", "echo again")
     assert done.code == 0 and done.json["status"] == "paused"
     assert done.err.startswith("resume: start again: the last worker that was started never ended (run: ")

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent_harness.protocols.longtask import schema, schema_files
-
-from .desk import Desk, checkpoint, task
+from agent_harness.protocols.longtask import schema
+from agent_harness.testing.long_task_project import LongTaskProject, checkpoint, task
 
 
 def shipped(kind: str) -> Any:
@@ -17,26 +16,26 @@ def shipped(kind: str) -> Any:
     return json.loads(text)
 
 
-@pytest.mark.parametrize("name", schema_files.FILES)
+@pytest.mark.parametrize("name", schema.FILES)
 def test_the_files_are_the_tables(name: str) -> None:
     text = (resources.files("agent_harness") / "schemas" / name).read_text(encoding="utf-8")
-    assert json.loads(text) == schema_files.documents()[name]
+    assert json.loads(text) == schema.documents()[name]
 
 
 def test_what_the_commands_write_fits(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "new")
-    desk.lth("init", "--worker", "local", "--command", "echo hello")
-    desk.lth("tick")
-    desk.lth("run")
-    desk.lth("evidence", "--type", "test", "--criterion-id", "verified-outcome", "--exit-code", "0")
-    desk.lth("record", "--status", "blocked", "--reason", "external", "--retry-after-seconds", "5")
-    desk.lth("classify", "--text", "HTTP 429", "--record")
-    assert schema.misfits(json.loads((desk.path / "task.json").read_text()), shipped("task"), "task") == []
-    assert schema.misfits(desk.checkpoint, shipped("checkpoint"), "checkpoint") == []
-    assert {"tick_started", "worker_completed", "evidence_recorded", "rate_limited"} <= set(desk.event_types)
-    for event in desk.events:
+    project = LongTaskProject(tmp_path / "new")
+    project.lth("init", "--worker", "local", "--command", "echo hello", "--objective", "Hello", "--criterion", "Heard")
+    project.lth("tick")
+    project.lth("run")
+    project.lth("evidence", "--type", "test", "--criterion-id", "verified-outcome", "--exit-code", "0")
+    project.lth("record", "--status", "blocked", "--reason", "external", "--retry-after-seconds", "5")
+    project.lth("classify", "--text", "HTTP 429", "--record")
+    assert schema.misfits(json.loads((project.root / "task.json").read_text()), shipped("task"), "task") == []
+    assert schema.misfits(project.checkpoint, shipped("checkpoint"), "checkpoint") == []
+    assert {"tick_started", "worker_completed", "evidence_recorded", "rate_limited"} <= set(project.kinds())
+    for event in project.events():
         assert schema.misfits(event, shipped("run-event"), "event") == []
-    manifest = json.loads(next((desk.path / "evidence").glob("test-manifest-*.json")).read_text())
+    manifest = json.loads(next((project.root / "evidence").glob("test-manifest-*.json")).read_text())
     assert schema.misfits(manifest, shipped("evidence-manifest"), "manifest") == []
 
 
@@ -65,4 +64,4 @@ def test_the_tables_use_only_words_that_the_check_knows() -> None:
             found |= words(table[name])
         return found
 
-    assert set().union(*(words(row[2]) for row in schema_files.FILES.values())) <= known
+    assert set().union(*(words(row[2]) for row in schema.FILES.values())) <= known

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import agent_harness
-
-from .desk import Desk
+from agent_harness.testing.long_task_project import LongTaskProject
 
 PROGRAM = """
 import json, sys
@@ -23,7 +22,10 @@ ALLOWED = {
     *("__future__", "_collections_abc", "_datetime", "_json", "_operator", "_stat", "datetime", "errno", "fcntl"),
     *("genericpath", "math", "operator", "os", "os.path", "posixpath", "stat", "time"),
 }
-SLOW_ROOMS = {"runner", "health", "classifier", "starting", "templates", "schemafiles", "recipe", "fallback", "handoff"}
+SLOW_ROOMS = {
+    *("runner", "work", "slice", "outcome", "classifier", "session_folder", "worker"),
+    *("init", "health", "recipe", "rescue", "status", "criteria_guard"),
+}
 
 
 @pytest.mark.parametrize(
@@ -35,10 +37,10 @@ SLOW_ROOMS = {"runner", "health", "classifier", "starting", "templates", "schema
     ],
     ids=" ".join,
 )
-def test_only_what_is_needed_is_loaded(desk: Desk, words: list[str]) -> None:
-    desk.lth("evidence", "--type", "test", "--criterion-id", "it-works")
+def test_only_what_is_needed_is_loaded(project: LongTaskProject, words: list[str]) -> None:
+    project.lth("evidence", "--type", "test", "--criterion-id", "it-works")
     source = str(Path(agent_harness.__file__).parent.parent)
-    command = [sys.executable, "-S", "-E", "-c", PROGRAM, source, words[0], str(desk.path), *words[1:]]
+    command = [sys.executable, "-S", "-E", "-c", PROGRAM, source, words[0], str(project.root), *words[1:]]
     done = subprocess.run(command, capture_output=True, check=True)
     code, loaded = json.loads(done.stderr)
     assert code == 0

@@ -8,11 +8,10 @@ import pytest
 
 from agent_harness.errors import LockBusy, Refused
 from agent_harness.protocols.longtask import layout
-from agent_harness.protocols.longtask.disk import UnreadableFile
 from agent_harness.protocols.longtask.layout import LongTaskLayout, OutsideTask
-from agent_harness.protocols.longtask.store import CheckpointChange, InvalidTask, LongTaskStore
-
-from .desk import Desk, checkpoint, task
+from agent_harness.protocols.longtask.records import Checkpoint
+from agent_harness.protocols.longtask.store import CheckpointChange, InvalidTask, LongTaskStore, UnreadableFile
+from agent_harness.testing.long_task_project import LongTaskProject, checkpoint, task
 
 
 def test_every_path_has_one_place(tmp_path: Path) -> None:
@@ -35,29 +34,31 @@ def test_every_path_has_one_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["../x", "evidence/../../x", "/etc/passwd", ".", "", "out/x", "out", "a\0b"])
-def test_what_leaves_the_task_is_refused(desk: Desk, tmp_path: Path, path: str) -> None:
-    (desk.path / "out").symlink_to(tmp_path)
+def test_what_leaves_the_task_is_refused(project: LongTaskProject, tmp_path: Path, path: str) -> None:
+    (project.root / "out").symlink_to(tmp_path)
     with pytest.raises(OutsideTask, match="must stay inside the task directory: "):
-        LongTaskLayout(desk.path).inside(path)
+        LongTaskLayout(project.root).inside(path)
 
 
-def test_a_task_that_is_reached_by_a_link_has_an_inside(desk: Desk, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(desk.path)
+def test_a_task_that_is_reached_by_a_link_has_an_inside(project: LongTaskProject, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(project.root)
     assert LongTaskLayout(tmp_path / "link").inside("evidence/x") == str(tmp_path / "link/evidence/x")
-    assert Desk(tmp_path / "link").lth("evidence", "--type", "test").code == 0
+    assert LongTaskProject(tmp_path / "link").lth("evidence", "--type", "test").code == 0
 
 
-def test_unknown_members_and_the_spelling_of_numbers_survive(desk: Desk) -> None:
+def test_unknown_members_and_the_spelling_of_numbers_survive(project: LongTaskProject) -> None:
     text = json.dumps(checkpoint(mine={"a": [1, None]}, evidence=[{"type": "test", "odd": True}]))
-    desk.write("checkpoint.json", text.replace('"a"', '"price": 1.10, "a"'))
-    assert desk.lth("record", "--status", "paused", "--note", "go on").code == 0
-    written = (desk.path / "checkpoint.json").read_text()
+    project.write("checkpoint.json", text.replace('"a"', '"price": 1.10, "a"'))
+    assert project.lth("record", "--status", "paused", "--note", "go on").code == 0
+    written = (project.root / "checkpoint.json").read_text()
     assert '"price": 1.10' in written and written.endswith("}\n") and written.startswith('{\n  "schemaVersion": 1,')
-    assert desk.checkpoint["mine"]["a"] == [1, None] and desk.checkpoint["evidence"] == [{"type": "test", "odd": True}]
+    assert project.checkpoint["mine"]["a"] == [1, None] and project.checkpoint["evidence"] == [
+        {"type": "test", "odd": True}
+    ]
 
 
-def test_a_change_that_would_not_load_again_is_not_written(desk: Desk) -> None:
-    before = desk.tree()
+def test_a_change_that_would_not_load_again_is_not_written(project: LongTaskProject) -> None:
+    before = project.tree()
 
     def act(change: CheckpointChange) -> None:
         change.keep("evidence/x.txt", "x")
@@ -66,13 +67,13 @@ def test_a_change_that_would_not_load_again_is_not_written(desk: Desk) -> None:
         change.touch()
 
     with pytest.raises(InvalidTask) as caught:
-        desk.store.change(act)
+        project.store.change(act)
     assert "invalid checkpoint.status: asleep" in caught.value.errors
-    assert desk.tree() == before
+    assert project.tree() == before
 
 
-def test_what_the_change_raises_drops_everything(desk: Desk) -> None:
-    before = desk.tree()
+def test_what_the_change_raises_drops_everything(project: LongTaskProject) -> None:
+    before = project.tree()
 
     def act(change: CheckpointChange) -> None:
         change.keep("evidence/x.txt", "x")
@@ -80,107 +81,109 @@ def test_what_the_change_raises_drops_everything(desk: Desk) -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        desk.store.change(act)
-    assert desk.tree() == before
+        project.store.change(act)
+    assert project.tree() == before
 
 
-def test_an_edit_without_the_lock_is_seen_and_kept(desk: Desk) -> None:
+def test_an_edit_without_the_lock_is_seen_and_kept(project: LongTaskProject) -> None:
     rounds: list[str] = []
 
     def act(change: CheckpointChange) -> None:
         rounds.append(change.checkpoint.next_step)
         change.keep("evidence/x.txt", "x")
         if len(rounds) == 1:
-            desk.write("checkpoint.json", checkpoint(nextStep="edited by hand"))
+            project.write("checkpoint.json", checkpoint(nextStep="edited by hand"))
         change.checkpoint.raw["status"] = "paused"
         change.touch()
 
-    desk.store.change(act)
+    project.store.change(act)
     assert rounds == ["Do the first slice", "edited by hand"]
-    assert (desk.checkpoint["nextStep"], desk.checkpoint["status"]) == ("edited by hand", "paused")
-    assert sorted(os.listdir(desk.path / "evidence")) == ["x.txt"]
+    assert (project.checkpoint["nextStep"], project.checkpoint["status"]) == ("edited by hand", "paused")
+    assert sorted(os.listdir(project.root / "evidence")) == ["x.txt"]
 
 
-def test_a_damaged_checkpoint_is_kept_and_the_fallback_takes_its_place(desk: Desk) -> None:
-    before = desk.checkpoint
-    desk.write("checkpoint.json", '{"torn')
+def test_a_damaged_checkpoint_is_kept_and_the_fallback_takes_its_place(project: LongTaskProject) -> None:
+    before = project.checkpoint
+    project.write("checkpoint.json", '{"torn')
 
     def act(change: CheckpointChange) -> str | None:
         change.checkpoint.raw["status"] = "needs-human"
         return change.damaged
 
     with pytest.raises(UnreadableFile):
-        desk.store.change(act)
-    kept = desk.store.change(act, fallback=before)
+        project.store.change(act)
+    kept = project.store.change(act, fallback=Checkpoint(before))
     assert kept and kept.startswith("evidence/invalid-checkpoint-")
-    assert (desk.path / kept).read_text() == '{"torn'
-    assert desk.checkpoint == {**before, "status": "needs-human"}
-    assert desk.store.change(act, fallback=before) is None
+    assert (project.root / kept).read_text() == '{"torn'
+    assert project.checkpoint == {**before, "status": "needs-human"}
+    assert project.store.change(act, fallback=Checkpoint(before)) is None
 
 
-def test_names_that_are_taken_get_a_number(desk: Desk) -> None:
-    assert [desk.store.keep("evidence/a.txt", str(n)) for n in range(3)] == [
+def test_names_that_are_taken_get_a_number(project: LongTaskProject) -> None:
+    assert [project.store.keep("evidence/a.txt", str(n)) for n in range(3)] == [
         "evidence/a.txt",
         "evidence/a-2.txt",
         "evidence/a-3.txt",
     ]
-    assert (desk.path / "evidence/a-3.txt").read_text() == "2"
+    assert (project.root / "evidence/a-3.txt").read_text() == "2"
 
     def act(change: CheckpointChange) -> list[str]:
         return [change.keep("evidence/a.txt", "x"), change.keep("evidence/a.txt", "y")]
 
-    assert desk.store.change(act) == ["evidence/a-4.txt", "evidence/a-5.txt"]
+    assert project.store.change(act) == ["evidence/a-4.txt", "evidence/a-5.txt"]
 
 
-def test_no_temporary_file_remains(desk: Desk) -> None:
-    desk.lth("evidence", "--type", "test")
-    desk.lth("record", "--status", "active")
-    assert not [name for name in desk.tree() if ".tmp" in name or "lock" in name]
+def test_no_temporary_file_remains(project: LongTaskProject) -> None:
+    project.lth("evidence", "--type", "test")
+    project.lth("record", "--status", "active")
+    assert not [name for name in project.tree() if ".tmp" in name or "lock" in name]
 
 
-def test_the_lock_is_on_the_directory_and_has_an_end(desk: Desk) -> None:
-    waiting = LongTaskStore(LongTaskLayout(desk.path), lock_timeout_seconds=0.05)
-    with desk.store.exclusive(), pytest.raises(LockBusy):
+def test_the_lock_is_on_the_directory_and_has_an_end(project: LongTaskProject) -> None:
+    waiting = LongTaskStore(LongTaskLayout(project.root), lock_timeout_seconds=0.05)
+    with project.store.exclusive(), pytest.raises(LockBusy):
         waiting.change(lambda change: None)
     waiting.change(lambda change: None)
 
 
 def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    done = Desk(tmp_path / "nowhere").lth("record", "--status", "active")
+    done = LongTaskProject(tmp_path / "nowhere").lth("record", "--status", "active")
     assert done.code == 1 and len(done.err.splitlines()) == 1 and "Traceback" not in done.err
     with pytest.raises(Refused):
         LongTaskStore(LongTaskLayout(tmp_path / "nowhere")).change(lambda change: None)
 
 
-def test_events_are_checked_and_a_misfit_is_only_a_warning(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
-    store = desk.store
+def test_events_are_checked_and_a_misfit_is_only_a_warning(
+    project: LongTaskProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = project.store
     assert store.event({"type": "tick_started", "at": "2026-03-01T12:00:00.000Z", "decision": "run"})
     assert not store.event({"type": "made_up", "at": "2026-03-01T12:00:00.000Z"})
     assert not store.event({"type": "tick_started", "at": "soon"})
     assert not store.event({"type": "rate_limited", "at": "2026-03-01T12:00:00.000Z", "waitSeconds": "5"})
-    assert desk.event_types == ["tick_started"]
+    assert project.kinds() == ["tick_started"]
     assert capsys.readouterr().err.count("lth: warning: an event was not written: ") == 3
 
 
-def test_a_torn_log_never_swallows_the_next_event(desk: Desk) -> None:
-    desk.lth("tick")
-    log = next((desk.path / "runs").iterdir())
+def test_a_torn_log_never_swallows_the_next_event(project: LongTaskProject) -> None:
+    project.lth("tick")
+    log = next((project.root / "runs").iterdir())
     with log.open("a") as file:
         file.write('{"type":"worker_sta')
-    desk.lth("tick")
+    project.lth("tick")
     lines = log.read_text().splitlines()
     assert [line for line in lines if not line.endswith("}")] == ['{"type":"worker_sta']
     assert len(lines) == 5
 
 
-def test_a_task_of_another_id_is_not_loaded(desk: Desk) -> None:
-    desk.write("task.json", task(id="other"))
-    assert desk.store.errors() == ["checkpoint.taskId (demo) must equal task.id (other)"]
-    assert desk.store.task_id() == "other"
+def test_a_task_of_another_id_is_not_loaded(project: LongTaskProject) -> None:
+    project.write("task.json", task(id="other"))
+    assert project.store.errors() == ["checkpoint.taskId (demo) must equal task.id (other)"]
+    assert project.store.task_id() == "other"
 
 
-def test_a_checkpoint_that_would_be_too_large_or_too_deep_is_not_written(desk: Desk) -> None:
-    before = desk.tree()
+def test_a_checkpoint_that_would_be_too_large_or_too_deep_is_not_written(project: LongTaskProject) -> None:
+    before = project.tree()
     deep: list[object] = []
     for _ in range(200):
         deep = [deep]
@@ -191,5 +194,5 @@ def test_a_checkpoint_that_would_be_too_large_or_too_deep_is_not_written(desk: D
             change.touch()
 
         with pytest.raises(InvalidTask):
-            desk.store.change(act)
-    assert desk.tree() == before
+            project.store.change(act)
+    assert project.tree() == before

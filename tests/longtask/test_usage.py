@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from agent_harness.agents.claude_code import printing
-from agent_harness.protocols.longtask.run import usage
-
-from .ground import Ground, program, task
+from agent_harness.agents import claude_code
+from agent_harness.protocols.longtask import log
+from agent_harness.protocols.longtask.records import LogEvent
+from agent_harness.protocols.longtask.run.worker import printed_usage
+from agent_harness.testing.long_task_project import LongTaskProject, book, program
 
 Record = dict[str, Any]
 CODEX = (
@@ -72,7 +73,7 @@ def lines(*records: object) -> str:
     ],
 )
 def test_what_a_worker_says(worker: str, stdout: str, stderr: str, expected: Record | None) -> None:
-    assert usage.of_worker(worker, stdout, stderr) == expected
+    assert printed_usage(worker, stdout, stderr) == expected
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_what_a_worker_says(worker: str, stdout: str, stderr: str, expected: Rec
     ],
 )
 def test_what_claude_said_comes_out_of_its_object(stdout: str, expected: str) -> None:
-    assert printing.unwrapped(stdout) == expected
+    assert claude_code.unwrapped(stdout) == expected
 
 
 def ended(kind: str = "worker_completed", **members: object) -> Record:
@@ -113,25 +114,25 @@ def ended(kind: str = "worker_completed", **members: object) -> Record:
     ],
 )
 def test_the_sum_says_what_is_not_known(events: list[Record], expected: Record) -> None:
-    assert usage.total(events) == expected
+    assert log.total_usage(map(LogEvent, events)) == expected
 
 
 def test_usage_is_in_the_answer_the_log_and_the_summary(tmp_path: Path) -> None:
-    ground = Ground(tmp_path / "task")
-    ground.task = task(context={"repoPath": "."}, codexWorker={"extraArgs": ["--json"]})
+    project = LongTaskProject.of_book(tmp_path / "task")
+    project.task = book(context={"repoPath": "."}, codexWorker={"extraArgs": ["--json"]})
     (tmp_path / "said").write_text(CODEX)
     (tmp_path / "wrapped").write_text(lines(CLAUDE))
     said = {"codex": f"cat >/dev/null; cat {tmp_path}/said", "claude": f"cat {tmp_path}/wrapped", "kimi": "echo done"}
     for name, script in said.items():
         program(tmp_path / "bin", name, script)
     env = program(tmp_path / "bin", "openclaw", "true")
-    codex = ground.lth("run", "--worker", "codex", env=env, code=0).answer
-    assert codex["usage"] == used(19_000, 106, 434, 19_106) == ground.events("worker_completed")[0]["usage"]
-    claude = ground.lth("run", "--worker", "claude", env=env, code=0).answer
+    codex = project.lth("run", "--worker", "codex", env=env, code=0).json
+    assert codex["usage"] == used(19_000, 106, 434, 19_106) == project.events("worker_completed")[0]["usage"]
+    claude = project.lth("run", "--worker", "claude", env=env, code=0).json
     assert claude["usage"] == used(25_500, 55, 7, 25_555, cost=0.10294)
-    assert f"## stdout\n{CLAUDE['result']}\n## stderr" in ground.outputs()[1]
-    kimi = ground.lth("run", "--worker", "kimi", env=env, code=0).answer
-    assert kimi["usage"] is None and "usage" not in ground.events("worker_completed")[2]
-    told = ground.lth("summary").answer["usage"]
+    assert f"## stdout\n{CLAUDE['result']}\n## stderr" in project.outputs()[1]
+    kimi = project.lth("run", "--worker", "kimi", env=env, code=0).json
+    assert kimi["usage"] is None and "usage" not in project.events("worker_completed")[2]
+    told = project.lth("summary").json["usage"]
     assert told == {"knownRuns": 2, "unknownRuns": 1, **used(44_500, 161, 441, 44_661)}
-    assert "usage:      44661 tokens, cost unknown, in 2 runs; 1 more runs do not say it" in ground.lth("status").out
+    assert "usage:      44661 tokens, cost unknown, in 2 runs; 1 more runs do not say it" in project.lth("status").out

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from .desk import Desk, checkpoint, task
+from agent_harness.testing.long_task_project import LongTaskProject, checkpoint, task
 
 AT = "2026-03-0{}T12:00:00.000Z"
 
 
-def logged(desk: Desk) -> None:
+def logged(project: LongTaskProject) -> None:
     events = [
         {"type": "worker_started", "at": AT.format(2), "worker": "codex-cli"},
         {
@@ -23,20 +23,20 @@ def logged(desk: Desk) -> None:
         },
         {"type": "tick_started", "at": AT.format(1)},
     ]
-    desk.write("runs/2026-03-02.jsonl", "".join(f"{json.dumps(event)}\n" for event in events))
-    desk.write("runs/2026-03-01.jsonl", f"{json.dumps({'type': 'tick_started', 'at': AT.format(5)})}\n")
-    desk.write("runs/notes.txt", "not a log")
+    project.write("runs/2026-03-02.jsonl", "".join(f"{json.dumps(event)}\n" for event in events))
+    project.write("runs/2026-03-01.jsonl", f"{json.dumps({'type': 'tick_started', 'at': AT.format(5)})}\n")
+    project.write("runs/notes.txt", "not a log")
 
 
-def test_validate_says_what_comes_next_on_one_line(desk: Desk) -> None:
-    desk.write("checkpoint.json", checkpoint(nextStep="First\nsecond"))
-    done = desk.lth("validate")
+def test_validate_says_what_comes_next_on_one_line(project: LongTaskProject) -> None:
+    project.write("checkpoint.json", checkpoint(nextStep="First\nsecond"))
+    done = project.lth("validate")
     assert (done.code, done.out, done.err) == (0, "OK demo: active -> First second\n", "")
 
 
-def test_summary_counts(desk: Desk) -> None:
-    logged(desk)
-    answer = desk.lth("summary", "--limit", "2").json
+def test_summary_counts(project: LongTaskProject) -> None:
+    logged(project)
+    answer = project.lth("summary", "--limit", "2").json
     assert list(answer) == [
         *("taskId", "status", "currentPhase", "nextStep", "blockedUntil", "blocker", "evidenceCount"),
         *("checkpointEvidenceCount", "archivedEvidenceCount", "totalEvents", "eventCounts", "workerCounts"),
@@ -57,43 +57,47 @@ def test_summary_counts(desk: Desk) -> None:
     assert answer["lastEvent"]["at"] == AT.format(5) and len(answer["latestEvents"]) == 2
 
 
-def test_summary_of_a_fresh_task(desk: Desk) -> None:
-    answer = desk.lth("summary").json
+def test_summary_of_a_fresh_task(project: LongTaskProject) -> None:
+    answer = project.lth("summary").json
     assert (answer["totalEvents"], answer["lastEvent"], answer["latestEvents"]) == (0, None, [])
 
 
-def test_tail_is_by_time_and_filters_before_it_cuts(desk: Desk) -> None:
-    logged(desk)
-    answer = desk.lth("tail").json
+def test_tail_is_by_time_and_filters_before_it_cuts(project: LongTaskProject) -> None:
+    logged(project)
+    answer = project.lth("tail").json
     assert list(answer) == ["taskId", "limit", "type", "count", "events"]
     assert [event["at"][9] for event in answer["events"]] == ["1", "2", "3", "5"]
-    answer = desk.lth("tail", "--limit", "1", "--type", "worker_started").json
+    answer = project.lth("tail", "--limit", "1", "--type", "worker_started").json
     assert (answer["count"], answer["events"][0]["worker"]) == (1, "codex-cli")
 
 
-def test_readers_wait_for_no_lock(desk: Desk) -> None:
+def test_readers_wait_for_no_lock(project: LongTaskProject) -> None:
     """Neither for a change of the checkpoint under way nor for the lease of a run."""
-    desk.write(".lth.lock", {"owner": "me", "pid": 1, "expiresAt": "2099-01-01T00:00:00Z"})
-    with desk.store.exclusive():
+    project.write(".lth.lock", {"owner": "me", "pid": 1, "expiresAt": "2099-01-01T00:00:00Z"})
+    with project.store.exclusive():
         for command in ("validate", "next", "summary", "tail", "status", "health", "openclaw-recipe"):
-            assert desk.lth(command).code == 0, command
-        assert desk.lth("verify").json["status"] == "fail"
-        assert desk.lth("tick", "--dry-run").json["decision"] == "run"
+            assert project.lth(command).code == 0, command
+        assert project.lth("verify").json["status"] == "fail"
+        assert project.lth("tick", "--dry-run").json["decision"] == "run"
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "x", "1.5", "", "٣"])
-def test_a_limit_is_a_positive_integer(desk: Desk, limit: str) -> None:
+def test_a_limit_is_a_positive_integer(project: LongTaskProject, limit: str) -> None:
     for command in ("tail", "summary"):
-        done = desk.lth(command, f"--limit={limit}")
+        done = project.lth(command, f"--limit={limit}")
         assert (done.code, done.out) == (1, "")
         assert done.err == f"--limit must be a positive integer: {limit}".rstrip() + "\n"
 
 
-def test_status_is_for_people(desk: Desk) -> None:
-    logged(desk)
-    desk.lth("record", "--status", "blocked", "--reason", "rate_limit", "--note", "wait", "--retry-after-seconds", "60")
-    desk.write(".lth.lock", {"owner": "me", "pid": 1, "acquiredAt": AT.format(1), "expiresAt": "2099-01-01T00:00:00Z"})
-    done = desk.lth("status")
+def test_status_is_for_people(project: LongTaskProject) -> None:
+    logged(project)
+    project.lth(
+        "record", "--status", "blocked", "--reason", "rate_limit", "--note", "wait", "--retry-after-seconds", "60"
+    )
+    project.write(
+        ".lth.lock", {"owner": "me", "pid": 1, "acquiredAt": AT.format(1), "expiresAt": "2099-01-01T00:00:00Z"}
+    )
+    done = project.lth("status")
     assert done.code == 0
     rows = dict(line.split(":", 1) for line in done.out.splitlines())
     assert rows["task"].strip() == "demo: Demo" and "wait: blocked window has not reopened" in rows["due"]
@@ -101,20 +105,20 @@ def test_status_is_for_people(desk: Desk) -> None:
     assert "progress_recorded" in rows["last event"]
 
 
-def test_every_reader_refuses_an_invalid_task_and_prints_why(desk: Desk) -> None:
-    desk.write("task.json", task(title=None))
+def test_every_reader_refuses_an_invalid_task_and_prints_why(project: LongTaskProject) -> None:
+    project.write("task.json", task(title=None))
     for command in ("validate", "next", "tick", "summary", "tail", "status", "run", "resume", "openclaw-recipe"):
-        done = desk.lth(command)
+        done = project.lth(command)
         assert (done.code, done.out) == (1, ""), command
         assert "- missing string: title" in done.err.splitlines()
     for command, *words in (("record", "--status", "paused"), ("evidence", "--type", "test")):
-        assert "- missing string: title" in desk.lth(command, *words).err.splitlines()
+        assert "- missing string: title" in project.lth(command, *words).err.splitlines()
 
 
-def test_row_15_an_odd_task_is_one_line_a_problem(desk: Desk) -> None:
+def test_row_15_an_odd_task_is_one_line_a_problem(project: LongTaskProject) -> None:
     for content in ("null", "5", '"x"', "[]"):
-        desk.write("task.json", content)
-        done = desk.lth("next")
+        project.write("task.json", content)
+        done = project.lth("next")
         assert (done.code, done.err) == (1, "- task must be object\n")
-        assert desk.lth("health").json["checks"][0]["status"] == "fail"
-        assert desk.lth("verify").json["errors"] == ["task must be object"]
+        assert project.lth("health").json["checks"][0]["status"] == "fail"
+        assert project.lth("verify").json["errors"] == ["task must be object"]

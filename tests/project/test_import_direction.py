@@ -19,7 +19,7 @@ FORBIDDEN = {
     ),
     "the kernel knows no agent, not even through a new module": (
         {
-            "kernel/lock/project_lock.py": "from agent_harness.kernel import root",
+            "kernel/lock.py": "from agent_harness.kernel import root",
             "kernel/root.py": "import agent_harness.cli",
         },
         "agent_harness.kernel.root -> agent_harness.cli",

@@ -1,6 +1,7 @@
 """The package as people get it: one version, both commands, and every file that is not code in the wheel."""
 
 import importlib.metadata
+import json
 import os
 import re
 import shutil
@@ -26,14 +27,20 @@ def tracked(*under: str) -> list[str]:
     return sorted(name for name in set(listing.split("\0")) if name and (ROOT / name).is_file())
 
 
+def copied(tree: Path) -> Path:
+    """A folder with the tracked files that a package is built from."""
+    for name in tracked("src", "pyproject.toml", "README.md", "LICENSE"):
+        target = tree / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, target)
+    return tree
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     """The wheel, built from a copy of the tracked files by the pinned backend, with no network."""
     folder = tmp_path_factory.mktemp("wheel")
-    for name in tracked("src", "pyproject.toml", "README.md", "LICENSE"):
-        target = folder / "tree" / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, target)
+    copied(folder / "tree")
     build = "import uv_build; print(uv_build.build_wheel('..'))"
     made = subprocess.run(
         [sys.executable, "-c", build],
@@ -53,8 +60,38 @@ def test_one_version_everywhere() -> None:
     told = subprocess.run([str(BIN / "harness"), "--version"], capture_output=True, text=True, check=True).stdout
     assert newest is not None
     assert PROJECT["version"] == agent_harness.__version__ == newest.group(1)
-    assert importlib.metadata.version("agent-harness") == PROJECT["version"]
+    assert importlib.metadata.version("proven-harness") == PROJECT["version"]
     assert PROJECT["version"] in told
+
+
+def test_it_installs_from_a_revision_in_git(tmp_path: Path) -> None:
+    """UAH-025: pip clones the repository at a tag and builds it there; what is installed says so, and runs."""
+    tree, place = copied(tmp_path / "tree"), tmp_path / "site"
+    for words in ("init -q -b main", "add -A", "commit -q -m Released", "tag v1", "commit -q --allow-empty -m Later"):
+        subprocess.run(["git", *words.split()], cwd=tree, check=True)
+    offline = ["--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--no-cache-dir"]
+    environ = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    made = subprocess.run(
+        [sys.executable, "-m", "pip", "install", *offline, "--target", place, f"git+{tree.as_uri()}@v1"],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    (origin,) = place.glob("proven_harness-*.dist-info/direct_url.json")
+    tagged = subprocess.run(["git", "rev-parse", "v1"], cwd=tree, capture_output=True, text=True, check=True)
+    assert json.loads(origin.read_text())["vcs_info"]["commit_id"] == tagged.stdout.strip()
+    program = (
+        f"import sys; sys.path.insert(0, {str(place)!r}); sys.argv = ['harness', '--version']\n"
+        "import agent_harness.cli.main as main; print(main.__file__); main.main()"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-I", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    file, version = ran.stdout.splitlines()
+    assert Path(file).is_relative_to(place)
+    assert PROJECT["version"] in version
 
 
 @pytest.mark.parametrize("command", PROJECT["scripts"])
@@ -76,11 +113,11 @@ def test_the_wheel_holds_every_tracked_file_of_the_package(wheel: zipfile.ZipFil
 
 def test_the_wheel_holds_nothing_else(wheel: zipfile.ZipFile) -> None:
     tops = {name.split("/")[0] for name in wheel.namelist()}
-    assert tops == {"agent_harness", f"agent_harness-{PROJECT['version']}.dist-info"}
+    assert tops == {"agent_harness", f"proven_harness-{PROJECT['version']}.dist-info"}
 
 
 def test_nothing_outside_the_core_dependencies_is_needed(wheel: zipfile.ZipFile) -> None:
     """UAH-020."""
-    metadata = wheel.read(f"agent_harness-{PROJECT['version']}.dist-info/METADATA").decode()
+    metadata = wheel.read(f"proven_harness-{PROJECT['version']}.dist-info/METADATA").decode()
     required = re.findall(r"^Requires-Dist: ([\w.-]+)(?!.*extra ==)", metadata, re.MULTILINE)
     assert sorted(required) == ["click", "psutil", "pydantic", "rich", "ruamel-yaml", "stamina"]

@@ -1,4 +1,4 @@
-"""The table of requirements: ids in docstrings count, comments and code do not, and what is unproven is named."""
+"""The table of requirements: a test function proves what it names itself, one id at a time; the rest is named."""
 
 import subprocess
 import sys
@@ -22,6 +22,8 @@ class TestMore:
     def test_two(self) -> None:
         """C08."""
 
+@pytest.mark.parametrize("text", ["UAH-020", pytest.param("UAH-021", id="UAH-014")], ids=["UAH-015 and more", None])
+@pytest.mark.skipif("UAH-022")
 async def test_later() -> None: ...
 '''
 PROGRAM = """
@@ -29,7 +31,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import proven
-tests = proven.tests_and_docstrings(Path("tests"))
+tests = proven.test_functions(Path("tests"))
 by_id = proven.named(tests)
 for each in sorted(by_id):
     print(each, *by_id[each])
@@ -57,6 +59,7 @@ UAH-012 = "told"
 ] }
 "TL-10.2-2" = { rule = "not there", tests = ["a/test_it.py::plain"] }
 "TL-10.2-3" = { rule = "empty", tests = [] }
+"TL-10.2-4" = { rule = "a file, a class", tests = ["a/test_it.py", "a/test_it.py::TestMore"] }
 ["Reasons"]
 UAH-012 = "why"
 UAH-013 = "of what"
@@ -77,24 +80,28 @@ def test_what_counts_as_a_proof(tmp_path: Path) -> None:
     )
     by_id, heading, problems, rows = (part.splitlines() for part in done.stdout.split("--\n"))
     assert by_id == [
-        "C07 a/test_it.py",
         "C08 a/test_it.py::TestMore::test_two",
-        "UAH-001 a/test_it.py",
-        "UAH-002 a/test_it.py",
-        "UAH-003 a/test_it.py",
-        "UAH-004 a/test_it.py::test_one a/test_it.py::TestMore",
-        "UAH-005 a/test_it.py::test_one",
-        "UAH-006 a/test_it.py::test_one",
+        "UAH-004 a/test_it.py::test_one",
+        "UAH-014 a/test_it.py::test_later",
+        "UAH-015 a/test_it.py::test_later",
     ]
     assert heading == ["Rules All of them."]
-    assert problems[:4] == [
+    assert problems[:7] == [
+        "UAH-001 has neither a test nor a written reason",
         "UAH-011 has neither a test nor a written reason",
         "TL-10.2-3 has neither a test nor a written reason",
         "UAH-013 has a reason and is no requirement",
-        "TL-10.2-2 names a/test_it.py::plain, which is no test",
+        "TL-10.2-2 names a/test_it.py::plain, which is no test function",
+        "TL-10.2-4 names a/test_it.py, which is no test function",
+        "TL-10.2-4 names a/test_it.py::TestMore, which is no test function",
     ]
-    assert "UAH-002 is named by a test and is no requirement" in problems[4:]
-    assert "('UAH-004', 'fourth', '`a/test_it.py::test_one`<br>`a/test_it.py::TestMore`')" in rows
+    assert problems[7:] == [
+        "C08 is named by a test and is no requirement",
+        "UAH-015 is named by a test and is no requirement",
+        "UAH-014 is named by a test and is no requirement",
+        "a/test_it.py::test_one names the range UAH-005..UAH-006: name each id that it asserts",
+    ]
+    assert "('UAH-004', 'fourth', '`a/test_it.py::test_one`')" in rows
     assert "('UAH-012', 'told', 'why')" in rows
     assert "('TL-10.2-1', 'named here', '`a/test_it.py::test_later`<br>`a/test_it.py::TestMore::test_two`')" in rows
 

@@ -8,11 +8,9 @@ import pytest
 
 from agent_harness.agents.base import Agent, Brief, Capabilities, Turn
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, Usage
-from agent_harness.session.engine import walk
+from agent_harness.session.engine import Turns, walk
 from agent_harness.session.limits import SessionLimits, watch
-from agent_harness.session.policy import POLICIES, Policy
-from agent_harness.session.turn import Turns
-from agent_harness.session.work import Ending, TurnRequest, TurnSoFar
+from agent_harness.session.work import POLICIES, Ending, Policy, TurnRequest, TurnSoFar
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import BudgetLimit
 

@@ -63,7 +63,7 @@ def outcome(**fields: Any) -> Outcome:
 def test_what_the_provider_did_is_told_apart_from_a_failure_of_the_agent(
     fields: dict[str, Any], kind: str | None
 ) -> None:
-    """UAH-374..378 C28."""
+    """UAH-374 UAH-375 UAH-376 UAH-377 UAH-378 C28."""
     found = provider_failure(outcome(**fields))
     assert (found.kind if found else None) == kind
 
@@ -92,7 +92,7 @@ def all_waits(kind: str, *, asked: float | None = None, left: float = HOUR) -> l
     ],
 )
 def test_the_waits_of_each_row(kind: str, waits: list[float]) -> None:
-    """UAH-374..378 UAH-388 C28."""
+    """UAH-374 UAH-375 UAH-376 UAH-377 UAH-378 UAH-388 C28."""
     assert all_waits(kind) == waits
 
 

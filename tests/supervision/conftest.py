@@ -14,7 +14,9 @@ from agent_harness.agents.base import Agent, Brief, Capabilities, Turn
 from agent_harness.agents.events import Event, Finished, event_from_line
 from agent_harness.agents.scripted import ScriptedAgent
 from agent_harness.kernel import process
-from agent_harness.supervision import Outcome, ProjectFacts, supervise
+from agent_harness.supervision.monitors import ProjectFacts
+from agent_harness.supervision.outcome import Outcome
+from agent_harness.supervision.supervisor import supervise
 
 STEERABLE = """
 import json, sys

@@ -12,7 +12,9 @@ PROGRAM = """
 import json, os, pathlib, resource, sys
 from agent_harness.agents.base import Brief
 from agent_harness.agents.scripted import ScriptedAgent
-from agent_harness.supervision import Budget, ContextWindow, BudgetLimit, RepeatedError, Stall, WallClock, supervise
+from agent_harness.supervision.monitors import Budget, ContextWindow, BudgetLimit, WallClock
+from agent_harness.supervision.stalls import RepeatedError, Stall
+from agent_harness.supervision.supervisor import supervise
 
 def largest():
     # Of this program alone: ru_maxrss also counts the process that started it.

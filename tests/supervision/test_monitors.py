@@ -14,12 +14,9 @@ from agent_harness.supervision.monitors import (
     Intervention,
     Monitor,
     ProjectFacts,
-    RepeatedError,
-    Stall,
     WallClock,
 )
-from agent_harness.supervision.monitors.repeated_error import error_of
-from agent_harness.supervision.monitors.stall import is_test_command
+from agent_harness.supervision.stalls import RepeatedError, Stall, error_of, is_test_command
 
 Step = Event | float | ProjectFacts | None
 
@@ -101,7 +98,7 @@ CONTEXT: list[tuple[list[Step], list[str]]] = [
 
 @pytest.mark.parametrize(("steps", "asked"), CONTEXT)
 def test_the_window(steps: list[Step], asked: list[str]) -> None:
-    """UAH-336, UAH-338..340, UAH-508."""
+    """UAH-336, UAH-338, UAH-339, UAH-340, UAH-508."""
     assert kinds(WINDOW, steps) == asked
 
 
@@ -124,34 +121,45 @@ def test_the_words_of_the_window() -> None:
 
 FIFTH = Stall(check_interval_tokens=2_000)
 WITH_WINDOW = Stall(check_interval_tokens=50_000, window_tokens=10_000)
-SPENT = Usage(input_tokens=1_700, output_tokens=300, context_tokens=10)
+GIVEN = used(500)  # the first call: its prompt is what the session was given
+FULL, FULLER, STILL_FULLER, FULLEST = used(2_500), used(4_500), used(6_500), used(8_500)  # an interval more each
 LS = ToolCall(name="shell", input={"command": "ls"})
 PYTEST = ToolCall(name="shell", input={"command": "poetry run pytest tests/ -v"})
 WARN, WRAP = "steer/stuck", "wrap_up/stuck!"
 CHANGED, CHANGED_AGAIN = ProjectFacts({"a.py": 1}), ProjectFacts({"a.py": 2})
 STALL: list[tuple[Stall, Sequence[Step], list[str]]] = [
-    (FIFTH, [SPENT], [WARN]),
-    (FIFTH, [SPENT, SPENT], [WARN, WRAP]),
-    (FIFTH, [Usage(input_tokens=1_999)], []),
-    (FIFTH, [Usage(input_tokens=1_000), Usage(output_tokens=1_000)], [WARN]),
-    (FIFTH, [Usage(cached_tokens=90_000)], []),
-    (FIFTH, [Text("I think"), SPENT, Text("about it"), SPENT], [WARN, WRAP]),
+    (FIFTH, [GIVEN, FULL], [WARN]),
+    (FIFTH, [GIVEN, FULL, FULLER], [WARN, WRAP]),
+    (FIFTH, [GIVEN, used(2_499)], []),
+    (FIFTH, [GIVEN, used(1_500), FULL], [WARN]),
+    (FIFTH, [GIVEN, Usage(cached_tokens=2_000, output_tokens=500)], [WARN]),  # a cache makes no context shorter
+    (FIFTH, [GIVEN, Text("I think"), FULL, Text("about it"), FULLER], [WARN, WRAP]),
+    # the growth of the context counts, not the prompts that hold it again and again
+    (FIFTH, [used(90_000)], []),
+    (FIFTH, [used(9_000), used(9_300), used(9_600), used(9_900), used(10_200)], []),
+    (FIFTH, [GIVEN, Usage(input_tokens=70_000, context_tokens=600)], []),  # a total, and what the context really holds
+    (FIFTH, [GIVEN, FULL, Usage(cost_usd=0.5), used(3_000)], [WARN]),  # what only costs has no context
+    # a context that has become shorter: what the model writes
+    (FIFTH, [used(9_000), used(1_000), used(2_999)], []),
+    (FIFTH, [used(9_000), used(1_000), used(3_000)], [WARN]),
+    (FIFTH, [used(9_000), Usage(input_tokens=2_000, output_tokens=1_900), used(3_999)], []),
+    (FIFTH, [used(9_000), Usage(input_tokens=2_000, output_tokens=1_900), used(4_000)], [WARN]),
     # progress of each kind prevents it
-    (FIFTH, [CHANGED, SPENT], []),
-    (FIFTH, [CHANGED, SPENT, SPENT], [WARN]),
-    (FIFTH, [CHANGED, SPENT, CHANGED_AGAIN, SPENT], []),
-    (FIFTH, [LS, LS, LS, SPENT], []),
-    (FIFTH, [LS, LS, SPENT], [WARN]),
-    (FIFTH, [PYTEST, SPENT], []),
-    (FIFTH, [ToolResult(output="== 1 failed in 0.1s =="), SPENT], []),
-    (FIFTH, [Text("4 passed in 0.12s"), SPENT], []),
-    (FIFTH, [Text("[CMD:RUN] a\n[CMD:RUN] b\n[CMD:RUN] c"), SPENT], []),
+    (FIFTH, [GIVEN, CHANGED, FULL], []),
+    (FIFTH, [GIVEN, CHANGED, FULL, FULLER], [WARN]),
+    (FIFTH, [GIVEN, CHANGED, FULL, CHANGED_AGAIN, FULLER], []),
+    (FIFTH, [GIVEN, LS, LS, LS, FULL], []),
+    (FIFTH, [GIVEN, LS, LS, FULL], [WARN]),
+    (FIFTH, [GIVEN, PYTEST, FULL], []),
+    (FIFTH, [GIVEN, ToolResult(output="== 1 failed in 0.1s =="), FULL], []),
+    (FIFTH, [GIVEN, Text("4 passed in 0.12s"), FULL], []),
+    (FIFTH, [GIVEN, Text("[CMD:RUN] a\n[CMD:RUN] b\n[CMD:RUN] c"), FULL], []),
     # a prefix and the tool call it stands for are one command
-    (FIFTH, [Text("[CMD:RUN] ls"), LS, Text("[CMD:RUN] ls"), LS, SPENT], [WARN]),
-    (FIFTH, [ToolCall(name="Read", input={"file_path": "a"})] * 9 + [SPENT], [WARN]),
+    (FIFTH, [GIVEN, Text("[CMD:RUN] ls"), LS, Text("[CMD:RUN] ls"), LS, FULL], [WARN]),
+    (FIFTH, [GIVEN, *[ToolCall(name="Read", input={"file_path": "a"})] * 9, FULL], [WARN]),
     # progress ends the row; then it may be warned again
-    (FIFTH, [SPENT, CHANGED, SPENT, SPENT], [WARN, WARN]),
-    (FIFTH, [SPENT, LS, LS, LS, SPENT, SPENT, SPENT], [WARN, WARN, WRAP]),
+    (FIFTH, [GIVEN, FULL, CHANGED, FULLER, STILL_FULLER], [WARN, WARN]),
+    (FIFTH, [GIVEN, FULL, LS, LS, LS, FULLER, STILL_FULLER, FULLEST], [WARN, WARN, WRAP]),
     # once at half of the window
     (WITH_WINDOW, [used(5_000)], [WARN]),
     (WITH_WINDOW, [used(5_000), used(6_000)], [WARN]),
@@ -159,21 +167,22 @@ STALL: list[tuple[Stall, Sequence[Step], list[str]]] = [
     (WITH_WINDOW, [LS, LS, LS, used(5_000)], []),
     (WITH_WINDOW, [CHANGED, used(5_000)], []),
     (WITH_WINDOW, [PYTEST, used(5_000)], []),
-    (Stall(check_interval_tokens=2_000, window_tokens=10_000), [used(2_000), used(5_000)], [WARN, WRAP]),
-    (Stall(check_interval_tokens=6_000, window_tokens=10_000), [used(5_000), used(5_100)], [WARN, WARN]),
-    (Stall(check_interval_tokens=2_000, force_stop_after=3), [SPENT, SPENT, SPENT], [WARN, WRAP]),
+    (Stall(check_interval_tokens=2_000, window_tokens=10_000), [GIVEN, FULL, used(5_000)], [WARN, WRAP]),
+    (Stall(check_interval_tokens=4_000, window_tokens=10_000), [used(1_000), used(5_000), used(9_000)], [WARN, WRAP]),
+    (Stall(check_interval_tokens=6_000, window_tokens=20_000), [GIVEN, used(10_000), used(15_999)], [WARN]),
+    (Stall(check_interval_tokens=2_000, force_stop_after=3), [GIVEN, FULL, FULLER, STILL_FULLER], [WARN, WRAP]),
 ]
 
 
 @pytest.mark.parametrize(("monitor", "steps", "asked"), STALL)
 def test_the_stall(monitor: Stall, steps: Sequence[Step], asked: list[str]) -> None:
-    """UAH-328..332, UAH-337, UAH-503, UAH-539, UAH-557, C18."""
+    """UAH-328, UAH-329, UAH-330, UAH-331, UAH-332, UAH-337, UAH-503, UAH-539, UAH-557, C18."""
     assert kinds(monitor, steps) == asked
 
 
 def test_the_words_of_the_stall() -> None:
     """UAH-331, UAH-332."""
-    warning, wrap_up = (text for _, text in told(FIFTH, [SPENT, SPENT]))
+    warning, wrap_up = (text for _, text in told(FIFTH, [GIVEN, FULL, FULLER]))
     assert warning == "You appear stuck. Consider a different approach."
     assert wrap_up == (
         "Still stuck. Documenting current state and stopping."
@@ -182,10 +191,44 @@ def test_the_words_of_the_stall() -> None:
 
 
 def test_facts_are_wanted_at_a_check_only() -> None:
-    state = FIFTH.begin()
-    wanted = [FIFTH.wants_facts(state, event) for event in (Text("x"), LS, used(1_999), used(2_000))]
+    state, _ = FIFTH.step(FIFTH.begin(), GIVEN, NO_FACTS, 0.0)
+    wanted = [FIFTH.wants_facts(state, event) for event in (Text("x"), LS, used(2_499), FULL)]
     assert wanted == [False, False, False, True]
     assert WITH_WINDOW.wants_facts(WITH_WINDOW.begin(), used(5_000))
+
+
+POLL: list[Step] = [
+    ToolCall(name="Bash", input={"command": "sed -i s/a/b/ x"}),
+    ToolResult(output="ok in 0.3s"),
+]
+EDITED = ProjectFacts({"x": 1})
+LOOPS: list[tuple[list[Step], list[str]]] = [
+    (POLL * 19, []),
+    (POLL * 39, ["steer/stuck"]),
+    (POLL * 40, ["steer/stuck", "wrap_up/stuck!"]),
+    ([POLL[0], POLL[1], POLL[0], ToolResult(output="ok in 1.2s")] * 20, ["steer/stuck", "wrap_up/stuck!"]),
+    ([POLL[0], ToolResult(output="1 of 9"), POLL[0], ToolResult(output="2 of 9")] * 40, []),
+    ([*POLL, LS, ToolResult()] * 40, []),
+    ([*POLL * 15, EDITED, *POLL * 14], []),
+    ([*POLL * 15, EDITED, *POLL * 35], ["steer/stuck", "wrap_up/stuck!"]),
+    ([*POLL * 25, EDITED, *POLL * 20], ["steer/stuck"]),
+]
+
+
+@pytest.mark.parametrize(("steps", "asked"), LOOPS)
+def test_the_same_call_again_and_again(steps: list[Step], asked: list[str]) -> None:
+    assert kinds(Stall(), steps) == asked
+
+
+def test_facts_are_wanted_at_some_calls_of_a_loop() -> None:
+    state = Stall().begin()
+    wanted: list[int] = []
+    for number in range(1, 41):
+        if Stall().wants_facts(state, POLL[0]):  # type: ignore[arg-type]  # a call
+            wanted.append(number)
+        for event in POLL:
+            state, _ = Stall().step(state, event, NO_FACTS, 0.0)  # type: ignore[arg-type]  # no clock among them
+    assert wanted == [10, 20, 40]
 
 
 COMMANDS = [

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from agent_harness.supervision import interruption
-from agent_harness.supervision.turn_loop import Silence
+from agent_harness.supervision.supervisor import Silence
 
 
 def test_an_agent_that_says_nothing_is_ended(bench: Any) -> None:

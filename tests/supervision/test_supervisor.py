@@ -17,20 +17,19 @@ from agent_harness.agents.command import CommandAgent
 from agent_harness.agents.events import Event, Finished, Text, Usage
 from agent_harness.errors import Refused, ToolMissing
 from agent_harness.kernel import clock, owner
-from agent_harness.supervision import (
+from agent_harness.supervision.monitors import (
     Budget,
     BudgetLimit,
     ContextWindow,
     Monitor,
     ProjectFacts,
-    RepeatedError,
-    Stall,
     WallClock,
     Watch,
-    supervise,
 )
+from agent_harness.supervision.stalls import RepeatedError, Stall
+from agent_harness.supervision.supervisor import supervise
 
-USAGE = {"type": "usage", "input_tokens": 2000}
+GROWING = [{"type": "usage", "input_tokens": tokens} for tokens in (100, 2100, 4100)]  # of the context
 WINDOW = ContextWindow(window_tokens=10_000)
 FOREVER = {"sleep": 600}
 
@@ -93,7 +92,9 @@ def test_the_budget_ends_it_and_every_cost_counts(bench: Any) -> None:
 
 
 def test_the_second_stuck_check_ends_an_agent_that_cannot_be_told(bench: Any) -> None:
-    outcome = bench.play(*[{"usage": [2000, 0]}] * 2, FOREVER, monitors=[Stall(check_interval_tokens=2000)])
+    outcome = bench.play(
+        *[{"event": event} for event in GROWING], FOREVER, monitors=[Stall(check_interval_tokens=2000)]
+    )
     assert outcome.reason == "stuck"
     assert outcome.steered == ()
     assert [text.split(".")[0] for text in outcome.not_delivered] == ["You appear stuck", "Still stuck"]
@@ -216,7 +217,7 @@ def test_what_a_monitor_says_reaches_the_agent_once(bench: Any, steered: Any) ->
 
 
 def test_a_final_wrap_up_is_a_last_turn(bench: Any, steered: Any) -> None:
-    outcome = bench.run(steered(USAGE, USAGE, USAGE), Stall(check_interval_tokens=2000))
+    outcome = bench.run(steered(*GROWING, GROWING[-1]), Stall(check_interval_tokens=2000))
     assert (outcome.reason, outcome.ok) == ("stuck", False)
     assert len(outcome.steered) == 2
     assert outcome.exit_code == 0, "it ended by itself in the time it was given"
@@ -224,7 +225,7 @@ def test_a_final_wrap_up_is_a_last_turn(bench: Any, steered: Any) -> None:
 
 def test_a_final_wrap_up_that_is_ignored_ends_after_its_time(bench: Any, steered: Any) -> None:
     stall = Stall(check_interval_tokens=2000, force_stop_message="please")
-    outcome = bench.run(steered(USAGE, USAGE), stall, wrap_up_seconds=0.3, grace_seconds=60)
+    outcome = bench.run(steered(*GROWING), stall, wrap_up_seconds=0.3, grace_seconds=60)
     assert outcome.reason == "stuck"
     assert "interrupted" in heard(bench), "an agent that can be interrupted is interrupted first"
     assert alive(bench) == []
@@ -312,7 +313,9 @@ def test_facts_are_gathered_only_when_a_monitor_asks(bench: Any) -> None:
         return ProjectFacts({"a.py": len(asked)})
 
     stall = Stall(check_interval_tokens=2000)
-    outcome = bench.play(*[{"say": "x"}] * 20, *[{"usage": [1000, 0]}] * 4, monitors=[stall], facts=facts)
+    outcome = bench.play(
+        *[{"say": "x"}] * 20, *[{"usage": [n, 0]} for n in range(500, 5000, 1000)], monitors=[stall], facts=facts
+    )
     assert len(asked) == 2
     assert outcome.not_delivered == ()
 
@@ -321,7 +324,9 @@ def test_facts_that_cannot_be_gathered_are_a_problem_and_no_progress(bench: Any)
     def facts() -> ProjectFacts:
         raise Refused("git is not there")
 
-    outcome = bench.play({"usage": [2000, 0]}, monitors=[Stall(check_interval_tokens=2000)], facts=facts)
+    outcome = bench.play(
+        {"usage": [9, 0]}, {"usage": [2009, 0]}, monitors=[Stall(check_interval_tokens=2000)], facts=facts
+    )
     assert outcome.problems == ("what changed is not known: git is not there",)
     assert len(outcome.not_delivered) == 1
     assert outcome.ok
@@ -469,7 +474,7 @@ def test_a_harness_that_is_killed_leaves_no_agent_and_its_record_is_there(tmp_pa
         "import json, pathlib, sys\n"
         "from agent_harness.agents.base import Brief\n"
         "from agent_harness.agents.command import CommandAgent\n"
-        "from agent_harness.supervision import supervise\n"
+        "from agent_harness.supervision.supervisor import supervise\n"
         "here = pathlib.Path(sys.argv[1])\n"
         "def started(record):\n"
         "    (here / 'record').write_text(json.dumps(record))\n"

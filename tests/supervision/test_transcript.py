@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, ToolResult, Usage
-from agent_harness.supervision.transcript import KeyMask, TextTail, Transcript, rendered
+from agent_harness.supervision.recording import (
+    KeyMask,
+    TextTail,
+    Transcript,
+    rendered,
+)
 
 KEY = [
     "-----BEGIN OPENSSH PRIVATE KEY-----",

@@ -14,11 +14,10 @@ from agent_harness.supervision.monitors import (
     Intervention,
     Monitor,
     ProjectFacts,
-    RepeatedError,
-    Stall,
     WallClock,
     Watch,
 )
+from agent_harness.supervision.stalls import RepeatedError, Stall
 
 SECONDS = 100.0
 EVENTS: st.SearchStrategy[Event | None] = st.one_of(

@@ -8,7 +8,7 @@ import pytest
 
 from agent_harness.testing.model_server import serve
 
-from .test_runner import job, shop
+from .test_runner import job, project
 
 
 @pytest.mark.scenario
@@ -24,7 +24,7 @@ def test_a_task_is_done_with_the_verbs_and_its_cost_is_told(tmp_path: Path, monk
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-api03-0123456789")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
         monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-        work = shop(tmp_path, job("task-1"))
+        work = project(tmp_path, job("task-1"))
         ran = work.harness("run", "--agent", "api", "--once")
         assert ran.code == 0, ran
         model = server.requests()[0]["body"]["model"]

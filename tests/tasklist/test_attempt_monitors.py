@@ -2,37 +2,59 @@
 
 from pathlib import Path
 
-from .test_runner import job, plain, shop
+from .test_runner import job, plain, project
 
 USAGE = """printf '{"type":"usage","input_tokens":%s,"output_tokens":0}\\n' """
 
 
 def test_an_agent_that_goes_in_circles_is_stopped_as_stuck_and_its_task_fails(tmp_path: Path) -> None:
-    work = shop(tmp_path, job("a", max_attempts=1))
-    ran = work.harness("run", "--agent", work.agent(f"for n in 1 2 3 4 5; do {USAGE} 60000; done\nsleep 60"))
+    work = project(tmp_path, job("a", max_attempts=1))
+    ran = work.harness("run", "--agent", work.agent(f"for n in 100 60000 120000; do {USAGE} $n; done\nsleep 60"))
     assert (ran.code, work.statuses()) == (1, ["failed"]), ran
     assert "stuck" in work.task("a").error_log[0].lower()
     assert any("agent not told: You appear stuck" in line for line in work.log()), work.log()
 
 
+def test_a_client_that_waits_for_its_provider_by_itself_is_told_of_at_once(tmp_path: Path) -> None:
+    work = project(tmp_path, job("a"))
+    said = "[the provider did not answer (429 rate_limit); try 2 again]"
+    row = f"""echo '{{"type":"text","text":"{said}"}}'"""
+    ran = work.harness("run", "--agent", work.agent(f"{row}\necho done > work.txt"))
+    assert (ran.code, work.statuses()) == (0, ["completed"]), ran
+    told = f"The client waits and tries again by itself: {said.strip('[]')}."
+    assert told in ran.out
+    assert any(f"client retry: {told}" in line for line in work.log()), work.log()
+
+
+CALL = """printf '{"type":"tool_call","name":"Bash","input":{"command":"ls"}}\n{"type":"tool_result","output":"a"}\n'"""
+
+
+def test_an_agent_that_repeats_one_call_is_stopped_whatever_its_context_and_its_task_fails(tmp_path: Path) -> None:
+    work = project(tmp_path, job("a", max_attempts=1))
+    ran = work.harness("run", "--agent", work.agent(f"for n in $(seq 60); do {CALL}; done\nsleep 60"))
+    assert (ran.code, work.statuses()) == (1, ["failed"]), ran
+    assert "stuck" in work.task("a").error_log[0].lower()
+    assert any("agent not told: You have made the same call 20 times" in line for line in work.log()), work.log()
+
+
 def test_an_agent_whose_files_change_is_not_stuck(tmp_path: Path) -> None:
-    for place in (shop, plain):
+    for place in (project, plain):
         (tmp_path / place.__name__).mkdir()
         work = place(tmp_path / place.__name__, job("a", max_attempts=1))
-        step = f"echo line >> work.txt; {USAGE} 60000; sleep 0.1"
-        ran = work.harness("run", "--agent", work.agent(f"for n in 1 2 3 4; do {step}; done"))
+        step = f"echo line >> work.txt; {USAGE} $n; sleep 0.1"
+        ran = work.harness("run", "--agent", work.agent(f"for n in 100 60000 120000; do {step}; done"))
         assert (ran.code, work.statuses()) == (0, ["completed"]), ran
 
 
 def test_a_full_context_window_ends_the_turn_and_what_was_done_is_judged(tmp_path: Path) -> None:
-    work = shop(tmp_path, job("a", max_attempts=1))
+    work = project(tmp_path, job("a", max_attempts=1))
     ran = work.harness("run", "--agent", work.agent(f"echo done > work.txt\n{USAGE} 250000\nsleep 60"))
     assert (ran.code, work.statuses()) == (0, ["completed"]), ran
     assert "Context limit reached" in ran.out
 
 
 def test_a_login_that_is_refused_fails_no_task_and_ends_the_run(tmp_path: Path) -> None:
-    work = shop(tmp_path, job("a"), job("b"))
+    work = project(tmp_path, job("a"), job("b"))
     ran = work.harness("run", "--json", "--agent", work.agent("echo 'Error: 401 invalid x-api-key'; exit 1"))
     assert (ran.code, work.statuses(), work.task("a").attempts) == (1, ["pending", "pending"], 0), ran
     assert len(ran.json["attempts"]) == 1
@@ -44,7 +66,40 @@ def test_the_list_says_how_often_a_failed_proof_goes_back(tmp_path: Path) -> Non
     for rounds, turns in ((0, 1), (1, 2), (3, 4), ("many", 3)):
         folder = tmp_path / str(rounds)
         folder.mkdir()
-        work = shop(folder, job("a", "grep -q right work.txt", max_attempts=1), session_config={"fix_rounds": rounds})
+        work = project(
+            folder, job("a", "grep -q right work.txt", max_attempts=1), session_config={"fix_rounds": rounds}
+        )
         ran = work.harness("run", "--agent", work.agent(counted))
         assert (ran.code, work.statuses()) == (1, ["failed"]), ran
         assert (folder / "turns").read_text().count("turn") == turns
+
+
+def test_an_agent_that_fails_at_once_fails_no_task(tmp_path: Path) -> None:
+    work = project(tmp_path, job("a", max_attempts=1), job("b", max_attempts=1), job("c", max_attempts=1))
+    ran = work.harness("run", "--json", "--agent", work.agent("echo 'client 1.0 is too old' >&2; exit 1"))
+    assert (ran.code, work.statuses(), work.task("a").attempts) == (1, ["pending"] * 3, 0), ran
+    assert ran.json["reason"] == "agent_fails"
+    assert "harness doctor" in ran.json["hint"]
+
+
+def test_an_agent_that_fails_at_once_only_now_and_then_goes_on(tmp_path: Path) -> None:
+    work = project(tmp_path, job("a"))
+    flaky = "echo start >> ../starts; test $(wc -l < ../starts) -gt 2 || exit 1; echo done > work.txt"
+    ran = work.harness("run", "--agent", work.agent(flaky))
+    assert (ran.code, work.statuses()) == (0, ["completed"]), ran
+
+
+def test_the_way_to_have_a_failed_task_tried_again_is_named_and_works(tmp_path: Path) -> None:
+    hard = {"max_attempts": 1}
+    work = project(tmp_path, *(job(name, "grep -q right work.txt", **hard) for name in ("a", "b", "c")), job("d"))
+    ran = work.harness("run", "--agent", work.agent("echo wrong > work.txt"))
+    assert work.statuses() == ["failed", "failed", "failed", "completed"]
+    assert "harness task reset --failed" in ran.out
+    for words, code in ((("a", "d"), 4), (("a", "nobody"), 2), ((), 2), (("a", "--failed"), 2)):
+        assert work.harness("task", "reset", *words).code == code, words
+    assert work.statuses() == ["failed", "failed", "failed", "completed"]
+    assert work.harness("task", "reset", "a", "b").json["reset"] == ["a", "b"]
+    assert work.statuses() == ["pending", "pending", "failed", "completed"]
+    assert work.harness("task", "reset", "--failed").json["reset"] == ["c"]
+    ran = work.harness("run", "--agent", work.agent("echo right > work.txt"))
+    assert work.statuses() == ["completed"] * 4

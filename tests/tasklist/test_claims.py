@@ -22,22 +22,23 @@ from agent_harness.errors import (
 )
 from agent_harness.kernel import owner
 from agent_harness.protocols.tasklist.attempts import verbs
-from agent_harness.protocols.tasklist.claims import checkpoint, claim
+from agent_harness.protocols.tasklist.claims import claim
+from agent_harness.protocols.tasklist.claims.worker import checkpoint, renew
 from agent_harness.protocols.tasklist.store import TaskListChange
 from agent_harness.testing.repo import Repo
+from agent_harness.testing.task_list_project import NOON, TaskListProject, after, task
 
-from .desk import NOON, Desk, Shop, after, task
 from .test_session_lease import LIVE, dead_process
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path / "list", task("a"), task("b"))
+def project(tmp_path: Path) -> TaskListProject:
+    return TaskListProject.at_noon(tmp_path / "list", task("a"), task("b"))
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> Desk:
-    return Desk(tmp_path / "list", task("a"), task("b"), mode="concurrent")
+def shared(tmp_path: Path) -> TaskListProject:
+    return TaskListProject.at_noon(tmp_path / "list", task("a"), task("b"), mode="concurrent")
 
 
 def claimed(by: str, **members: Any) -> dict[str, Any]:
@@ -52,23 +53,25 @@ def claimed(by: str, **members: Any) -> dict[str, Any]:
     }
 
 
-def refused(desk: Desk, error: type[HarnessError], *, name: str | None = "me", **words: Any) -> HarnessError:
+def refused(
+    project: TaskListProject, error: type[HarnessError], *, name: str | None = "me", **words: Any
+) -> HarnessError:
     """What a claim raises; and nothing is changed by it."""
-    before = desk.files()
+    before = project.files()
     with pytest.raises(error) as raised:
-        claim.claim(desk.worker(name), **words)
+        claim.claim(project.worker(name), **words)
     assert type(raised.value) is error
-    assert desk.files() == before
+    assert project.files() == before
     return raised.value
 
 
 # ---- what it gives -------------------------------------------------------------------------------------------------
 
 
-def test_a_claim_is_one_write_and_one_line(desk: Desk) -> None:
-    answer = claim.claim(desk.worker(), lease_seconds=60)
-    found = desk.task("a")
-    assert desk.raw["revision"] == 1
+def test_a_claim_is_one_write_and_one_line(project: TaskListProject) -> None:
+    answer = claim.claim(project.worker(), lease_seconds=60)
+    found = project.task("a")
+    assert project.raw["revision"] == 1
     assert found.raw == task("a") | {
         "status": "in_progress",
         "claimed_by": "me",
@@ -78,52 +81,52 @@ def test_a_claim_is_one_write_and_one_line(desk: Desk) -> None:
         "lease_expires_at": "2026-03-01T12:01:00Z",
         "lease_seconds": 60,
         "claim_token": found.claim_token,
-        "worktree": str(desk.root),
+        "worktree": str(project.root),
         "started_at_commit": None,
         "started_branch": None,
         "base_ref": None,
     }
-    assert desk.log() == ["[SESSION-1] Starting [a] Title of a (base=none)"]
+    assert project.log() == ["[SESSION-1] Starting [a] Title of a (base=none)"]
     assert (answer["token"], answer["attempt"], answer["resumed"]) == (found.claim_token, 1, False)
     assert len(found.claim_token or "") == 32
 
 
-def test_the_same_worker_gets_the_same_task_again_with_a_longer_lease(desk: Desk) -> None:
-    first = claim.claim(desk.worker())
-    desk.now = after(600)
-    again = claim.claim(desk.worker())
+def test_the_same_worker_gets_the_same_task_again_with_a_longer_lease(project: TaskListProject) -> None:
+    first = claim.claim(project.worker())
+    project.now = after(600)
+    again = claim.claim(project.worker())
     assert (again["task_id"], again["token"], again["resumed"]) == ("a", first["token"], True)
     assert again["lease_expires_at"] == "2026-03-01T12:40:00Z"
-    assert len(desk.log()) == 1
+    assert len(project.log()) == 1
 
 
-def test_the_same_worker_gets_the_same_task_again_when_its_lease_is_unreadable(desk: Desk) -> None:
-    first = claim.claim(desk.worker())
-    desk.edit("a", lease_expires_at="soon")
-    again = claim.claim(desk.worker())
+def test_the_same_worker_gets_the_same_task_again_when_its_lease_is_unreadable(project: TaskListProject) -> None:
+    first = claim.claim(project.worker())
+    project.edit("a", lease_expires_at="soon")
+    again = claim.claim(project.worker())
     assert (again["task_id"], again["token"], again["resumed"]) == ("a", first["token"], True)
 
 
-def test_a_worker_that_holds_a_task_gets_no_second_one(desk: Desk) -> None:
-    desk.claim()
-    assert "you hold a" in refused(desk, Busy, task_id="b").message
-    assert claim.claim(desk.worker(), "a")["resumed"]
+def test_a_worker_that_holds_a_task_gets_no_second_one(project: TaskListProject) -> None:
+    project.claim()
+    assert "you hold a" in refused(project, Busy, task_id="b").message
+    assert claim.claim(project.worker(), "a")["resumed"]
 
 
-def test_a_named_task_is_given_or_the_reason_why_not(desk: Desk) -> None:
+def test_a_named_task_is_given_or_the_reason_why_not(project: TaskListProject) -> None:
     more = [
         task("c", depends_on=["b"]),
         task("d", status="completed", depends_on=["gone"]),
         task("e", depends_on=["no"]),
     ]
-    desk.edit(tasks=[*desk.raw["tasks"], *more, task("f", status="failed", attempts=3)])
+    project.edit(tasks=[*project.raw["tasks"], *more, task("f", status="failed", attempts=3)])
     for name, said in (("c", "waits for b"), ("d", "completed"), ("e", "which no task is called"), ("f", "for good")):
-        assert said in refused(desk, NothingEligible, task_id=name).message
-    assert "no task z" in refused(desk, UsageError, task_id="z").message
-    assert claim.claim(desk.worker(), "b")["task_id"] == "b"
+        assert said in refused(project, NothingEligible, task_id=name).message
+    assert "no task z" in refused(project, UsageError, task_id="z").message
+    assert claim.claim(project.worker(), "b")["task_id"] == "b"
 
 
-def test_in_concurrent_mode_each_worker_gets_its_own(shared: Desk, tmp_path: Path) -> None:
+def test_in_concurrent_mode_each_worker_gets_its_own(shared: TaskListProject, tmp_path: Path) -> None:
     trees = [tmp_path / name for name in ("t1", "t2", "t3")]
     for each in trees:
         each.mkdir()
@@ -136,39 +139,39 @@ def test_in_concurrent_mode_each_worker_gets_its_own(shared: Desk, tmp_path: Pat
 
 
 def test_a_base_is_named_in_the_log(tmp_path: Path) -> None:
-    shop = Shop(tmp_path / "list", task("a"), git=True)
-    shop.claim()
-    head = shop.repo.head
-    assert shop.log() == [f"[SESSION-1] Starting [a] Title of a (base={head[:7]})"]
-    found = shop.task("a")
+    project = TaskListProject(tmp_path / "list", task("a"), git=True)
+    project.claim()
+    head = project.repo.head
+    assert project.log() == [f"[SESSION-1] Starting [a] Title of a (base={head[:7]})"]
+    found = project.task("a")
     assert (found.started_at_commit, found.started_branch) == (head, "refs/heads/main")
-    assert shop.repo.git("rev-parse", f"{found.base_ref}^1") == head
+    assert project.repo.git("rev-parse", f"{found.base_ref}^1") == head
 
 
 def test_an_unborn_branch_has_no_base(tmp_path: Path) -> None:
-    shop = Shop(tmp_path / "list", task("a"), git=True)
-    shop.repo.git("update-ref", "-d", "HEAD")
-    shop.claim()
-    assert (shop.task("a").started_at_commit, shop.task("a").base_ref) == (None, None)
+    project = TaskListProject(tmp_path / "list", task("a"), git=True)
+    project.repo.git("update-ref", "-d", "HEAD")
+    project.claim()
+    assert (project.task("a").started_at_commit, project.task("a").base_ref) == (None, None)
 
 
 def test_a_lost_race_gives_the_next_task_and_leaves_no_ref_behind(tmp_path: Path) -> None:
-    shop = Shop(tmp_path / "list", task("a"), task("b"), git=True, mode="concurrent")
+    project = TaskListProject(tmp_path / "list", task("a"), task("b"), git=True, mode="concurrent")
 
     def refs() -> list[str]:
-        return shop.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/base").split()
+        return project.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/base").split()
 
     def give_away(change: TaskListChange) -> None:
         change.state.by_id["a"].raw.update(claimed("faster", worktree="/x", lease_expires_at="2099-01-01T00:00:00Z"))
         change.touch()
 
     won: list[dict[str, Any]] = []
-    slow = threading.Thread(target=lambda: won.append(claim.claim(shop.worker(lock_timeout_seconds=60))))
-    with shop.store.lock() as lock:
+    slow = threading.Thread(target=lambda: won.append(claim.claim(project.worker(lock_timeout_seconds=60))))
+    with project.store.lock() as lock:
         slow.start()
         while not refs():  # it has prepared its way back, and waits for the lock
             time.sleep(0.01)
-        shop.store.change_under(lock, give_away)
+        project.store.change_under(lock, give_away)
     slow.join()
     assert won[0]["task_id"] == "b"
     assert refs() == [won[0]["base_ref"]]
@@ -192,27 +195,29 @@ def test_a_lost_race_gives_the_next_task_and_leaves_no_ref_behind(tmp_path: Path
         ({"tasks": [task("a", **claimed("other"))]}, Busy, "a is in progress by other"),
     ],
 )
-def test_a_refusal_changes_nothing(desk: Desk, members: dict[str, Any], error: type[HarnessError], said: str) -> None:
-    desk.edit(**members)
+def test_a_refusal_changes_nothing(
+    project: TaskListProject, members: dict[str, Any], error: type[HarnessError], said: str
+) -> None:
+    project.edit(**members)
     name = None if error is UsageError else "me"
-    assert said in refused(desk, error, name=name).message
+    assert said in refused(project, error, name=name).message
     with pytest.raises(error):
-        claim.preview(desk.worker(name), desk.store.read(), NOON)
+        claim.preview(project.worker(name), project.store.read(), NOON)
 
 
-def test_a_pause_is_a_refusal(desk: Desk) -> None:
-    Path(desk.layout.pause).touch()
-    assert refused(desk, Busy).hint == "harness resume"
+def test_a_pause_is_a_refusal(project: TaskListProject) -> None:
+    Path(project.layout.pause).touch()
+    assert refused(project, Busy).hint == "harness resume"
 
 
-def test_one_work_tree_has_one_worker(shared: Desk) -> None:
+def test_one_work_tree_has_one_worker(shared: TaskListProject) -> None:
     Repo(shared.root, user_settings=True).write("app.py", "one\n").ignore(".harness*", "harness-*").commit("First")
     claim.claim(shared.worker("w1"))
     found = refused(shared, Refused, name="w2")
     assert found.code == "worktree_shared"
 
 
-def test_a_folder_without_git_may_be_shared(shared: Desk) -> None:
+def test_a_folder_without_git_may_be_shared(shared: TaskListProject) -> None:
     first = claim.claim(shared.worker("w1"))
     assert not any("share this folder" in line for line in shared.log())
     second = claim.claim(shared.worker("w2"))
@@ -227,15 +232,15 @@ def test_a_folder_without_git_may_be_shared(shared: Desk) -> None:
     assert [line for line in shared.log() if "share this folder" in line] == said
 
 
-def test_a_session_has_so_many_outcomes(desk: Desk) -> None:
-    desk.edit(session_config={"max_tasks_per_session": 1})
-    verbs.fail(desk.claim(), "a", "TEST_FAIL", "no")
-    assert "max_tasks_per_session" in refused(desk, LimitReached).message
-    desk.edit(session_count=2)
-    assert claim.claim(desk.worker())["task_id"] == "b"
+def test_a_session_has_so_many_outcomes(project: TaskListProject) -> None:
+    project.edit(session_config={"max_tasks_per_session": 1})
+    verbs.fail(project.claim(), "a", "TEST_FAIL", "no")
+    assert "max_tasks_per_session" in refused(project, LimitReached).message
+    project.edit(session_count=2)
+    assert claim.claim(project.worker())["task_id"] == "b"
 
 
-def test_in_concurrent_mode_the_outcomes_of_a_worker_count(shared: Desk) -> None:
+def test_in_concurrent_mode_the_outcomes_of_a_worker_count(shared: TaskListProject) -> None:
     shared.edit(session_config={"max_tasks_per_session": 1, "concurrency_mode": "concurrent"})
     worker = shared.claim("w1")
     verbs.release(worker, "a", "later")
@@ -245,15 +250,15 @@ def test_in_concurrent_mode_the_outcomes_of_a_worker_count(shared: Desk) -> None
     assert claim.claim(shared.worker("w2"))["task_id"] == "b"
 
 
-def test_a_preview_says_what_a_claim_gives_and_writes_nothing(desk: Desk) -> None:
-    desk.edit(tasks=[task("a", depends_on=["a"]), task("b", priority="P0"), task("c", **claimed("x"))])
-    desk.now = after(3600)
-    before = desk.files()
-    state = desk.store.read()
+def test_a_preview_says_what_a_claim_gives_and_writes_nothing(project: TaskListProject) -> None:
+    project.edit(tasks=[task("a", depends_on=["a"]), task("b", priority="P0"), task("c", **claimed("x"))])
+    project.now = after(3600)
+    before = project.files()
+    state = project.store.read()
     raw = copy.deepcopy(state.raw)
-    assert claim.preview(desk.worker(), state, after(3600)).id == "b"
-    assert (state.raw, desk.files()) == (raw, before)
-    assert claim.claim(desk.worker())["task_id"] == "b"
+    assert claim.preview(project.worker(), state, after(3600)).id == "b"
+    assert (state.raw, project.files()) == (raw, before)
+    assert claim.claim(project.worker())["task_id"] == "b"
 
 
 # ---- taking back ---------------------------------------------------------------------------------------------------
@@ -273,7 +278,7 @@ def test_a_preview_says_what_a_claim_gives_and_writes_nothing(desk: Desk) -> Non
     ],
 )
 def test_a_claim_without_a_sign_of_life_is_taken_back(
-    shared: Desk, members: dict[str, Any], at: float, reaped: bool
+    shared: TaskListProject, members: dict[str, Any], at: float, reaped: bool
 ) -> None:
     shared.edit(tasks=[task("a", **claimed("w9", worktree="/elsewhere") | members), task("b", status="completed")])
     shared.now = after(at)
@@ -287,7 +292,7 @@ def test_a_claim_without_a_sign_of_life_is_taken_back(
     assert shared.log()[0] == '[SESSION-1] RECOVERY [a] action="failed" reason="Lease expired (claimed_by=w9)"'
 
 
-def test_a_claim_on_its_last_attempt_stays_failed_and_blocks(shared: Desk) -> None:
+def test_a_claim_on_its_last_attempt_stays_failed_and_blocks(shared: TaskListProject) -> None:
     shared.edit(tasks=[task("a", attempts=2, **claimed("w9", worktree="/x")), task("b", depends_on=["a"]), task("c")])
     shared.now = after(3600)
     assert claim.claim(shared.worker())["task_id"] == "c"
@@ -295,23 +300,23 @@ def test_a_claim_on_its_last_attempt_stays_failed_and_blocks(shared: Desk) -> No
     assert shared.log()[1] == "[SESSION-1] ERROR [b] [DEPENDENCY] Blocked by failed a"
 
 
-def test_nothing_eligible_still_writes_down_what_was_found_hopeless(desk: Desk) -> None:
-    desk.edit(tasks=[task("a", depends_on=["a"])])
+def test_nothing_eligible_still_writes_down_what_was_found_hopeless(project: TaskListProject) -> None:
+    project.edit(tasks=[task("a", depends_on=["a"])])
     with pytest.raises(NothingEligible):
-        claim.claim(desk.worker())
-    assert desk.task("a").error_log == ["[DEPENDENCY] Circular dependency detected: a -> a"]
-    assert desk.log() == ["[SESSION-1] ERROR [a] [DEPENDENCY] Circular dependency detected: a -> a"]
+        claim.claim(project.worker())
+    assert project.task("a").error_log == ["[DEPENDENCY] Circular dependency detected: a -> a"]
+    assert project.log() == ["[SESSION-1] ERROR [a] [DEPENDENCY] Circular dependency detected: a -> a"]
 
 
-def test_in_exclusive_mode_a_dead_owner_is_taken_from_at_once(desk: Desk) -> None:
-    desk.edit("a", **claimed("w9", claimed_process=owner.current().as_record()))
-    refused(desk, Busy)
-    desk.edit("a", claimed_process=dead_process())
-    answer = claim.claim(desk.worker(), "a")
+def test_in_exclusive_mode_a_dead_owner_is_taken_from_at_once(project: TaskListProject) -> None:
+    project.edit("a", **claimed("w9", claimed_process=owner.current().as_record()))
+    refused(project, Busy)
+    project.edit("a", claimed_process=dead_process())
+    answer = claim.claim(project.worker(), "a")
     assert (answer["task_id"], answer["attempt"]) == ("a", 2)
 
 
-def test_an_owner_that_slept_past_its_lease_can_change_nothing(shared: Desk, tmp_path: Path) -> None:
+def test_an_owner_that_slept_past_its_lease_can_change_nothing(shared: TaskListProject, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     sleeper = shared.claim("w1", task_id="a")
     shared.now = after(2000)
@@ -323,8 +328,8 @@ def test_an_owner_that_slept_past_its_lease_can_change_nothing(shared: Desk, tmp
         lambda: verbs.fail(awake, "a", "TEST_FAIL", "x"),
         lambda: verbs.release(awake, "a", "x"),
         lambda: verbs.validate(awake, "a"),
-        lambda: checkpoint.renew(awake, "a"),
-        lambda: checkpoint.checkpoint(awake, "a", 1, 2, "x"),
+        lambda: renew(awake, "a"),
+        lambda: checkpoint(awake, "a", 1, 2, "x"),
     ):
         with pytest.raises(LeaseLost):
             act()
@@ -335,14 +340,14 @@ def test_an_owner_that_slept_past_its_lease_can_change_nothing(shared: Desk, tmp
 # ---- holding on ----------------------------------------------------------------------------------------------------
 
 
-def test_a_checkpoint_is_recorded_logged_and_renews(desk: Desk) -> None:
-    worker = desk.claim(lease_seconds=600)
-    desk.now = after(300)
-    held = desk.worker(token=worker.token)
-    answer = checkpoint.checkpoint(held, "a", 2, 4, 'auth "routes"\n created')
+def test_a_checkpoint_is_recorded_logged_and_renews(project: TaskListProject) -> None:
+    worker = project.claim(lease_seconds=600)
+    project.now = after(300)
+    held = project.worker(token=worker.token)
+    answer = checkpoint(held, "a", 2, 4, 'auth "routes"\n created')
     assert answer["lease_expires_at"] == "2026-03-01T12:15:00Z"
-    assert desk.log()[-1] == '[SESSION-1] CHECKPOINT [a] step=2/4 "auth \\"routes\\" created"'
-    assert desk.task("a").checkpoints == [
+    assert project.log()[-1] == '[SESSION-1] CHECKPOINT [a] step=2/4 "auth \\"routes\\" created"'
+    assert [each.record for each in project.task("a").checkpoints] == [
         {
             "step": 2,
             "total": 4,
@@ -351,21 +356,21 @@ def test_a_checkpoint_is_recorded_logged_and_renews(desk: Desk) -> None:
             "attempt": 1,
         }
     ]
-    assert checkpoint.checkpoint(held, "a", 2, 4, "again")["checkpoints"] == 1
+    assert checkpoint(held, "a", 2, 4, "again")["checkpoints"] == 1
 
 
 @pytest.mark.parametrize(("step", "total"), [(0, 2), (3, 2), (-1, 2), (1, 0)])
-def test_a_step_that_is_none_is_refused(desk: Desk, step: int, total: int) -> None:
-    worker = desk.claim()
-    before = desk.files()
+def test_a_step_that_is_none_is_refused(project: TaskListProject, step: int, total: int) -> None:
+    worker = project.claim()
+    before = project.files()
     with pytest.raises(UsageError):
-        checkpoint.checkpoint(worker, "a", step, total, "x")
-    assert desk.files() == before
+        checkpoint(worker, "a", step, total, "x")
+    assert project.files() == before
 
 
-def test_a_renewal_never_shortens(desk: Desk) -> None:
-    worker = desk.claim(lease_seconds=1800)
-    assert checkpoint.renew(worker, "a", lease_seconds=10)["lease_expires_at"] == "2026-03-01T12:30:00Z"
-    assert checkpoint.renew(worker, "a", lease_seconds=3600)["lease_expires_at"] == "2026-03-01T13:00:00Z"
+def test_a_renewal_never_shortens(project: TaskListProject) -> None:
+    worker = project.claim(lease_seconds=1800)
+    assert renew(worker, "a", lease_seconds=10)["lease_expires_at"] == "2026-03-01T12:30:00Z"
+    assert renew(worker, "a", lease_seconds=3600)["lease_expires_at"] == "2026-03-01T13:00:00Z"
     with pytest.raises(NotOwner):
-        checkpoint.renew(worker, "b")
+        renew(worker, "b")

@@ -13,8 +13,9 @@ import pexpect
 import pytest
 
 from agent_harness.kernel import clock
+from agent_harness.testing.task_list_project import NOON, TaskListProject, task
 
-from .desk import NOON, SEED, Desk, Shop, task
+from . import SEED
 from .test_claims import claimed
 from .test_session_lease import LIVE
 
@@ -22,13 +23,13 @@ TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    return Shop(tmp_path / "list", task("task-001"), task("task-002", depends_on=["task-001"]))
+def project(tmp_path: Path) -> TaskListProject:
+    return TaskListProject(tmp_path / "list", task("task-001"), task("task-002", depends_on=["task-001"]))
 
 
-def verb(shop: Shop, *words: str, **environment: str) -> dict[str, Any]:
+def verb(project: TaskListProject, *words: str, **environment: str) -> dict[str, Any]:
     """The answer of a verb that succeeds."""
-    ran = shop.harness(*words, **environment)
+    ran = project.harness(*words, **environment)
     assert (ran.code, ran.err) == (0, ""), ran
     found = ran.json
     assert found["ok"]
@@ -39,58 +40,58 @@ def verb(shop: Shop, *words: str, **environment: str) -> dict[str, Any]:
 # ---- an agent's way through a list ---------------------------------------------------------------------------------
 
 
-def test_the_loop_of_an_agent(shop: Shop) -> None:
+def test_the_loop_of_an_agent(project: TaskListProject) -> None:
     me = {"HARNESS_SESSION_ID": "s1"}
-    start = verb(shop, "session", "start", **me)
+    start = verb(project, "session", "start", **me)
     assert (start["verb"], start["session"], start["next"]) == ("session start", 2, "harness task claim")
-    assert verb(shop, "task", "next", **me)["task_id"] == "task-001"
-    found = verb(shop, "task", "claim", "--lease", "600", **me)
+    assert verb(project, "task", "next", **me)["task_id"] == "task-001"
+    found = verb(project, "task", "claim", "--lease", "600", **me)
     assert (found["verb"], found["task_id"], found["attempt"]) == ("claim", "task-001", 1)
     assert TOKEN.fullmatch(found["token"])
     assert found["next"] == 'harness task checkpoint task-001 1/3 "what was done"'
     me["HARNESS_CLAIM_TOKEN"] = found["token"]
-    step = verb(shop, "task", "checkpoint", "task-001", "1/2", "routes", **me)
+    step = verb(project, "task", "checkpoint", "task-001", "1/2", "routes", **me)
     assert step["next"].startswith("harness task checkpoint task-001 2/2")
-    assert verb(shop, "task", "checkpoint", "task-001", "2/2", "x", **me)["next"] == "harness task complete task-001"
-    assert verb(shop, "task", "renew", "task-001", "--lease", "900", **me)["lease_expires_at"]
-    assert verb(shop, "task", "validate", "task-001", **me)["result"] == "PASS"
-    done = verb(shop, "task", "complete", "task-001", **me)
+    assert verb(project, "task", "checkpoint", "task-001", "2/2", "x", **me)["next"] == "harness task complete task-001"
+    assert verb(project, "task", "renew", "task-001", "--lease", "900", **me)["lease_expires_at"]
+    assert verb(project, "task", "validate", "task-001", **me)["result"] == "PASS"
+    done = verb(project, "task", "complete", "task-001", **me)
     assert (done["already"], done["remaining"], done["next"]) == (False, 1, "harness task claim")
-    assert verb(shop, "task", "complete", "task-001", **me)["already"]
-    me["HARNESS_CLAIM_TOKEN"] = verb(shop, "task", "claim", HARNESS_SESSION_ID="s1")["token"]
-    given = verb(shop, "task", "release", "task-002", "later", **me)
+    assert verb(project, "task", "complete", "task-001", **me)["already"]
+    me["HARNESS_CLAIM_TOKEN"] = verb(project, "task", "claim", HARNESS_SESSION_ID="s1")["token"]
+    given = verb(project, "task", "release", "task-002", "later", **me)
     assert (given["status"], given["attempts"]) == ("pending", 0)
-    me["HARNESS_CLAIM_TOKEN"] = verb(shop, "task", "claim", HARNESS_SESSION_ID="s1")["token"]
-    lost = verb(shop, "task", "fail", "task-002", "--category", "TEST_FAIL", "no\nway", **me)
+    me["HARNESS_CLAIM_TOKEN"] = verb(project, "task", "claim", HARNESS_SESSION_ID="s1")["token"]
+    lost = verb(project, "task", "fail", "task-002", "--category", "TEST_FAIL", "no\nway", **me)
     assert (lost["attempts"], lost["retryable"], lost["next"]) == (1, True, "harness task claim")
-    assert shop.task("task-002").error_log == ["[TEST_FAIL] no way"]
-    assert verb(shop, "task", "stats", **me)["stats"]["attempts_total"] == 2
-    end = verb(shop, "session", "end", **me)
+    assert project.task("task-002").error_log == ["[TEST_FAIL] no way"]
+    assert verb(project, "task", "stats", **me)["stats"]["attempts_total"] == 2
+    end = verb(project, "session", "end", **me)
     assert (end["work_left"], end["next"]) == (True, "harness session start")
 
 
 def test_the_log_of_the_document_is_made_line_by_line(tmp_path: Path) -> None:
     """What the verbs write for the same work differs in times, hashes, places and processes, and in nothing else."""
-    shop = Shop(tmp_path / "list", git=True)
+    project = TaskListProject(tmp_path / "list", git=True)
     for each in ("harness-tasks.json", "harness-progress.txt"):
-        (shop.root / each).unlink(missing_ok=True)
-    verb(shop, "init", ".", "--json")
-    (shop.root / "harness-init.sh").write_text("true\n")
+        (project.root / each).unlink(missing_ok=True)
+    verb(project, "init", ".", "--json")
+    (project.root / "harness-init.sh").write_text("true\n")
     words = ("--validate", "test -e auth.py", "--json")
-    verb(shop, "add", "Implement user authentication", "--priority", "P0", *words)
-    verb(shop, "add", "Add rate limiting", *words)
+    verb(project, "add", "Implement user authentication", "--priority", "P0", *words)
+    verb(project, "add", "Add rate limiting", *words)
     for number in range(3):
-        verb(shop, "add", f"Add more {number}", *words)
-    verb(shop, "session", "start")
-    verb(shop, "task", "claim")
-    shop.repo.write("auth.py", "auth\n")
-    verb(shop, "task", "checkpoint", "task-001", "2/4", "auth routes created, tests pending")
-    verb(shop, "task", "complete", "task-001")
-    verb(shop, "task", "claim")
-    shop.repo.write("auth.py", "broken\n")
-    verb(shop, "task", "fail", "task-002", "--category", "TASK_EXEC", "Redis connection refused")
-    verb(shop, "task", "stats")
-    made = {shape(line) for line in (shop.root / "harness-progress.txt").read_text().splitlines()}
+        verb(project, "add", f"Add more {number}", *words)
+    verb(project, "session", "start")
+    verb(project, "task", "claim")
+    project.repo.write("auth.py", "auth\n")
+    verb(project, "task", "checkpoint", "task-001", "2/4", "auth routes created, tests pending")
+    verb(project, "task", "complete", "task-001")
+    verb(project, "task", "claim")
+    project.repo.write("auth.py", "broken\n")
+    verb(project, "task", "fail", "task-002", "--category", "TASK_EXEC", "Redis connection refused")
+    verb(project, "task", "stats")
+    made = {shape(line) for line in (project.root / "harness-progress.txt").read_text().splitlines()}
     assert {shape(line) for line in (SEED / "harness-progress.txt").read_text().splitlines()} == made
 
 
@@ -113,8 +114,8 @@ def shape(line: str) -> str:
         (("task", "set", "task-001", "priority=P0"), "P0"),
     ],
 )
-def test_a_verb_answers_for_people_too(shop: Shop, words: tuple[str, ...], said: str) -> None:
-    ran = shop.harness(*words, "--text")
+def test_a_verb_answers_for_people_too(project: TaskListProject, words: tuple[str, ...], said: str) -> None:
+    ran = project.harness(*words, "--text")
     assert (ran.code, ran.err) == (0, "")
     assert said in ran.out
     assert ran.out.splitlines()[-1].startswith("next: harness ")
@@ -181,21 +182,21 @@ CODES: list[tuple[str, dict[str, Any], str, dict[str, str], int, str]] = [
 
 @pytest.mark.parametrize(("members", "words", "environment", "code", "kind"), [each[1:] for each in CODES])
 def test_bad_input_is_one_answer_an_exit_code_and_a_disk_as_before(
-    shop: Shop, members: dict[str, Any], words: str, environment: dict[str, str], code: int, kind: str
+    project: TaskListProject, members: dict[str, Any], words: str, environment: dict[str, str], code: int, kind: str
 ) -> None:
-    shop.edit(**members)
-    before = shop.files()
-    ran = shop.harness(*words.split(), HARNESS_SESSION_ID="mine", **environment)
+    project.edit(**members)
+    before = project.files()
+    ran = project.harness(*words.split(), HARNESS_SESSION_ID="mine", **environment)
     assert (ran.code, ran.err) == (code, ""), ran
     found = ran.json
     assert not found["ok"]
     assert found["error"]["message"] and "\n" not in found["error"]["message"]
     assert found["error"]["hint"]
     assert found["error"]["code"] == kind
-    after = shop.files()
+    after = project.files()
     after.pop("harness-progress.txt", None)  # a list that cannot be restored says so there
     assert after == before
-    text = shop.harness(*words.split(), "--text", HARNESS_SESSION_ID="mine", **environment)
+    text = project.harness(*words.split(), "--text", HARNESS_SESSION_ID="mine", **environment)
     assert (text.code, text.out) == (code, "")
     assert [line.partition(":")[0] for line in text.err.splitlines()] == ["harness", "next"]
 
@@ -210,33 +211,45 @@ def test_bad_input_is_one_answer_an_exit_code_and_a_disk_as_before(
     ],
 )
 def test_a_proof_that_fails_has_its_exit_code(
-    shop: Shop, command: str | None, timeout: float, code: int, kind: str
+    project: TaskListProject, command: str | None, timeout: float, code: int, kind: str
 ) -> None:
-    shop.edit("task-001", validation={"command": command, "timeout_seconds": timeout})
-    token = verb(shop, "task", "claim")["token"]
+    project.edit("task-001", validation={"command": command, "timeout_seconds": timeout})
+    token = verb(project, "task", "claim")["token"]
     for name in ("validate", "complete"):
-        ran = shop.harness("task", name, "task-001", "--token", token)
+        ran = project.harness("task", name, "task-001", "--token", token)
         assert (ran.code, ran.json["error"]["code"], ran.json["verb"]) == (code, kind, name)
-    assert shop.task("task-001").status == "in_progress"
-    assert shop.harness("task", "claim").code == (3 if code in (3, 4) else 0)
+    assert project.task("task-001").status == "in_progress"
+    assert project.harness("task", "claim").code == (3 if code in (3, 4) else 0)
 
 
-def test_an_explicit_folder_wins_over_a_pin(shop: Shop, tmp_path: Path) -> None:
-    other = Desk(tmp_path / "other", task("its-own"))
-    found = verb(shop, "task", "next", "--root", str(other.root), HARNESS_STATE_ROOT=str(shop.root))
+@pytest.mark.parametrize("name", ["validate", "complete"])
+def test_a_person_reads_what_failed_and_what_it_printed_last(project: TaskListProject, name: str) -> None:
+    project.edit("task-001", validation={"command": "seq 100; printf 'E   assert 1 == 2\\033[31m\\n'; exit 3"})
+    token = verb(project, "task", "claim")["token"]
+    ran = project.harness("task", name, "task-001", "--token", token, "--text")
+    first, *output, last = ran.err.splitlines()
+    assert (ran.code, ran.out, "exit 3" in first, last.startswith("next: ")) == (1, "", True, True)
+    assert (output[0], output[-2]) == ("    82", "    100")
+    assert "E   assert 1 == 2" in output[-1]
+    assert "\x1b" not in ran.err
+
+
+def test_an_explicit_folder_wins_over_a_pin(project: TaskListProject, tmp_path: Path) -> None:
+    other = TaskListProject.at_noon(tmp_path / "other", task("its-own"))
+    found = verb(project, "task", "next", "--root", str(other.root), HARNESS_STATE_ROOT=str(project.root))
     assert found["task_id"] == "its-own"
-    assert verb(shop, "task", "next", HARNESS_STATE_ROOT=str(other.root))["task_id"] == "its-own"
+    assert verb(project, "task", "next", HARNESS_STATE_ROOT=str(other.root))["task_id"] == "its-own"
 
 
-def test_a_lock_that_is_held_is_waited_for_and_then_told(shop: Shop) -> None:
-    before = shop.files()
-    with shop.store.lock():
-        ran = shop.harness("task", "claim", "--lock-timeout", "0.05")
-    assert (ran.code, ran.json["error"]["code"], shop.files()) == (5, "lock_busy", before)
+def test_a_lock_that_is_held_is_waited_for_and_then_told(project: TaskListProject) -> None:
+    before = project.files()
+    with project.store.lock():
+        ran = project.harness("task", "claim", "--lock-timeout", "0.05")
+    assert (ran.code, ran.json["error"]["code"], project.files()) == (5, "lock_busy", before)
 
 
-def test_the_time_of_a_test_is_believed(shop: Shop) -> None:
-    found = verb(shop, "task", "claim", "--now", "2026-03-01T12:00:00Z", "--lease", "60")
+def test_the_time_of_a_test_is_believed(project: TaskListProject) -> None:
+    found = verb(project, "task", "claim", "--now", "2026-03-01T12:00:00Z", "--lease", "60")
     assert found["lease_expires_at"] == "2026-03-01T12:01:00Z"
     assert NOON.isoformat().startswith("2026-03-01T12")
 
@@ -246,28 +259,37 @@ def test_the_time_of_a_test_is_believed(shop: Shop) -> None:
 
 def test_a_person_makes_and_fills_a_list(tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
-    shop = Shop(tmp_path / "elsewhere")
-    shop.root = tmp_path / "new"
-    shop.layout = type(shop.layout)(shop.root)
-    ran = shop.harness("init", ".")
+    project = TaskListProject(tmp_path / "elsewhere")
+    project.root = tmp_path / "new"
+    project.layout = type(project.layout)(project.root)
+    ran = project.harness("init", ".")
     assert (ran.code, ran.err) == (0, ""), ran
     assert ran.out.splitlines()[-1].startswith("next: harness add")
-    assert "Kept as it was" in shop.harness("init", ".").out
-    found = verb(shop, "add", "One", "--priority", "P0", "--validate", "true", "--timeout", "5", "--json")
+    assert "Kept as it was" in project.harness("init", ".").out
+    found = verb(project, "add", "One", "--priority", "P0", "--validate", "true", "--timeout", "5", "--json")
     assert (found["task_id"], found["task_ids"]) == ("task-001", ["task-001"])
-    ran = shop.harness("add", "Two", "--depends", "task-001", "--max-attempts", "2", "--cleanup", "make clean")
+    ran = project.harness("add", "Two", "--depends", "task-001", "--max-attempts", "2", "--cleanup", "make clean")
     assert ran.code == 0
     assert "harness task set task-002 validation.command=" in ran.out
-    (shop.root / "more.jsonl").write_text('{"title": "Three", "own": [1]}\n\n{"title": "Four", "id": "x"}\n')
-    assert verb(shop, "add", "--from", "more.jsonl", "--json")["task_ids"] == ["task-003", "x"]
-    assert "Hooks rest here" not in shop.harness("add", "Five").out
-    shop.harness("deactivate")
-    assert "harness activate" in shop.harness("add", "Six").out
-    one, two, three, *_ = shop.raw["tasks"]
+    (project.root / "more.jsonl").write_text('{"title": "Three", "own": [1]}\n\n{"title": "Four", "id": "x"}\n')
+    assert verb(project, "add", "--from", "more.jsonl", "--json")["task_ids"] == ["task-003", "x"]
+    assert "Hooks rest here" not in project.harness("add", "Five").out
+    project.harness("deactivate")
+    assert "harness activate" in project.harness("add", "Six").out
+    one, two, three, *_ = project.raw["tasks"]
     assert (one["priority"], one["validation"]) == ("P0", {"command": "true", "timeout_seconds": 5})
     assert (two["depends_on"], two["max_attempts"]) == (["task-001"], 2)
     assert two["on_failure"] == {"cleanup": "make clean"}
     assert three["own"] == [1]
+
+
+def test_an_added_task_names_what_it_may_change(project: TaskListProject) -> None:
+    words = ("--validate", "sh check.sh", "--may-change", "check.sh", "--may-change", "tests/**", "--json")
+    added = verb(project, "add", "Rework the checks", *words)["task_id"]
+    task = next(each for each in project.raw["tasks"] if each["id"] == added)
+    proof = {"command": "sh check.sh", "timeout_seconds": 300, "may_change": ["check.sh", "tests/**"]}
+    assert task["validation"] == proof
+    assert "--may-change" in project.harness("add", "--help").out
 
 
 BAD_ADDS: list[tuple[list[str], int]] = [
@@ -282,6 +304,7 @@ BAD_ADDS: list[tuple[list[str], int]] = [
     (["add", "x", "--from", "odd.jsonl"], 2),
     (["add", "--from", "missing.jsonl"], 2),
     (["add", "--from", "good.jsonl", "--validate", "true"], 2),
+    (["add", "--from", "good.jsonl", "--may-change", "tests/**"], 2),
     (["add", "--from", "good.jsonl", "--priority", "P0"], 2),
     (["add", "--from", "odd.jsonl"], 2),
     (["add", "--from", "latin.jsonl"], 2),
@@ -305,22 +328,22 @@ BAD_ADDS: list[tuple[list[str], int]] = [
 
 
 @pytest.mark.parametrize(("words", "code"), BAD_ADDS)
-def test_bad_words_are_one_line_and_the_next_command(shop: Shop, words: list[str], code: int) -> None:
-    (shop.root / "good.jsonl").write_text('{"title": "good"}\n')
-    (shop.root / "odd.jsonl").write_text('{"title": "good"}\n[]\n')
-    (shop.root / "latin.jsonl").write_bytes(b'{"title": "\xe9"}\n')
-    (shop.root / "typed.jsonl").write_text('{"title": "x", "validation": "pytest"}\n')
-    before = shop.files()
-    ran = shop.harness(*words)
-    assert (ran.code, shop.files()) == (code, before), ran
+def test_bad_words_are_one_line_and_the_next_command(project: TaskListProject, words: list[str], code: int) -> None:
+    (project.root / "good.jsonl").write_text('{"title": "good"}\n')
+    (project.root / "odd.jsonl").write_text('{"title": "good"}\n[]\n')
+    (project.root / "latin.jsonl").write_bytes(b'{"title": "\xe9"}\n')
+    (project.root / "typed.jsonl").write_text('{"title": "x", "validation": "pytest"}\n')
+    before = project.files()
+    ran = project.harness(*words)
+    assert (ran.code, project.files()) == (code, before), ran
     if words[0] != "rescue":
         assert ran.out == ""
         assert [line.partition(":")[0] for line in ran.err.splitlines()] == ["harness", "next"], ran
 
 
 @pytest.mark.parametrize("word", [os.fsdecode(b"caf\xe9"), "a\0b", "\x1b[31m", "x" * 20_000])
-def test_odd_text_is_taken_or_refused_and_never_a_damaged_list(shop: Shop, word: str) -> None:
-    token = verb(shop, "task", "claim")["token"]
+def test_odd_text_is_taken_or_refused_and_never_a_damaged_list(project: TaskListProject, word: str) -> None:
+    token = verb(project, "task", "claim")["token"]
     for words in (
         ["add", word, "--json"],
         ["task", "checkpoint", "task-001", "1/2", word, "--token", token],
@@ -330,16 +353,16 @@ def test_odd_text_is_taken_or_refused_and_never_a_damaged_list(shop: Shop, word:
         ["task", "fail", "task-001", "--category", "TASK_EXEC", word, "--token", token],
         ["task", "claim", "--worker", word],
     ):
-        ran = shop.harness(*words)
+        ran = project.harness(*words)
         assert ran.code in (0, 2), (words, ran)
-        shop.store.read()
-    assert Path(shop.layout.progress).read_text(encoding="utf-8").replace("\n", "").isprintable()
-    assert shop.harness("status").code == 0
+        project.store.read()
+    assert Path(project.layout.progress).read_text(encoding="utf-8").replace("\n", "").isprintable()
+    assert project.harness("status").code == 0
 
 
-def test_nothing_in_the_file_steers_the_terminal_of_a_person(shop: Shop) -> None:
+def test_nothing_in_the_file_steers_the_terminal_of_a_person(project: TaskListProject) -> None:
     nasty = "\x1b]0;owned\x07\x1b[2J\u202e"
-    shop.edit(
+    project.edit(
         tasks=[task(f"a{nasty}", title=nasty, status="failed", attempts=1, error_log=[f"[A] {nasty}"])],
         halt={"category": nasty, "message": nasty},
     )
@@ -349,50 +372,50 @@ def test_nothing_in_the_file_steers_the_terminal_of_a_person(shop: Shop) -> None
         ["run", "--agent", "command:true"],
         ["task", "stats", "--text"],
     ):
-        ran = shop.harness(*words)
+        ran = project.harness(*words)
         assert (ran.out + ran.err).replace("\n", "").isprintable(), (words, ran)
-    shop.harness("resume")
-    ran = shop.harness("run", "--agent", shop.agent("true"))
+    project.harness("resume")
+    ran = project.harness("run", "--agent", project.agent("true"))
     assert "owned" in ran.out
     assert (ran.out + ran.err).replace("\n", "").isprintable(), ran
-    assert shop.harness("status", "--json").json["tasks"][0]["title"] == nasty
+    assert project.harness("status", "--json").json["tasks"][0]["title"] == nasty
 
 
-def test_pause_resume_and_the_marker(shop: Shop) -> None:
-    assert shop.harness("activate").out.startswith("Hooks act here.")
-    assert verb(shop, "deactivate", "--json")["was_active"]
-    assert shop.harness("pause", "I look").out == "Paused.\nnext: harness resume\n"
-    assert shop.harness("status", "--json").json["paused"]
-    assert shop.harness("resume").out.startswith("Took back a pause.")
-    assert shop.harness("resume").out.startswith("Nothing rested.")
-    shop.edit(**HALT)
-    assert shop.harness("resume").out.startswith("Took back a halt.")
+def test_pause_resume_and_the_marker(project: TaskListProject) -> None:
+    assert project.harness("activate").out.startswith("Hooks act here.")
+    assert verb(project, "deactivate", "--json")["was_active"]
+    assert project.harness("pause", "I look").out == "Paused.\nnext: harness resume\n"
+    assert project.harness("status", "--json").json["paused"]
+    assert project.harness("resume").out.startswith("Took back a pause.")
+    assert project.harness("resume").out.startswith("Nothing rested.")
+    project.edit(**HALT)
+    assert project.harness("resume").out.startswith("Took back a halt.")
 
 
-def test_status_is_the_same_on_the_fast_path(shop: Shop) -> None:
-    shop.seed()
-    slow = shop.harness("status", "--json").json
+def test_status_is_the_same_on_the_fast_path(project: TaskListProject) -> None:
+    project.holding(SEED)
+    slow = project.harness("status", "--json").json
     fast = subprocess.run(
         [sys.executable, "-m", "agent_harness.cli.main", "status", "--json"],
-        cwd=shop.root,
+        cwd=project.root,
         capture_output=True,
         check=True,
     )
     assert json.loads(fast.stdout) == slow
-    assert len(shop.harness("status", "--json", "--tail", "2").json["log"]) == 2
-    assert shop.harness("status").out.splitlines()[0].startswith("Tasks: 1 completed, 1 failed")
+    assert len(project.harness("status", "--json", "--tail", "2").json["log"]) == 2
+    assert project.harness("status").out.splitlines()[0].startswith("Tasks: 1 completed, 1 failed")
 
 
 # ---- asking --------------------------------------------------------------------------------------------------------
 
 
-def ask(shop: Shop, *words: str) -> "pexpect.spawn[str]":
+def ask(project: TaskListProject, *words: str) -> "pexpect.spawn[str]":
     command = [sys.executable, "-m", "agent_harness.cli.main", *words]
-    return pexpect.spawn(command[0], command[1:], cwd=str(shop.root), encoding="utf-8", timeout=60)
+    return pexpect.spawn(command[0], command[1:], cwd=str(project.root), encoding="utf-8", timeout=60)
 
 
-def test_on_a_terminal_add_asks_for_what_was_not_given(shop: Shop) -> None:
-    with ask(shop, "add", "New") as terminal:
+def test_on_a_terminal_add_asks_for_what_was_not_given(project: TaskListProject) -> None:
+    with ask(project, "add", "New") as terminal:
         for question, answer in (
             ("Priority", "P7"),
             ("Priority", "P0"),
@@ -404,45 +427,49 @@ def test_on_a_terminal_add_asks_for_what_was_not_given(shop: Shop) -> None:
             terminal.sendline(answer)
         terminal.expect("Added task-003")
         terminal.expect(pexpect.EOF)
-    found = shop.raw["tasks"][2]
+    found = project.raw["tasks"][2]
     assert (found["priority"], found["depends_on"]) == ("P0", ["task-001"])
     assert found["validation"] == {"command": "pytest -q", "timeout_seconds": 300}
 
 
 @pytest.mark.parametrize("words", [("--validate", "true"), ("--json",)])
-def test_on_a_terminal_nothing_is_asked_when_something_was_given(shop: Shop, words: tuple[str, ...]) -> None:
-    with ask(shop, "add", "New", *words) as terminal:
+def test_on_a_terminal_nothing_is_asked_when_something_was_given(
+    project: TaskListProject, words: tuple[str, ...]
+) -> None:
+    with ask(project, "add", "New", *words) as terminal:
         terminal.expect(pexpect.EOF)
     assert "Priority" not in (terminal.before or "")
-    assert len(shop.raw["tasks"]) == 3
+    assert len(project.raw["tasks"]) == 3
 
 
 @pytest.mark.parametrize("key", ["\x03", "\x04"])
-def test_whoever_stops_answering_adds_nothing(shop: Shop, key: str) -> None:
-    before = shop.files()
-    terminal = ask(shop, "add", "New")
+def test_whoever_stops_answering_adds_nothing(project: TaskListProject, key: str) -> None:
+    before = project.files()
+    terminal = ask(project, "add", "New")
     terminal.expect("Priority")
     terminal.send(key)
     terminal.expect(pexpect.EOF)
     terminal.close()
-    assert (terminal.exitstatus, shop.files()) == (130, before)
+    assert (terminal.exitstatus, project.files()) == (130, before)
 
 
-def test_without_a_terminal_nothing_is_asked(shop: Shop) -> None:
+def test_without_a_terminal_nothing_is_asked(project: TaskListProject) -> None:
     words = [sys.executable, "-m", "agent_harness.cli.main", "add", "New"]
-    done = subprocess.run(words, cwd=shop.root, capture_output=True, text=True, check=True, input="P0\n")
+    done = subprocess.run(words, cwd=project.root, capture_output=True, text=True, check=True, input="P0\n")
     assert "Priority" not in done.stdout
-    assert shop.raw["tasks"][2]["priority"] == "P1"
+    assert project.raw["tasks"][2]["priority"] == "P1"
 
 
 def test_a_long_step_holds_on_to_the_claim(tmp_path: Path) -> None:
-    shop = Shop(tmp_path / "list", task("task-001"))
-    shop.harness("task", "claim", "--session", "s", "--lease", "3")
-    ends = shop.task("task-001").lease_expires_at
+    project = TaskListProject(tmp_path / "list", task("task-001"))
+    project.harness("task", "claim", "--session", "s", "--lease", "3")
+    ends = project.task("task-001").lease_expires_at
     step = f'while grep -q \'"lease_expires_at": "{clock.timestamp(ends)}"\' harness-tasks.json; do sleep 0.05; done'
-    ran = shop.harness("task", "run-step", "task-001", "--session", "s", "--", "sh", "-c", f"{step}; echo done; exit 7")
+    ran = project.harness(
+        "task", "run-step", "task-001", "--session", "s", "--", "sh", "-c", f"{step}; echo done; exit 7"
+    )
     assert (ran.json["exit"], ran.json["tail"]) == (7, ["done"])
-    later = shop.task("task-001").lease_expires_at
+    later = project.task("task-001").lease_expires_at
     assert ends
     assert later
     assert later > ends
@@ -464,17 +491,17 @@ OWN_FILES = (
 )
 def test_nothing_is_written_through_a_link_in_place_of_a_file_of_ours(tmp_path: Path, name: str, there: bool) -> None:
     """Whoever may write into the folder cannot make the harness write elsewhere (tasklist.md 1, 8)."""
-    shop = Shop(tmp_path / "list", task("task-001"), git=name.startswith(".harness/claims"))
+    project = TaskListProject(tmp_path / "list", task("task-001"), git=name.startswith(".harness/claims"))
     victim = tmp_path / "elsewhere/victim"
     victim.parent.mkdir()
     if there:
         victim.write_text("a person's\n")
-    link = shop.root / name
+    link = project.root / name
     link.parent.mkdir(parents=True, exist_ok=True)
     link.unlink(missing_ok=True)
     link.symlink_to(victim)
     me = {"HARNESS_SESSION_ID": "s"}
     for words in ("pause", "resume", "activate", "task claim", "task validate task-001", "task complete task-001"):
-        ran = shop.harness(*words.split(), **me)
+        ran = project.harness(*words.split(), **me)
         assert ran.code in (0, 4, 5, 8), (words, ran)
     assert [each.read_text() for each in victim.parent.iterdir()] == ["a person's\n"] * there

@@ -7,10 +7,9 @@ from random import Random
 
 import pytest
 
-from agent_harness.protocols.tasklist.attempts import rollback
+from agent_harness.protocols.tasklist.attempts import commits, rollback
 from agent_harness.testing.repo import Repo
-
-from .yard import Yard
+from agent_harness.testing.task_list_project import TaskListProject
 
 NAMES = ("a", "b.sh", "d", "d/x", "d/y", "e/z", "f f", "ü")
 
@@ -63,22 +62,22 @@ def files_of(repo: Repo) -> dict[str, str]:
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.scenario) for n in range(2, 8))])
 def test_random_repositories(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
-    yard = Yard(tmp_path, root=tmp_path / "list").add()
-    repo = yard.repo
+    project = TaskListProject.with_sources(tmp_path, root=tmp_path / "list").add()
+    repo = project.repo
     for _ in range(8):
         change(repo, random)
     repo.commit("Second")
     for _ in range(6):
         change(repo, random)
     staged, at_claim, base = tree(repo, "index"), files_of(repo), tree(repo, "HEAD")
-    worker = yard.claim()
+    worker = project.hold()
     for number in range(8):
         change(repo, random)
         if number == 3 and seed % 3 == 0:
             repo.git("commit", "-q", "-m", "by the agent", check=False)
     head, now = tree(repo, "HEAD"), files_of(repo)
     before = repo.head
-    made = rollback.commit_work(worker, yard.task(), "[task-001] x")
+    made = commits.commit_work(worker, project.task(), "[task-001] x")
     made_one = made != before
     assert files_of(repo) == now
     commit, index = tree(repo, str(made)), tree(repo, "index")
@@ -92,8 +91,8 @@ def test_random_repositories(tmp_path: Path, seed: int) -> None:
             assert index.get(path) == staged.get(path), path
         else:
             assert index.get(path) == commit.get(path), path
-    assert rollback.commit_work(worker, yard.task(), "again") == made == repo.head
-    assert rollback.evidence(worker, yard.task())["known"]
+    assert commits.commit_work(worker, project.task(), "again") == made == repo.head
+    assert rollback.evidence(worker, project.task()).known
 
 
 def in_the_way(path: str, others: set[str]) -> bool:

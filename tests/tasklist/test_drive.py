@@ -12,8 +12,7 @@ import pytest
 
 from agent_harness.agents import registry
 from agent_harness.kernel.rate_limits import LimitClock
-
-from .desk import Shop, task
+from agent_harness.testing.task_list_project import TaskListProject, task
 
 WORK = (
     f'harness() {{ "{sys.executable}" -m agent_harness.cli.main "$@"; }}; '
@@ -21,30 +20,30 @@ WORK = (
 )
 
 
-def drive(shop: Shop, client: str, *words: str) -> Any:
-    return shop.harness("drive", "--json", *words, "--", "sh", "-c", client, HARNESS_TIME_SCALE="0.001")
+def drive(project: TaskListProject, client: str, *words: str) -> Any:
+    return project.harness("drive", "--json", *words, "--", "sh", "-c", client, HARNESS_TIME_SCALE="0.001")
 
 
-def starts(shop: Shop) -> int:
-    found = shop.root / "starts"
+def starts(project: TaskListProject) -> int:
+    found = project.root / "starts"
     return len(found.read_text().split()) if found.exists() else 0
 
 
 def test_an_empty_list_starts_nothing(tmp_path: Path) -> None:
     """It is not done: nobody has filled it (exit 7, and what fills it)."""
-    shop = Shop(tmp_path / "list")
-    ran = shop.harness("drive", "--", "touch", "started")
+    project = TaskListProject(tmp_path / "list")
+    ran = project.harness("drive", "--", "touch", "started")
     assert (ran.code, ran.out.splitlines()[0]) == (7, "There are no tasks yet."), ran
     assert ran.out.splitlines()[1].startswith("next: harness add ")
-    assert not (shop.root / "started").exists()
+    assert not (project.root / "started").exists()
 
 
 def test_it_goes_on_until_the_list_is_done(tmp_path: Path) -> None:
-    shop = Shop(tmp_path / "list", task("a"), task("b"))
-    ran = drive(shop, WORK)
-    assert (ran.code, shop.statuses(), starts(shop)) == (0, ["completed"] * 2, 2), ran
-    assert drive(shop, "touch never").json["starts"] == 0
-    assert not (shop.root / "never").exists()
+    project = TaskListProject(tmp_path / "list", task("a"), task("b"))
+    ran = drive(project, WORK)
+    assert (ran.code, project.statuses(), starts(project)) == (0, ["completed"] * 2, 2), ran
+    assert drive(project, "touch never").json["starts"] == 0
+    assert not (project.root / "never").exists()
 
 
 @pytest.mark.parametrize(
@@ -62,23 +61,23 @@ def test_it_goes_on_until_the_list_is_done(tmp_path: Path) -> None:
 def test_it_stops(
     tmp_path: Path, members: dict[str, Any], client: str, words: tuple[str, ...], code: int, count: int, said: str
 ) -> None:
-    shop = Shop(tmp_path / "list", task("a"), **members)
-    ran = drive(shop, client, *words)
-    assert (ran.code, starts(shop)) == (code, count), ran
+    project = TaskListProject(tmp_path / "list", task("a"), **members)
+    ran = drive(project, client, *words)
+    assert (ran.code, starts(project)) == (code, count), ran
     assert said in ran.json["message"]
 
 
 def test_a_client_that_cannot_be_started_is_one_line(tmp_path: Path) -> None:
-    shop = Shop(tmp_path / "list", task("a"))
-    ran = shop.harness("drive", "--", "no-such-client-here")
+    project = TaskListProject(tmp_path / "list", task("a"))
+    ran = project.harness("drive", "--", "no-such-client-here")
     assert (ran.code, "cannot be started" in ran.err) == (4, True)
 
 
 def test_ctrl_c_is_the_clients_to_answer(tmp_path: Path) -> None:
-    shop = Shop(tmp_path / "list", task("a"))
+    project = TaskListProject(tmp_path / "list", task("a"))
     client = "trap 'echo mine > trapped; exit 130' INT; echo x > starts; sleep 300 & wait"
-    with shop.start("drive", "--", "sh", "-c", client) as run:
-        while not starts(shop):
+    with project.start("drive", "--", "sh", "-c", client) as run:
+        while not starts(project):
             time.sleep(0.01)
         run.send_signal(signal.SIGINT)  # to the harness alone, as a careless script would send it
         time.sleep(0.2)
@@ -86,30 +85,30 @@ def test_ctrl_c_is_the_clients_to_answer(tmp_path: Path) -> None:
         for child in psutil.Process(run.pid).children():
             child.send_signal(signal.SIGINT)
         assert run.wait(timeout=60) == 130
-    assert (shop.root / "trapped").exists()
+    assert (project.root / "trapped").exists()
 
 
 def test_a_client_whose_account_is_refused_is_not_started_before_a_person_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C28: `drive` asks the clock before each start; a pause from another terminal ends its wait."""
-    shop = Shop(tmp_path / "list", task("a"))
+    project = TaskListProject(tmp_path / "list", task("a"))
     tools = tmp_path / "bin"
     tools.mkdir()
-    (tools / "claude").write_text(f"#!/bin/sh\necho x >> {shop.root}/starts\n")
+    (tools / "claude").write_text(f"#!/bin/sh\necho x >> {project.root}/starts\n")
     (tools / "claude").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
     LimitClock().note(registry.from_spec("claude-code").account, said="weekly limit", retry_after_seconds=7200)
     command = [sys.executable, "-m", "agent_harness.cli.main", "drive", "--", "claude"]
     with (tmp_path / "out").open("w") as out:
-        running = subprocess.Popen(command, cwd=shop.root, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        running = subprocess.Popen(command, cwd=project.root, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
     try:
         until = time.monotonic() + 120
         while "Waiting; Ctrl-C ends it." not in (tmp_path / "out").read_text():
             assert time.monotonic() < until and running.poll() is None
             time.sleep(0.05)
-        assert shop.harness("pause").code == 0
+        assert project.harness("pause").code == 0
         assert running.wait(120) == 5
     finally:
         running.kill()
-    assert starts(shop) == 0
+    assert starts(project) == 0

@@ -11,27 +11,28 @@ from agent_harness.errors import VerificationFailed
 from agent_harness.kernel import files
 from agent_harness.protocols.tasklist import planning, proven, status
 from agent_harness.protocols.tasklist.attempts import verbs
-from agent_harness.protocols.tasklist.records import State, new_state
-from agent_harness.protocols.tasklist.workers.worker import Worker
-
-from .desk import NOON, Desk, task
-from .yard import TASK, Yard
+from agent_harness.protocols.tasklist.claims.worker import Worker
+from agent_harness.protocols.tasklist.planning import new_state
+from agent_harness.protocols.tasklist.records import State
+from agent_harness.testing.task_list_project import NOON, TASK, TaskListProject, task
 
 CHECK = "grep -q done work.txt\n"
 MODES = ("worktree", "in_place", None)
 
 
-def made(tmp_path: Path, *, isolation: str | None = "worktree", command: str = "sh check.sh", **config: Any) -> Yard:
+def made(
+    tmp_path: Path, *, isolation: str | None = "worktree", command: str = "sh check.sh", **config: Any
+) -> TaskListProject:
     """A list with one task; without ``isolation`` it is one that somebody else has made."""
-    yard = Yard(tmp_path).add(validation=command)
-    yard.repo.write("check.sh", CHECK).write("work.txt", "todo\n").ignore("data/", ".venv/")
-    yard.repo.git("add", "check.sh", "work.txt", ".gitignore")
-    yard.repo.git("commit", "-q", "-m", "Second")
-    raw = files.read_json(yard.layout.tasks)
+    project = TaskListProject.with_sources(tmp_path).add(validation=command)
+    project.repo.write("check.sh", CHECK).write("work.txt", "todo\n").ignore("data/", ".venv/")
+    project.repo.git("add", "check.sh", "work.txt", ".gitignore")
+    project.repo.git("commit", "-q", "-m", "Second")
+    raw = files.read_json(project.layout.tasks)
     settings = {name: value for name, value in raw["session_config"].items() if name != "isolation"}
     raw["session_config"] = {**settings, **({"isolation": isolation} if isolation else {}), **config}
-    files.write_json(yard.layout.tasks, raw)
-    return yard
+    files.write_json(project.layout.tasks, raw)
+    return project
 
 
 def refused(worker: Worker) -> VerificationFailed:
@@ -45,88 +46,90 @@ def refused(worker: Worker) -> VerificationFailed:
 
 @pytest.mark.parametrize("isolation", MODES)
 def test_a_forged_check_is_not_believed(tmp_path: Path, isolation: str | None) -> None:
-    yard = made(tmp_path, isolation=isolation)
-    worker = yard.claim()
-    yard.repo.write("check.sh", "exit 0\n")
-    head = yard.repo.head
+    project = made(tmp_path, isolation=isolation)
+    worker = project.hold()
+    project.repo.write("check.sh", "exit 0\n")
+    head = project.repo.head
     error = refused(worker)
     assert "check.sh proves this task and was there before it began, but line 1: 'grep -q done" in error.message
     assert "validation.may_change" in error.message
     assert error.data["tail"] == error.data["reasons"]
-    assert (yard.task().status, yard.repo.head) == ("in_progress", head)
-    assert "WARN [task-001] validation: check.sh proves this task" in yard.log()[-1]
-    yard.repo.write("check.sh", CHECK).write("work.txt", "done\n")
+    assert (project.task().status, project.repo.head) == ("in_progress", head)
+    assert "WARN [task-001] validation: check.sh proves this task" in project.log()[-1]
+    project.repo.write("check.sh", CHECK).write("work.txt", "done\n")
     done = verbs.complete(worker, TASK)
     assert done["proof"] == {"where": isolation or "in_place", "red_before": "red"}
-    assert yard.repo.git("show", "--format=", "--name-only", "HEAD").split() == ["work.txt"]
+    assert project.repo.git("show", "--format=", "--name-only", "HEAD").split() == ["work.txt"]
 
 
 def test_a_forgery_that_the_agent_committed(tmp_path: Path) -> None:
-    yard = made(tmp_path)
-    worker = yard.claim()
-    yard.repo.write("check.sh", "exit 0\n").stage("check.sh").git("commit", "-q", "-m", "better", "--", "check.sh")
+    project = made(tmp_path)
+    worker = project.hold()
+    project.repo.write("check.sh", "exit 0\n").stage("check.sh").git("commit", "-q", "-m", "better", "--", "check.sh")
     assert "check.sh" in refused(worker).message
 
 
 def test_a_task_that_is_meant_to_change_its_check(tmp_path: Path) -> None:
-    yard = made(tmp_path)
-    yard.edit(validation={"command": "sh check.sh", "may_change": ["check.*"]})
-    worker = yard.claim()
-    yard.repo.write("check.sh", "grep -q finished work.txt\n").write("work.txt", "finished\n")
+    project = made(tmp_path)
+    project.edit(TASK, validation={"command": "sh check.sh", "may_change": ["check.*"]})
+    worker = project.hold()
+    project.repo.write("check.sh", "grep -q finished work.txt\n").write("work.txt", "finished\n")
     assert verbs.complete(worker, TASK)["proof"]["red_before"] == "red"
 
 
 def test_what_may_change_cannot_be_widened_under_way(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list", task("a"))
-    worker = desk.claim()
-    raw = desk.raw
+    project = TaskListProject.at_noon(tmp_path / "list", task("a"))
+    worker = project.claim()
+    raw = project.raw
     raw["tasks"][0]["validation"]["may_change"] = ["**/*"]
-    files.write_json(desk.layout.tasks, raw)
+    files.write_json(project.layout.tasks, raw)
     with pytest.raises(proven.ProofChanged, match=r"validation.may_change of a was changed .* it was: \[\]"):
         verbs.complete(worker, "a")
 
 
 def test_a_run_in_the_folder_that_forges_its_own_check(tmp_path: Path) -> None:
     """What the run itself writes is part of the commit there, and so is looked at as well."""
-    yard = made(tmp_path, isolation="in_place", command="sh check.sh && sh ./work.sh")
-    yard.repo.write("work.sh", "true\n").stage("work.sh").git("commit", "-q", "-m", "Third", "--", "work.sh")
-    yard.edit(validation={"command": "sh check.sh && sh ./work.sh", "may_change": ["work.sh"]})
-    worker = yard.claim()
-    yard.repo.write("work.txt", "done\n").write("work.sh", "echo true > check.sh\n")
-    head = yard.repo.head
+    project = made(tmp_path, isolation="in_place", command="sh check.sh && sh ./work.sh")
+    project.repo.write("work.sh", "true\n").stage("work.sh").git("commit", "-q", "-m", "Third", "--", "work.sh")
+    project.edit(TASK, validation={"command": "sh check.sh && sh ./work.sh", "may_change": ["work.sh"]})
+    worker = project.hold()
+    project.repo.write("work.txt", "done\n").write("work.sh", "echo true > check.sh\n")
+    head = project.repo.head
     assert "check.sh" in refused(worker).message
-    assert yard.repo.head == head
+    assert project.repo.head == head
 
 
 def test_a_folder_without_git_has_the_guard_too(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list", task("a", validation={"command": "sh check.sh"}))
-    (desk.root / "check.sh").write_text(CHECK)
-    worker = desk.claim()
-    (desk.root / "check.sh").write_text("exit 0\n")
+    project = TaskListProject.at_noon(tmp_path / "list", task("a", validation={"command": "sh check.sh"}))
+    (project.root / "check.sh").write_text(CHECK)
+    worker = project.claim()
+    (project.root / "check.sh").write_text("exit 0\n")
     with pytest.raises(VerificationFailed, match=r"check.sh proves this task"):
         verbs.complete(worker, "a")
-    (desk.root / "check.sh").unlink()
-    (desk.root / "check.sh").symlink_to("/bin/true")
+    (project.root / "check.sh").unlink()
+    (project.root / "check.sh").symlink_to("/bin/true")
     with pytest.raises(VerificationFailed, match=r"check.sh proves this task .* it is a link now"):
         verbs.complete(worker, "a")
-    (desk.root / "check.sh").unlink()
+    (project.root / "check.sh").unlink()
     with pytest.raises(VerificationFailed, match=r"check.sh proves this task .* it was deleted"):
         verbs.complete(worker, "a")
-    (desk.root / "check.sh").write_text(CHECK)
-    (desk.root / "work.txt").write_text("done\n")
+    (project.root / "check.sh").write_text(CHECK)
+    (project.root / "work.txt").write_text("done\n")
     assert verbs.complete(worker, "a")["proof"] == {"where": "in_place", "red_before": "not_run"}
-    assert len([line for line in desk.log() if "run in the folder itself" in line]) == 1
+    assert len([line for line in project.log() if "run in the folder itself" in line]) == 1
 
 
 def test_tests_may_be_added_in_a_folder_without_git(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list", task("a", validation={"command": "python3 -m unittest -q test_a test_b"}))
+    project = TaskListProject.at_noon(
+        tmp_path / "list", task("a", validation={"command": "python3 -m unittest -q test_a test_b"})
+    )
     test = "import unittest\n\n\nclass A(unittest.TestCase):\n    def test_a(self):\n        self.assertTrue(True)\n"
-    (desk.root / "test_a.py").write_text(test)
-    worker = desk.claim()
-    (desk.root / "test_b.py").write_text(test)
-    (desk.root / "test_a.py").write_text(f"{test}        self.assertFalse(False)\n")
+    (project.root / "test_a.py").write_text(test)
+    worker = project.claim()
+    (project.root / "test_b.py").write_text(test)
+    (project.root / "test_a.py").write_text(f"{test}        self.assertFalse(False)\n")
     assert verbs.validate(worker, "a")["result"] == "PASS"
-    (desk.root / "test_a.py").write_text(test.replace("(True)", "(1)"))
+    (project.root / "test_a.py").write_text(test.replace("(True)", "(1)"))
     assert verbs.validate(worker, "a")["result"] == "FAIL"
 
 
@@ -135,38 +138,38 @@ def test_tests_may_be_added_in_a_folder_without_git(tmp_path: Path) -> None:
 
 def test_what_is_committed_is_what_was_judged(tmp_path: Path) -> None:
     """Something of the agent goes on writing while its work is judged."""
-    yard = made(tmp_path)
-    command = f"grep -q done work.txt && echo later > {yard.path}/work.txt && echo x > {yard.path}/more.txt"
-    yard.edit(validation={"command": command})
-    worker = yard.claim()
-    yard.repo.write("work.txt", "done\n")
+    project = made(tmp_path)
+    command = f"grep -q done work.txt && echo later > {project.path}/work.txt && echo x > {project.path}/more.txt"
+    project.edit(TASK, validation={"command": command})
+    worker = project.hold()
+    project.repo.write("work.txt", "done\n")
     done = verbs.complete(worker, TASK)
-    assert yard.repo.git("show", "HEAD:work.txt") == "done"
-    assert done["validation"]["tree"] == yard.repo.git("rev-parse", "HEAD^{tree}")
-    assert yard.status() == [" M work.txt", "?? more.txt"]
+    assert project.repo.git("show", "HEAD:work.txt") == "done"
+    assert done["validation"]["tree"] == project.repo.git("rev-parse", "HEAD^{tree}")
+    assert project.status() == [" M work.txt", "?? more.txt"]
 
 
 def test_a_run_leaves_nothing_behind(tmp_path: Path) -> None:
-    yard = made(tmp_path, command="echo x > made-by-the-run && sh check.sh")
-    worker = yard.claim()
-    yard.repo.write("work.txt", "done\n")
+    project = made(tmp_path, command="echo x > made-by-the-run && sh check.sh")
+    worker = project.hold()
+    project.repo.write("work.txt", "done\n")
     verbs.complete(worker, TASK)
-    assert (yard.status(), (yard.path / "made-by-the-run").exists()) == ([], False)
+    assert (project.status(), (project.path / "made-by-the-run").exists()) == ([], False)
 
 
 def test_a_run_in_the_folder_has_its_files_committed(tmp_path: Path) -> None:
-    yard = made(tmp_path, isolation="in_place", command="echo x > made-by-the-run && sh check.sh")
-    worker = yard.claim()
-    yard.repo.write("work.txt", "done\n")
+    project = made(tmp_path, isolation="in_place", command="echo x > made-by-the-run && sh check.sh")
+    worker = project.hold()
+    project.repo.write("work.txt", "done\n")
     verbs.complete(worker, TASK)
-    assert yard.repo.git("show", "--format=", "--name-only", "HEAD").split() == ["made-by-the-run", "work.txt"]
+    assert project.repo.git("show", "--format=", "--name-only", "HEAD").split() == ["made-by-the-run", "work.txt"]
 
 
 def test_it_fails_there_and_passes_here(tmp_path: Path) -> None:
-    yard = made(tmp_path, command="test -f data/set && sh check.sh")
-    yard.repo.write("data/set", "x\n")
-    worker = yard.claim()
-    yard.repo.write("work.txt", "done\n")
+    project = made(tmp_path, command="test -f data/set && sh check.sh")
+    project.repo.write("data/set", "x\n")
+    worker = project.hold()
+    project.repo.write("work.txt", "done\n")
     error = refused(worker)
     assert error.message == (
         "the validation of task-001 says no: The command fails in a checkout of the work (exit 1) and passes in the "
@@ -176,22 +179,22 @@ def test_it_fails_there_and_passes_here(tmp_path: Path) -> None:
 
 
 def test_installed_packages_are_lent(tmp_path: Path) -> None:
-    yard = made(tmp_path, command=".venv/bin/tool && sh check.sh")
-    yard.repo.write(".venv/bin/tool", "#!/bin/sh\ntest -f check.sh\n", executable=True)
-    worker = yard.claim()
-    yard.repo.write("work.txt", "done\n")
+    project = made(tmp_path, command=".venv/bin/tool && sh check.sh")
+    project.repo.write(".venv/bin/tool", "#!/bin/sh\ntest -f check.sh\n", executable=True)
+    worker = project.hold()
+    project.repo.write("work.txt", "done\n")
     assert verbs.complete(worker, TASK)["proof"] == {"where": "worktree", "red_before": "red"}
 
 
 def test_uncommitted_files_of_a_person_are_there_and_named(tmp_path: Path) -> None:
-    yard = made(tmp_path, command="sh mine.sh && sh check.sh")
-    yard.repo.write("mine.sh", "true\n")
-    worker = yard.claim()
-    yard.repo.write("work.txt", "done\n")
+    project = made(tmp_path, command="sh mine.sh && sh check.sh")
+    project.repo.write("mine.sh", "true\n")
+    worker = project.hold()
+    project.repo.write("work.txt", "done\n")
     done = verbs.complete(worker, TASK)
     assert [each["code"] for each in done["validation"]["findings"]] == ["own_files"]
     assert done["validation"]["findings"][0]["data"] == {"paths": ["mine.sh"]}
-    assert yard.status() == ["?? mine.sh"]
+    assert project.status() == ["?? mine.sh"]
 
 
 def test_the_list_says_where(tmp_path: Path) -> None:
@@ -199,18 +202,18 @@ def test_the_list_says_where(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "harness-tasks.json").read_text())["session_config"]["isolation"] == "worktree"
     for written, read in (("worktree", "worktree"), ("in_place", "in_place"), (None, "in_place"), (3, "in_place")):
         raw = new_state(NOON) | {"session_config": {"isolation": written}}
-        assert State(raw).isolation == read
-    assert State(new_state(NOON) | {"session_config": {}}).isolation == "in_place"
+        assert State(raw).config.isolation == read
+    assert State(new_state(NOON) | {"session_config": {}}).config.isolation == "in_place"
 
 
 def test_the_settings_of_the_claim_hold(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list", task("a", validation={"command": "false"}))
-    desk.claim()
-    raw = desk.raw
+    project = TaskListProject.at_noon(tmp_path / "list", task("a", validation={"command": "false"}))
+    project.claim()
+    raw = project.raw
     raw["session_config"] |= {"isolation": "in_place", "requires_red": "off"}
-    files.write_json(desk.layout.tasks, raw)
-    found = proven.terms(desk.layout, State(desk.raw), desk.task("a"))
-    assert (found["isolation"], found["requires_red"]) == ("worktree", "tell")
+    files.write_json(project.layout.tasks, raw)
+    found = proven.terms(project.layout, State(project.raw), project.task("a"))
+    assert (found.isolation, found.requires_red) == ("worktree", "tell")
 
 
 # ---- the code before -------------------------------------------------------------------------------------------------
@@ -218,44 +221,44 @@ def test_the_settings_of_the_claim_hold(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("isolation", MODES)
 def test_a_command_that_passed_before_is_named_everywhere(tmp_path: Path, isolation: str | None) -> None:
-    yard = made(tmp_path, isolation=isolation, command="true")
-    worker = yard.claim()
-    yard.repo.write("work.txt", "done\n")
+    project = made(tmp_path, isolation=isolation, command="true")
+    worker = project.hold()
+    project.repo.write("work.txt", "done\n")
     done = verbs.complete(worker, TASK)
     assert (done["status"], done["proof"]["red_before"]) == ("completed", "green")
     told = "WARN [task-001] validation: it passed on the code before as well, so that it proves nothing"
-    assert any(told in line for line in yard.log())
-    found = status.read(yard.layout)
+    assert any(told in line for line in project.log())
+    found = status.read(project.layout)
     assert (found["green_before"], found["tasks"][0]["proof"]["red_before"]) == ([TASK], "green")
     assert any("passed before the work as well: task-001" in line for line in status.lines(found))
 
 
 def test_a_command_that_passed_before_can_be_refused_or_passed_over(tmp_path: Path) -> None:
-    yard = made(tmp_path, command="true", requires_red="reject")
-    worker = yard.claim()
-    yard.repo.write("work.txt", "done\n")
+    project = made(tmp_path, command="true", requires_red="reject")
+    worker = project.hold()
+    project.repo.write("work.txt", "done\n")
     assert "passed on the code before as well" in refused(worker).message
-    raw = files.read_json(yard.layout.tasks)
+    raw = files.read_json(project.layout.tasks)
     raw["session_config"]["requires_red"] = "off"
-    files.write_json(yard.layout.tasks, raw)
+    files.write_json(project.layout.tasks, raw)
     assert verbs.complete(worker, TASK)["proof"]["red_before"] == "not_run"
 
 
 def test_a_pass_on_record_keeps_what_it_said_of_the_code_before(tmp_path: Path) -> None:
-    yard = made(tmp_path, command="true")
-    worker = yard.claim()
-    yard.repo.write("work.txt", "done\n")
+    project = made(tmp_path, command="true")
+    worker = project.hold()
+    project.repo.write("work.txt", "done\n")
     assert verbs.validate(worker, TASK)["red_before"] == "green"
     done = verbs.complete(worker, TASK)
     assert (done["validation"], done["proof"]) == (None, {"where": "worktree", "red_before": "green"})
-    assert len([line for line in yard.log() if "passed on the code before" in line]) == 1
+    assert len([line for line in project.log() if "passed on the code before" in line]) == 1
 
 
 def test_no_checkout_and_no_private_ref_is_left(tmp_path: Path) -> None:
-    yard = made(tmp_path)
-    worker = yard.claim()
-    yard.repo.write("work.txt", "done\n")
+    project = made(tmp_path)
+    worker = project.hold()
+    project.repo.write("work.txt", "done\n")
     verbs.complete(worker, TASK)
-    assert yard.repo.git("for-each-ref", "refs/harness/candidates") == ""
+    assert project.repo.git("for-each-ref", "refs/harness/candidates") == ""
     place = Path(os.environ["XDG_CACHE_HOME"], "agent-harness/worktrees")
     assert list(place.iterdir()) == []

@@ -10,8 +10,7 @@ from agent_harness.errors import LeaseLost, NotOwner
 from agent_harness.kernel import clock
 from agent_harness.protocols.tasklist import lifecycle
 from agent_harness.protocols.tasklist.records import STATUSES, Task
-
-from .desk import NOON, after, task
+from agent_harness.testing.task_list_project import NOON, after, task
 
 
 def started(**members: Any) -> Task:
@@ -145,8 +144,8 @@ def test_the_same_step_takes_the_place_of_the_one_before() -> None:
 def test_a_step_of_an_earlier_attempt_stays() -> None:
     found = started(attempts=1, checkpoints=[{"step": 1, "attempt": 1, "description": "old"}])
     lifecycle.checkpoint(found, 1, 2, "new", NOON)
-    assert [each["description"] for each in found.checkpoints] == ["old", "new"]
-    assert [each["description"] for each in found.checkpoints_of_attempt] == ["new"]
+    assert [each.record["description"] for each in found.checkpoints] == ["old", "new"]
+    assert [each.record["description"] for each in found.checkpoints_of_attempt] == ["new"]
 
 
 def _step(number: int, text: str, seconds: int) -> dict[str, Any]:

@@ -7,22 +7,21 @@ import pytest
 
 from agent_harness.hooks import dispatch
 from agent_harness.hooks.event import Event
-
-from .desk import Shop, task
+from agent_harness.testing.task_list_project import TaskListProject, task
 
 
 @pytest.fixture
-def lost(tmp_path: Path) -> Shop:
+def lost(tmp_path: Path) -> TaskListProject:
     """A list with a backup, and without the file."""
-    shop = Shop(tmp_path / "list", task("task-001"), extra={"mine": 1})
-    shop.change(lambda change: None)
-    shop.store.activate()
-    os.unlink(shop.layout.tasks)
-    return shop
+    project = TaskListProject(tmp_path / "list", task("task-001"), extra={"mine": 1})
+    project.change(lambda change: None)
+    project.store.activate()
+    os.unlink(project.layout.tasks)
+    return project
 
 
 @pytest.mark.parametrize("words", ["status", "status --tail 2", "add more", "task next", "task claim", "init ."])
-def test_what_needs_the_list_says_that_it_is_gone_and_what_brings_it_back(lost: Shop, words: str) -> None:
+def test_what_needs_the_list_says_that_it_is_gone_and_what_brings_it_back(lost: TaskListProject, words: str) -> None:
     """Exit 6, the next command, and a disk as before: no new list takes the place of the old (tasklist.md 2, 8)."""
     before = lost.files()
     ran = lost.harness(*words.split(), "--json")
@@ -33,7 +32,7 @@ def test_what_needs_the_list_says_that_it_is_gone_and_what_brings_it_back(lost: 
     assert lost.files() == before
 
 
-def test_recover_restores_it_from_a_folder_below_and_says_so(lost: Shop) -> None:
+def test_recover_restores_it_from_a_folder_below_and_says_so(lost: TaskListProject) -> None:
     """The answer and the log name what was done; the tasks and unknown members are as before (tasklist.md 8)."""
     below = lost.root / "src/deep"
     below.mkdir(parents=True)
@@ -45,13 +44,13 @@ def test_recover_restores_it_from_a_folder_below_and_says_so(lost: Shop) -> None
     assert lost.harness("task", "claim").json["task_id"] == "task-001"
 
 
-def test_a_session_restores_it_by_itself(lost: Shop) -> None:
+def test_a_session_restores_it_by_itself(lost: TaskListProject) -> None:
     """Whoever starts a session unattended is not stopped by it (tasklist.md 8)."""
     found = lost.harness("session", "start").json
     assert (found["restored"]["reason"], found["next"]) == ("harness-tasks.json is missing", "harness task claim")
 
 
-def test_the_stop_hook_names_the_way_out(lost: Shop) -> None:
+def test_the_stop_hook_names_the_way_out(lost: TaskListProject) -> None:
     """The hooks find the list too, and send the agent to ``recover`` once (tasklist.md 6.1, row 3b)."""
     told = dispatch.run("stop", Event({"cwd": str(lost.root), "session_id": "s"}, {}))
     assert b'"block"' in told.out
@@ -59,7 +58,7 @@ def test_the_stop_hook_names_the_way_out(lost: Shop) -> None:
     assert b"harness task recover" in told.out
 
 
-def test_without_a_good_backup_a_person_is_asked(lost: Shop) -> None:
+def test_without_a_good_backup_a_person_is_asked(lost: TaskListProject) -> None:
     """Nothing is made up (tasklist.md 8)."""
     Path(lost.layout.backup).write_text("{ half")
     for words, hint in (("status", "no backup"), ("init .", "to begin anew: rm ")):

@@ -16,11 +16,9 @@ import pytest
 
 from agent_harness.protocols.tasklist import progress
 from agent_harness.protocols.tasklist.attempts import verbs
-from agent_harness.protocols.tasklist.claims import claim
+from agent_harness.protocols.tasklist.claims import claim, sessions
 from agent_harness.protocols.tasklist.store import TaskListChange, TaskStore
-from agent_harness.protocols.tasklist.workers import sessions
-
-from .desk import Desk, task
+from agent_harness.testing.task_list_project import TaskListProject, task
 
 LABORER = Path(__file__).with_name("laborer.py")
 LONG_AGO = "2020-01-01T00:00:00Z"
@@ -32,7 +30,7 @@ class Crew:
     def __init__(self, path: Path, *, tasks: int, workers: int, fail_every: int = 7) -> None:
         chains = [[f"task-{number - 10:03d}"] if number % 9 == 0 and number > 10 else [] for number in range(tasks)]
         made = [task(f"task-{n:03d}", depends_on=needs, max_attempts=1000) for n, needs in enumerate(chains)]
-        self.desk = Desk(path / "list", *made, mode="concurrent", session_config=CONFIG)
+        self.project = TaskListProject.at_noon(path / "list", *made, mode="concurrent", session_config=CONFIG)
         self.path = path
         self.fail_every = fail_every
         (path / "held").mkdir()
@@ -51,7 +49,7 @@ class Crew:
     def start(self, name: str) -> "subprocess.Popen[bytes]":
         """A worker of that name."""
         (self.path / name).mkdir(exist_ok=True)
-        words = [sys.executable, str(LABORER), self.desk.layout.root, str(self.path / name), str(self.fail_every)]
+        words = [sys.executable, str(LABORER), self.project.layout.root, str(self.path / name), str(self.fail_every)]
         environment = {**os.environ, "HARNESS_WORKER_ID": name}
         return subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
@@ -63,7 +61,7 @@ class Crew:
             self.running[name].kill()
             self.running[name].communicate()
             if chance.random() < 0.5:
-                expire(self.desk, name)
+                expire(self.project, name)
             self.running[name] = self.start(name)
 
     def join(self, seconds: float) -> None:
@@ -74,20 +72,20 @@ class Crew:
 
     def check(self) -> None:
         """Everything is done, once, and counted."""
-        found = self.desk.store.read().tasks
+        found = self.project.store.read().tasks
         assert [each.status for each in found] == ["completed"] * len(found)
         assert all(each.attempts == len(each.error_log) + 1 for each in found)
         assert not any("claim_token" in each.raw for each in found)
-        sessions.start(self.desk.worker("mender"))  # sweeps up after the dead
-        assert [*self.desk.root.glob("*.tmp.*")] == []
-        lines = [progress.parse(line) for line in progress.tail(self.desk.layout, 1 << 20)]
+        sessions.start(self.project.worker("mender"))  # sweeps up after the dead
+        assert [*self.project.root.glob("*.tmp.*")] == []
+        lines = [progress.parse(line) for line in progress.tail(self.project.layout, 1 << 20)]
         assert all(lines)
 
 
 CONFIG = {"concurrency_mode": "concurrent", "max_tasks_per_session": 0}
 
 
-def expire(desk: Desk, name: str) -> None:
+def expire(project: TaskListProject, name: str) -> None:
     """As if the lease of a worker had ended long ago."""
 
     def act(change: TaskListChange) -> None:
@@ -96,27 +94,27 @@ def expire(desk: Desk, name: str) -> None:
                 each.raw["lease_expires_at"] = LONG_AGO
                 change.touch()
 
-    TaskStore(desk.layout, lock_timeout_seconds=120).change(act)
+    TaskStore(project.layout, lock_timeout_seconds=120).change(act)
 
 
 def kinds(crew: Crew) -> Counter[tuple[str, str | None]]:
     """How often the log has each kind of line of each task."""
-    lines = [progress.parse(line) for line in progress.tail(crew.desk.layout, 1 << 20)]
+    lines = [progress.parse(line) for line in progress.tail(crew.project.layout, 1 << 20)]
     return Counter((each.kind, each.task) for each in lines if each)
 
 
 def work(crew: Crew, seconds: float) -> None:
     """Lets them work without a kill; then the log is exact too."""
     crew.join(seconds)
-    revision = crew.desk.raw["revision"]
+    revision = crew.project.raw["revision"]
     crew.check()
     count = kinds(crew)
-    for each in crew.desk.store.read().tasks:
+    for each in crew.project.store.read().tasks:
         told = [count[kind, each.id] for kind in ("Starting", "Completed", "ERROR")]
         assert told == [each.attempts, 1, each.attempts - 1]
-    assert [*crew.desk.root.glob("*.tmp.*")] == []
-    assert sum(each.attempts for each in crew.desk.store.read().tasks) > len(crew.desk.raw["tasks"])
-    assert revision == 2 * sum(each["attempts"] for each in crew.desk.raw["tasks"])
+    assert [*crew.project.root.glob("*.tmp.*")] == []
+    assert sum(each.attempts for each in crew.project.store.read().tasks) > len(crew.project.raw["tasks"])
+    assert revision == 2 * sum(each["attempts"] for each in crew.project.raw["tasks"])
 
 
 def test_four_workers_share_twenty_four_tasks(tmp_path: Path) -> None:
@@ -127,7 +125,7 @@ def test_four_workers_share_twenty_four_tasks(tmp_path: Path) -> None:
 @pytest.mark.kill
 def test_workers_that_are_killed_lose_nothing(tmp_path: Path) -> None:
     with Crew(tmp_path, tasks=30, workers=3) as crew:
-        while not Path(crew.desk.layout.progress).exists():  # they have begun
+        while not Path(crew.project.layout.progress).exists():  # they have begun
             time.sleep(0.01)
         crew.kill_some(8, random.Random(4))
         crew.join(200)
@@ -179,11 +177,13 @@ def suspend(process: "subprocess.Popen[str]") -> None:
 @pytest.mark.parametrize("when", ["before", "while it proves"])
 def test_a_worker_that_wakes_after_its_lease_completes_nothing(tmp_path: Path, when: str) -> None:
     command = "touch begun; while [ ! -e go ]; do sleep 0.02; done"
-    desk = Desk(tmp_path / "list", task("a", validation={"command": command, "timeout_seconds": 60}), mode="concurrent")
-    desk.now = None
+    project = TaskListProject.at_noon(
+        tmp_path / "list", task("a", validation={"command": command, "timeout_seconds": 60}), mode="concurrent"
+    )
+    project.now = None
     for name in ("mine", "other"):
         (tmp_path / name).mkdir()
-    words: Sequence[str] = [sys.executable, "-c", SLEEPER, desk.layout.root, str(tmp_path / "mine")]
+    words: Sequence[str] = [sys.executable, "-c", SLEEPER, project.layout.root, str(tmp_path / "mine")]
     environment = {**os.environ, "HARNESS_WORKER_ID": "sleeper"}
     with (
         subprocess.Popen(words, env=environment, stdin=-1, stdout=-1, text=True) as sleeper,
@@ -198,14 +198,14 @@ def test_a_worker_that_wakes_after_its_lease_completes_nothing(tmp_path: Path, w
             while not [*tmp_path.rglob("begun")]:
                 time.sleep(0.01)
         suspend(sleeper)
-        expire(desk, "sleeper")
-        other = desk.worker("other", cwd=str(tmp_path / "other"))
+        expire(project, "sleeper")
+        other = project.worker("other", cwd=str(tmp_path / "other"))
         other.token = claim.claim(other)["token"]
-        for folder in (tmp_path / "mine", tmp_path / "other", desk.root):
+        for folder in (tmp_path / "mine", tmp_path / "other", project.root):
             (folder / "go").touch()
         sleeper.send_signal(signal.SIGCONT)
         out, _ = sleeper.communicate("\n" if when == "before" else None, timeout=60)
     assert out == "LeaseLost\n"
-    found = desk.task("a")
+    found = project.task("a")
     assert (found.status, found.claimed_by, found.claim_token) == ("in_progress", "other", other.token)
     assert verbs.complete(other, "a")["attempts"] == 2

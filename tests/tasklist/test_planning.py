@@ -10,8 +10,8 @@ from agent_harness.errors import ConfigurationError, HarnessError, Refused, Stat
 from agent_harness.protocols.tasklist import planning, selection
 from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.testing.repo import Repo
+from agent_harness.testing.task_list_project import TaskListProject, task
 
-from .desk import Desk, task
 from .test_claims import claimed
 
 # ---- making --------------------------------------------------------------------------------------------------------
@@ -65,18 +65,20 @@ def test_the_files_are_ignored_where_it_is_wished(tmp_path: Path, where: str, fi
 
 
 def test_ids_count_on_from_the_highest(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list", task("task-7"), task("x-99"), task("task-0012"), {"id": 40}, "task-50")
-    assert planning.add(desk.store, [{"title": "one"}, {"title": "two", "id": "own"}, {"title": "three"}]) == [
+    project = TaskListProject.at_noon(
+        tmp_path / "list", task("task-7"), task("x-99"), task("task-0012"), {"id": 40}, "task-50"
+    )
+    assert planning.add(project.store, [{"title": "one"}, {"title": "two", "id": "own"}, {"title": "three"}]) == [
         "task-013",
         "own",
         "task-014",
     ]
-    desk.edit(tasks=[task("task-999")])
-    assert planning.add(desk.store, [{"title": "x"}]) == ["task-1000"]
+    project.edit(tasks=[task("task-999")])
+    assert planning.add(project.store, [{"title": "x"}]) == ["task-1000"]
 
 
 def test_a_new_task_has_every_member_and_keeps_what_we_do_not_know(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list")
+    project = TaskListProject.at_noon(tmp_path / "list")
     given = {
         "title": " a\n title ",
         "validation": {"command": "pytest", "note": 1},
@@ -86,8 +88,8 @@ def test_a_new_task_has_every_member_and_keeps_what_we_do_not_know(tmp_path: Pat
         "error_log": ["[DEPENDENCY] x"],
         "priority": "P0",
     }
-    planning.add(desk.store, [given])
-    assert desk.raw["tasks"] == [
+    planning.add(project.store, [given])
+    assert project.raw["tasks"] == [
         task("task-001")
         | {
             "title": "a title",
@@ -123,20 +125,20 @@ BAD: list[tuple[Any, type[HarnessError]]] = [
 
 @pytest.mark.parametrize(("given", "error"), BAD)
 def test_all_are_added_or_none(tmp_path: Path, given: dict[str, Any], error: type[HarnessError]) -> None:
-    desk = Desk(tmp_path / "list", task("a"))
-    before = desk.files()
+    project = TaskListProject.at_noon(tmp_path / "list", task("a"))
+    before = project.files()
     with pytest.raises(error) as raised:
-        planning.add(desk.store, [{"title": "good"}, given])
+        planning.add(project.store, [{"title": "good"}, given])
     assert type(raised.value) is error
-    assert desk.files() == before
+    assert project.files() == before
 
 
 def test_a_circle_among_the_new_is_refused_and_one_that_is_there_already_is_not(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list", task("a", depends_on=["a"]), task("b", depends_on=["gone"]))
+    project = TaskListProject.at_noon(tmp_path / "list", task("a", depends_on=["a"]), task("b", depends_on=["gone"]))
     new = [{"title": "x", "id": "x", "depends_on": ["y"]}, {"title": "y", "id": "y", "depends_on": ["x"]}]
     with pytest.raises(ConfigurationError, match="x -> y -> x"):
-        planning.add(desk.store, new)
-    assert planning.add(desk.store, [{"title": "x", "depends_on": ["b"]}]) == ["task-001"]
+        planning.add(project.store, new)
+    assert planning.add(project.store, [{"title": "x", "depends_on": ["b"]}]) == ["task-001"]
 
 
 @pytest.mark.parametrize(
@@ -172,10 +174,11 @@ def test_a_line_that_is_no_task_is_named(text: str, said: str) -> None:
     ],
 )
 def test_a_person_sets_a_member(tmp_path: Path, name: str, text: str, member: str, value: object) -> None:
-    desk = Desk(tmp_path / "list", task("a"), task("b"), task("c", own=1))
-    planning.set_fields(desk.store, "c", {name: text})
-    assert desk.raw["tasks"][2] == task("c", own=1) | {member: value}
-    assert desk.log() == [f"[SESSION-1] WARN [c] a person set {name}={text}".rstrip()]
+    project = TaskListProject.at_noon(tmp_path / "list", task("a"), task("b"), task("c", own=1))
+    planning.set_fields(project.store, "c", {name: text})
+    assert project.raw["tasks"][2] == task("c", own=1) | {member: value}
+    was = " (validation.command was: true)" if name == "validation.command" else ""
+    assert project.log() == [f"[SESSION-1] WARN [c] set by command: {name}={text}{was}".rstrip()]
 
 
 @pytest.mark.parametrize(
@@ -199,30 +202,32 @@ def test_a_person_sets_a_member(tmp_path: Path, name: str, text: str, member: st
 def test_what_cannot_be_set_changes_nothing(
     tmp_path: Path, task_id: str, name: str, text: str, error: type[HarnessError]
 ) -> None:
-    desk = Desk(tmp_path / "list", task("a"), task("b", depends_on=["a"]), task("p", **claimed("w")))
-    before = desk.files()
+    project = TaskListProject.at_noon(
+        tmp_path / "list", task("a"), task("b", depends_on=["a"]), task("p", **claimed("w"))
+    )
+    before = project.files()
     with pytest.raises(error) as raised:
-        planning.set_fields(desk.store, task_id, {"title": "lost", name: text})
+        planning.set_fields(project.store, task_id, {"title": "lost", name: text})
     assert type(raised.value) is error
-    assert desk.files() == before
+    assert project.files() == before
 
 
 def test_a_task_that_is_made_pending_again_is_free_of_what_blocked_it(tmp_path: Path) -> None:
     errors = ["[TEST_FAIL] said [DEPENDENCY]", "[DEPENDENCY] Blocked by failed b", 5]
-    desk = Desk(tmp_path / "list", task("a", status="failed", error_log=errors, attempts=3))
-    planning.set_fields(desk.store, "a", {"status": "pending", "attempts": "0"})
-    assert desk.raw["tasks"][0]["error_log"] == [errors[0], 5]
-    found = selection.next_task(desk.store.read())
+    project = TaskListProject.at_noon(tmp_path / "list", task("a", status="failed", error_log=errors, attempts=3))
+    planning.set_fields(project.store, "a", {"status": "pending", "attempts": "0"})
+    assert project.raw["tasks"][0]["error_log"] == [errors[0], 5]
+    found = selection.next_task(project.store.read())
     assert found and found.id == "a"
 
 
 def test_a_damaged_list_takes_nothing(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list")
-    Path(desk.layout.tasks).write_text("{")
+    project = TaskListProject.at_noon(tmp_path / "list")
+    Path(project.layout.tasks).write_text("{")
     for act in (
-        lambda: planning.add(desk.store, [{"title": "x"}]),
-        lambda: planning.set_fields(desk.store, "a", {"title": "x"}),
+        lambda: planning.add(project.store, [{"title": "x"}]),
+        lambda: planning.set_fields(project.store, "a", {"title": "x"}),
     ):
         with pytest.raises(StateDamaged):
             act()
-    assert desk.text == "{"
+    assert project.text == "{"

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from agent_harness.kernel import clock
 from agent_harness.protocols.tasklist import progress
 from agent_harness.protocols.tasklist.layout import TaskListLayout
+from agent_harness.testing.task_list_project import NOON, TaskListProject, after
 
-from .desk import NOON, SEED, Desk, after
+from . import SEED
 
 STATS = {
     "tasks_total": 5,
@@ -101,16 +102,16 @@ def test_whatever_is_written_is_one_line_that_is_read_again(text: str, task: str
 
 
 def test_a_line_in_the_file_has_no_control_characters_and_no_secrets(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list")
+    project = TaskListProject.at_noon(tmp_path / "list")
     text = 'a\nb\r\x1b[31m "q" TOKEN=abcdef1234567890abcdef password: hunter2secret'
-    assert desk.log(progress.entry("WARN", 1, text=text)) == [
-        "[SESSION-1] " + desk.log()[0].partition("] ")[2],
+    assert project.log(progress.entry("WARN", 1, text=text)) == [
+        "[SESSION-1] " + project.log()[0].partition("] ")[2],
     ]
-    (line,) = Path(desk.layout.progress).read_text().splitlines()
+    (line,) = Path(project.layout.progress).read_text().splitlines()
     assert line.isprintable()
     assert "\\n" in line and "hunter2" not in line and "abcdef1234567890" not in line
-    desk.log(progress.entry("WARN", 1, text="é" * 5000))
-    last = Path(desk.layout.progress).read_bytes().splitlines()[-1]
+    project.log(progress.entry("WARN", 1, text="é" * 5000))
+    last = Path(project.layout.progress).read_bytes().splitlines()[-1]
     assert len(last.decode()) < 560
 
 
@@ -143,11 +144,11 @@ def session(*lines: str, number: int = 2) -> list[str]:
     ],
 )
 def test_an_attempt_that_ended_counts_once(tmp_path: Path, lines: list[str], count: int) -> None:
-    desk = Desk(tmp_path / "list")
+    project = TaskListProject.at_noon(tmp_path / "list")
     before = session("Starting [a] x", "Completed [a] (commit 1)", number=1)
-    desk.log(*before, *session(*lines), "free text: Completed [z]")
-    assert progress.outcomes(desk.layout, 2) == count
-    assert progress.outcomes(desk.layout, 3) == 0
+    project.log(*before, *session(*lines), "free text: Completed [z]")
+    assert progress.outcomes(project.layout, 2) == count
+    assert progress.outcomes(project.layout, 3) == 0
 
 
 def test_a_log_that_is_missing_has_nothing(tmp_path: Path) -> None:
@@ -159,31 +160,31 @@ def test_a_log_that_is_missing_has_nothing(tmp_path: Path) -> None:
 
 
 def test_the_time_of_the_last_error_of_a_task(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list")
-    desk.log(
+    project = TaskListProject.at_noon(tmp_path / "list")
+    project.log(
         *(
             progress.entry("ERROR", 1, at=after(n), task=each, category="TEST_FAIL", text="x")
             for n, each in enumerate("aba")
         )
     )
-    assert progress.last_error_time(desk.layout, "a") == after(2)
-    assert progress.last_error_time(desk.layout, "b") == after(1)
+    assert progress.last_error_time(project.layout, "a") == after(2)
+    assert progress.last_error_time(project.layout, "b") == after(1)
 
 
 def test_condensed_keeps_the_newest_events_of_tasks(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list")
-    desk.log(
+    project = TaskListProject.at_noon(tmp_path / "list")
+    project.log(
         *session("Starting [a] x", "STATS tasks_total=1", "LOCK released", "Completed [a] (commit 1)"), "free text"
     )
-    assert progress.condensed(desk.layout) == ["Starting [a] x", "Completed [a] (commit 1)"]
-    assert progress.condensed(desk.layout, characters=30) == ["Completed [a] (commit 1)"]
-    assert progress.condensed(desk.layout, lines=1) == []
+    assert progress.condensed(project.layout) == ["Starting [a] x", "Completed [a] (commit 1)"]
+    assert progress.condensed(project.layout, characters=30) == ["Completed [a] (commit 1)"]
+    assert progress.condensed(project.layout, lines=1) == []
 
 
 def test_the_last_numbers_else_the_last_line(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list")
-    desk.log("first", "second " + "x" * 300)
-    found = progress.last_stats(desk.layout)
+    project = TaskListProject.at_noon(tmp_path / "list")
+    project.log("first", "second " + "x" * 300)
+    found = progress.last_stats(project.layout)
     assert found and len(found) == 220 and found.startswith("second")
-    desk.log(*session("STATS tasks_total=1"), "third")
-    assert (progress.last_stats(desk.layout) or "").endswith("STATS tasks_total=1")
+    project.log(*session("STATS tasks_total=1"), "third")
+    assert (progress.last_stats(project.layout) or "").endswith("STATS tasks_total=1")

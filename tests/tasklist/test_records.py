@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from agent_harness.errors import StateDamaged
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.tasklist import selection
-from agent_harness.protocols.tasklist.records import State, Task, natural_key, new_task
-
-from .desk import NOON, state_of, task
+from agent_harness.protocols.tasklist.planning import new_task
+from agent_harness.protocols.tasklist.records import State, Task
+from agent_harness.protocols.tasklist.selection import natural_key
+from agent_harness.testing.task_list_project import NOON, state_of, task
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5) | st.just(10**400),

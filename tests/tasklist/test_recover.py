@@ -11,184 +11,187 @@ from agent_harness.errors import Busy, LeaseLost, LockBusy, NotOwner, UnsafeTree
 from agent_harness.kernel import files
 from agent_harness.protocols.tasklist.attempts import recover, verbs
 from agent_harness.protocols.tasklist.claims import claim
-from agent_harness.protocols.tasklist.workers.worker import Worker
-
-from .yard import TASK, Yard
+from agent_harness.protocols.tasklist.claims.worker import Worker
+from agent_harness.testing.task_list_project import TASK, TaskListProject
 
 PAST = "2020-01-01T00:00:00Z"
 STEP = [{"step": 1, "total": 3, "description": "half", "timestamp": PAST, "attempt": 1}]
 
 
-def interrupted(tmp_path: Path, *, passes: bool = True, **members: Any) -> tuple[Yard, Worker]:
+def interrupted(tmp_path: Path, *, passes: bool = True, **members: Any) -> tuple[TaskListProject, Worker]:
     """A claim whose lease has ended, in a repository with a person's own changes."""
-    yard = Yard(tmp_path).add(validation="true" if passes else "echo red; false")
-    yard.repo.write("lib/b.py", "my edit\n").write("notes.txt", "mine\n").write("staged.py", "s\n").stage("staged.py")
-    worker = yard.claim()
-    yard.edit(lease_expires_at=PAST, **members)
-    return yard, worker
+    project = TaskListProject.with_sources(tmp_path).add(validation="true" if passes else "echo red; false")
+    project.repo.write("lib/b.py", "my edit\n").write("notes.txt", "mine\n").write("staged.py", "s\n").stage(
+        "staged.py"
+    )
+    worker = project.hold()
+    project.edit(TASK, lease_expires_at=PAST, **members)
+    return project, worker
 
 
-def one(yard: Yard, **words: Any) -> dict[str, Any]:
-    [found] = recover.recover(yard.worker("next"), TASK, **words)
+def one(project: TaskListProject, **words: Any) -> dict[str, Any]:
+    [found] = recover.recover(project.worker("next"), TASK, **words)
     return found
 
 
 def test_no_progress_is_a_failure(tmp_path: Path) -> None:
-    yard, _ = interrupted(tmp_path)
-    before = yard.seen()
-    found = one(yard)
-    assert (found["action"], found["row"], yard.seen()) == ("failed", "fail", before)
+    project, _ = interrupted(tmp_path)
+    before = project.seen()
+    found = one(project)
+    assert (found["action"], found["row"], project.seen()) == ("failed", "fail", before)
     assert found["reason"] == "No progress detected"  # why it was failed, not why nothing was rolled back
-    assert (yard.task().status, yard.task().attempts) == ("failed", 1)
-    assert yard.task().error_log == ["[SESSION_TIMEOUT] No progress detected"]
-    assert yard.log()[:2] == [
+    assert (project.task().status, project.task().attempts) == ("failed", 1)
+    assert project.task().error_log == ["[SESSION_TIMEOUT] No progress detected"]
+    assert project.log()[:2] == [
         '[SESSION-1] RECOVERY [task-001] action="failed" reason="No progress detected"',
         "[SESSION-1] ERROR [task-001] [SESSION_TIMEOUT] No progress detected",
     ]
 
 
 def test_claimed_progress_without_any_is_for_the_agent_to_judge(tmp_path: Path) -> None:
-    yard, _ = interrupted(tmp_path, checkpoints=STEP)
-    state = Path(yard.layout.tasks).read_bytes()
-    found = one(yard)
+    project, _ = interrupted(tmp_path, checkpoints=STEP)
+    state = Path(project.layout.tasks).read_bytes()
+    found = one(project)
     assert (found["action"], found["decided"], found["evidence"]["checkpoints"]) == ("resume", False, STEP)
-    assert Path(yard.layout.tasks).read_bytes() == state
+    assert Path(project.layout.tasks).read_bytes() == state
 
 
 def test_the_agent_decides_to_resume(tmp_path: Path) -> None:
-    yard, old = interrupted(tmp_path, checkpoints=STEP)
-    found = one(yard, decide="resume")
+    project, old = interrupted(tmp_path, checkpoints=STEP)
+    found = one(project, decide="resume")
     assert (found["action"], found["decided"]) == ("resume", True)
     with pytest.raises(LeaseLost):
         verbs.complete(old, TASK)
-    yard.repo.write("new", "x")
-    assert verbs.complete(yard.worker("next", token=found["token"]), TASK)["status"] == "completed"
-    assert 'RECOVERY [task-001] action="resumed"' in yard.log()[0]
+    project.repo.write("new", "x")
+    assert verbs.complete(project.worker("next", token=found["token"]), TASK)["status"] == "completed"
+    assert 'RECOVERY [task-001] action="resumed"' in project.log()[0]
 
 
 def test_the_agent_decides_that_the_work_is_lost(tmp_path: Path) -> None:
-    yard, _ = interrupted(tmp_path, checkpoints=STEP)
-    found = one(yard, decide="fail")
-    assert (found["action"], yard.task().status, yard.task().attempts) == ("failed", "failed", 1)
+    project, _ = interrupted(tmp_path, checkpoints=STEP)
+    found = one(project, decide="fail")
+    assert (found["action"], project.task().status, project.task().attempts) == ("failed", "failed", 1)
 
 
 @pytest.mark.parametrize(("committed", "uncommitted"), [(True, False), (False, True), (True, True)])
 def test_work_that_passes_is_completed(tmp_path: Path, committed: bool, uncommitted: bool) -> None:
-    yard, _ = interrupted(tmp_path)
-    status, base = yard.status(), yard.repo.head
+    project, _ = interrupted(tmp_path)
+    status, base = project.status(), project.repo.head
     if committed:
-        yard.repo.write("first", "x").stage("first").git("commit", "-q", "-m", "[task-001] first", "--", "first")
+        project.repo.write("first", "x").stage("first").git("commit", "-q", "-m", "[task-001] first", "--", "first")
     if uncommitted:
-        yard.repo.write("second", "y")
-    found = one(yard)
-    assert (found["action"], found["commit"]) == ("completed", yard.repo.head)
+        project.repo.write("second", "y")
+    found = one(project)
+    assert (found["action"], found["commit"]) == ("completed", project.repo.head)
     names = [name for name, there in (("first", committed), ("second", uncommitted)) if there]
-    assert yard.repo.git("diff", "--name-only", base, "HEAD").split() == names
-    assert (yard.status(), yard.task().status, yard.task().attempts) == (status, "completed", 1)
-    assert any('action="completed"' in line for line in yard.log())
-    assert yard.log()[-1] == f"[SESSION-1] Completed [task-001] (commit {yard.repo.head[:7]})"
+    assert project.repo.git("diff", "--name-only", base, "HEAD").split() == names
+    assert (project.status(), project.task().status, project.task().attempts) == (status, "completed", 1)
+    assert any('action="completed"' in line for line in project.log())
+    assert project.log()[-1] == f"[SESSION-1] Completed [task-001] (commit {project.repo.head[:7]})"
 
 
 @pytest.mark.parametrize("committed", [False, True])
 def test_work_that_does_not_pass_goes_back(tmp_path: Path, committed: bool) -> None:
-    yard, _ = interrupted(tmp_path, passes=False)
-    before = yard.seen()
-    yard.repo.write("first", "x").write("lib/b.py", "overwritten\n")
+    project, _ = interrupted(tmp_path, passes=False)
+    before = project.seen()
+    project.repo.write("first", "x").write("lib/b.py", "overwritten\n")
     if committed:
-        yard.repo.stage("first").git("commit", "-q", "-m", "wip", "--", "first")
-    found = one(yard)
-    assert (found["action"], found["rolled_back"], yard.seen()) == ("failed", True, before)
-    assert yard.task().error_log == ["[TEST_FAIL] Interrupted; validation: FAIL (exit 1)"]
-    assert yard.repo.git("show", f"{found['rescue']}:first") == "x"
-    assert yard.repo.git("show", f"{found['rescue']}:lib/b.py") == "overwritten"
+        project.repo.stage("first").git("commit", "-q", "-m", "wip", "--", "first")
+    found = one(project)
+    assert (found["action"], found["rolled_back"], project.seen()) == ("failed", True, before)
+    assert project.task().error_log == ["[TEST_FAIL] Interrupted; validation: FAIL (exit 1)"]
+    assert project.repo.git("show", f"{found['rescue']}:first") == "x"
+    assert project.repo.git("show", f"{found['rescue']}:lib/b.py") == "overwritten"
 
 
 def test_commits_of_others_stop_everything(tmp_path: Path) -> None:
-    yard, _ = interrupted(tmp_path)
-    yard.repo.write("new", "x").git("commit", "-q", "--allow-empty", "-m", "hello", "--author=Eve <e@x>", "--", "lib")
-    before = yard.seen()
+    project, _ = interrupted(tmp_path)
+    project.repo.write("new", "x").git(
+        "commit", "-q", "--allow-empty", "-m", "hello", "--author=Eve <e@x>", "--", "lib"
+    )
+    before = project.seen()
     with pytest.raises(UnsafeTree, match="Eve <e@x> committed"):
-        one(yard)
-    assert (yard.seen(), yard.task().status) == (before, "in_progress")
-    assert "Eve" in (yard.state.halt or {})["message"]
-    assert one(yard, decide="resume")["token"] == yard.task().claim_token
+        one(project)
+    assert (project.seen(), project.task().status) == (before, "in_progress")
+    assert "Eve" in (project.state.halt or {})["message"]
+    assert one(project, decide="resume")["token"] == project.task().claim_token
 
 
 def test_a_list_that_cannot_prove_is_left_to_a_person(tmp_path: Path) -> None:
-    yard, _ = interrupted(tmp_path, validation={"command": ""})
-    yard.repo.write("new", "x")
-    found = one(yard)
-    assert (found["action"], yard.task().status, yard.repo.read("new")) == ("blocked", "in_progress", b"x")
-    assert (yard.state.halt or {})["category"] == "CONFIG"
+    project, _ = interrupted(tmp_path, validation={"command": ""})
+    project.repo.write("new", "x")
+    found = one(project)
+    assert (found["action"], project.task().status, project.repo.read("new")) == ("blocked", "in_progress", b"x")
+    assert (project.state.halt or {})["category"] == "CONFIG"
 
 
 # ---- who may -------------------------------------------------------------------------------------------------------
 
 
 def test_somebody_at_work_is_left_alone(tmp_path: Path) -> None:
-    yard = Yard(tmp_path).add()
-    yard.claim()
+    project = TaskListProject.with_sources(tmp_path).add()
+    project.hold()
     with pytest.raises(NotOwner, match="who is at work on it"):
-        recover.recover(yard.worker("next"), TASK)
-    assert recover.recover(yard.worker("next")) == []
+        recover.recover(project.worker("next"), TASK)
+    assert recover.recover(project.worker("next")) == []
 
 
 def test_ones_own_living_claim_is_recovered_by_name_only(tmp_path: Path) -> None:
-    yard = Yard(tmp_path).add()
-    worker = yard.claim()
-    yard.repo.write("new", "x")
+    project = TaskListProject.with_sources(tmp_path).add()
+    worker = project.hold()
+    project.repo.write("new", "x")
     assert recover.recover(worker) == []
     assert recover.recover(worker, TASK)[0]["action"] == "completed"
 
 
 def test_every_task_that_was_left_is_recovered(tmp_path: Path) -> None:
-    yard, _ = interrupted(tmp_path)
-    [found] = recover.recover(yard.worker("next"))
+    project, _ = interrupted(tmp_path)
+    [found] = recover.recover(project.worker("next"))
     assert found["action"] == "failed"
-    assert recover.recover(yard.worker("next")) == []
+    assert recover.recover(project.worker("next")) == []
 
 
 def test_a_task_that_somebody_has_taken_over_is_not_recovered_again(tmp_path: Path) -> None:
     """Whoever recovers owns the claim first, so that two never do it (tasklist.md 12)."""
-    yard, _ = interrupted(tmp_path, checkpoints=STEP)
-    token = one(yard, decide="resume")["token"]
-    assert recover.recover(yard.worker("third")) == []
+    project, _ = interrupted(tmp_path, checkpoints=STEP)
+    token = one(project, decide="resume")["token"]
+    assert recover.recover(project.worker("third")) == []
     with pytest.raises(NotOwner, match="who is at work on it"):
-        recover.recover(yard.worker("third"), TASK, "fail")
-    assert (yard.task().claim_token, yard.task().attempts) == (token, 0)
+        recover.recover(project.worker("third"), TASK, "fail")
+    assert (project.task().claim_token, project.task().attempts) == (token, 0)
 
 
 def test_nothing_is_claimed_before_the_agent_has_judged_what_was_interrupted(tmp_path: Path) -> None:
     """The answer names the command by which it decides (tasklist.md 7.2, 12)."""
-    yard, _ = interrupted(tmp_path, checkpoints=STEP)
+    project, _ = interrupted(tmp_path, checkpoints=STEP)
     with pytest.raises(Busy) as raised:
-        claim.claim(yard.worker("next"))
+        claim.claim(project.worker("next"))
     assert (raised.value.code, raised.value.exit_code) == ("interrupted", 5)
     assert f"harness task recover {TASK} --decide resume" in (raised.value.hint or "")
-    one(yard, decide="fail")
-    assert claim.claim(yard.worker("next"))["attempt"] == 2
+    one(project, decide="fail")
+    assert claim.claim(project.worker("next"))["attempt"] == 2
 
 
 def test_a_task_of_another_work_tree_is_left(tmp_path: Path) -> None:
-    yard = Yard(tmp_path, mode="concurrent").add()
+    project = TaskListProject.with_sources(tmp_path, mode="concurrent").add()
     second = tmp_path / "second"
-    yard.repo.git("worktree", "add", "-q", str(second), "-b", "second")
-    yard.claim(cwd=second)
-    yard.edit(lease_expires_at=PAST)
-    assert recover.recover(yard.worker("next")) == []
+    project.repo.git("worktree", "add", "-q", str(second), "-b", "second")
+    project.hold(cwd=second)
+    project.edit(TASK, lease_expires_at=PAST)
+    assert recover.recover(project.worker("next")) == []
     with pytest.raises(UnsafeTree, match="claimed in the work tree"):
-        recover.recover(yard.worker("next"), TASK)
-    assert recover.recover(yard.worker("next", cwd=second))[0]["action"] == "failed"
+        recover.recover(project.worker("next"), TASK)
+    assert recover.recover(project.worker("next", cwd=second))[0]["action"] == "failed"
 
 
 def test_a_task_that_is_not_in_progress(tmp_path: Path) -> None:
-    yard = Yard(tmp_path).add()
+    project = TaskListProject.with_sources(tmp_path).add()
     with pytest.raises(NotOwner, match="is pending"):
-        recover.recover(yard.worker(), TASK)
+        recover.recover(project.worker(), TASK)
     with pytest.raises(UsageError, match="no task"):
-        recover.recover(yard.worker(), "task-999")
+        recover.recover(project.worker(), "task-999")
     with pytest.raises(UsageError, match="no decision"):
-        recover.recover(yard.worker(), TASK, "perhaps")
+        recover.recover(project.worker(), TASK, "perhaps")
 
 
 # ---- places --------------------------------------------------------------------------------------------------------
@@ -196,44 +199,44 @@ def test_a_task_that_is_not_in_progress(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("passes", [False, True])
 def test_outside_of_git_the_proof_decides(tmp_path: Path, passes: bool) -> None:
-    yard = Yard(tmp_path, git=False).add(validation="true" if passes else "false")
-    yard.claim()
-    yard.edit(lease_expires_at=PAST)
-    found = one(yard)
+    project = TaskListProject.with_sources(tmp_path, git=False).add(validation="true" if passes else "false")
+    project.hold()
+    project.edit(TASK, lease_expires_at=PAST)
+    found = one(project)
     assert found["action"] == ("completed" if passes else "failed")
-    assert yard.task().attempts == 1
+    assert project.task().attempts == 1
 
 
 def test_a_claim_that_only_the_log_remembered(tmp_path: Path) -> None:
     """What a restored backup and the log's `Starting` line know: a short hash, and no baseline."""
-    yard, _ = interrupted(tmp_path, passes=False)
-    before = yard.seen()
-    yard.repo.write("lib/b.py", "overwritten\n")
-    raw = files.read_json(yard.layout.tasks)
+    project, _ = interrupted(tmp_path, passes=False)
+    before = project.seen()
+    project.repo.write("lib/b.py", "overwritten\n")
+    raw = files.read_json(project.layout.tasks)
     task = raw["tasks"][0]
     for name in ("base_ref", "started_branch", "worktree"):
         task.pop(name)
     task.update(started_at_commit=task["started_at_commit"][:7], claimed_by="unknown", claim_token="")
-    files.write_json(yard.layout.tasks, raw)
-    assert one(yard)["rolled_back"]
-    assert yard.seen() == before
+    files.write_json(project.layout.tasks, raw)
+    assert one(project)["rolled_back"]
+    assert project.seen() == before
 
 
 def test_a_recovery_that_could_not_write_the_state_is_recovered(tmp_path: Path) -> None:
-    yard, _ = interrupted(tmp_path, passes=False)
-    before = yard.seen()
-    yard.repo.write("new", "x")
+    project, _ = interrupted(tmp_path, passes=False)
+    before = project.seen()
+    project.repo.write("new", "x")
     flag, go = tmp_path / "in-cleanup", tmp_path / "go"
-    yard.edit(on_failure={"cleanup": f"touch {flag}; until [ -e {go} ]; do sleep 0.02; done"})
+    project.edit(TASK, on_failure={"cleanup": f"touch {flag}; until [ -e {go} ]; do sleep 0.02; done"})
     with ThreadPoolExecutor(1) as pool:
-        run = pool.submit(recover.recover, yard.worker("next", lock_timeout_seconds=0.2), TASK)
+        run = pool.submit(recover.recover, project.worker("next", lock_timeout_seconds=0.2), TASK)
         while not flag.exists():
             time.sleep(0.02)
-        with yard.worker().store.lock(), pytest.raises(LockBusy):
+        with project.worker().store.lock(), pytest.raises(LockBusy):
             go.touch()
             run.result()
-    assert (yard.seen(), yard.task().status) == (before, "in_progress")
-    yard.edit(on_failure={}, lease_expires_at=PAST)
-    [found] = recover.recover(yard.worker("third"), TASK)
-    assert (found["action"], found["row"], yard.task().attempts) == ("failed", "finish", 1)
-    assert yard.task().rescues == ["refs/harness/rescue/task-001/1"]
+    assert (project.seen(), project.task().status) == (before, "in_progress")
+    project.edit(TASK, on_failure={}, lease_expires_at=PAST)
+    [found] = recover.recover(project.worker("third"), TASK)
+    assert (found["action"], found["row"], project.task().attempts) == ("failed", "finish", 1)
+    assert project.task().rescues == ["refs/harness/rescue/task-001/1"]

@@ -6,54 +6,55 @@ import pytest
 
 from agent_harness.errors import UnsafeTree, UsageError
 from agent_harness.protocols.tasklist.attempts import rescue, verbs
-
-from .yard import TASK, Yard
+from agent_harness.testing.task_list_project import TASK, TaskListProject
 
 REF = "refs/harness/rescue/task-001/1"
 
 
 @pytest.fixture
-def yard(tmp_path: Path) -> Yard:
+def project(tmp_path: Path) -> TaskListProject:
     """A failed attempt beside a person's own changes."""
-    yard = Yard(tmp_path).add()
-    yard.repo.write("lib/b.py", "my edit\r\n").write("run.sh", "#!/bin/sh\n", executable=True).write("notes", "mine\n")
-    worker = yard.claim()
-    yard.repo.write("app.py", "changed\n").write("d/new", b"\xff\r\n").link("link", "d/new").remove("notes")
-    yard.repo.stage("d/new").git("commit", "-q", "-m", "agent", "--", "d/new")
+    project = TaskListProject.with_sources(tmp_path).add()
+    project.repo.write("lib/b.py", "my edit\r\n").write("run.sh", "#!/bin/sh\n", executable=True).write(
+        "notes", "mine\n"
+    )
+    worker = project.hold()
+    project.repo.write("app.py", "changed\n").write("d/new", b"\xff\r\n").link("link", "d/new").remove("notes")
+    project.repo.stage("d/new").git("commit", "-q", "-m", "agent", "--", "d/new")
     verbs.fail(worker, TASK, "TEST_FAIL", "red")
-    return yard
+    return project
 
 
-def test_the_list(yard: Yard) -> None:
-    [found] = rescue.entries(yard.worker())
+def test_the_list(project: TaskListProject) -> None:
+    [found] = rescue.entries(project.worker())
     assert (found["ref"], found["task_id"], found["number"]) == (REF, TASK, 1)
-    assert found["commit"] == yard.repo.git("rev-parse", REF)
+    assert found["commit"] == project.repo.git("rev-parse", REF)
 
 
 def test_the_list_outside_of_git(tmp_path: Path) -> None:
-    plain = Yard(tmp_path, git=False).add()
+    plain = TaskListProject.with_sources(tmp_path, git=False).add()
     assert rescue.entries(plain.worker()) == []
     assert rescue.prune(plain.worker(), 0.0) == {"pruned": [], "kept": 0}
 
 
 @pytest.mark.parametrize("name", [REF, "task-001/1"])
-def test_one_rescue(yard: Yard, name: str) -> None:
-    found = rescue.show(yard.worker(), name)
+def test_one_rescue(project: TaskListProject, name: str) -> None:
+    found = rescue.show(project.worker(), name)
     assert {(each["status"], each["path"]) for each in found["files"]} == {
         *(("M", "app.py"), ("A", "d/new"), ("A", "link"), ("D", "notes"))
     }
     assert [each["subject"] for each in found["commits"]] == ["agent"]
 
 
-def test_no_such_rescue(yard: Yard) -> None:
+def test_no_such_rescue(project: TaskListProject) -> None:
     for name in ("task-001/9", "HEAD", "refs/heads/main", ""):
         with pytest.raises(UsageError, match="there is no rescue"):
-            rescue.show(yard.worker(), name)
+            rescue.show(project.worker(), name)
 
 
-def test_all_of_it_in_a_new_folder(yard: Yard, tmp_path: Path) -> None:
-    before = yard.seen()
-    done = rescue.restore(yard.worker(), REF, str(tmp_path / "back"))
+def test_all_of_it_in_a_new_folder(project: TaskListProject, tmp_path: Path) -> None:
+    before = project.seen()
+    done = rescue.restore(project.worker(), REF, str(tmp_path / "back"))
     back = Path(done["to"])
     assert (back / "app.py").read_text() == "changed\n"
     assert (back / "lib/b.py").read_bytes() == b"my edit\r\n"
@@ -61,53 +62,53 @@ def test_all_of_it_in_a_new_folder(yard: Yard, tmp_path: Path) -> None:
     assert (back / "link").is_symlink()
     assert (back / "run.sh").stat().st_mode & 0o100
     assert not (back / "notes").exists()
-    assert yard.seen() == before
+    assert project.seen() == before
     with pytest.raises(UnsafeTree, match="not an empty folder"):
-        rescue.restore(yard.worker(), REF, str(tmp_path / "back"))
+        rescue.restore(project.worker(), REF, str(tmp_path / "back"))
 
 
-def test_what_it_changed_in_the_work_tree(yard: Yard) -> None:
-    head, index = yard.repo.head, yard.repo.git("ls-files", "-s")
-    done = rescue.restore(yard.worker(), REF)
+def test_what_it_changed_in_the_work_tree(project: TaskListProject) -> None:
+    head, index = project.repo.head, project.repo.git("ls-files", "-s")
+    done = rescue.restore(project.worker(), REF)
     assert done["files"] == ["app.py", "d/new", "link", "notes"]
-    assert yard.repo.read("app.py") == b"changed\n"
-    assert yard.repo.read("lib/b.py") == b"my edit\r\n"
-    assert not (yard.path / "notes").exists()
-    assert (yard.repo.head, yard.repo.git("ls-files", "-s")) == (head, index)
-    assert rescue.restore(yard.worker(), REF)["files"] == done["files"]
+    assert project.repo.read("app.py") == b"changed\n"
+    assert project.repo.read("lib/b.py") == b"my edit\r\n"
+    assert not (project.path / "notes").exists()
+    assert (project.repo.head, project.repo.git("ls-files", "-s")) == (head, index)
+    assert rescue.restore(project.worker(), REF)["files"] == done["files"]
 
 
-def test_a_file_that_changed_since_is_not_overwritten(yard: Yard) -> None:
-    yard.repo.write("app.py", "my newer work\n")
-    before = yard.seen()
+def test_a_file_that_changed_since_is_not_overwritten(project: TaskListProject) -> None:
+    project.repo.write("app.py", "my newer work\n")
+    before = project.seen()
     with pytest.raises(UnsafeTree, match="not as it was before the attempt"):
-        rescue.restore(yard.worker(), REF)
-    assert yard.seen() == before
+        rescue.restore(project.worker(), REF)
+    assert project.seen() == before
 
 
-def test_nothing_is_written_through_a_link(yard: Yard, tmp_path: Path) -> None:
-    yard.repo.link("d", str(tmp_path))
+def test_nothing_is_written_through_a_link(project: TaskListProject, tmp_path: Path) -> None:
+    project.repo.link("d", str(tmp_path))
     with pytest.raises(UnsafeTree, match="d/new is not as it was"):
-        rescue.restore(yard.worker(), REF)
-    assert (yard.path / "d").is_symlink()
+        rescue.restore(project.worker(), REF)
+    assert (project.path / "d").is_symlink()
 
 
-def test_pruning_lets_go_of_what_is_old_and_not_in_use(yard: Yard) -> None:
-    assert rescue.prune(yard.worker(), 1.0) == {"pruned": [], "kept": 2}
-    worker = yard.claim()
-    done = rescue.prune(yard.worker(), 0.0)
+def test_pruning_lets_go_of_what_is_old_and_not_in_use(project: TaskListProject) -> None:
+    assert rescue.prune(project.worker(), 1.0) == {"pruned": [], "kept": 2}
+    worker = project.hold()
+    done = rescue.prune(project.worker(), 0.0)
     assert done == {"pruned": [REF, "refs/harness/base/task-001/1"], "kept": 1}
-    assert rescue.entries(yard.worker()) == []
+    assert rescue.entries(project.worker()) == []
     assert verbs.roll_back(worker, TASK)["rolled_back"]
 
 
 def test_moved_files_go_with_their_rescue(tmp_path: Path) -> None:
-    yard = Yard(tmp_path).add()
-    worker = yard.claim()
-    yard.repo.remove("app.py").write("app.py/x.o", "ignored, where a file was")
+    project = TaskListProject.with_sources(tmp_path).add()
+    worker = project.hold()
+    project.repo.remove("app.py").write("app.py/x.o", "ignored, where a file was")
     done = verbs.fail(worker, TASK, "TEST_FAIL", "red")
-    folder = Path(yard.layout.rescue_files(TASK, 1))
+    folder = Path(project.layout.rescue_files(TASK, 1))
     assert done["moved"] == ["app.py/x.o"]
     assert (folder / "app.py/x.o").exists()
-    rescue.prune(yard.worker(), 0.0)
+    rescue.prune(project.worker(), 0.0)
     assert not folder.exists()

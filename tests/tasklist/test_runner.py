@@ -17,9 +17,8 @@ import psutil
 import pytest
 
 from agent_harness.protocols.tasklist.records import Task
-from agent_harness.protocols.tasklist.runner import prompt
-
-from .desk import Desk, Shop, task
+from agent_harness.protocols.tasklist.work import first_prompt, fix_prompt
+from agent_harness.testing.task_list_project import TaskListProject, task
 
 WORKS = 'echo "$HARNESS_TASK_ID" >> work.txt'
 PROOF = {"command": "grep -q $TASK work.txt"}
@@ -29,13 +28,13 @@ def job(name: str, command: str | None = "grep -q . work.txt", **members: Any) -
     return task(name, validation={"command": command, "timeout_seconds": 60}, **members)
 
 
-def shop(path: Path, *tasks: Any, **words: Any) -> Shop:
-    return Shop(path / "list", *tasks, git=True, **{"session_count": 0, **words})
+def project(path: Path, *tasks: Any, **words: Any) -> TaskListProject:
+    return TaskListProject(path / "list", *tasks, git=True, **(dict[str, Any](session_count=0) | words))
 
 
-def plain(path: Path, *tasks: Any, **words: Any) -> Shop:
+def plain(path: Path, *tasks: Any, **words: Any) -> TaskListProject:
     """A list outside of git, which costs a run far less."""
-    return Shop(path / "list", *tasks, session_count=0, **words)
+    return TaskListProject(path / "list", *tasks, session_count=0, **words)
 
 
 def until(found: Callable[[], object]) -> None:
@@ -46,7 +45,7 @@ def until(found: Callable[[], object]) -> None:
     raise AssertionError("it never happened")
 
 
-def rescues(found: Shop) -> list[str]:
+def rescues(found: TaskListProject) -> list[str]:
     return found.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/rescue").split()
 
 
@@ -54,7 +53,7 @@ def rescues(found: Shop) -> list[str]:
 
 
 def test_a_list_is_worked_down_and_each_task_is_proven_and_committed(tmp_path: Path) -> None:
-    work = shop(tmp_path, job("task-2", depends_on=["task-1"]), job("task-1", hints=["look there"]))
+    work = project(tmp_path, job("task-2", depends_on=["task-1"]), job("task-1", hints=["look there"]))
     work.repo.write("mine.txt", "not yet committed\n")
     ran = work.harness(
         "run", "--agent", work.agent(f"{WORKS}\nharness task checkpoint $HARNESS_TASK_ID 1/1 'all of it'")
@@ -89,7 +88,7 @@ def test_a_list_is_worked_down_and_each_task_is_proven_and_committed(tmp_path: P
 
 
 def test_a_failed_proof_goes_back_to_the_agent(tmp_path: Path) -> None:
-    work = shop(tmp_path, job("a", "cat work.txt; grep -q fixed work.txt"))
+    work = project(tmp_path, job("a", "cat work.txt; grep -q fixed work.txt"))
     agent = work.agent('if [ "$HARNESS_ROUND" = 1 ]; then echo fixed >> work.txt; else echo half done > work.txt; fi')
     ran = work.harness("run", "--json", "--agent", agent)
     assert (ran.code, work.statuses(), work.task("a").attempts) == (0, ["completed"], 1), ran
@@ -100,7 +99,7 @@ def test_a_failed_proof_goes_back_to_the_agent(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("isolation", ["worktree", "in_place"])
 def test_an_agent_that_forges_its_proof_is_not_believed(tmp_path: Path, isolation: str) -> None:
-    work = shop(tmp_path, job("a", "sh check.sh", max_attempts=1), session_config={"isolation": isolation})
+    work = project(tmp_path, job("a", "sh check.sh", max_attempts=1), session_config={"isolation": isolation})
     work.repo.write("check.sh", "grep -q done work.txt\n").stage("check.sh").git("commit", "-q", "-m", "Second")
     head = work.repo.head
     ran = work.harness("run", "--json", "--agent", work.agent("echo 'exit 0' > check.sh"))
@@ -111,7 +110,7 @@ def test_an_agent_that_forges_its_proof_is_not_believed(tmp_path: Path, isolatio
 
 
 def test_an_agent_that_puts_its_forgery_right_is_heard(tmp_path: Path) -> None:
-    work = shop(tmp_path, job("a", "sh check.sh"))
+    work = project(tmp_path, job("a", "sh check.sh"))
     work.repo.write("check.sh", "grep -q done work.txt\n").stage("check.sh").git("commit", "-q", "-m", "Second")
     honest = "git checkout -q check.sh; echo done > work.txt"
     ran = work.harness("run", "--agent", work.agent(f"if [ $HARNESS_ROUND = 1 ]; then {honest}; else : > check.sh; fi"))
@@ -120,7 +119,7 @@ def test_an_agent_that_puts_its_forgery_right_is_heard(tmp_path: Path) -> None:
 
 
 def test_a_task_that_is_never_proven_fails_for_good_and_leaves_its_work_in_rescues(tmp_path: Path) -> None:
-    work = shop(
+    work = project(
         tmp_path,
         job("a", "echo wrong; exit 4", max_attempts=2, on_failure={"cleanup": "echo cleaned >> ../cleaned"}),
         job("b", depends_on=["a"]),
@@ -142,9 +141,30 @@ def test_a_task_that_is_never_proven_fails_for_good_and_leaves_its_work_in_rescu
     assert f"git show {rescues(work)[0]}" in work.prompt("a")
 
 
+def test_what_a_proof_in_place_compiles_is_in_no_commit(tmp_path: Path) -> None:
+    command = "test -z \"$PYTHONDONTWRITEBYTECODE\" && python3 -c 'import sys, mod; sys.exit(mod.bad)'"
+    work = project(tmp_path, job("a", command), session_config={"isolation": "in_place"})
+    twice = "if test -f ../again; then echo 'bad = 0' > mod.py; else echo 'bad = 1' > mod.py; touch ../again; fi"
+    ran = work.harness("run", "--agent", work.agent(twice))
+    assert (ran.code, work.statuses()) == (0, ["completed"]), ran
+    assert [name for name in work.repo.git("ls-files").splitlines() if "pycache" in name] == []
+    assert list(work.root.rglob("__pycache__")) == []
+
+
+def test_a_proof_leaves_nothing_in_the_temporary_folder(tmp_path: Path) -> None:
+    command = f"mktemp > '{tmp_path}/made' && grep -q . work.txt"
+    for isolation in ("worktree", "in_place"):
+        (tmp_path / isolation).mkdir()
+        work = project(tmp_path / isolation, job("a", command), session_config={"isolation": isolation})
+        ran = work.harness("run", "--agent", work.agent("echo done > work.txt"))
+        assert (ran.code, work.statuses()) == (0, ["completed"]), ran
+        assert not Path((tmp_path / "made").read_text().strip()).exists()
+
+
 def test_an_agent_that_does_nothing_fails_without_a_proof_being_run(tmp_path: Path) -> None:
-    work = shop(tmp_path, job("a", f"touch '{tmp_path}/ran'", max_attempts=1))
-    ran = work.harness("run", "--agent", work.agent("exit 5"))
+    work = project(tmp_path, job("a", f"touch '{tmp_path}/ran'", max_attempts=1))
+    told = """printf '{"type":"usage","input_tokens":9,"output_tokens":1}\\n'; exit 5"""
+    ran = work.harness("run", "--agent", work.agent(told))
     assert (ran.code, work.statuses()) == (1, ["failed"])
     assert "[TASK_EXEC]" in work.task("a").error_log[0]
     assert not (tmp_path / "ran").exists()
@@ -158,7 +178,7 @@ def test_an_agent_that_does_nothing_fails_without_a_proof_being_run(tmp_path: Pa
     ],
 )
 def test_an_agent_closes_its_task_by_the_verbs(tmp_path: Path, verb: str, status: str, code: int) -> None:
-    work = shop(tmp_path, job("a", max_attempts=1))
+    work = project(tmp_path, job("a", max_attempts=1))
     ran = work.harness("run", "--json", "--agent", work.agent(f"{WORKS}\nharness task {verb} > ../answer.json"))
     assert (ran.code, work.statuses(), work.task("a").attempts) == (code, [status], 1), ran
     assert json.loads((tmp_path / "answer.json").read_text())["ok"]
@@ -217,7 +237,7 @@ LIMITED = "echo 'Error: 429 Too Many Requests' >&2; exit 1"
 
 def test_a_rate_limited_agent_costs_the_task_no_attempt(tmp_path: Path) -> None:
     """C28, UAH-374: exit 5 with the moment and the command; the next run knows it before it starts anything."""
-    work = shop(tmp_path, job("a"))
+    work = project(tmp_path, job("a"))
     agent = work.agent(f"{WORKS}\n{LIMITED}")
     ran = work.harness("run", "--no-wait", "--agent", agent)
     assert (ran.code, work.statuses(), work.task("a").attempts) == (5, ["pending"], 0), ran
@@ -241,7 +261,7 @@ def test_a_rate_limited_agent_costs_the_task_no_attempt(tmp_path: Path) -> None:
 
 def test_a_run_waits_for_the_limit_to_end_and_goes_on(tmp_path: Path) -> None:
     """C28: the attempts that were refused are none of --max-tasks."""
-    work = shop(tmp_path, job("a"), job("b"))
+    work = project(tmp_path, job("a"), job("b"))
     tried = tmp_path / "tried"
     agent = work.agent(f"if [ ! -f {tried} ]; then touch {tried}; {LIMITED}; fi\n{WORKS}")
     ran = work.harness("run", "--max-tasks", "2", "--agent", agent, HARNESS_TIME_SCALE="0.01")
@@ -253,18 +273,18 @@ def test_a_run_waits_for_the_limit_to_end_and_goes_on(tmp_path: Path) -> None:
 
 def test_another_allowed_agent_takes_over(tmp_path: Path) -> None:
     """C28: --agent given again; where nothing is left to do, nobody waits."""
-    work = shop(tmp_path, job("a"), job("b"))
+    work = project(tmp_path, job("a"), job("b"))
     tired = work.agent(LIMITED, name="tired.sh")
     ran = work.harness("run", "--agent", tired, "--agent", work.agent(WORKS))
     assert (ran.code, work.statuses()) == (0, ["completed", "completed"]), ran
-    assert "works now" in ran.out
+    assert "takes over (" in ran.out
     again = work.harness("run", "--agent", tired)
     assert (again.code, "Every task is completed." in again.out) == (0, True), again
 
 
 def test_a_wait_ends_when_a_person_clears_the_limit_or_pauses_the_list(tmp_path: Path) -> None:
     """The wait is in the clock and not in the process: another one can end it. UAH-057."""
-    work = shop(tmp_path, job("a"))
+    work = project(tmp_path, job("a"))
     tried = tmp_path / "tried"
     agent = work.agent(f"if [ ! -f {tried} ]; then touch {tried}; {LIMITED}; fi\n{WORKS}")
     with (tmp_path / "out").open("w") as out:
@@ -282,7 +302,7 @@ def test_a_wait_ends_when_a_person_clears_the_limit_or_pauses_the_list(tmp_path:
 
 def test_on_a_terminal_the_wait_is_counted_down_and_ctrl_c_ends_it(tmp_path: Path) -> None:
     """Nothing is under way while it waits; what is known is kept."""
-    work = shop(tmp_path, job("a"))
+    work = project(tmp_path, job("a"))
     words = ["-m", "agent_harness.cli.main", "run", "--agent", work.agent(LIMITED)]
     with pexpect.spawn(sys.executable, words, cwd=str(work.root), encoding="utf-8", timeout=120) as terminal:
         terminal.expect("Waiting; Ctrl-C ends it.")
@@ -370,7 +390,7 @@ def begun(folder: Path) -> int:
 
 @pytest.mark.scenario
 def test_a_pause_from_another_terminal_gives_the_task_back(tmp_path: Path) -> None:
-    work = shop(tmp_path, job("a", SLOW.partition("\n")[2]))
+    work = project(tmp_path, job("a", SLOW.partition("\n")[2]))
     head = work.repo.head
     with work.start("run", "--agent", work.agent(SLOW)) as run:
         sleeper = begun(tmp_path)
@@ -394,7 +414,7 @@ def test_a_pause_from_another_terminal_gives_the_task_back(tmp_path: Path) -> No
 )
 def test_ctrl_c_gives_the_task_back_with_its_work_in_a_rescue(tmp_path: Path, how: int, where: str) -> None:
     slow_proof = SLOW.partition("\n")[2].replace("../begun", str(tmp_path / "begun"))  # wherever it is judged
-    work = shop(tmp_path, job("a", slow_proof))
+    work = project(tmp_path, job("a", slow_proof))
     head = work.repo.head
     with work.start("run", "--agent", work.agent(SLOW if where == "agent" else WORKS)) as run:
         sleeper = begun(tmp_path)
@@ -410,8 +430,38 @@ def test_ctrl_c_gives_the_task_back_with_its_work_in_a_rescue(tmp_path: Path, ho
     assert (work.raw["session"], work.log()[-1]) == (None, "[SESSION-1] LOCK released")
 
 
+@pytest.mark.parametrize("how", ["", "env -u HARNESS_RUN_ID -u HARNESS_PROJECT_DIR -u HARNESS_STATE_ROOT "])
+def test_the_agent_of_a_run_corrects_no_task(tmp_path: Path, how: str) -> None:
+    work = project(tmp_path, job("a"), job("b", "false", max_attempts=1, depends_on=["a"]))
+    line = f'{how}sh -c \'"{sys.executable}" -m agent_harness.cli.main task'
+    asks = f"{line} set b validation.command=true' > ../set 2>&1; {line} reset --failed' > ../reset 2>&1; true"
+    work.harness("run", "--agent", work.agent(f"{asks}\n{WORKS}"))
+    for name in ("set", "reset"):
+        assert f"harness task {name} is a person's decision" in (tmp_path / name).read_text(), name
+    assert work.statuses() == ["completed", "failed"]
+    assert work.harness("task", "set", "b", "priority=P0", CLAUDECODE="1").code == 0
+    assert "set by an agent's command: priority=P0" in work.log()[-1]
+
+
+def test_ctrl_c_is_answered_at_once_and_a_second_one_does_not_wait_for_the_call_at_hand(tmp_path: Path) -> None:
+    work = project(tmp_path, job("a"))
+    call = """echo '{"type":"tool_call","name":"Bash","input":{"command":"make"}}'\n"""
+    with work.start("run", "--agent", work.agent(call + SLOW)) as run:
+        sleeper = begun(tmp_path)
+        run.send_signal(signal.SIGINT)
+        assert run.stdout
+        lines = iter(run.stdout.readline, "")
+        assert any("the agent may finish the call at hand" in line for line in lines)
+        run.send_signal(signal.SIGINT)
+        assert any(line == "Stopping now.\n" for line in lines)
+        run.communicate(timeout=60)
+    until(lambda: not psutil.pid_exists(sleeper))
+    assert run.returncode == 130
+    assert work.statuses() == ["pending"]
+
+
 def test_a_second_run_is_kept_out_and_after_a_kill_the_next_one_recovers(tmp_path: Path) -> None:
-    work = shop(tmp_path, job("a"), job("b", "grep -q b work.txt"))
+    work = project(tmp_path, job("a"), job("b", "grep -q b work.txt"))
     with work.start("run", "--agent", work.agent(SLOW)) as run:
         agent = begun(tmp_path)
         before = work.text
@@ -433,7 +483,7 @@ def test_a_second_run_is_kept_out_and_after_a_kill_the_next_one_recovers(tmp_pat
 @pytest.mark.scenario
 def test_two_runs_share_a_concurrent_list_in_work_trees_of_their_own(tmp_path: Path) -> None:
     jobs = [job(f"t-{n}", f"grep -q t-{n} t-{n}.txt") for n in range(4)]
-    work = shop(tmp_path, *jobs, mode="concurrent")
+    work = project(tmp_path, *jobs, mode="concurrent")
     agent = work.agent(
         'echo "$HARNESS_TASK_ID" > "$HARNESS_TASK_ID.txt"; echo "$PWD" >> "$HARNESS_STATE_ROOT/../places"'
     )
@@ -455,7 +505,7 @@ def test_two_runs_share_a_concurrent_list_in_work_trees_of_their_own(tmp_path: P
 
 
 def test_a_claim_that_is_taken_away_ends_the_attempt_without_touching_the_task(tmp_path: Path) -> None:
-    work = shop(tmp_path, job("a"))
+    work = project(tmp_path, job("a"))
     theft = tmp_path / "theft.py"
     theft.write_text(
         "import json\n"
@@ -474,21 +524,45 @@ def test_a_claim_that_is_taken_away_ends_the_attempt_without_touching_the_task(t
 
 def test_the_prompt_tells_what_the_protocol_does_not_know() -> None:
     found = Task(job("a", hints={"file": "x.py"}, claim_token="secret", error_log=["[A] 1"] * 9))
-    text = prompt.first(found, log=["Starting [a] x"], rescues=["r1", "r2", "r3", "r4"])
+    text = first_prompt(found, log=["Starting [a] x"], rescues=["r1", "r2", "r3", "r4"])
     assert '"file": "x.py"' in text
     assert "secret" not in text
     assert text.count("[A] 1") == 5
     assert "r1" not in text and "git show r4" in text
     assert "harness task fail a --category" in text
-    assert "{id}" not in text + prompt.fix(found, "FAIL (exit 1)", [])
+    assert "{id}" not in text + fix_prompt(found, "FAIL (exit 1)", [])
 
 
 def test_a_further_prompt_ends_with_the_end_of_the_output() -> None:
-    text = prompt.fix(Task(job("a")), "FAIL (exit 1)", ["x" * 9000, "the last line"])
+    text = fix_prompt(Task(job("a")), "FAIL (exit 1)", ["x" * 9000, "the last line"])
     assert "the last line" in text
     assert len(text) < 8000
 
 
 def test_braces_in_an_id_do_no_harm(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list", job("{0}{id}"))
-    assert "harness task fail {0}{id} " in prompt.first(desk.task("{0}{id}"), log=[], rescues=[])
+    project = TaskListProject.at_noon(tmp_path / "list", job("{0}{id}"))
+    assert "harness task fail {0}{id} " in first_prompt(project.task("{0}{id}"), log=[], rescues=[])
+
+
+def test_what_the_list_waits_for_is_said_before_a_missing_agent(tmp_path: Path) -> None:
+    """FIX-11: a list that is done, paused or halted is not in want of an agent."""
+    nobody = {"HARNESS_AGENT": "command:no-such-program-here"}
+    open_list = plain(tmp_path / "a", job("t"))
+    assert "cannot be started" in open_list.harness("run", **nobody).err
+    open_list.harness("pause")
+    paused = open_list.harness("run", **nobody)
+    assert (paused.code, "aused" in paused.err) == (5, True), paused
+    done = plain(tmp_path / "b", job("t", status="completed")).harness("run", **nobody)
+    assert (done.code, "every task is completed" in done.err) == (7, True), done
+
+
+def test_a_run_that_can_complete_nothing_is_not_advised(tmp_path: Path) -> None:
+    """FIX-18: the next command gives the task its proof."""
+    found = plain(tmp_path, job("t-1", command=None))
+    wanted = "harness task set t-1 validation.command='...'"
+    assert found.harness("status").out.splitlines()[-1] == f"next: {wanted}"
+    assert found.harness("status", "--json").json["next"] == wanted
+    added = found.harness("add", "Another")
+    assert added.out.splitlines()[-1] == f"next: {wanted}"
+    assert found.harness("task", "set", "t-1", "validation.command=true").code == 0
+    assert found.harness("status").out.splitlines()[-1] == "next: harness run"

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_harness.protocols.tasklist import lifecycle, selection
-from agent_harness.protocols.tasklist.records import State, Task, natural_key
-
-from .desk import NOON, after, state_of, task
+from agent_harness.protocols.tasklist.records import State, Task
+from agent_harness.protocols.tasklist.selection import natural_key
+from agent_harness.testing.task_list_project import NOON, after, state_of, task
 
 BLOCKED = "[DEPENDENCY] Blocked by failed "
 IDS = ["t-1", "t-2", "t-9", "t-10", "t-11"]

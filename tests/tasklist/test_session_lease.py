@@ -9,9 +9,9 @@ import pytest
 
 from agent_harness.errors import Busy
 from agent_harness.kernel import owner
-from agent_harness.protocols.tasklist.workers import session_lease
-
-from .desk import NOON, Desk, after, state_of
+from agent_harness.protocols.tasklist.claims import leases
+from agent_harness.protocols.tasklist.records import SessionLease
+from agent_harness.testing.task_list_project import NOON, TaskListProject, after, state_of
 
 LIVE = {
     "n": 1,
@@ -44,7 +44,7 @@ def dead_process() -> dict[str, Any]:
     ],
 )
 def test_a_session_is_alive(session: dict[str, Any] | None, at: float, alive: bool) -> None:
-    assert session_lease.is_alive(session, after(at)) is alive
+    assert leases.is_alive(None if session is None else SessionLease(session), after(at)) is alive
 
 
 @pytest.mark.parametrize(
@@ -60,41 +60,44 @@ def test_a_session_is_alive(session: dict[str, Any] | None, at: float, alive: bo
 )
 def test_a_lease_of_a_clock_that_was_ahead_is_known(changes: dict[str, Any], ahead: bool) -> None:
     """By its renewal or by its end, beyond the grace (tasklist.md 10.2)."""
-    assert session_lease.is_ahead(state_of(session=LIVE | changes), NOON) is ahead
+    assert leases.is_ahead(state_of(session=LIVE | changes), NOON) is ahead
     concurrent = state_of(session=LIVE | changes, session_config={"concurrency_mode": "concurrent"})
-    assert not session_lease.is_ahead(concurrent, NOON)
+    assert not leases.is_ahead(concurrent, NOON)
 
 
 def test_a_session_ends_with_its_program() -> None:
     here = owner.current().as_record()
-    assert session_lease.is_alive(LIVE | {"process": here}, NOON)
-    assert not session_lease.is_alive(LIVE | {"process": dead_process()}, NOON)
+    assert leases.is_alive(SessionLease(LIVE | {"process": here}), NOON)
+    assert not leases.is_alive(SessionLease(LIVE | {"process": dead_process()}), NOON)
     elsewhere = here | {"host": "another", "boot_id": "another"}
-    assert session_lease.is_alive(LIVE | {"process": elsewhere}, NOON)
+    assert leases.is_alive(SessionLease(LIVE | {"process": elsewhere}), NOON)
 
 
 def test_another_session_is_refused_and_told_whose_it_is(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list")
+    project = TaskListProject.at_noon(tmp_path / "list")
     state = state_of(session=dict(LIVE))
-    session_lease.refuse_other(state, desk.worker(session="s1"), NOON)
+    leases.refuse_other(state, project.worker(session="s1"), NOON)
     with pytest.raises(Busy, match=r"owner=s1, since 2026-03-01T12:00:00Z, until 2026-03-01T13:00:00Z") as raised:
-        session_lease.refuse_other(state, desk.worker(session="s2"), NOON)
+        leases.refuse_other(state, project.worker(session="s2"), NOON)
     assert "--take-over" in (raised.value.hint or "")
-    session_lease.refuse_other(state, desk.worker(session="s2"), after(4000))
-    state.raw["session_config"]["concurrency_mode"] = "concurrent"
-    session_lease.refuse_other(state, desk.worker(session="s2"), NOON)
+    leases.refuse_other(state, project.worker(session="s2"), after(4000))
+    concurrent = state_of(session=dict(LIVE), session_config={"concurrency_mode": "concurrent"})
+    leases.refuse_other(concurrent, project.worker(session="s2"), NOON)
 
 
 def test_a_verb_of_the_owner_renews_and_one_of_another_does_not(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list")
+    project = TaskListProject.at_noon(tmp_path / "list")
     state = state_of(session=dict(LIVE))
-    session_lease.keep(state, desk.worker(session="s1"), after(600))
-    assert state.session == LIVE | {"renewed_at": "2026-03-01T12:10:00Z", "expires_at": "2026-03-01T13:10:00Z"}
-    session_lease.keep(state, desk.worker(session="s2"), after(9000))
-    assert state.session and state.session["expires_at"] == "2026-03-01T13:10:00Z"
+    leases.keep(state, project.worker(session="s1"), after(600))
+    assert state.session and state.session.record == LIVE | {
+        "renewed_at": "2026-03-01T12:10:00Z",
+        "expires_at": "2026-03-01T13:10:00Z",
+    }
+    leases.keep(state, project.worker(session="s2"), after(9000))
+    assert state.session and state.session.record["expires_at"] == "2026-03-01T13:10:00Z"
 
 
 def test_an_end_far_ahead_of_the_clock_comes_back_with_the_owners_next_verb(tmp_path: Path) -> None:
     state = state_of(session=LIVE | {"expires_at": "2030-01-01T00:00:00Z"})
-    session_lease.keep(state, Desk(tmp_path / "list").worker(session="s1"), NOON)
-    assert state.session and state.session["expires_at"] == "2026-03-01T13:00:00Z"
+    leases.keep(state, TaskListProject.at_noon(tmp_path / "list").worker(session="s1"), NOON)
+    assert state.session and state.session.record["expires_at"] == "2026-03-01T13:00:00Z"

@@ -7,16 +7,17 @@ import pytest
 
 from agent_harness.errors import StateDamaged
 from agent_harness.protocols.tasklist import status
+from agent_harness.testing.task_list_project import TaskListProject, task
 
-from .desk import Desk, Shop, task
+from . import SEED
 from .test_claims import claimed
 from .test_session_lease import LIVE
 
 
 def test_the_example_of_the_document(tmp_path: Path) -> None:
-    shop = Shop(tmp_path / "list").seed()
-    before = shop.files()
-    found = status.read(shop.layout)
+    project = TaskListProject(tmp_path / "list").holding(SEED)
+    before = project.files()
+    found = status.read(project.layout)
     assert status.lines(found) == [
         "Tasks: 1 completed, 1 failed, 0 in progress, 1 pending, 0 blocked, 3 in all",
         "Sessions: 1 of 50; last ended 2025-07-01T10:20:02Z",
@@ -26,25 +27,25 @@ def test_the_example_of_the_document(tmp_path: Path) -> None:
         "[failed] task-002: Add rate limiting (1/3)   [TASK_EXEC] Redis connection refused",
         "[pending] task-003: Add OAuth providers (0/3)",
         "",
-        *(shop.root / "harness-progress.txt").read_text().splitlines()[-5:],
+        *(project.root / "harness-progress.txt").read_text().splitlines()[-5:],
         "",
         "next: harness run",
     ]
     assert (found["next_task"], found["findings"]) == ({"id": "task-003", "title": "Add OAuth providers"}, [])
-    assert shop.files() == before
+    assert project.files() == before
 
 
 def test_everything_that_a_person_must_know_is_said(tmp_path: Path) -> None:
     far = {"lease_expires_at": "2099-01-01T00:00:00Z"}
-    desk = Desk(
+    project = TaskListProject.at_noon(
         tmp_path / "list",
         task("a", **claimed("w1") | far, rescues=["refs/x"]),
         task("b", depends_on=["gone"]),
         halt={"category": "CONFIG", "message": "no command"},
         session=LIVE | {"expires_at": "2099-01-01T00:00:00Z"},
     )
-    Path(desk.layout.pause).touch()
-    found = status.read(desk.layout)
+    Path(project.layout.pause).touch()
+    found = status.read(project.layout)
     text = "\n".join(status.lines(found))
     for said in ("Paused", "Halted by CONFIG: no command", "session is active: s1", "1 rescued", "b depends on gone"):
         assert said in text
@@ -67,19 +68,19 @@ def test_everything_that_a_person_must_know_is_said(tmp_path: Path) -> None:
     ],
 )
 def test_the_next_command(tmp_path: Path, tasks: list[Any], members: dict[str, Any], command: str) -> None:
-    found = status.read(Desk(tmp_path / "list", *tasks, **members).layout)
+    found = status.read(TaskListProject.at_noon(tmp_path / "list", *tasks, **members).layout)
     assert found["next"].startswith(command)
 
 
 def test_a_pause_is_taken_back_before_anything_else(tmp_path: Path) -> None:
     """What a person types now is no run, which would be refused (tasklist.md 13.3)."""
-    desk = Desk(tmp_path / "list", task("a"))
-    Path(desk.layout.pause).touch()
-    assert status.read(desk.layout)["next"] == "harness resume"
+    project = TaskListProject.at_noon(tmp_path / "list", task("a"))
+    Path(project.layout.pause).touch()
+    assert status.read(project.layout)["next"] == "harness resume"
 
 
 def test_a_damaged_list_has_no_status(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list")
-    Path(desk.layout.tasks).write_text("{")
+    project = TaskListProject.at_noon(tmp_path / "list")
+    Path(project.layout.tasks).write_text("{")
     with pytest.raises(StateDamaged):
-        status.read(desk.layout)
+        status.read(project.layout)

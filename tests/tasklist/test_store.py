@@ -16,13 +16,14 @@ from agent_harness.errors import Busy, ConfigurationError, HarnessError, LockBus
 from agent_harness.kernel import clock
 from agent_harness.protocols.tasklist import store
 from agent_harness.protocols.tasklist.store import TaskListChange, TaskStore
+from agent_harness.testing.task_list_project import NOON, TaskListProject, task
 
-from .desk import NOON, SEED, Desk, task
+from . import SEED
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path / "list", task("a"), task("b"))
+def project(tmp_path: Path) -> TaskListProject:
+    return TaskListProject.at_noon(tmp_path / "list", task("a"), task("b"))
 
 
 def title(change: TaskListChange, text: str) -> None:
@@ -42,10 +43,10 @@ UNKNOWN = """{
 """
 
 
-def test_unknown_members_and_entries_that_are_no_objects_stay_as_they_are(desk: Desk) -> None:
-    Path(desk.layout.tasks).write_text(UNKNOWN)
-    desk.change(lambda change: change.state.by_id["b"].raw.update(status="completed"))
-    found = desk.text
+def test_unknown_members_and_entries_that_are_no_objects_stay_as_they_are(project: TaskListProject) -> None:
+    Path(project.layout.tasks).write_text(UNKNOWN)
+    project.change(lambda change: change.state.by_id["b"].raw.update(status="completed"))
+    found = project.text
     for kept in ("1.10", "1e400", "-0", "12345678901234567890123", '"no object"', '"x-note": null', "ü\\u00e9"):
         assert kept in found
     before, after = json.loads(UNKNOWN), json.loads(found)
@@ -55,15 +56,15 @@ def test_unknown_members_and_entries_that_are_no_objects_stay_as_they_are(desk: 
 
 
 def test_the_example_of_the_document_opens_and_changes_by_what_was_changed_alone(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list")
+    project = TaskListProject.at_noon(tmp_path / "list")
     text = (SEED / "harness-tasks.json").read_text()
-    Path(desk.layout.tasks).write_text(text)
-    assert [each.status for each in store.read(desk.layout).tasks] == ["completed", "failed", "pending"]
-    assert store.read(desk.layout).findings() == []
-    assert desk.text == text
-    desk.change(lambda change: None)
-    assert json.loads(desk.text) == json.loads(text) | {"revision": 1}
-    assert Path(desk.layout.backup).read_text() == text
+    Path(project.layout.tasks).write_text(text)
+    assert [each.status for each in store.read(project.layout).tasks] == ["completed", "failed", "pending"]
+    assert store.read(project.layout).findings() == []
+    assert project.text == text
+    project.change(lambda change: None)
+    assert json.loads(project.text) == json.loads(text) | {"revision": 1}
+    assert Path(project.layout.backup).read_text() == text
 
 
 JSON = st.recursive(
@@ -78,48 +79,48 @@ JSON = st.recursive(
     st.dictionaries(st.text(max_size=6).filter(lambda name: name != "tasks"), JSON, max_size=4),
 )
 def test_any_json_stays(tmp_path_factory: pytest.TempPathFactory, tasks: list[Any], members: dict[str, Any]) -> None:
-    desk = Desk(tmp_path_factory.mktemp("list"))
+    project = TaskListProject.at_noon(tmp_path_factory.mktemp("list"))
     members.pop("version", None)
-    Path(desk.layout.tasks).write_text(json.dumps({**members, "tasks": tasks}))
-    desk.change(lambda change: None)
-    assert desk.raw | {"revision": 0} == {**members, "tasks": tasks, "revision": 0}
+    Path(project.layout.tasks).write_text(json.dumps({**members, "tasks": tasks}))
+    project.change(lambda change: None)
+    assert project.raw | {"revision": 0} == {**members, "tasks": tasks, "revision": 0}
 
 
-def test_a_link_keeps_and_its_target_is_written(desk: Desk, tmp_path: Path) -> None:
+def test_a_link_keeps_and_its_target_is_written(project: TaskListProject, tmp_path: Path) -> None:
     kept = tmp_path / "elsewhere.json"
-    os.rename(desk.layout.tasks, kept)
-    os.symlink(kept, desk.layout.tasks)
-    desk.change(lambda change: title(change, "new"))
-    assert os.path.islink(desk.layout.tasks)
+    os.rename(project.layout.tasks, kept)
+    os.symlink(kept, project.layout.tasks)
+    project.change(lambda change: title(change, "new"))
+    assert os.path.islink(project.layout.tasks)
     assert json.loads(kept.read_text())["tasks"][0]["title"] == "new"
 
 
 # ---- writing -------------------------------------------------------------------------------------------------------
 
 
-def test_a_write_counts_keeps_the_state_before_and_then_logs(desk: Desk) -> None:
-    before = desk.text
+def test_a_write_counts_keeps_the_state_before_and_then_logs(project: TaskListProject) -> None:
+    before = project.text
 
     def act(change: TaskListChange) -> str:
         title(change, "new")
         change.log("a line")
         return "answer"
 
-    assert desk.change(act) == "answer"
-    assert Path(desk.layout.backup).read_text() == before
-    assert (desk.raw["revision"], desk.raw["tasks"][0]["title"]) == (1, "new")
-    assert Path(desk.layout.progress).read_text() == "a line\n"
-    assert not [each for each in desk.files() if ".tmp" in each]
+    assert project.change(act) == "answer"
+    assert Path(project.layout.backup).read_text() == before
+    assert (project.raw["revision"], project.raw["tasks"][0]["title"]) == (1, "new")
+    assert Path(project.layout.progress).read_text() == "a line\n"
+    assert not [each for each in project.files() if ".tmp" in each]
 
 
-def test_what_touches_nothing_writes_nothing(desk: Desk) -> None:
-    before = desk.files()
-    desk.store.change(lambda change: title(change, "lost"))
-    assert desk.files() == before
+def test_what_touches_nothing_writes_nothing(project: TaskListProject) -> None:
+    before = project.files()
+    project.store.change(lambda change: title(change, "lost"))
+    assert project.files() == before
 
 
-def test_an_error_drops_everything(desk: Desk) -> None:
-    before = desk.files()
+def test_an_error_drops_everything(project: TaskListProject) -> None:
+    before = project.files()
 
     def act(change: TaskListChange) -> None:
         title(change, "lost")
@@ -127,45 +128,45 @@ def test_an_error_drops_everything(desk: Desk) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        desk.change(act)
-    assert desk.files() == before
+        project.change(act)
+    assert project.files() == before
 
 
 @pytest.mark.parametrize("version", [3, 3.5, 10**30])
-def test_a_later_version_is_read_and_not_written(desk: Desk, version: float) -> None:
-    desk.edit(version=version)
-    before = desk.files()
+def test_a_later_version_is_read_and_not_written(project: TaskListProject, version: float) -> None:
+    project.edit(version=version)
+    before = project.files()
     with pytest.raises(ConfigurationError, match="version"):
-        desk.change(lambda change: None)
-    assert desk.files() == before
-    assert len(desk.store.read().tasks) == 2
+        project.change(lambda change: None)
+    assert project.files() == before
+    assert len(project.store.read().tasks) == 2
 
 
-def test_an_edit_by_hand_between_reading_and_writing_is_not_lost(desk: Desk) -> None:
+def test_an_edit_by_hand_between_reading_and_writing_is_not_lost(project: TaskListProject) -> None:
     seen: list[str] = []
 
     def act(change: TaskListChange) -> None:
         seen.append(change.state.by_id["b"].title)
         if len(seen) == 1:
-            desk.edit("b", title="by hand")
+            project.edit("b", title="by hand")
         title(change, "by us")
         change.log(f"try {len(seen)}")
 
-    desk.change(act)
+    project.change(act)
     assert seen == ["Title of b", "by hand"]
-    assert [each["title"] for each in desk.raw["tasks"]] == ["by us", "by hand"]
-    assert desk.log() == ["try 2"]
+    assert [each["title"] for each in project.raw["tasks"]] == ["by us", "by hand"]
+    assert project.log() == ["try 2"]
 
 
-def test_edits_without_end_are_no_endless_loop(desk: Desk) -> None:
+def test_edits_without_end_are_no_endless_loop(project: TaskListProject) -> None:
     def act(change: TaskListChange) -> None:
-        desk.edit("b", n=change.state.by_id["b"].raw.get("n", 0) + 1)
+        project.edit("b", n=change.state.by_id["b"].raw.get("n", 0) + 1)
 
     with pytest.raises(Busy, match="without the lock"):
-        desk.change(act)
+        project.change(act)
 
 
-def test_a_holder_whose_lock_was_taken_away_starts_over(desk: Desk) -> None:
+def test_a_holder_whose_lock_was_taken_away_starts_over(project: TaskListProject) -> None:
     """A process that sleeps for minutes may lose the directory that shell scripts look at."""
     from agent_harness.kernel.lock import directory_for
 
@@ -175,22 +176,22 @@ def test_a_holder_whose_lock_was_taken_away_starts_over(desk: Desk) -> None:
         calls.append(1)
         title(change, str(len(calls)))
         if len(calls) == 1:
-            os.rename(directory_for(desk.layout.root), desk.root / "stolen")
+            os.rename(directory_for(project.layout.root), project.root / "stolen")
 
-    desk.change(act)
+    project.change(act)
     assert len(calls) == 2
-    assert desk.task("a").title == "2"
+    assert project.task("a").title == "2"
 
 
-def test_somebody_who_holds_the_lock_keeps_others_out(desk: Desk) -> None:
-    before = desk.files()
-    with desk.store.lock(), pytest.raises(LockBusy):
-        TaskStore(desk.layout, lock_timeout_seconds=0.05).change(lambda change: change.touch())
-    assert desk.files() == before
-    assert desk.store.read().by_id["a"].title == "Title of a"
+def test_somebody_who_holds_the_lock_keeps_others_out(project: TaskListProject) -> None:
+    before = project.files()
+    with project.store.lock(), pytest.raises(LockBusy):
+        TaskStore(project.layout, lock_timeout_seconds=0.05).change(lambda change: change.touch())
+    assert project.files() == before
+    assert project.store.read().by_id["a"].title == "Title of a"
 
 
-def test_no_update_of_threads_and_processes_is_lost(desk: Desk) -> None:
+def test_no_update_of_threads_and_processes_is_lost(project: TaskListProject) -> None:
     code = (
         "import sys\n"
         "from agent_harness.protocols.tasklist.layout import TaskListLayout\n"
@@ -201,14 +202,14 @@ def test_no_update_of_threads_and_processes_is_lost(desk: Desk) -> None:
         "store = TaskStore(TaskListLayout(sys.argv[1]), lock_timeout_seconds=60)\n"
         "for _ in range(10): store.change(act)\n"
     )
-    running = [subprocess.Popen([sys.executable, "-c", code, desk.layout.root]) for _ in range(4)]
+    running = [subprocess.Popen([sys.executable, "-c", code, project.layout.root]) for _ in range(4)]
     parsed = 0
     while any(each.poll() is None for each in running):
-        store.read(desk.layout)
+        store.read(project.layout)
         parsed += 1
     assert [each.wait() for each in running] == [0] * 4
-    assert (desk.raw["n"], desk.raw["revision"]) == (40, 40)
-    assert desk.log() == [f"line {n}" for n in range(1, 41)]
+    assert (project.raw["n"], project.raw["revision"]) == (40, 40)
+    assert project.log() == [f"line {n}" for n in range(1, 41)]
     assert parsed
 
 
@@ -229,83 +230,83 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("content", DAMAGED)
-def test_a_damaged_file_is_left_alone_and_replaces_no_backup(desk: Desk, content: bytes) -> None:
-    desk.change(lambda change: title(change, "good"))
-    Path(desk.layout.tasks).write_bytes(content)
-    before = desk.files()
-    for ask in (lambda: store.read(desk.layout), lambda: desk.change(lambda change: None)):
+def test_a_damaged_file_is_left_alone_and_replaces_no_backup(project: TaskListProject, content: bytes) -> None:
+    project.change(lambda change: title(change, "good"))
+    Path(project.layout.tasks).write_bytes(content)
+    before = project.files()
+    for ask in (lambda: store.read(project.layout), lambda: project.change(lambda change: None)):
         with pytest.raises(StateDamaged) as raised:
             ask()
         assert raised.value.hint == "harness task recover"
-    assert desk.files() == before
+    assert project.files() == before
 
 
-def test_a_file_that_is_missing_is_damage_and_says_when_there_is_no_way_back(desk: Desk) -> None:
-    os.unlink(desk.layout.tasks)
+def test_a_file_that_is_missing_is_damage_and_says_when_there_is_no_way_back(project: TaskListProject) -> None:
+    os.unlink(project.layout.tasks)
     with pytest.raises(StateDamaged) as raised:
-        store.read(desk.layout)
+        store.read(project.layout)
     assert "no backup" in (raised.value.hint or "")
 
 
-def test_what_is_damaged_between_two_changes_of_a_person_never_gets_into_the_backup(desk: Desk) -> None:
-    desk.change(lambda change: title(change, "one"))
-    good = Path(desk.layout.backup).read_bytes()
+def test_what_is_damaged_between_two_changes_of_a_person_never_gets_into_the_backup(project: TaskListProject) -> None:
+    project.change(lambda change: title(change, "one"))
+    good = Path(project.layout.backup).read_bytes()
 
     def act(change: TaskListChange) -> None:
-        Path(desk.layout.tasks).write_text("{ by hand")
+        Path(project.layout.tasks).write_text("{ by hand")
 
     with pytest.raises(StateDamaged):
-        desk.change(act)
-    assert Path(desk.layout.backup).read_bytes() == good
+        project.change(act)
+    assert Path(project.layout.backup).read_bytes() == good
 
 
 @pytest.mark.parametrize("name", ["harness-tasks.json", "harness-progress.txt"])
-def test_a_folder_where_a_file_should_be_is_one_clear_error(desk: Desk, name: str) -> None:
-    (desk.root / name).unlink(missing_ok=True)
-    (desk.root / name).mkdir()
+def test_a_folder_where_a_file_should_be_is_one_clear_error(project: TaskListProject, name: str) -> None:
+    (project.root / name).unlink(missing_ok=True)
+    (project.root / name).mkdir()
 
     def act(change: TaskListChange) -> None:
         change.log("x")
 
     with pytest.raises(HarnessError):
-        desk.change(act)
+        project.change(act)
 
 
 # ---- clock and marker ----------------------------------------------------------------------------------------------
 
 
-def test_the_time_is_that_of_the_disk_and_the_local_one_where_nothing_can_be_touched(desk: Desk) -> None:
-    live = TaskStore(desk.layout)
+def test_the_time_is_that_of_the_disk_and_the_local_one_where_nothing_can_be_touched(project: TaskListProject) -> None:
+    live = TaskStore(project.layout)
     at = live.now()
     assert abs((at - clock.now()).total_seconds()) < 60
-    assert os.stat(desk.layout.clock_file).st_mtime == pytest.approx(at.timestamp(), abs=60)
-    os.unlink(desk.layout.clock_file)
-    os.symlink("/etc/hostname", desk.layout.clock_file)
+    assert os.stat(project.layout.clock_file).st_mtime == pytest.approx(at.timestamp(), abs=60)
+    os.unlink(project.layout.clock_file)
+    os.symlink("/etc/hostname", project.layout.clock_file)
     assert abs((live.now() - clock.now()).total_seconds()) < 60
-    assert TaskStore(desk.layout, now=NOON).now() == NOON
+    assert TaskStore(project.layout, now=NOON).now() == NOON
 
 
-def test_the_marker_comes_and_goes(desk: Desk) -> None:
-    assert not desk.store.active()
-    desk.store.activate()
-    desk.store.activate()
-    assert desk.store.active()
-    assert desk.store.deactivate()
-    assert not desk.store.deactivate()
+def test_the_marker_comes_and_goes(project: TaskListProject) -> None:
+    assert not project.store.active()
+    project.store.activate()
+    project.store.activate()
+    assert project.store.active()
+    assert project.store.deactivate()
+    assert not project.store.deactivate()
 
 
-def test_readers_see_whole_files_while_threads_write(desk: Desk) -> None:
+def test_readers_see_whole_files_while_threads_write(project: TaskListProject) -> None:
     stop = threading.Event()
 
     def write() -> None:
         while not stop.is_set():
-            TaskStore(desk.layout, lock_timeout_seconds=30).change(lambda change: change.touch())
+            TaskStore(project.layout, lock_timeout_seconds=30).change(lambda change: change.touch())
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
         for _ in range(50):
-            assert len(store.read(desk.layout).tasks) == 2
+            assert len(store.read(project.layout).tasks) == 2
     finally:
         stop.set()
         writer.join()
@@ -313,14 +314,14 @@ def test_readers_see_whole_files_while_threads_write(desk: Desk) -> None:
 
 @pytest.mark.parametrize("name", [".harness", ".harness/claims", ".harness/sessions"])
 def test_nothing_is_written_through_a_folder_that_is_a_link(tmp_path: Path, name: str) -> None:
-    desk = Desk(tmp_path / "list", task("task-001"))
+    project = TaskListProject.at_noon(tmp_path / "list", task("task-001"))
     outside = tmp_path / "outside"
     outside.mkdir()
-    place = desk.root / name
+    place = project.root / name
     place.parent.mkdir(exist_ok=True)
     place.symlink_to(outside)
-    before = desk.text
+    before = project.text
     with pytest.raises(Refused, match="is a link"):
-        desk.claim()
-    assert desk.text == before
+        project.claim()
+    assert project.text == before
     assert list(outside.iterdir()) == []

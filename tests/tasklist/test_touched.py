@@ -9,11 +9,10 @@ import pytest
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel.json import jsontext
-from agent_harness.protocols.tasklist.claims import checkpoint, claim
+from agent_harness.protocols.tasklist.claims import claim
+from agent_harness.protocols.tasklist.claims.worker import Worker, checkpoint, renew
 from agent_harness.protocols.tasklist.store import TaskListChange, TaskStore
-from agent_harness.protocols.tasklist.workers.worker import Worker
-
-from .desk import Desk, after, task
+from agent_harness.testing.task_list_project import TaskListProject, after, task
 
 T = TypeVar("T")
 OLD = {"claimed_by": "gone", "claimed_at": "2026-02-01T00:00:00Z", "lease_expires_at": "2026-02-01T01:00:00Z"}
@@ -45,52 +44,54 @@ def some_tasks(dice: random.Random) -> list[Any]:
     return tasks
 
 
-def is_all_written(desk: Desk, worker: Worker) -> bool:
+def is_all_written(project: TaskListProject, worker: Worker) -> bool:
     """Whether the file says what the state was when the change was done."""
     store = worker.store
     assert isinstance(store, Watching)
-    return jsontext.line(jsontext.loads(desk.text)) == jsontext.line(store.raw)
+    return jsontext.line(jsontext.loads(project.text)) == jsontext.line(store.raw)
 
 
 @pytest.mark.parametrize("seed", range(25))
 def test_the_file_holds_all_that_a_claim_changed(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
-    desk = Desk(tmp_path / "list", *some_tasks(dice), mode=dice.choice(["exclusive", "concurrent"]), max_tasks=0)
+    project = TaskListProject.at_noon(
+        tmp_path / "list", *some_tasks(dice), mode=dice.choice(["exclusive", "concurrent"]), max_tasks=0
+    )
     for seconds in (0, 60, 4000):
-        desk.now = after(seconds)
-        worker = desk.worker()
-        worker.store = Watching(desk.layout, now=desk.now)
-        before = desk.text
+        project.now = after(seconds)
+        worker = project.worker()
+        worker.store = Watching(project.layout, now=project.now)
+        before = project.text
         try:
             won = claim.claim(worker)
         except HarnessError:
-            assert desk.text == before or is_all_written(desk, worker)
+            assert project.text == before or is_all_written(project, worker)
             continue
-        assert is_all_written(desk, worker)
-        assert jsontext.dumps(jsontext.loads(desk.text)) == desk.text
+        assert is_all_written(project, worker)
+        assert jsontext.dumps(jsontext.loads(project.text)) == project.text
         worker.token = won["token"]
-        checkpoint.renew(worker, won["task_id"], lease_seconds=3000 + seconds)
-        assert is_all_written(desk, worker)
-        checkpoint.checkpoint(worker, won["task_id"], 1, 2, "half of it")
-        assert is_all_written(desk, worker)
+        renew(worker, won["task_id"], lease_seconds=3000 + seconds)
+        assert is_all_written(project, worker)
+        checkpoint(worker, won["task_id"], 1, 2, "half of it")
+        assert is_all_written(project, worker)
 
 
 def test_a_claim_leaves_the_layout_of_other_tasks_alone(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list", task("a"), task("b"))
+    project = TaskListProject.at_noon(tmp_path / "list", task("a"), task("b"))
     by_hand = '{"id": "b",   "title": "By hand", "cost": 1.10, "status": "pending"}'
-    text = desk.text[: desk.text.rindex("    {")] + f"    {by_hand}\n  ]\n}}\n"
-    Path(desk.layout.tasks).write_text(text)
-    desk.claim()
-    assert by_hand in desk.text
-    assert Path(desk.layout.backup).read_text() == text
-    assert [desk.task("a").status, desk.task("b").status] == ["in_progress", "pending"]
+    text = project.text[: project.text.rindex("    {")] + f"    {by_hand}\n  ]\n}}\n"
+    Path(project.layout.tasks).write_text(text)
+    project.claim()
+    assert by_hand in project.text
+    assert Path(project.layout.backup).read_text() == text
+    assert [project.task("a").status, project.task("b").status] == ["in_progress", "pending"]
 
 
 def test_what_somebody_writes_after_a_look_is_seen_by_the_change(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list", task("a"))
-    store = desk.store
+    project = TaskListProject.at_noon(tmp_path / "list", task("a"))
+    store = project.store
     assert store.look().by_id["a"].title == "Title of a"
-    desk.edit("a", title="by hand")
+    project.edit("a", title="by hand")
 
     def act(change: TaskListChange) -> str:
         change.touch(change.state.by_id["a"])
@@ -98,16 +99,16 @@ def test_what_somebody_writes_after_a_look_is_seen_by_the_change(tmp_path: Path)
 
     assert store.change(act) == "by hand"
     assert store.change(act) == "by hand"
-    assert desk.raw["revision"] == 2
+    assert project.raw["revision"] == 2
 
 
 def test_a_change_of_a_task_that_was_not_named_counts_where_none_was(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "list", task("a"), task("b"))
+    project = TaskListProject.at_noon(tmp_path / "list", task("a"), task("b"))
 
     def act(change: TaskListChange) -> None:
         change.touch(change.state.by_id["a"])
         change.state.by_id["b"].raw["checkpoints"].append({"step": 1})
         change.touch()
 
-    desk.store.change(act)
-    assert desk.raw["tasks"][1]["checkpoints"] == [{"step": 1}]
+    project.store.change(act)
+    assert project.raw["tasks"][1]["checkpoints"] == [{"step": 1}]

@@ -8,16 +8,15 @@ import pytest
 from agent_harness.errors import LeaseLost
 from agent_harness.kernel import lease
 from agent_harness.protocols.tasklist.attempts import commits, validation
+from agent_harness.protocols.tasklist.claims.worker import Worker
 from agent_harness.protocols.tasklist.records import Task
-from agent_harness.protocols.tasklist.workers.worker import Worker
-
-from .yard import TASK, Yard
+from agent_harness.testing.task_list_project import TASK, TaskListProject
 
 
 def run(worker: Worker, task: Task) -> dict[str, Any]:
     """The judge's answer on the work as it is now."""
     with commits.opened(worker, task) as work:
-        return validation.run(worker, task, work)
+        return validation.run(worker, task, work).as_record()
 
 
 def still_proven(worker: Worker, task: Task) -> bool:
@@ -26,40 +25,40 @@ def still_proven(worker: Worker, task: Task) -> bool:
         return bool(validation.proof_on_record(worker, task, work))
 
 
-def claimed(tmp_path: Path, command: str | None, *, seconds: float = 600.0) -> tuple[Yard, Worker]:
-    yard = Yard(tmp_path).add(validation=command)
-    return yard, yard.claim(seconds=seconds)
+def claimed(tmp_path: Path, command: str | None, *, seconds: float = 600.0) -> tuple[TaskListProject, Worker]:
+    project = TaskListProject.with_sources(tmp_path).add(validation=command)
+    return project, project.hold(seconds=seconds)
 
 
 def test_a_pass(tmp_path: Path) -> None:
-    yard, worker = claimed(tmp_path, "cat app.py; echo last >&2")
-    found = run(worker, yard.task())
+    project, worker = claimed(tmp_path, "cat app.py; echo last >&2")
+    found = run(worker, project.task())
     assert (found["result"], found["exit"], found["tail"]) == ("PASS", 0, ["one", "last"])
     assert Path(found["log"]).read_text() == "one\nlast\n"
-    assert found["log"] == yard.layout.validation_log(TASK, 1)
-    assert found["tree"] == yard.repo.git("rev-parse", "HEAD^{tree}")
+    assert found["log"] == project.layout.validation_log(TASK, 1)
+    assert found["tree"] == project.repo.git("rev-parse", "HEAD^{tree}")
 
 
 def test_a_fail_and_its_tail(tmp_path: Path) -> None:
-    yard, worker = claimed(tmp_path, "seq 1 30000; exit 3")
-    found = run(worker, yard.task())
+    project, worker = claimed(tmp_path, "seq 1 30000; exit 3")
+    found = run(worker, project.task())
     assert (found["result"], found["exit"]) == ("FAIL", 3)
     assert found["tail"] == [str(number) for number in range(29961, 30001)]
     assert Path(found["log"]).stat().st_size == 64 << 10
 
 
 def test_a_timeout_ends_everything(tmp_path: Path) -> None:
-    yard, worker = claimed(tmp_path, "sleep 1000 & sleep 1000")
-    yard.edit(validation={"command": "sleep 1000 & sleep 1000", "timeout_seconds": 0.3})
-    found = run(worker, yard.task())
+    project, worker = claimed(tmp_path, "sleep 1000 & sleep 1000")
+    project.edit(TASK, validation={"command": "sleep 1000 & sleep 1000", "timeout_seconds": 0.3})
+    found = run(worker, project.task())
     assert (found["result"], found["exit"]) == ("TIMEOUT", None)
 
 
 def test_no_secret_reaches_the_command_or_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CLAIM_TOKEN", "claim-token-of-this-test")
     monkeypatch.setenv("MY_API_KEY", "key-of-this-test-0123456789")
-    yard, worker = claimed(tmp_path, "env; echo PASSWORD=hunter2hunter2")
-    found = run(worker, yard.task())
+    project, worker = claimed(tmp_path, "env; echo PASSWORD=hunter2hunter2")
+    found = run(worker, project.task())
     text = Path(found["log"]).read_text()
     assert "of-this-test" not in text
     assert "hunter2" not in text
@@ -67,78 +66,78 @@ def test_no_secret_reaches_the_command_or_the_log(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("command", [None, "", "  \n"])
 def test_no_command_is_a_mistake_in_the_list(tmp_path: Path, command: str | None) -> None:
-    yard, worker = claimed(tmp_path, command)
+    project, worker = claimed(tmp_path, command)
     with pytest.raises(validation.MissingCommand, match=r"no validation.command in harness-tasks.json"):
-        run(worker, yard.task())
+        run(worker, project.task())
 
 
 def test_a_program_that_is_missing_is_the_environment(tmp_path: Path) -> None:
-    yard, worker = claimed(tmp_path, "no-such-program-anywhere --version")
+    project, worker = claimed(tmp_path, "no-such-program-anywhere --version")
     with pytest.raises(validation.ProgramMissing, match="no-such-program-anywhere"):
-        run(worker, yard.task())
+        run(worker, project.task())
 
 
 @pytest.mark.parametrize("command", ["X=1 true", "{ true; }", "(true)", "cd lib && test -f b.py", "! false", "./go"])
 def test_shell_syntax_is_left_to_the_shell(tmp_path: Path, command: str) -> None:
-    yard, worker = claimed(tmp_path, command)
-    yard.repo.write("go", "#!/bin/sh\n", executable=True)
-    assert run(worker, yard.task())["result"] == "PASS"
+    project, worker = claimed(tmp_path, command)
+    project.repo.write("go", "#!/bin/sh\n", executable=True)
+    assert run(worker, project.task())["result"] == "PASS"
 
 
 def test_a_pass_is_believed_while_nothing_changes(tmp_path: Path) -> None:
-    yard, worker = claimed(tmp_path, "echo x > made-by-the-run")
-    assert not still_proven(worker, yard.task())
-    run(worker, yard.task())
-    assert still_proven(worker, yard.task())
-    yard.repo.write("app.py", "changed")
-    assert not still_proven(worker, yard.task())
+    project, worker = claimed(tmp_path, "echo x > made-by-the-run")
+    assert not still_proven(worker, project.task())
+    run(worker, project.task())
+    assert still_proven(worker, project.task())
+    project.repo.write("app.py", "changed")
+    assert not still_proven(worker, project.task())
 
 
 def test_a_pass_of_another_command_or_claim_proves_nothing(tmp_path: Path) -> None:
-    yard, worker = claimed(tmp_path, "true")
-    run(worker, yard.task())
-    yard.edit(validation={"command": "test 1 = 1"})
-    assert not still_proven(worker, yard.task())
-    yard.edit(validation={"command": "true"}, claim_token=lease.new_token())
-    assert not still_proven(worker, yard.task())
+    project, worker = claimed(tmp_path, "true")
+    run(worker, project.task())
+    project.edit(TASK, validation={"command": "test 1 = 1"})
+    assert not still_proven(worker, project.task())
+    project.edit(TASK, validation={"command": "true"}, claim_token=lease.new_token())
+    assert not still_proven(worker, project.task())
 
 
 def test_a_failure_proves_nothing(tmp_path: Path) -> None:
-    yard, worker = claimed(tmp_path, "false")
-    run(worker, yard.task())
-    assert not still_proven(worker, yard.task())
+    project, worker = claimed(tmp_path, "false")
+    run(worker, project.task())
+    assert not still_proven(worker, project.task())
 
 
 def test_the_lease_is_renewed_while_it_runs(tmp_path: Path) -> None:
     command = f"until grep -q renewed {tmp_path}/seen; do sleep 0.05; done"
-    yard, worker = claimed(tmp_path, command, seconds=3.0)
-    before = yard.task().raw["lease_expires_at"]
+    project, worker = claimed(tmp_path, command, seconds=3.0)
+    before = project.task().raw["lease_expires_at"]
     watch = (
-        f'(while grep -q \'"lease_expires_at": "{before}"\' {yard.layout.tasks}; do sleep 0.05; done; '
+        f'(while grep -q \'"lease_expires_at": "{before}"\' {project.layout.tasks}; do sleep 0.05; done; '
         f"echo renewed > {tmp_path}/seen) & wait"
     )
-    yard.edit(validation={"command": watch, "timeout_seconds": 60})
-    assert run(worker, yard.task())["result"] == "PASS"
-    assert yard.task().raw["lease_expires_at"] > before
+    project.edit(TASK, validation={"command": watch, "timeout_seconds": 60})
+    assert run(worker, project.task())["result"] == "PASS"
+    assert project.task().raw["lease_expires_at"] > before
 
 
 def test_a_claim_that_was_lost_ends_the_command(tmp_path: Path) -> None:
-    yard, worker = claimed(tmp_path, "true", seconds=0.6)
-    yard.edit(validation={"command": f"echo x > {tmp_path}/began; sleep 1000", "timeout_seconds": 1000})
-    task = yard.task()
-    yard.edit(claim_token=lease.new_token())
+    project, worker = claimed(tmp_path, "true", seconds=0.6)
+    project.edit(TASK, validation={"command": f"echo x > {tmp_path}/began; sleep 1000", "timeout_seconds": 1000})
+    task = project.task()
+    project.edit(TASK, claim_token=lease.new_token())
     with pytest.raises(LeaseLost):
         run(worker, task)
 
 
 def test_it_runs_where_the_task_list_is(tmp_path: Path) -> None:
-    yard = Yard(tmp_path, root=tmp_path / "project" / "lib").add(validation="test -f b.py")
-    assert run(yard.claim(cwd=yard.root), yard.task())["result"] == "PASS"
+    project = TaskListProject.with_sources(tmp_path, root=tmp_path / "project" / "lib").add(validation="test -f b.py")
+    assert run(project.hold(cwd=project.root), project.task())["result"] == "PASS"
 
 
 def test_outside_of_git(tmp_path: Path) -> None:
-    yard = Yard(tmp_path, git=False).add(validation="test -f harness-tasks.json")
-    worker = yard.claim()
-    found = run(worker, yard.task())
+    project = TaskListProject.with_sources(tmp_path, git=False).add(validation="test -f harness-tasks.json")
+    worker = project.hold()
+    found = run(worker, project.task())
     assert (found["result"], found["tree"]) == ("PASS", None)
-    assert not still_proven(worker, yard.task())
+    assert not still_proven(worker, project.task())

@@ -17,176 +17,180 @@ from agent_harness.errors import (
 )
 from agent_harness.kernel import lease
 from agent_harness.protocols.tasklist.attempts import verbs
-
-from .yard import TASK, Yard
+from agent_harness.testing.task_list_project import TASK, TaskListProject
 
 
 @pytest.fixture
-def yard(tmp_path: Path) -> Yard:
-    return Yard(tmp_path).add()
+def project(tmp_path: Path) -> TaskListProject:
+    return TaskListProject.with_sources(tmp_path).add()
 
 
-def test_a_commit_holds_the_attempts_work_and_nothing_else(yard: Yard) -> None:
-    yard.leave_own_work()
-    before = yard.status()
-    staged = yard.repo.git("diff", "--cached")
-    worker = yard.claim()
-    yard.repo.write("new/file.py", "new\n").write("app.py", "done\n").write("x.o", "still ignored\n")
+def test_a_commit_holds_the_attempts_work_and_nothing_else(project: TaskListProject) -> None:
+    project.leave_own_work()
+    before = project.status()
+    staged = project.repo.git("diff", "--cached")
+    worker = project.hold()
+    project.repo.write("new/file.py", "new\n").write("app.py", "done\n").write("x.o", "still ignored\n")
     done = verbs.complete(worker, TASK)
-    assert (done["status"], done["commit"], done["attempts"], done["remaining"]) == ("completed", yard.repo.head, 1, 0)
-    assert yard.repo.git("show", "--name-only", "--format=%s|%an", "HEAD").split("\n\n") == [
+    assert (done["status"], done["commit"], done["attempts"], done["remaining"]) == (
+        "completed",
+        project.repo.head,
+        1,
+        0,
+    )
+    assert project.repo.git("show", "--name-only", "--format=%s|%an", "HEAD").split("\n\n") == [
         "[task-001] Title of task-001|Test Person",
         "app.py\nnew/file.py",
     ]
-    assert yard.status() == before
-    assert yard.repo.git("diff", "--cached") == staged
-    assert yard.log()[-1] == f"[SESSION-1] Completed [task-001] (commit {yard.repo.head[:7]})"
-    assert "claim_token" not in yard.task().raw
+    assert project.status() == before
+    assert project.repo.git("diff", "--cached") == staged
+    assert project.log()[-1] == f"[SESSION-1] Completed [task-001] (commit {project.repo.head[:7]})"
+    assert "claim_token" not in project.task().raw
 
 
-def test_a_file_of_a_persons_that_the_attempt_changed_goes_in(yard: Yard) -> None:
-    yard.leave_own_work()
-    worker = yard.claim()
-    yard.repo.append("lib/b.py", "and the agent's\n").write("gone.py", "here again\n").append("notes.txt", "x\n")
+def test_a_file_of_a_persons_that_the_attempt_changed_goes_in(project: TaskListProject) -> None:
+    project.leave_own_work()
+    worker = project.hold()
+    project.repo.append("lib/b.py", "and the agent's\n").write("gone.py", "here again\n").append("notes.txt", "x\n")
     verbs.complete(worker, TASK)
-    names = yard.repo.git("show", "--name-only", "--format=", "HEAD").split()
+    names = project.repo.git("show", "--name-only", "--format=", "HEAD").split()
     assert names == ["gone.py", "lib/b.py", "notes.txt"]
-    assert yard.repo.read("lib/b.py") == b"my edit\nand the agent's\n"
+    assert project.repo.read("lib/b.py") == b"my edit\nand the agent's\n"
 
 
-def test_what_the_agent_staged_of_a_persons_is_not_committed(yard: Yard) -> None:
-    yard.leave_own_work()
-    before = yard.status()
-    worker = yard.claim()
-    yard.repo.write("new", "x").git("add", "--all", "--", ".", ":!harness*", ":!.harness*")
+def test_what_the_agent_staged_of_a_persons_is_not_committed(project: TaskListProject) -> None:
+    project.leave_own_work()
+    before = project.status()
+    worker = project.hold()
+    project.repo.write("new", "x").git("add", "--all", "--", ".", ":!harness*", ":!.harness*")
     verbs.complete(worker, TASK)
-    assert yard.repo.git("show", "--name-only", "--format=", "HEAD") == "new"
-    assert [line for line in yard.status() if "intended" not in line] == [
+    assert project.repo.git("show", "--name-only", "--format=", "HEAD") == "new"
+    assert [line for line in project.status() if "intended" not in line] == [
         line for line in before if "intended" not in line
     ]
 
 
-def test_commits_of_the_agent_are_kept(yard: Yard) -> None:
-    yard.leave_own_work()
-    worker = yard.claim()
-    yard.repo.write("new", "x").stage("new").git("commit", "-q", "-m", "agent", "--", "new")
-    head = yard.repo.head
-    assert verbs.complete(worker, TASK)["commit"] == head == yard.repo.head
+def test_commits_of_the_agent_are_kept(project: TaskListProject) -> None:
+    project.leave_own_work()
+    worker = project.hold()
+    project.repo.write("new", "x").stage("new").git("commit", "-q", "-m", "agent", "--", "new")
+    head = project.repo.head
+    assert verbs.complete(worker, TASK)["commit"] == head == project.repo.head
 
 
-def test_harness_files_that_the_agent_committed_are_left_alone(yard: Yard) -> None:
-    worker = yard.claim()
-    yard.repo.write("new", "x").git("add", "--all")
-    yard.repo.git("commit", "-q", "-m", "everything")
-    yard.repo.write("newer", "x")
+def test_harness_files_that_the_agent_committed_are_left_alone(project: TaskListProject) -> None:
+    worker = project.hold()
+    project.repo.write("new", "x").git("add", "--all")
+    project.repo.git("commit", "-q", "-m", "everything")
+    project.repo.write("newer", "x")
     verbs.complete(worker, TASK)
-    assert yard.repo.git("show", "--name-only", "--format=", "HEAD") == "newer"
-    assert yard.task().status == "completed"
+    assert project.repo.git("show", "--name-only", "--format=", "HEAD") == "newer"
+    assert project.task().status == "completed"
 
 
-def test_a_removal_and_a_rename_are_committed(yard: Yard) -> None:
-    worker = yard.claim()
-    yard.repo.remove("app.py").move("lib/b.py", "lib/c.py")
+def test_a_removal_and_a_rename_are_committed(project: TaskListProject) -> None:
+    worker = project.hold()
+    project.repo.remove("app.py").move("lib/b.py", "lib/c.py")
     verbs.complete(worker, TASK)
-    assert yard.repo.git("show", "--name-status", "--no-renames", "--format=", "HEAD").split() == [
+    assert project.repo.git("show", "--name-status", "--no-renames", "--format=", "HEAD").split() == [
         *("D", "app.py", "D", "lib/b.py", "A", "lib/c.py")
     ]
-    assert yard.status() == []
+    assert project.status() == []
 
 
-def test_complete_again_says_so(yard: Yard) -> None:
-    worker = yard.claim()
-    yard.repo.write("new", "x")
+def test_complete_again_says_so(project: TaskListProject) -> None:
+    worker = project.hold()
+    project.repo.write("new", "x")
     first = verbs.complete(worker, TASK)
     again = verbs.complete(worker, TASK)
     assert (first["already"], again["already"], again["commit"]) == (False, True, first["commit"])
-    assert yard.task().attempts == 1
+    assert project.task().attempts == 1
     with pytest.raises(NotOwner, match="is completed"):
-        verbs.complete(yard.worker(token=lease.new_token()), TASK)
+        verbs.complete(project.worker(token=lease.new_token()), TASK)
     with pytest.raises(NotOwner, match="is completed"):
         verbs.fail(worker, TASK, "TEST_FAIL", "after all")
 
 
-def test_a_failing_validation_changes_nothing(yard: Yard) -> None:
-    yard.edit(validation={"command": "echo no; exit 3"})
-    worker = yard.claim()
-    yard.repo.write("new", "x")
-    before = yard.seen()
+def test_a_failing_validation_changes_nothing(project: TaskListProject) -> None:
+    project.edit(TASK, validation={"command": "echo no; exit 3"})
+    worker = project.hold()
+    project.repo.write("new", "x")
+    before = project.seen()
     with pytest.raises(VerificationFailed, match=r"says no: FAIL \(exit 3\)") as raised:
         verbs.complete(worker, TASK)
     assert raised.value.data["tail"] == ["no"]
-    assert (yard.seen(), yard.task().status, yard.task().attempts) == (before, "in_progress", 0)
-    yard.edit(validation={"command": "sleep 100", "timeout_seconds": 0.2})
+    assert (project.seen(), project.task().status, project.task().attempts) == (before, "in_progress", 0)
+    project.edit(TASK, validation={"command": "sleep 100", "timeout_seconds": 0.2})
     with pytest.raises(TimedOut):
         verbs.complete(worker, TASK)
-    assert yard.task().status == "in_progress"
+    assert project.task().status == "in_progress"
 
 
-def test_a_recorded_pass_is_enough(yard: Yard, tmp_path: Path) -> None:
-    yard.edit(validation={"command": f"test -e new && echo x >> {tmp_path}/runs"})
-    worker = yard.claim()
-    yard.repo.write("new", "x")
+def test_a_recorded_pass_is_enough(project: TaskListProject, tmp_path: Path) -> None:
+    project.edit(TASK, validation={"command": f"test -e new && echo x >> {tmp_path}/runs"})
+    worker = project.hold()
+    project.repo.write("new", "x")
     assert verbs.validate(worker, TASK)["result"] == "PASS"
     assert verbs.complete(worker, TASK)["validation"] is None
     assert (tmp_path / "runs").read_text() == "x\n"
 
 
-def test_a_message_takes_the_place_of_the_title(yard: Yard) -> None:
+def test_a_message_takes_the_place_of_the_title(project: TaskListProject) -> None:
     """The id stays in front of it (tasklist.md 11.4)."""
-    worker = yard.claim()
-    yard.repo.write("new", "x")
+    worker = project.hold()
+    project.repo.write("new", "x")
     verbs.complete(worker, TASK, message="Another subject")
-    assert yard.repo.git("log", "-1", "--format=%s") == "[task-001] Another subject"
+    assert project.repo.git("log", "-1", "--format=%s") == "[task-001] Another subject"
 
 
-def test_no_commit_on_request(yard: Yard) -> None:
-    worker = yard.claim()
-    head = yard.repo.head
-    yard.repo.write("new", "x")
-    assert verbs.complete(worker, TASK, commit=False)["commit"] == head == yard.repo.head
+def test_no_commit_on_request(project: TaskListProject) -> None:
+    worker = project.hold()
+    head = project.repo.head
+    project.repo.write("new", "x")
+    assert verbs.complete(worker, TASK, commit=False)["commit"] == head == project.repo.head
 
 
-def test_missing_command_halts(yard: Yard) -> None:
-    yard.edit(validation={"command": None})
-    worker = yard.claim()
+def test_missing_command_halts(project: TaskListProject) -> None:
+    project.edit(TASK, validation={"command": None})
+    worker = project.hold()
     with pytest.raises(ConfigurationError):
         verbs.complete(worker, TASK)
-    assert yard.log()[-1] == "[SESSION-1] ERROR [task-001] [CONFIG] Missing validation.command"
-    assert (yard.state.halt or {})["category"] == "CONFIG"
-    assert (yard.task().status, yard.task().attempts) == ("in_progress", 0)
+    assert project.log()[-1] == "[SESSION-1] ERROR [task-001] [CONFIG] Missing validation.command"
+    assert (project.state.halt or {})["category"] == "CONFIG"
+    assert (project.task().status, project.task().attempts) == ("in_progress", 0)
 
 
-def test_a_missing_program_halts_the_second_time(yard: Yard) -> None:
-    yard.edit(validation={"command": "no-such-program"})
-    worker = yard.claim()
+def test_a_missing_program_halts_the_second_time(project: TaskListProject) -> None:
+    project.edit(TASK, validation={"command": "no-such-program"})
+    worker = project.hold()
     for halted in (False, True):
         with pytest.raises(ToolMissing):
             verbs.validate(worker, TASK)
-        assert (yard.state.halt is not None) is halted
-    assert "ERROR [task-001] [ENV_SETUP] the validation needs no-such-program" in yard.log()[-1]
+        assert (project.state.halt is not None) is halted
+    assert "ERROR [task-001] [ENV_SETUP] the validation needs no-such-program" in project.log()[-1]
 
 
-def test_no_hook_of_git_runs(yard: Yard) -> None:
-    yard.repo.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 1\n", executable=True)
-    worker = yard.claim()
-    yard.repo.write("new", "x")
-    assert verbs.complete(worker, TASK)["commit"] == yard.repo.head
-    assert yard.repo.git("show", "--name-only", "--format=", "HEAD") == "new"
+def test_no_hook_of_git_runs(project: TaskListProject) -> None:
+    project.repo.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 1\n", executable=True)
+    worker = project.hold()
+    project.repo.write("new", "x")
+    assert verbs.complete(worker, TASK)["commit"] == project.repo.head
+    assert project.repo.git("show", "--name-only", "--format=", "HEAD") == "new"
 
 
-def test_a_merge_under_way_is_no_commit(yard: Yard) -> None:
-    worker = yard.claim()
-    (yard.path / ".git" / "MERGE_HEAD").write_text(yard.repo.head)
+def test_a_merge_under_way_is_no_commit(project: TaskListProject) -> None:
+    worker = project.hold()
+    (project.path / ".git" / "MERGE_HEAD").write_text(project.repo.head)
     with pytest.raises(UnsafeTree, match="in the middle of a merge"):
         verbs.complete(worker, TASK)
-    assert yard.task().status == "in_progress"
+    assert project.task().status == "in_progress"
 
 
-def test_a_worker_that_lost_its_claim_can_do_nothing(yard: Yard) -> None:
-    worker = yard.claim()
-    yard.repo.write("new", "x")
-    yard.edit(claim_token=lease.new_token(), claimed_by="other")
-    before = yard.seen()
+def test_a_worker_that_lost_its_claim_can_do_nothing(project: TaskListProject) -> None:
+    worker = project.hold()
+    project.repo.write("new", "x")
+    project.edit(TASK, claim_token=lease.new_token(), claimed_by="other")
+    before = project.seen()
     for verb in (
         lambda: verbs.complete(worker, TASK),
         lambda: verbs.validate(worker, TASK),
@@ -196,80 +200,80 @@ def test_a_worker_that_lost_its_claim_can_do_nothing(yard: Yard) -> None:
     ):
         with pytest.raises(LeaseLost):
             verb()
-    assert yard.seen() == before
+    assert project.seen() == before
 
 
-def test_a_claim_lost_during_the_validation_commits_nothing(yard: Yard, tmp_path: Path) -> None:
+def test_a_claim_lost_during_the_validation_commits_nothing(project: TaskListProject, tmp_path: Path) -> None:
     steal = f"""
-path = {yard.layout.tasks!r}
+path = {project.layout.tasks!r}
 text = open(path).read()
 at = text.index('"claim_token": "') + 16
 open(path, "w").write(text[:at] + "0" * 32 + text[at + 32 :])
 """
     (tmp_path / "steal.py").write_text(steal)
-    yard.edit(validation={"command": f"{sys.executable} {tmp_path}/steal.py"})
-    worker = yard.claim()
-    yard.repo.write("new", "x")
-    head = yard.repo.head
+    project.edit(TASK, validation={"command": f"{sys.executable} {tmp_path}/steal.py"})
+    worker = project.hold()
+    project.repo.write("new", "x")
+    head = project.repo.head
     with pytest.raises(LeaseLost):
         verbs.complete(worker, TASK)
-    assert yard.repo.head == head
+    assert project.repo.head == head
 
 
 def test_odd_ids_titles_and_file_names(tmp_path: Path) -> None:
     odd = "../täsk 1.lock\n~^:"
-    yard = Yard(tmp_path).add(odd, title="nul \0 and\nnewline")
+    project = TaskListProject.with_sources(tmp_path).add(odd, title="nul \0 and\nnewline")
     name = os.fsdecode(b"odd \xff\n*name")
-    yard.repo.write(name, "mine\n").write("odd zzname", "x").stage("odd zzname").commit("Second", stage=False)
-    before = yard.seen()
-    worker = yard.claim(odd)
-    yard.repo.write("odd zzname", "changed").write(f"d/{name}", "new")
+    project.repo.write(name, "mine\n").write("odd zzname", "x").stage("odd zzname").commit("Second", stage=False)
+    before = project.seen()
+    worker = project.hold(odd)
+    project.repo.write("odd zzname", "changed").write(f"d/{name}", "new")
     verbs.fail(worker, odd, "TEST_FAIL", os.fsdecode(b"no \xff"))
-    assert yard.seen() == before
-    worker = yard.claim(odd)
-    yard.repo.write("odd zzname", "changed").write(f"d/{name}", "new")
+    assert project.seen() == before
+    worker = project.hold(odd)
+    project.repo.write("odd zzname", "changed").write(f"d/{name}", "new")
     verbs.complete(worker, odd, message=os.fsdecode(b"why \xff"))
-    assert yard.repo.git("show", "-z", "--name-only", "--format=", "HEAD").split("\0")[:-1] == [
+    assert project.repo.git("show", "-z", "--name-only", "--format=", "HEAD").split("\0")[:-1] == [
         f"d/{name}",
         "odd zzname",
     ]
-    assert yard.status() == [line for line in before[1] if line.startswith("??")]
+    assert project.status() == [line for line in before[1] if line.startswith("??")]
 
 
-def test_line_endings_are_committed_as_git_would(yard: Yard) -> None:
-    repo = yard.repo.write(".gitattributes", "*.txt text\n").write("a.txt", "one\n").write("b.txt", "one\n")
+def test_line_endings_are_committed_as_git_would(project: TaskListProject) -> None:
+    repo = project.repo.write(".gitattributes", "*.txt text\n").write("a.txt", "one\n").write("b.txt", "one\n")
     repo.stage(".gitattributes", "a.txt", "b.txt").commit("Text", stage=False)
     repo.write("a.txt", "one\r\n").write("b.txt", "one\r\n").write("c.txt", "mine\r\n")
-    worker = yard.claim()
+    worker = project.hold()
     repo.write("b.txt", "one\r\ntwo\r\n")
     verbs.complete(worker, TASK)
     assert repo.git("show", "--name-only", "--format=", "HEAD") == "b.txt"
     assert repo.git_bytes("show", "HEAD:b.txt") == b"one\ntwo\n"
     assert (repo.read("b.txt"), repo.read("a.txt")) == (b"one\r\ntwo\r\n", b"one\r\n")
-    assert yard.status() == [" M a.txt", "?? c.txt"]  # git itself says so of a.txt, as its size is another one
+    assert project.status() == [" M a.txt", "?? c.txt"]  # git itself says so of a.txt, as its size is another one
 
 
-def test_a_folder_in_the_place_of_a_persons_file(yard: Yard) -> None:
-    yard.repo.write("spot", "mine\n").stage("spot")
-    before = yard.seen()
-    worker = yard.claim()
-    yard.repo.remove("spot").write("spot/new", "x")
+def test_a_folder_in_the_place_of_a_persons_file(project: TaskListProject) -> None:
+    project.repo.write("spot", "mine\n").stage("spot")
+    before = project.seen()
+    worker = project.hold()
+    project.repo.remove("spot").write("spot/new", "x")
     verbs.roll_back(worker, TASK)
-    assert yard.seen() == before
-    yard.repo.remove("spot").write("spot/new", "x")
+    assert project.seen() == before
+    project.repo.remove("spot").write("spot/new", "x")
     verbs.complete(worker, TASK)
-    assert yard.repo.git("show", "--name-only", "--format=", "HEAD") == "spot/new"
-    assert yard.status() == []
+    assert project.repo.git("show", "--name-only", "--format=", "HEAD") == "spot/new"
+    assert project.status() == []
 
 
-def test_a_persons_link_in_the_place_of_a_folder(yard: Yard, tmp_path: Path) -> None:
-    yard.repo.remove("lib/b.py")
-    (yard.path / "lib").rmdir()
+def test_a_persons_link_in_the_place_of_a_folder(project: TaskListProject, tmp_path: Path) -> None:
+    project.repo.remove("lib/b.py")
+    (project.path / "lib").rmdir()
     (tmp_path / "b.py").write_text("elsewhere")
-    yard.repo.link("lib", str(tmp_path))
-    before = yard.status()
-    worker = yard.claim()
-    yard.repo.write("new", "x")
+    project.repo.link("lib", str(tmp_path))
+    before = project.status()
+    worker = project.hold()
+    project.repo.write("new", "x")
     verbs.complete(worker, TASK)
-    assert yard.repo.git("show", "--name-only", "--format=", "HEAD") == "new"
-    assert yard.status() == before
+    assert project.repo.git("show", "--name-only", "--format=", "HEAD") == "new"
+    assert project.status() == before

@@ -9,10 +9,9 @@ import pytest
 
 from agent_harness.errors import LeaseLost, NotOwner, UsageError
 from agent_harness.kernel import owner
-from agent_harness.protocols.tasklist.workers.worker import Worker
+from agent_harness.protocols.tasklist.claims.worker import Worker
 from agent_harness.testing.repo import Repo
-
-from .desk import Desk, after, task
+from agent_harness.testing.task_list_project import TaskListProject, after, task
 
 HELD = {
     "status": "in_progress",
@@ -25,8 +24,8 @@ HELD = {
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path / "list", task("a", **HELD), task("b"), task("c", status="completed"))
+def project(tmp_path: Path) -> TaskListProject:
+    return TaskListProject.at_noon(tmp_path / "list", task("a", **HELD), task("b"), task("c", status="completed"))
 
 
 @pytest.mark.parametrize(
@@ -47,67 +46,72 @@ def desk(tmp_path: Path) -> Desk:
     ],
 )
 def test_who_owns_a_claim(
-    desk: Desk, worker: str | None, token: str | None, at: float, task_id: str, error: type[Exception] | None
+    project: TaskListProject,
+    worker: str | None,
+    token: str | None,
+    at: float,
+    task_id: str,
+    error: type[Exception] | None,
 ) -> None:
-    found = desk.worker(worker, token=token)
+    found = project.worker(worker, token=token)
     if error is None:
-        assert found.own(desk.store.read(), task_id, after(at)).id == "a"
+        assert found.own(project.store.read(), task_id, after(at)).id == "a"
     else:
         with pytest.raises(error) as raised:
-            found.own(desk.store.read(), task_id, after(at))
+            found.own(project.store.read(), task_id, after(at))
         assert type(raised.value) is error
 
 
-def test_what_is_given_wins_over_the_environment_and_blanks_name_nobody(desk: Desk) -> None:
+def test_what_is_given_wins_over_the_environment_and_blanks_name_nobody(project: TaskListProject) -> None:
     environ = {"HARNESS_WORKER_ID": " w1 ", "HARNESS_SESSION_ID": " ", "HARNESS_CLAIM_TOKEN": "t1"}
-    found = Worker.open(desk.layout, environ=environ | {"CLAUDE_CODE_SESSION_ID": "client"})
+    found = Worker.open(project.layout, environ=environ | {"CLAUDE_CODE_SESSION_ID": "client"})
     assert (found.id, found.session_id, found.token) == ("w1", "client", "t1")
-    found = Worker.open(desk.layout, environ=environ, worker_id="w2", session_id="s2", token="t2")
+    found = Worker.open(project.layout, environ=environ, worker_id="w2", session_id="s2", token="t2")
     assert (found.id, found.session_id, found.token) == ("w2", "s2", "t2")
-    found = Worker.open(desk.layout, environ={}, worker_id="", session_id=" ")
+    found = Worker.open(project.layout, environ={}, worker_id="", session_id=" ")
     assert (found.id, found.session_id, found.token) == (None, None, None)
 
 
-def test_an_owner_is_the_worker_else_the_session_else_the_program(desk: Desk) -> None:
+def test_an_owner_is_the_worker_else_the_session_else_the_program(project: TaskListProject) -> None:
     host = gethostname()
-    assert desk.worker("w", session="s").owner == "w"
-    assert desk.worker(None, session="s").owner == f"{host}:s"
+    assert project.worker("w", session="s").owner == "w"
+    assert project.worker(None, session="s").owner == f"{host}:s"
     me = owner.current()
-    nobody = desk.worker(None, session=None, process=me)
+    nobody = project.worker(None, session=None, process=me)
     assert nobody.owner == nobody.session_owner == f"{host}:{me.pid}"
 
 
-def test_two_commands_of_one_program_are_one_session_whatever_shells_are_between(desk: Desk) -> None:
+def test_two_commands_of_one_program_are_one_session_whatever_shells_are_between(project: TaskListProject) -> None:
     code = (
-        "from agent_harness.protocols.tasklist.workers.worker import Worker\n"
+        "from agent_harness.protocols.tasklist.claims.worker import Worker\n"
         "from agent_harness.protocols.tasklist.layout import TaskListLayout\n"
         "print(Worker.open(TaskListLayout('.'), environ={}).session_owner)"
     )
-    (desk.root / "ask.py").write_text(code)
+    (project.root / "ask.py").write_text(code)
     plain = f"{sys.executable} ask.py; true"
     nested = f"sh -c \"bash -c '{plain}'; true\"; true"
     found = {
-        subprocess.run(["sh", "-c", each], cwd=desk.root, capture_output=True, text=True, check=True).stdout
+        subprocess.run(["sh", "-c", each], cwd=project.root, capture_output=True, text=True, check=True).stdout
         for each in (plain, nested)
     }
     assert len(found) == 1
 
 
-def test_the_tree_is_the_top_of_the_work_tree_else_the_folder(desk: Desk, tmp_path: Path) -> None:
-    assert desk.worker().git is None
-    assert desk.worker().tree == str(desk.root)
+def test_the_tree_is_the_top_of_the_work_tree_else_the_folder(project: TaskListProject, tmp_path: Path) -> None:
+    assert project.worker().git is None
+    assert project.worker().tree == str(project.root)
     repo = Repo(tmp_path / "repo").write("sub/x", "").commit()
-    inside = desk.worker(cwd=str(repo.path / "sub"))
+    inside = project.worker(cwd=str(repo.path / "sub"))
     assert inside.tree == str(repo.path)
     (tmp_path / "odd/.git").mkdir(parents=True)
-    assert desk.worker(cwd=str(tmp_path / "odd")).git is None
+    assert project.worker(cwd=str(tmp_path / "odd")).git is None
 
 
 @pytest.mark.parametrize("content", [None, "", "{", "[]", '"x"'])
-def test_a_claim_record_that_cannot_be_read_is_none(desk: Desk, content: str | None) -> None:
-    worker = desk.worker()
+def test_a_claim_record_that_cannot_be_read_is_none(project: TaskListProject, content: str | None) -> None:
+    worker = project.worker()
     if content is not None:
         worker.keep_claim_record("a", {"x": 1})
-        assert worker.claim_record("a") == {"x": 1}
-        Path(desk.layout.claim("a")).write_text(content)
-    assert worker.claim_record("a") == {}
+        assert worker.claim_record("a").record == {"x": 1}
+        Path(project.layout.claim("a")).write_text(content)
+    assert worker.claim_record("a").record == {}

@@ -7,19 +7,17 @@ import pytest
 
 from agent_harness.errors import LimitReached
 from agent_harness.protocols.tasklist.attempts import verbs
-from agent_harness.protocols.tasklist.claims import claim
-from agent_harness.protocols.tasklist.workers import sessions, worker_sessions
-
-from .desk import NOON, Desk, after, state_of, task
+from agent_harness.protocols.tasklist.claims import claim, leases, sessions
+from agent_harness.testing.task_list_project import NOON, TaskListProject, after, state_of, task
 
 
-def shared(path: Path, limit: int = 2, **members: Any) -> Desk:
+def shared(path: Path, limit: int = 2, **members: Any) -> TaskListProject:
     config = {"session_config": {"concurrency_mode": "concurrent", "max_tasks_per_session": limit}}
-    return Desk(path / "list", *(task(f"task-{n}") for n in range(1, 7)), **config, **members)
+    return TaskListProject.at_noon(path / "list", *(task(f"task-{n}") for n in range(1, 7)), **config, **members)
 
 
-def finish(desk: Desk, name: str, session: str, *, fails: bool = False) -> None:
-    worker = desk.worker(name, session=session)
+def finish(project: TaskListProject, name: str, session: str, *, fails: bool = False) -> None:
+    worker = project.worker(name, session=session)
     won = claim.claim(worker)
     worker.token = won["token"]
     if fails:
@@ -28,9 +26,9 @@ def finish(desk: Desk, name: str, session: str, *, fails: bool = False) -> None:
         verbs.complete(worker, won["task_id"])
 
 
-def refused(desk: Desk, name: str, session: str) -> bool:
+def refused(project: TaskListProject, name: str, session: str) -> bool:
     try:
-        claim.preview(desk.worker(name, session=session), desk.store.read(), NOON)
+        claim.preview(project.worker(name, session=session), project.store.read(), NOON)
     except LimitReached as error:
         return "max_tasks_per_session" in error.message
     return False
@@ -38,39 +36,39 @@ def refused(desk: Desk, name: str, session: str) -> bool:
 
 def test_the_session_of_another_worker_changes_nothing(tmp_path: Path) -> None:
     """The limit belongs to the worker's own session, not to the last one that anybody started (tasklist.md 6.2)."""
-    desk = shared(tmp_path)
-    sessions.start(desk.worker("w1", session="s1"))
-    finish(desk, "w1", "s1")
-    sessions.start(desk.worker("w2", session="s2"))  # the count of all sessions goes up
-    finish(desk, "w1", "s1")
-    assert (refused(desk, "w1", "s1"), refused(desk, "w2", "s2")) == (True, False)
-    finish(desk, "w2", "s2")
-    assert not refused(desk, "w2", "s2")
+    project = shared(tmp_path)
+    sessions.start(project.worker("w1", session="s1"))
+    finish(project, "w1", "s1")
+    sessions.start(project.worker("w2", session="s2"))  # the count of all sessions goes up
+    finish(project, "w1", "s1")
+    assert (refused(project, "w1", "s1"), refused(project, "w2", "s2")) == (True, False)
+    finish(project, "w2", "s2")
+    assert not refused(project, "w2", "s2")
 
 
 def test_every_attempt_counts_also_of_one_task(tmp_path: Path) -> None:
     """Failures too, each time (tasklist.md 6.2)."""
-    desk = shared(tmp_path)
-    desk.edit(tasks=[task("task-1")])
-    sessions.start(desk.worker("w1", session="s1"))
+    project = shared(tmp_path)
+    project.edit(tasks=[task("task-1")])
+    sessions.start(project.worker("w1", session="s1"))
     for _ in range(2):
-        finish(desk, "w1", "s1", fails=True)
-    assert refused(desk, "w1", "s1")
+        finish(project, "w1", "s1", fails=True)
+    assert refused(project, "w1", "s1")
 
 
 @pytest.mark.parametrize("how", ["started again", "another client session"])
 def test_a_new_session_begins_at_nothing(tmp_path: Path, how: str) -> None:
     """The task counter is reset at a session's start (tasklist.md 12.2)."""
-    desk = shared(tmp_path, limit=1)
-    sessions.start(desk.worker("w1", session="s1"))
-    finish(desk, "w1", "s1")
-    assert refused(desk, "w1", "s1")
+    project = shared(tmp_path, limit=1)
+    sessions.start(project.worker("w1", session="s1"))
+    finish(project, "w1", "s1")
+    assert refused(project, "w1", "s1")
     if how == "started again":
-        sessions.end(desk.worker("w1", session="s1"))
-        sessions.start(desk.worker("w1", session="s1"))
-        assert not refused(desk, "w1", "s1")
+        sessions.end(project.worker("w1", session="s1"))
+        sessions.start(project.worker("w1", session="s1"))
+        assert not refused(project, "w1", "s1")
     else:
-        assert not refused(desk, "w1", "s9")
+        assert not refused(project, "w1", "s9")
 
 
 def test_records_are_read_whatever_they_hold_and_old_ones_are_forgotten(tmp_path: Path) -> None:
@@ -78,11 +76,11 @@ def test_records_are_read_whatever_they_hold_and_old_ones_are_forgotten(tmp_path
     worker = shared(tmp_path).worker("w1", session="s1")
     for odd in (5, [1], {"w1": 3}, {"w1": {"owner": "s1", "outcomes": "x"}}, {"w1": {"owner": 7}}):
         state = state_of(worker_sessions=odd, session_config={"concurrency_mode": "concurrent"})
-        assert worker_sessions.outcomes(state, worker) == 0
-        worker_sessions.count(state, worker, NOON)
-        assert worker_sessions.outcomes(state, worker) == 1
+        assert leases.outcomes(state, worker) == 0
+        leases.count_outcome(state, worker, NOON)
+        assert leases.outcomes(state, worker) == 1
     state = state_of(session_config={"concurrency_mode": "concurrent"})
-    worker_sessions.count(state, worker, NOON)
+    leases.count_outcome(state, worker, NOON)
     other = shared(tmp_path / "other").worker("w2", session="s2")
-    worker_sessions.begin(state, other, after(8 * 86_400))
+    leases.begin_outcomes(state, other, after(8 * 86_400))
     assert [*state.raw["worker_sessions"]] == ["w2"]

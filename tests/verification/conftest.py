@@ -5,18 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from .sample import FILES, Repo
+from .sample import FILES, JudgedProject
 
 
 @pytest.fixture
-def make_repo(tmp_path: Path) -> Callable[..., Repo]:
+def make_repo(tmp_path: Path) -> Callable[..., JudgedProject]:
     """Makes a repository with these files, committed."""
 
-    def make(files: Mapping[str, str | bytes | None] = FILES, *, resolved: bool = True) -> Repo:
-        repo = Repo(tmp_path / "project")
-        repo.root.mkdir()
-        repo.git("init", "-q")
-        repo.base = repo.commit(files)
+    def make(files: Mapping[str, str | bytes | None] = FILES, *, resolved: bool = True) -> JudgedProject:
+        repo = JudgedProject(tmp_path / "project", files)
         if resolved:
             repo.resolve()
         return repo
@@ -25,5 +22,5 @@ def make_repo(tmp_path: Path) -> Callable[..., Repo]:
 
 
 @pytest.fixture
-def repo(make_repo: Callable[..., Repo]) -> Repo:
+def repo(make_repo: Callable[..., JudgedProject]) -> JudgedProject:
     return make_repo()

@@ -3,11 +3,11 @@
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent_harness.kernel.git import Git
+from agent_harness.testing.repo import Repo
 from agent_harness.verification.engine import RunEnvironment, Verdict, judge, resolve
 
 PYTEST = f"{sys.executable} -m pytest -p no:xdist -p no:hypothesispytest -p no:timeout"
@@ -34,13 +34,24 @@ FILES = {
 HONEST: Mapping[str, str | None] = {"src/calc.py": SUB_CODE, SUB: SUB_TEST}
 
 
-@dataclass
-class Repo:
+class JudgedProject:
     """A project with feature add verified, and sub assigned."""
 
-    root: Path
-    environment: RunEnvironment = field(init=False)
-    base: str = ""
+    environment: RunEnvironment  # once it was resolved
+
+    def __init__(self, root: Path, files: Mapping[str, str | bytes | None] | None = None) -> None:
+        """A repository in which these files are committed as ``base``; without them there is none yet."""
+        self.root = root
+        texts = {path: text for path, text in (files or {}).items() if isinstance(text, str)}
+        self.base = ""
+        if files is not None:
+            Repo.with_files(root, texts)
+            self.base = self.repo.head if texts == files else self.commit(files)
+
+    @property
+    def repo(self) -> Repo:
+        """The repository of ``root``, with the settings of the person who runs the tests."""
+        return Repo(self.root, user_settings=True, init=False)
 
     def sh(self, *words: str, check: bool = True) -> str:
         done = subprocess.run(words, cwd=self.root, capture_output=True, text=True, check=False)
@@ -48,7 +59,7 @@ class Repo:
         return done.stdout.strip()
 
     def git(self, *words: str) -> str:
-        return self.sh("git", *words)
+        return self.repo.git(*words)
 
     @property
     def client(self) -> Git:
@@ -62,15 +73,15 @@ class Repo:
                 place.unlink()
                 continue
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(text.encode() if isinstance(text, str) else text)
+            place.write_bytes(text.encode() if isinstance(text, str) else text)  # executable if it was
 
     def commit(self, files: Mapping[str, str | bytes | None] | None = None, *, force: Iterable[str] = ()) -> str:
+        """Commits everything after writing these files, ignored ones where they are named; the new HEAD."""
         self.put(files or {})
-        self.git("add", "-A")
+        self.repo.stage()
         for path in force:
             self.git("add", "-f", path)
-        self.git("commit", "-q", "--allow-empty", "-m", "work")
-        return self.git("rev-parse", "HEAD")
+        return self.repo.commit("work", stage=False).head
 
     def resolve(self, *commands: str, **settings: Any) -> RunEnvironment:
         self.environment = resolve(self.root, commands or [SUITE], **settings)

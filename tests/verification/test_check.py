@@ -19,7 +19,7 @@ from agent_harness.verification.check import parse, with_report
         ("uv run --with pytest --no-sync pytest tests", "uv run --with pytest --no-sync pytest", 6),
         ("coverage run -m pytest tests", "coverage", 4),
         ("timeout 60 .venv/bin/pytest tests", "timeout 60 .venv/bin/pytest", 3),
-        ("env A=1 pytest -q", "env A=1 pytest", 3),
+        ("env A=1 pytest -q", "pytest", 1),
         ("DEBUG=1 NAME='a b' pytest -q", "pytest", 1),
         ("pytest 'tests/test_a.py::test_x[a b]'", "pytest", 1),
         ("pytest tests/test_a.py::test_x[1-2]", "pytest", 1),

@@ -21,10 +21,10 @@ from agent_harness.verification.command import (
     judge_command,
 )
 
-from .sample import PYTEST, Repo
+from .sample import PYTEST, JudgedProject
 
 Files = Mapping[str, str | bytes | None]
-Make = Callable[..., Repo]
+Make = Callable[..., JudgedProject]
 
 CHECK = "#!/bin/sh\nset -e\ngrep -q done work.txt\n"
 TEST = "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
@@ -48,12 +48,12 @@ PY = f"{PYTEST} -q tests"
 
 
 @pytest.fixture
-def repo(make_repo: Make) -> Repo:
+def repo(make_repo: Make) -> JudgedProject:
     return make_repo(BASE, resolved=False)
 
 
 def judged(
-    repo: Repo, command: str, work: Files, *, remembered: Remembered | None = None, **options: object
+    repo: JudgedProject, command: str, work: Files, *, remembered: Remembered | None = None, **options: object
 ) -> CommandVerdict:
     """The verdict on a commit of this work on top of the base."""
     check = CommandCheck(command=command, timeout_seconds=60.0, **options)  # type: ignore[arg-type]
@@ -97,7 +97,7 @@ def codes(verdict: CommandVerdict) -> list[str]:
         ("sh check.sh", {**DONE, "package.json": PACKAGE.replace("app.js", "main.js"), "Makefile": "all:\n\ttrue\n"}),
     ],
 )
-def test_honest_work_passes(repo: Repo, command: str, work: Files) -> None:
+def test_honest_work_passes(repo: JudgedProject, command: str, work: Files) -> None:
     repo.commit({"check.sh": CHECK})
     (repo.root / "check.sh").chmod(0o755)
     repo.base = repo.commit()
@@ -106,20 +106,20 @@ def test_honest_work_passes(repo: Repo, command: str, work: Files) -> None:
     assert (verdict.exit_code, verdict.where, verdict.red_before) == (0, "worktree", RED)
 
 
-def test_work_that_is_not_done_fails_with_its_output(repo: Repo) -> None:
+def test_work_that_is_not_done_fails_with_its_output(repo: JudgedProject) -> None:
     verdict = judged(repo, "echo looking in $PWD; sh check.sh; code=$?; echo gone 1>&2; exit $code", {"other": "x"})
     assert (verdict.passed, verdict.exit_code, verdict.red_before) == (False, 1, NOT_RUN)
     assert verdict.output == f"looking in {repo.root}\ngone\n"
     assert codes(verdict) == []
 
 
-def test_a_limit_ends_the_command(repo: Repo) -> None:
+def test_a_limit_ends_the_command(repo: JudgedProject) -> None:
     check = CommandCheck(command="sleep 600 & sleep 600", timeout_seconds=0.3)
     verdict = judge_command(repo.client, check, base=repo.base, candidate=repo.commit(DONE))
     assert (verdict.passed, verdict.timed_out, verdict.exit_code) == (False, True, None)
 
 
-def test_only_what_is_committed_counts(repo: Repo) -> None:
+def test_only_what_is_committed_counts(repo: JudgedProject) -> None:
     candidate = repo.commit({"other": "x"})
     repo.put({"work.txt": "done\n"})
     verdict = judge_command(
@@ -129,13 +129,13 @@ def test_only_what_is_committed_counts(repo: Repo) -> None:
     assert (repo.root / "work.txt").read_text() == "done\n"
 
 
-def test_a_run_changes_nothing_in_the_folder(repo: Repo) -> None:
+def test_a_run_changes_nothing_in_the_folder(repo: JudgedProject) -> None:
     verdict = judged(repo, "echo x > made-by-the-run; rm work.txt", DONE)
     assert verdict.passed
     assert repo.git("status", "--porcelain") == ""
 
 
-def test_it_runs_in_the_folder_of_the_project(repo: Repo) -> None:
+def test_it_runs_in_the_folder_of_the_project(repo: JudgedProject) -> None:
     repo.base = repo.commit({"sub/check.sh": "grep -q done ../work.txt\n"})
     candidate = repo.commit(DONE)
     git = Git(repo.root / "sub")
@@ -240,7 +240,7 @@ def test_it_runs_in_the_folder_of_the_project(repo: Repo) -> None:
         (f"{sys.executable} verify.py | cat", {"verify.py": "print('fine')\n"}, "check_changed", "verify.py"),
     ],
 )
-def test_a_bent_proof_is_rejected(repo: Repo, command: str, work: Files, code: str, said: str) -> None:
+def test_a_bent_proof_is_rejected(repo: JudgedProject, command: str, work: Files, code: str, said: str) -> None:
     repo.base = repo.commit(
         {
             "spec/a.bats": "@test 'x' {\n  false\n}\n",
@@ -264,7 +264,7 @@ def test_a_bent_proof_is_rejected(repo: Repo, command: str, work: Files, code: s
         raise AssertionError(verdict.findings[0].message)
 
 
-def test_a_link_in_the_place_of_the_script(repo: Repo) -> None:
+def test_a_link_in_the_place_of_the_script(repo: JudgedProject) -> None:
     (repo.root / "check.sh").unlink()
     (repo.root / "check.sh").symlink_to("/bin/true")
     verdict = judged(repo, "sh check.sh", {})
@@ -272,7 +272,7 @@ def test_a_link_in_the_place_of_the_script(repo: Repo) -> None:
     assert "link" in verdict.findings[0].message
 
 
-def test_the_script_behind_a_link_is_the_script(repo: Repo) -> None:
+def test_the_script_behind_a_link_is_the_script(repo: JudgedProject) -> None:
     (repo.root / "verify").symlink_to("check.sh")
     repo.base = repo.commit()
     assert codes(judged(repo, "./verify", {"check.sh": "#!/bin/sh\ntrue\n"})) == ["check_changed"]
@@ -281,7 +281,7 @@ def test_the_script_behind_a_link_is_the_script(repo: Repo) -> None:
     assert codes(judged(repo, "./verify", {"verify": "#!/bin/sh\ntrue\n"})) == ["check_changed"]
 
 
-def test_a_task_that_is_meant_to_change_its_proof(repo: Repo) -> None:
+def test_a_task_that_is_meant_to_change_its_proof(repo: JudgedProject) -> None:
     work: Files = {
         **ADDED,
         "tests/test_calc.py": TEST.replace("== 3", "== 3.0"),
@@ -304,7 +304,7 @@ def test_where_there_were_no_tests_nothing_is_protected(make_repo: Make) -> None
 # ---- the code before -------------------------------------------------------------------------------------------------
 
 
-def test_a_command_that_passed_before_proves_nothing(repo: Repo) -> None:
+def test_a_command_that_passed_before_proves_nothing(repo: JudgedProject) -> None:
     verdict = judged(repo, "test -f work.txt", DONE)
     assert (verdict.passed, verdict.red_before, codes(verdict)) == (True, GREEN, ["green_before"])
     repo.git("reset", "-q", "--hard", repo.base)
@@ -315,7 +315,7 @@ def test_a_command_that_passed_before_proves_nothing(repo: Repo) -> None:
     assert (verdict.passed, verdict.red_before, codes(verdict)) == (True, NOT_RUN, [])
 
 
-def test_new_tests_that_fail_on_the_code_before_are_a_proof(repo: Repo) -> None:
+def test_new_tests_that_fail_on_the_code_before_are_a_proof(repo: JudgedProject) -> None:
     repo.base = repo.commit(ADDED)
     new = "from calc import sub\n\n\ndef test_sub():\n    assert sub(3, 2) == 1\n"
     code = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n"
@@ -324,7 +324,7 @@ def test_new_tests_that_fail_on_the_code_before_are_a_proof(repo: Repo) -> None:
     assert judged(repo, PY, {"notes": "x"}).red_before == GREEN
 
 
-def test_the_code_before_is_asked_once(repo: Repo, tmp_path: Path) -> None:
+def test_the_code_before_is_asked_once(repo: JudgedProject, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     command = f"echo x >> {seen}; grep -q done work.txt"
     remembered = Remembered(tmp_path / "red.json")
@@ -335,7 +335,7 @@ def test_the_code_before_is_asked_once(repo: Repo, tmp_path: Path) -> None:
     assert seen.read_text() == "x\n" * 5
 
 
-def test_work_that_changes_nothing_is_green_before(repo: Repo) -> None:
+def test_work_that_changes_nothing_is_green_before(repo: JudgedProject) -> None:
     verdict = judge_command(repo.client, CommandCheck(command="true"), base=repo.base, candidate=repo.base)
     assert (verdict.passed, verdict.red_before) == (True, GREEN)
 
@@ -343,7 +343,7 @@ def test_work_that_changes_nothing_is_green_before(repo: Repo) -> None:
 # ---- in the folder ---------------------------------------------------------------------------------------------------
 
 
-def test_it_fails_there_and_passes_here(repo: Repo) -> None:
+def test_it_fails_there_and_passes_here(repo: JudgedProject) -> None:
     repo.put({"data/set.txt": "x\n", "build/out": "x\n"})
     verdict = judged(
         repo, "grep -q done work.txt && test -f data/set.txt", DONE, in_place_setting="config.where: in_place"
@@ -357,12 +357,12 @@ def test_it_fails_there_and_passes_here(repo: Repo) -> None:
     )
 
 
-def test_what_fails_in_both_is_only_a_failure(repo: Repo) -> None:
+def test_what_fails_in_both_is_only_a_failure(repo: JudgedProject) -> None:
     repo.put({"data/set.txt": "x\n"})
     assert codes(judged(repo, "test -f data/other.txt", DONE)) == []
 
 
-def test_in_place_has_the_guard_and_the_code_before(repo: Repo) -> None:
+def test_in_place_has_the_guard_and_the_code_before(repo: JudgedProject) -> None:
     repo.put({"data/set.txt": "x\n"})
     command = "grep -q done work.txt && test -f data/set.txt"
     verdict = judged(repo, command, DONE, isolation="in_place")
@@ -371,7 +371,7 @@ def test_in_place_has_the_guard_and_the_code_before(repo: Repo) -> None:
     assert (codes(forged), forged.where, forged.ran) == (["check_changed"], "in_place", False)
 
 
-def test_installed_dependencies_are_lent(repo: Repo) -> None:
+def test_installed_dependencies_are_lent(repo: JudgedProject) -> None:
     shutil.copytree(Path(sys.prefix) / "bin", repo.root / ".venv/bin", symlinks=True, ignore=lambda _, names: names)
     (repo.root / ".venv/bin").mkdir(parents=True, exist_ok=True)
     (repo.root / ".venv/bin/tool").write_text("#!/bin/sh\ngrep -q done work.txt\n")
@@ -382,7 +382,7 @@ def test_installed_dependencies_are_lent(repo: Repo) -> None:
     assert (verdict.passed, codes(verdict), verdict.red_before) == (True, [], RED), verdict.output
 
 
-def test_an_editable_install_leads_to_the_checkout(repo: Repo) -> None:
+def test_an_editable_install_leads_to_the_checkout(repo: JudgedProject) -> None:
     """The code before is judged by what it was, although the environment imports the agent's folder."""
     site = repo.root / ".venv/lib/python3.11/site-packages"
     site.mkdir(parents=True)
@@ -396,6 +396,6 @@ def test_an_editable_install_leads_to_the_checkout(repo: Repo) -> None:
     assert (verdict.passed, verdict.red_before) == (True, RED), verdict.output
 
 
-def test_no_checkout_is_left(repo: Repo) -> None:
+def test_no_checkout_is_left(repo: JudgedProject) -> None:
     judged(repo, "sh check.sh", DONE)
     assert os.listdir(Path(os.environ["XDG_CACHE_HOME"], "agent-harness/worktrees")) == []

@@ -1,6 +1,10 @@
 """The environment of a run: resolved beforehand, scrubbed, and led to the checkout instead of the project."""
 
+import importlib.util
 import os
+import py_compile
+import shutil
+import subprocess
 import sys
 import venv
 from collections.abc import Callable
@@ -11,13 +15,12 @@ import pytest
 
 from agent_harness.verification.check import parse
 from agent_harness.verification.engine import TestRun, passed, resolve, run_tests
-from agent_harness.verification.runner import fingerprint
-from agent_harness.verification.runner.editable import Mapped, mapped
-from agent_harness.verification.runner.interpreter import Interpreter
+from agent_harness.verification.runner.environment import Interpreter, fingerprint_changes, fingerprint_of
+from agent_harness.verification.runner.lending import Mapped, mapped
 
-from .sample import HONEST, INI, SUB_CODE, SUB_TEST, Repo, codes
+from .sample import HONEST, INI, SUB_CODE, SUB_TEST, JudgedProject, codes
 
-Make = Callable[..., Repo]
+Make = Callable[..., JudgedProject]
 SITE = str(Path(pytest.__file__).parent.parent)
 QUIET = "-p no:xdist -p no:hypothesispytest -p no:timeout"
 FILES = {".gitignore": ".venv/\n", "src/calc.py": SUB_CODE, "tests/test_sub.py": SUB_TEST}
@@ -25,7 +28,7 @@ WRONG = "def sub(a, b):\n    return 0\n"
 
 
 @pytest.fixture
-def project(make_repo: Make) -> Repo:
+def project(make_repo: Make) -> JudgedProject:
     """A project with a virtual environment inside that git ignores, and no settings that lead to its code."""
     repo = make_repo(FILES, resolved=False)
     venv.create(repo.root / ".venv", symlinks=True)
@@ -33,11 +36,11 @@ def project(make_repo: Make) -> Repo:
     return repo
 
 
-def site_of(repo: Repo) -> Path:
+def site_of(repo: JudgedProject) -> Path:
     return next((repo.root / ".venv/lib").glob("python*/site-packages"))
 
 
-def run(repo: Repo, command: str, **settings: Any) -> TestRun:
+def run(repo: JudgedProject, command: str, **settings: Any) -> TestRun:
     environment = resolve(repo.root, [command], **settings)
     return run_tests(repo.client, repo.base, command, environment=environment, timeout_seconds=60)
 
@@ -65,7 +68,7 @@ def install():
 """
 
 
-def install(repo: Repo, form: str) -> None:
+def install(repo: JudgedProject, form: str) -> None:
     """An editable install of the project, as pip and the build backends make them."""
     site, src = site_of(repo), repo.root / "src"
     if form == "path":
@@ -83,7 +86,7 @@ def install(repo: Repo, form: str) -> None:
 
 @pytest.mark.parametrize("form", ["path", "link", "finder"])
 @pytest.mark.parametrize("links", [(), (".venv",)], ids=["alone", "lent"])
-def test_an_editable_install_is_led_to_the_commit(project: Repo, form: str, links: tuple[str, ...]) -> None:
+def test_an_editable_install_is_led_to_the_commit(project: JudgedProject, form: str, links: tuple[str, ...]) -> None:
     """The folder is broken and the commit is right: the commit counts. Then the other way round."""
     install(project, form)
     command = f".venv/bin/python -m pytest {QUIET} tests"
@@ -97,14 +100,14 @@ def test_an_editable_install_is_led_to_the_commit(project: Repo, form: str, link
     assert not passed(wrong)
 
 
-def test_a_finder_that_comes_before_everything_is_seen(project: Repo) -> None:
+def test_a_finder_that_comes_before_everything_is_seen(project: JudgedProject) -> None:
     install(project, "first")
     project.put({"src/calc.py": SUB_CODE + "\n"})
     done = run(project, f".venv/bin/python -m pytest {QUIET} tests")
     assert "instead of the commit: calc" in (done.problem or "")
 
 
-def test_programs_that_tests_start_see_the_commit_too(project: Repo) -> None:
+def test_programs_that_tests_start_see_the_commit_too(project: JudgedProject) -> None:
     install(project, "path")
     code = "import calc; assert calc.sub(3, 2) == 1"
     text = (
@@ -116,14 +119,14 @@ def test_programs_that_tests_start_see_the_commit_too(project: Repo) -> None:
     assert passed(done), done.output
 
 
-def test_an_install_during_the_session_is_led_to_the_commit(project: Repo) -> None:
+def test_an_install_during_the_session_is_led_to_the_commit(project: JudgedProject) -> None:
     command = f".venv/bin/python -m pytest {QUIET} tests"
     environment = resolve(project.root, [command])
     install(project, "path")
     project.put({"src/calc.py": WRONG})
     done = run_tests(project.client, project.base, command, environment=environment, timeout_seconds=60)
     assert passed(done), done.output
-    assert environment.changes() == []
+    assert environment.looked_at_again()[1] == []
 
 
 def test_what_editable_installs_name(tmp_path: Path) -> None:
@@ -143,7 +146,7 @@ def test_what_editable_installs_name(tmp_path: Path) -> None:
     assert found == Mapped(("src", "one", "lib/deep"), (("other", "odd"),))
 
 
-def test_a_package_under_another_name(project: Repo) -> None:
+def test_a_package_under_another_name(project: JudgedProject) -> None:
     site = site_of(project)
     (site / "b.pth").write_text("import __editable___x_finder; __editable___x_finder.install()\n")
     mapping = {"arithmetic": str(project.root / "src/code")}
@@ -165,7 +168,7 @@ def shim(folder: Path, name: str, text: str) -> None:
 
 
 def test_a_launcher_says_which_environment_and_is_not_asked_again(
-    project: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: JudgedProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``poetry run`` chooses an environment by its folder; the checkout is another folder."""
     install(project, "path")
@@ -285,7 +288,7 @@ def interpreter(tmp_path: Path) -> Interpreter:
         ("site/sitecustomize.py", "x = 1\n", "environment_changed"),
         ("site/_pytest/runner.py", "x = 2\n", "environment_changed"),
         ("site/_pytest/extra.py", "x = 2\n", "environment_changed"),
-        ("site/_pytest/__pycache__/runner.cpython-311.pyc", "y", "environment_changed"),
+        ("site/_pytest/__pycache__/runner.cpython-311.pyc", "y", None),  # it is not loaded any more, see below
         ("site/pluggy/__init__.py", "x = 1\n", "packages_changed"),
         ("user/_pytest/__init__.py", "x = 1\n", "environment_changed"),
         ("user/usercustomize.py", "x = 1\n", "environment_changed"),
@@ -299,18 +302,78 @@ def interpreter(tmp_path: Path) -> Interpreter:
 def test_what_changes_around_the_interpreter(
     interpreter: Interpreter, tmp_path: Path, path: str, text: str | None, code: str | None
 ) -> None:
-    before = fingerprint.take([interpreter], [])
+    before = fingerprint_of([interpreter], [])
     place = Path(interpreter.prefix, path)
     if text is None:
         place.unlink()
     else:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text.format(project=tmp_path / "project"))
-    found = fingerprint.compare(before, fingerprint.take([interpreter], []), project=tmp_path / "project")
+    found = fingerprint_changes(before, fingerprint_of([interpreter], []), project=tmp_path / "project")
     assert [finding.code for finding in found] == ([code] if code else [])
 
 
-def test_a_changed_environment_rejects(project: Repo) -> None:
+@pytest.fixture
+def uncompiled(project: JudgedProject) -> Path:
+    """The folder of pytest in an environment of the project, as an installer leaves it that compiles nothing."""
+    site = site_of(project)
+    for name in ("_pytest", "pytest", "pluggy", "iniconfig"):
+        shutil.copytree(Path(SITE, name), site / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (site / "a_first.pth").write_text("")
+    return site / "_pytest"
+
+
+def test_an_environment_that_the_first_run_compiles_is_no_changed_one(project: JudgedProject, uncompiled: Path) -> None:
+    command = f".venv/bin/python -m pytest {QUIET} tests"
+    install(project, "path")
+    project.resolve(command)
+    subprocess.run([*command.split(), "-q"], cwd=project.root, check=False, capture_output=True)  # the agent's own
+    assert any((uncompiled / "__pycache__").iterdir())
+    verdict = project.judge({"README.md": "x"}, proof=None, suite=command, baseline=["tests/test_sub.py::test_sub"])
+    assert verdict.accepted, verdict.findings
+
+
+def test_code_that_an_agent_compiled_itself_is_not_loaded(project: JudgedProject, uncompiled: Path) -> None:
+    """It says that every test passes, and claims to belong to a source that nobody changed."""
+    command = f".venv/bin/python -m pytest {QUIET} tests"
+    install(project, "path")
+    project.resolve(command)
+    source = uncompiled / "python.py"
+    bent = project.root / "bent.py"
+    bent.write_text(source.read_text() + "\nFunction.runtest = lambda self: None\n")
+    compiled = importlib.util.cache_from_source(str(source))
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(str(bent), compiled, str(source), doraise=True, invalidation_mode=mode)
+    bent.unlink()
+    project.put({"src/calc.py": WRONG})
+    assert subprocess.run(command.split(), cwd=project.root, check=False, capture_output=True).returncode == 0
+    suite = project.judge({"src/calc.py": WRONG}, proof=None, suite=command, baseline=["tests/test_sub.py::test_sub"])
+    assert not suite.accepted
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "env PYTHONPATH=src {python} -m pytest {quiet} tests",
+        "PYTHONPATH=src {python} -m pytest {quiet} tests",
+        "PYTHONPATH=src {python} -m pytest {quiet} tests && true",
+        "export PYTHONPATH=src; {python} -m pytest {quiet} tests",
+        "PYTHONPATH='src:lib' {python} -m pytest {quiet} tests || exit 1",
+    ],
+)
+def test_a_command_may_set_its_own_import_folders(make_repo: Make, command: str) -> None:
+    """They are those of the checkout; the folder itself is broken."""
+    repo = make_repo({**FILES, "pytest.ini": "[pytest]\n"}, resolved=False)
+    text = command.format(python=sys.executable, quiet=QUIET)
+    repo.put({"src/calc.py": WRONG})
+    done = run(repo, text)
+    assert passed(done), (done.problem, done.output)
+    repo.base = repo.commit()
+    repo.put({"src/calc.py": SUB_CODE})
+    assert not passed(run(repo, text))
+
+
+def test_a_changed_environment_rejects(project: JudgedProject) -> None:
     project.resolve(f".venv/bin/python -m pytest {QUIET} tests")
     (site_of(project) / "odd.pth").write_text("import os; os.environ['ODD'] = '1'\n")
     verdict = project.judge(HONEST, proof=None, suite=None)
@@ -318,7 +381,7 @@ def test_a_changed_environment_rejects(project: Repo) -> None:
     assert "odd.pth" in verdict.reasons[0].message
 
 
-def test_a_folder_that_is_not_lent_is_named_once(project: Repo) -> None:
+def test_a_folder_that_is_not_lent_is_named_once(project: JudgedProject) -> None:
     command = f".venv/bin/python -m pytest {QUIET} tests"
     install(project, "path")
     project.resolve(command, links=["missing", ".venv"])

@@ -1,5 +1,7 @@
 """The rules around tests, on contents alone."""
 
+import subprocess
+import sys
 from collections.abc import Collection, Mapping
 
 import pytest
@@ -71,13 +73,17 @@ def test_an_honest_session_is_not_flagged() -> None:
         {OLD: None, "tests/e2e/test_addition.py": OLD_TEST},
         {OLD: "def test_add():\n    pass\n"},
         {OLD: "import pytest\n\npytestmark = pytest.mark.skip\n\n" + OLD_TEST},
-        {OLD: OLD_TEST + "def test_more():\n    assert 1 == 1\n"},
+        {OLD: "import pytest\n" + OLD_TEST + "@pytest.fixture(autouse=True)\ndef kind():\n    yield\n"},
+        {OLD: OLD_TEST + "def test_add():\n    pass\n"},
         {OLD: "def broken(:\n"},
         {"tests/fakes.py": "def fake():\n    return 2\n"},
         {"tests/fakes.py": None},
         {"tests/fakes.py": "def fake():\n    return 1\n\n\nfake = None\n"},
     ],
-    ids=["gone", "moved", "hollow", "skipped", "added-to", "broken", "support", "support-gone", "support-overridden"],
+    ids=[
+        *("gone", "moved-from-its-feature", "hollow", "skipped", "fixture", "overridden", "broken"),
+        *("support", "support-gone", "support-overridden"),
+    ],
 )
 def test_older_tests_are_protected(files: Files) -> None:
     assert rejecting(surveyed(files)) == {"protected_test_changed"}
@@ -96,6 +102,51 @@ def test_layout_alone_is_no_change() -> None:
     assert surveyed({OLD: "# a comment\n" + OLD_TEST.replace("1, 2", "1,2")}).findings == ()
 
 
+HELPER = """\
+def check(done, code):
+    "That it went well."
+    assert done.code == code, done
+    return done
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        (HELPER.replace("code):", "code, message=None):").replace(", done\n", ", message or done\n"), True),
+        (
+            HELPER.replace("code):", "code, *, quiet=True):").replace(
+                "    return", "    if not quiet:\n        print(1)\n    return"
+            ),
+            True,
+        ),
+        (HELPER.replace("code):", "code, strict=True):").replace("    assert", "    if strict:\n        assert"), True),
+        (
+            HELPER.replace("code):", "code, strict=False):").replace("    assert", "    if strict:\n        assert"),
+            False,
+        ),
+        (HELPER.replace("code):", "code, also=0):").replace("== code", "in (code, also)"), False),
+        (HELPER.replace("code):", "code=0):"), False),
+        (HELPER.replace("done, code", "code, done, more=1"), False),
+        (HELPER.replace("code):", "code, lax=[]):"), False),
+        (
+            HELPER.replace("code):", "code, x=None):").replace("    assert", "    x = code = done.code\n    assert"),
+            False,
+        ),
+        (HELPER.replace("code):", "code, **more):"), False),
+        (HELPER.replace("code):", "code, more=1):") + "\n\ncheck = print\n", False),
+        ("async " + HELPER.replace("code):", "code, more=1):"), False),
+    ],
+)
+def test_a_helper_may_gain_parameters_that_change_nothing(text: str, passes: bool) -> None:
+    base = {**BASE, "tests/fakes.py": HELPER}
+    found = surveyed({"tests/fakes.py": text}, base=base)
+    assert rejecting(found) == (set() if passes else {"protected_test_changed"})
+    in_class = {"tests/fakes.py": "class Desk:\n" + "".join(f"    {line}\n" for line in HELPER.splitlines())}
+    changed = {"tests/fakes.py": "class Desk:\n" + "".join(f"    {line}\n" for line in text.splitlines())}
+    assert (rejecting(surveyed(changed, base={**BASE, **in_class})) == set()) is passes
+
+
 def test_support_may_grow_and_other_files_are_kept() -> None:
     grown = surveyed({"tests/fakes.py": "def fake():\n    return 1\n\n\ndef other():\n    return 2\n"})
     assert grown.findings == ()
@@ -104,6 +155,142 @@ def test_support_may_grow_and_other_files_are_kept() -> None:
     assert [(finding.code, finding.severity) for finding in found.findings] == [("test_support_changed", "IMPORTANT")]
     assert found.kept == ("tests/answers.json",)
     assert found.test_side == ("tests/answers.json", "tests/new.json")
+
+
+FREE = "tests/unit/test_free.py"
+FREE_TEST = "from . import fakes\n\n\ndef test_free(box):\n    assert fakes.free(box) == 3\n"
+WITH_FREE: Files = {**BASE, FREE: FREE_TEST}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [FREE_TEST, "# moved\n" + FREE_TEST, FREE_TEST.replace("from . ", "from .. ")],
+    ids=["as-is", "layout", "up"],
+)
+def test_a_test_file_may_move(text: str) -> None:
+    found = surveyed({FREE: None, "tests/integration/test_free_too.py": text}, base=WITH_FREE)
+    assert [(finding.code, finding.severity) for finding in found.findings] == [("test_moved", "IMPORTANT")]
+    assert found.moved == {FREE: "tests/integration/test_free_too.py"}
+    assert found.needs_cross_check, "the older tests are run where they were, too"
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        {"tests/test_it.py": FREE_TEST.replace("== 3", "!= 4")},
+        {"tests/test_it.py": FREE_TEST.replace("from . import fakes", "from . import mild as fakes")},
+        {"tests/test_it.py": FREE_TEST.partition("def ")[0]},
+        {"tests/free.py": FREE_TEST},
+        {"tests/test_it.py": FREE_TEST, "tests/test_that.py": FREE_TEST},
+    ],
+    ids=["weaker", "another-import", "hollow", "not-collected", "two"],
+)
+def test_what_is_no_move(new: Files) -> None:
+    assert rejecting(surveyed({FREE: None, **new}, base=WITH_FREE)) == {"protected_test_changed"}
+
+
+@pytest.mark.parametrize(
+    ("more", "passes"),
+    [
+        ("\n\ndef test_more():\n    assert 1 + 1 == 2\n", True),
+        ("\n\nimport json\n\nLIMIT = 3\n\n\nclass TestMore:\n    def test_it(self):\n        assert json\n", True),
+        ("\n\nfrom fakes import box\n", False),
+        ("\n\nfakes = None\n", False),
+        ("\n\nfakes.free = len\n", False),
+        ("\n\ndef setup_module():\n    pass\n", False),
+        ("\n\nprint(fakes)\n", False),
+    ],
+)
+def test_another_features_test_file_may_gain_tests(more: str, passes: bool) -> None:
+    found = surveyed({FREE: FREE_TEST + more}, base=WITH_FREE)
+    assert rejecting(found) == (set() if passes else {"protected_test_changed"})
+    if passes:
+        assert found.needs_cross_check, "the older tests are run without it, too"
+
+
+GROWING = """\
+import pytest
+from calc import add
+
+
+def test_sums():
+    total = add(1, 2)
+    assert total == 3
+    with pytest.raises(TypeError):
+        add(1, None)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "passes"),
+    [
+        ("import add", "import add, sub", True),
+        ("import add", "import sub, add", True),
+        ("import add", "import sub as add", False),
+        ("import add", "import *", False),
+        ("    with", "    assert add(2, 2) == 4\n    with", True),
+        ("    with", "    with pytest.raises(TypeError):\n        add(None, 1)\n    with", True),
+        ("    with", '    assert add(2, 2) == 4 or pytest.skip("odd")\n    with', False),
+        ("    with", "    assert (total := 3)\n    with", False),
+        ("    with", "    total = 3\n    with", False),
+        ("    with", "    with pytest.raises(BaseException):\n        pytest.exit()\n    with", False),
+        ("    with", "    with open(add):\n        add(1, 1)\n    with", False),
+        ("        add(1, None)\n", "        add(1, None)\n    total = add(total, 1)\n    assert total == 4\n", True),
+        ("        add(1, None)\n", '        add(1, None)\n    if total:\n        pytest.skip("enough")\n', False),
+        ("        add(1, None)\n", "        add(1, None)\n    yield\n", False),
+        ("        add(1, None)\n", "        add(1, None)\n        add(2, None)\n", False),
+        ("        add(1, None)\n", "        add(1, None)\n    add = 3\n    assert add\n", False),
+        ("    assert total == 3\n", "", False),
+        ("def test_sums", "@pytest.mark.skip\ndef test_sums", False),
+    ],
+)
+def test_an_older_test_may_ask_for_more(old: str, new: str, passes: bool) -> None:
+    base = {**BASE, FREE: GROWING}
+    found = surveyed({FREE: GROWING.replace(old, new)}, base=base)
+    assert rejecting(found) == (set() if passes else {"protected_test_changed"})
+    in_class = {FREE: GROWING.partition("def ")[0] + "class TestSums:\n" + indented(GROWING)}
+    text = GROWING.replace(old, new)
+    changed = {FREE: text.partition("\n\n\n")[0] + "\n\n\nclass TestSums:\n" + indented(text)}
+    assert (rejecting(surveyed(changed, base={**BASE, **in_class})) == set()) is passes
+
+
+def test_a_class_that_grew_is_not_replaced_behind_its_end() -> None:
+    grown = "class TestIt:\n    def test_one(self):\n        assert fakes\n"
+    base = {**BASE, FREE: grown}
+    more = grown + "\n    def test_two(self):\n        assert 1 + 1 == 2\n"
+    assert rejecting(surveyed({FREE: more}, base=base)) == set()
+    assert rejecting(surveyed({FREE: more + "\n\nTestIt = None\n"}, base=base)) == {"protected_test_changed"}
+    shared = {"base": {SHARED: grown}, "test_files": [f"{SHARED}::test_sub"], "protected": [f"{SHARED}::TestIt"]}
+    assert rejecting(surveyed({SHARED: more + "\n\nTestIt = None\n"}, **shared)) == {"protected_test_changed"}
+
+
+@pytest.mark.parametrize(
+    ("more", "passes"),
+    [
+        ("def test_two(self):\n        self.assertEqual(2, 2)\n", True),
+        ("def assertEqual(self, one, two):\n        pass\n", False),
+        ("assertEqual = print\n", False),
+        ("def run(self, result=None):\n        pass\n", False),
+    ],
+)
+def test_a_class_gains_tests_and_no_member_that_it_could_inherit(more: str, passes: bool) -> None:
+    test = "    def test_one(self):\n        self.assertEqual(1, 1)\n"
+    class_ = f"import unittest\n\n\nclass TestIt(unittest.TestCase):\n{test}"
+    found = surveyed({FREE: f"{class_}\n    {more}"}, base={**BASE, FREE: class_})
+    assert rejecting(found) == (set() if passes else {"protected_test_changed"})
+    shared = {"base": {SHARED: class_}, "test_files": [f"{SHARED}::test_sub"], "protected": [f"{SHARED}::TestIt"]}
+    found = surveyed({SHARED: f"{class_}\n    {more}"}, **shared)
+    assert rejecting(found) == (set() if passes else {"protected_test_changed"})
+
+
+def test_an_older_test_file_gains_no_hook() -> None:
+    hook = "\n\ndef pytest_generate_tests(metafunc):\n    pass\n"
+    assert rejecting(surveyed({FREE: FREE_TEST + hook}, base=WITH_FREE)) == {"protected_test_changed"}
+
+
+def indented(text: str) -> str:
+    """The functions of a module, as those of a class."""
+    return "".join(f"    {line}\n" for line in text.partition("\n\n\n")[2].splitlines())
 
 
 SHARED = "tests/test_all.py"
@@ -160,6 +347,12 @@ HOOK = "def pytest_runtest_makereport(item, call):\n    pass\n"
         {"setup.cfg": "[tool:pytest]\npython_files = nothing.py\n"},
         {"pyproject.toml": "[tool.pytest.ini_options]\naddopts = '-q -k add'\n"},
         {"pyproject.toml": "[tool.pytest]\naddopts = ['-q']\npython_files = ['x']\n"},
+        {"pyproject.toml": (BASE["pyproject.toml"] or "").replace("'-q'", "'--strict-markers'")},
+        {"pyproject.toml": (BASE["pyproject.toml"] or "").replace("'-q'", "'-q --strict-markers -k add'")},
+        {"pyproject.toml": (BASE["pyproject.toml"] or "") + "xfail_strict = false\n"},
+        {"pyproject.toml": (BASE["pyproject.toml"] or "") + "filterwarnings = ['error', 'ignore::UserWarning']\n"},
+        {"pyproject.toml": (BASE["pyproject.toml"] or "") + "filterwarnings = ['error::evil.Planted']\n"},
+        {"tox.ini": "[pytest]\nxfail_strict = true\n"},
         {"pyproject.toml": "broken ="},
         {"pyproject.toml": None},
         {"jest.config.js": "module.exports = {}"},
@@ -180,6 +373,12 @@ def test_runner_configuration_may_not_bend_results(files: Files) -> None:
         {"tests/conftest.py": CONFTEST + "@pytest.fixture\ndef other():\n    return 2\n"},
         {"pyproject.toml": (BASE["pyproject.toml"] or "").replace("'calc'", "'other'")},
         {"pyproject.toml": (BASE["pyproject.toml"] or "") + "markers = ['slow: takes long']\n"},
+        {"pyproject.toml": (BASE["pyproject.toml"] or "").replace("'-q'", "'-q --strict-markers'")},
+        {"pyproject.toml": (BASE["pyproject.toml"] or "") + "xfail_strict = true\n"},
+        {
+            "pyproject.toml": (BASE["pyproject.toml"] or "")
+            + "filterwarnings = ['error', 'error::DeprecationWarning']\n"
+        },
         {"setup.cfg": "[metadata]\nname = calc\n"},
         {".gitattributes": "*.png filter=lfs\n*.py eol=lf\n"},
         {"tox.ini": "[tox]\nenv_list = py\n"},
@@ -191,6 +390,67 @@ def test_harmless_configuration(files: Files) -> None:
     found = surveyed(files)
     assert rejecting(found) == set()
     assert set(found.kept) == {path for path in files if path.endswith("conftest.py")}
+
+
+OPTION = """\
+def pytest_addoption(parser):
+    parser.addoption("--database", action="store", default="sqlite", choices=["sqlite", "postgres"], help="which")
+"""
+GROUPED = """\
+
+
+def pytest_addoption(parser):
+    "What a person may ask for."
+    group = parser.getgroup("calc", "Options of calc")
+    group.addoption("--run-slow", action="store_true", default=False)
+"""
+
+
+@pytest.mark.parametrize("text", [OPTION, GROUPED], ids=["option", "group"])
+def test_a_conftest_may_gain_options(text: str) -> None:
+    found = surveyed({"tests/conftest.py": CONFTEST + text})
+    assert (rejecting(found), found.kept) == (set(), ("tests/conftest.py",))
+    base = {**BASE, "tests/conftest.py": CONFTEST + text}
+    more = text.rstrip() + f"\n    {'group' if 'group' in text else 'parser'}.addoption('--other', type=int)\n"
+    assert rejecting(surveyed({"tests/conftest.py": CONFTEST + more}, base=base)) == set()
+    assert rejecting(surveyed({"tests/conftest.py": CONFTEST}, base=base)) == {"runner_config_changed"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OPTION.replace('"--database"', '"--keyword"'),
+        OPTION.replace('"--database"', '"--marker", dest="markexpr"'),
+        OPTION.replace('"--database"', '"-k"'),
+        OPTION.replace('"sqlite", choices', "open('x'), choices"),
+        OPTION.replace("choices=", "type=exec, choices="),
+        OPTION + "    parser.addini('python_files', 'which')\n",
+        OPTION + "    import calc\n",
+        "import pytest\n\n\n@pytest.hookimpl(wrapper=True)\n" + OPTION,
+        OPTION.replace("(parser)", "(parser, pluginmanager)"),
+        OPTION + "\n\n" + HOOK,
+    ],
+)
+def test_other_options_and_hooks_are_refused(text: str) -> None:
+    assert rejecting(surveyed({"tests/conftest.py": CONFTEST + text})) == {"runner_config_changed"}
+
+
+def test_every_option_that_pytest_keeps_under_another_name_is_known() -> None:
+    """An option of the project by that name would give pytest's own another value."""
+    program = (
+        "from _pytest.config import get_config\n"
+        "parser = get_config()._parser\n"
+        "for group in (parser._anonymous, *parser._groups):\n"
+        "    for option in group.options:\n"
+        "        names = [name[2:].replace('-', '_') for name in option.names() if name.startswith('--')]\n"
+        "        if option.dest not in names: print(option.dest)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    kept = done.stdout.split()
+    assert "keyword" in kept
+    for name in kept:
+        option = OPTION.replace('"--database"', f'"--{name.replace("_", "-")}"')
+        assert rejecting(surveyed({"conftest.py": option})) == {"runner_config_changed"}, name
 
 
 def test_a_conftest_behind_a_link_cannot_be_read() -> None:
@@ -275,7 +535,7 @@ def test_a_trivial_own_test_is_named() -> None:
 
 def test_test_code_that_reaches_out_is_named_once() -> None:
     found = surveyed({OWN: "import calc\ncalc.add = None\n" + OWN_TEST, "tests/test_new.py": "import gc\n"})
-    assert found.reaches_out
+    assert found.needs_cross_check
     assert [finding.code for finding in found.findings] == ["test_reaches_out"]
     base = {OWN: "import calc\ncalc.add = None\n"}
     assert surveyed({OWN: "\nimport calc\ncalc.add = None\n" + OWN_TEST}, base=base, protected=()).findings == ()
@@ -286,3 +546,22 @@ def test_product_code_that_knows_about_tests_is_named() -> None:
     assert [(finding.code, finding.severity) for finding in found.findings] == [("product_knows_tests", "IMPORTANT")]
     assert named(surveyed({"src/calc.py": "import os\nos._exit(0)\n"})) == {"product_knows_tests"}
     assert named(surveyed({"src/__pycache__/calc.pyc": "x"})) == {"compiled_file"}
+
+
+WEAKENED: Files = {OLD: "def test_add():\n    pass\n", "tests/conftest.py": CONFTEST + "\n\n" + HOOK}
+
+
+def test_a_person_releases_protected_files_by_name() -> None:
+    freed = surveyed(WEAKENED, may_change=("tests/e2e/test_add.py", "**/conftest.py"))
+    assert rejecting(freed) == set()
+    assert named(freed) == {"protected_test_changed", "runner_config_changed"}
+    assert (freed.kept, freed.released) == ((), ("tests/conftest.py", OLD))
+
+
+@pytest.mark.parametrize("free", ["tests/e2e/test_sub.py", "conftest.py", "tests/e2e/test_ad"])
+def test_files_beside_the_released_ones_stay_protected(free: str) -> None:
+    assert rejecting(surveyed(WEAKENED, may_change=(free,))) == {"protected_test_changed", "runner_config_changed"}
+
+
+def test_nothing_releases_what_takes_the_place_of_a_module() -> None:
+    assert rejecting(surveyed({"pytest.py": "x = 1\n"}, may_change=("pytest.py",))) == {"shadowing_file"}

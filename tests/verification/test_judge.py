@@ -26,12 +26,12 @@ from .sample import (
     SUB_CODE,
     SUB_TEST,
     SUITE,
-    Repo,
+    JudgedProject,
     codes,
 )
 
 Files = Mapping[str, str | bytes | None]
-Make = Callable[..., Repo]
+Make = Callable[..., JudgedProject]
 SUB_ID = f"{SUB}::test_sub"
 PROOF = f"{PYTEST} {SUB} -v"
 
@@ -40,8 +40,8 @@ def all_codes(verdict: Verdict) -> list[str]:
     return [finding.code for finding in verdict.findings]
 
 
-def test_honest_work_is_accepted(repo: Repo) -> None:
-    """UAH-293..296."""
+def test_honest_work_is_accepted(repo: JudgedProject) -> None:
+    """UAH-293, UAH-294."""
     heard: list[tuple[object, ...]] = []
     verdict = repo.judge(HONEST, on_step=lambda *step: heard.append(step[:2]))
     assert verdict.accepted, verdict.findings
@@ -53,7 +53,7 @@ def test_honest_work_is_accepted(repo: Repo) -> None:
     assert repo.git("worktree", "list").count("\n") == 0
 
 
-def test_a_lie_without_code(repo: Repo) -> None:
+def test_a_lie_without_code(repo: JudgedProject) -> None:
     """UAH-304, UAH-554, S03 a."""
     verdict = repo.judge({})
     assert codes(verdict) == ["proof_failed"]
@@ -63,7 +63,7 @@ def test_a_lie_without_code(repo: Repo) -> None:
     assert "Not implemented" in verdict.proof.output
 
 
-def test_wrong_code_is_rejected_and_the_repaired_code_accepted(repo: Repo) -> None:
+def test_wrong_code_is_rejected_and_the_repaired_code_accepted(repo: JudgedProject) -> None:
     """S03 b."""
     wrong = repo.judge({"src/calc.py": SUB_CODE.replace("a - b", "a + b"), SUB: SUB_TEST})
     assert codes(wrong) == ["proof_failed"]
@@ -71,7 +71,7 @@ def test_wrong_code_is_rejected_and_the_repaired_code_accepted(repo: Repo) -> No
     assert repo.judge(HONEST).accepted
 
 
-def test_breaking_an_older_feature_is_a_regression(repo: Repo) -> None:
+def test_breaking_an_older_feature_is_a_regression(repo: JudgedProject) -> None:
     """UAH-305, UAH-306, UAH-537, S06."""
     verdict = repo.judge({**HONEST, "src/calc.py": SUB_CODE.replace("return a + b", "return 0")})
     assert codes(verdict) == ["regression"]
@@ -101,33 +101,33 @@ WEAKENED: dict[str, tuple[Files, str]] = {
 
 
 @pytest.mark.parametrize(("files", "code"), WEAKENED.values(), ids=WEAKENED.keys())
-def test_weakened_tests_are_rejected_before_anything_runs(repo: Repo, files: Files, code: str) -> None:
+def test_weakened_tests_are_rejected_before_anything_runs(repo: JudgedProject, files: Files, code: str) -> None:
     """C54."""
     verdict = repo.judge({**HONEST, **files})
     assert codes(verdict) == [code]
     assert verdict.proof is None
 
 
-def test_a_trivial_test_proves_nothing(repo: Repo) -> None:
+def test_a_trivial_test_proves_nothing(repo: JudgedProject) -> None:
     """C54, S08 e."""
     verdict = repo.judge({SUB: "def test_x():\n    pass\n"})
     assert codes(verdict) == ["proof_not_red"]
     assert "trivial_test" in all_codes(verdict)
 
 
-def test_a_trivial_test_that_was_red_is_accepted_with_a_warning(repo: Repo) -> None:
+def test_a_trivial_test_that_was_red_is_accepted_with_a_warning(repo: JudgedProject) -> None:
     verdict = repo.judge({"src/calc.py": SUB_CODE, SUB: "from calc import sub\n\n\ndef test_x():\n    sub(1, 2)\n"})
     assert verdict.accepted
     assert all_codes(verdict) == ["trivial_test"]
 
 
-def test_pure_refactoring_needs_no_red(repo: Repo) -> None:
+def test_pure_refactoring_needs_no_red(repo: JudgedProject) -> None:
     files = {"src/calc.py": ADD_CODE + "\n\nplus = add\n", SUB: ADD_TEST}
     assert codes(repo.judge(files, suite=None)) == ["proof_not_red"]
     assert repo.judge(files, suite=None, options=Strictness(requires_red=False)).accepted
 
 
-def test_one_new_test_among_old_ones_is_enough(repo: Repo) -> None:
+def test_one_new_test_among_old_ones_is_enough(repo: JudgedProject) -> None:
     assert repo.judge({"src/calc.py": SUB_CODE, SUB: ADD_TEST + "\n\n" + SUB_TEST}).accepted
 
 
@@ -142,11 +142,11 @@ def test_one_new_test_among_old_ones_is_enough(repo: Repo) -> None:
     ],
     ids=["skipped", "xfail", "empty", "broken", "ends-the-process"],
 )
-def test_an_own_test_that_does_not_pass_is_no_proof(repo: Repo, text: str) -> None:
+def test_an_own_test_that_does_not_pass_is_no_proof(repo: JudgedProject, text: str) -> None:
     assert codes(repo.judge({"src/calc.py": SUB_CODE, SUB: text})) == ["proof_failed"]
 
 
-def test_what_is_not_committed_proves_nothing(repo: Repo) -> None:
+def test_what_is_not_committed_proves_nothing(repo: JudgedProject) -> None:
     """Untracked, ignored, cached and flagged files make the tests pass in the folder, and not in the commit.
 
     UAH-010, UAH-560
@@ -159,7 +159,7 @@ def test_what_is_not_committed_proves_nothing(repo: Repo) -> None:
     assert codes(repo.judge(commit)) == ["proof_failed"]
 
 
-def compile_answers(repo: Repo) -> None:
+def compile_answers(repo: JudgedProject) -> None:
     """Puts compiled code into the folder that the source does not say, marked as never to be checked."""
     repo.put({"answers.py": SUB_CODE})
     cached = "importlib.util.cache_from_source('src/calc.py')"
@@ -169,7 +169,7 @@ def compile_answers(repo: Repo) -> None:
     repo.put({"answers.py": None})
 
 
-def test_an_answer_in_the_cache_of_compiled_code_proves_nothing(repo: Repo) -> None:
+def test_an_answer_in_the_cache_of_compiled_code_proves_nothing(repo: JudgedProject) -> None:
     compile_answers(repo)
     repo.put({SUB: SUB_TEST})
     cached = [str(path.relative_to(repo.root)) for path in (repo.root / "src/__pycache__").iterdir()]
@@ -181,14 +181,14 @@ def test_an_answer_in_the_cache_of_compiled_code_proves_nothing(repo: Repo) -> N
     assert "compiled_file" in all_codes(verdict)
 
 
-def test_a_file_that_git_is_told_to_overlook(repo: Repo) -> None:
+def test_a_file_that_git_is_told_to_overlook(repo: JudgedProject) -> None:
     repo.git("update-index", "--assume-unchanged", "src/calc.py")
     commit = repo.commit({"src/calc.py": SUB_CODE, SUB: SUB_TEST})
     assert repo.git("show", f"{commit}:src/calc.py") + "\n" == ADD_CODE
     assert codes(repo.judge(commit)) == ["proof_failed"]
 
 
-def test_a_server_that_the_agent_left_is_gone_before_the_tests(repo: Repo, tmp_path: Path) -> None:
+def test_a_server_that_the_agent_left_is_gone_before_the_tests(repo: JudgedProject, tmp_path: Path) -> None:
     """The agent's processes end with the agent; what only they could answer is not answered."""
     place = tmp_path / "s"
     serve = (
@@ -207,7 +207,7 @@ def test_a_server_that_the_agent_left_is_gone_before_the_tests(repo: Repo, tmp_p
     assert codes(repo.judge({SUB: asks})) == ["proof_failed"]
 
 
-def test_a_regression_hidden_by_new_test_code_is_found(repo: Repo) -> None:
+def test_a_regression_hidden_by_new_test_code_is_found(repo: JudgedProject) -> None:
     """A new test that mends the broken product for all others: the suite runs again with the older tests alone.
 
     UAH-562, C54
@@ -221,7 +221,79 @@ def test_a_regression_hidden_by_new_test_code_is_found(repo: Repo) -> None:
     assert set(ADD_IDS) <= verdict.suite.report.passing
 
 
-def test_product_code_that_ends_the_process_is_rejected(repo: Repo) -> None:
+UNIT = {
+    "tests/unit/__init__.py": "",
+    "tests/unit/helpers.py": "import calc\n\n\ndef added(a, b):\n    return calc.add(a, b)\n",
+    "tests/unit/test_free.py": "from .helpers import added\n\n\ndef test_free():\n    assert added(2, 2) == 4\n",
+}
+
+
+def test_a_test_file_that_moved_is_known_by_its_new_name(make_repo: Make) -> None:
+    """With all of its folder; what other tests would miss is a regression."""
+    repo = make_repo({**FILES, **UNIT})
+    baseline = [*ADD_IDS, "tests/unit/test_free.py::test_free"]
+    away = {f"tests/small/{Path(name).name}": text for name, text in UNIT.items()}
+    moved = {**dict.fromkeys(UNIT), **away}
+    verdict = repo.judge({**HONEST, **moved}, baseline=baseline)
+    assert verdict.accepted, verdict.findings
+    assert verdict.passing == {*ADD_IDS, SUB_ID, "tests/small/test_free.py::test_free"}
+    assert verdict.found("test_moved")
+
+
+def test_a_test_file_that_moved_does_not_hide_what_broke(make_repo: Make) -> None:
+    repo = make_repo({**FILES, **UNIT})
+    baseline = [*ADD_IDS, "tests/unit/test_free.py::test_free"]
+    away = {f"tests/small/{Path(name).name}": text for name, text in UNIT.items()}
+    bent = SUB_CODE.replace("a + b", "a + b if (a, b) in ((1, 2), (-1, 1)) else 0")
+    verdict = repo.judge({**HONEST, **dict.fromkeys(UNIT), **away, "src/calc.py": bent}, baseline=baseline)
+    assert codes(verdict) == ["regression"]
+    assert verdict.regressions == ("tests/small/test_free.py::test_free",)
+
+
+def test_a_test_file_that_moved_to_what_makes_it_pass_is_rejected(make_repo: Make) -> None:
+    """Its tests are the same ones, and what they stand on is found in another folder now."""
+    repo = make_repo({**FILES, **UNIT})
+    baseline = [*ADD_IDS, "tests/unit/test_free.py::test_free"]
+    away = {f"tests/small/{Path(name).name}": text for name, text in UNIT.items()}
+    fakes = {
+        "tests/small/helpers.py": "def added(a, b):\n    return 4\n",
+        "tests/small/conftest.py": "import pytest\n\n\n@pytest.fixture\ndef box():\n    return 4\n",
+    }
+    for path, text in fakes.items():
+        moved = {**dict.fromkeys(UNIT), **away, path: text}
+        kept = {name: text for name, text in moved.items() if name != "tests/unit/helpers.py"}
+        assert "protected_test_changed" in codes(repo.judge({**HONEST, **kept}, baseline=baseline))
+        repo.git("reset", "-q", "--hard", repo.base)
+
+
+def test_a_test_that_takes_the_place_of_an_inherited_one_is_rejected(make_repo: Make) -> None:
+    mixed = "from .cases import Cases\n\n\nclass TestMore(Cases):\n    def test_own(self):\n        assert Cases\n"
+    cases = "import calc\n\n\nclass Cases:\n    def test_free(self):\n        assert calc.add(2, 2) == 4\n"
+    unit = {"tests/unit/__init__.py": "", "tests/unit/cases.py": cases, "tests/unit/test_more.py": mixed}
+    repo = make_repo({**FILES, **unit})
+    ids = [f"tests/unit/test_more.py::TestMore::{name}" for name in ("test_own", "test_free")]
+    hollow = {"tests/unit/test_more.py": mixed + "\n    def test_free(self):\n        assert Cases\n"}
+    verdict = repo.judge({**HONEST, **hollow}, baseline=[*ADD_IDS, *ids])
+    assert codes(verdict) == ["protected_test_changed"]
+    assert "takes the place of tests/unit/test_more.py::TestMore::test_free" in verdict.reasons[0].message
+    repo.git("reset", "-q", "--hard", repo.base)
+    more = {"tests/unit/test_more.py": mixed + "\n    def test_other(self):\n        assert Cases\n"}
+    assert repo.judge({**HONEST, **more}, baseline=[*ADD_IDS, *ids]).accepted
+
+
+def test_tests_added_to_anothers_file_count_and_hide_nothing(repo: JudgedProject) -> None:
+    more = ADD_TEST + "\n\ndef test_three():\n    assert calc.add(0, 0) == 0\n"
+    verdict = repo.judge({**HONEST, ADD: more})
+    assert verdict.accepted, verdict.findings
+    assert verdict.passing == {*ADD_IDS, SUB_ID, f"{ADD}::test_three"}
+    mends = ADD_TEST + "\n\ndef test_aaa():\n    vars(calc).update(add=lambda a, b: a + b)\n    assert calc\n"
+    first = "import calc\n\n\ndef test_aaa():\n    vars(calc).update(add=lambda a, b: a + b)\n    assert calc\n"
+    for text in (mends, first + mends.partition("import calc\n")[2]):
+        broken = {**HONEST, "src/calc.py": BROKEN_ADD, ADD: text}
+        assert codes(repo.judge(broken))[0] in ("regression", "protected_test_changed")
+
+
+def test_product_code_that_ends_the_process_is_rejected(repo: JudgedProject) -> None:
     verdict = repo.judge(
         {SUB: SUB_TEST, "src/calc.py": ADD_CODE + "\n\ndef sub(a, b):\n    import os\n    os._exit(0)\n"}
     )
@@ -248,7 +320,7 @@ def test_a_shared_test_file_keeps_its_older_tests(make_repo: Make) -> None:
     assert codes(repo.judge({path: weak}, **settings)) == ["protected_test_changed"]
 
 
-def test_new_fixtures_in_a_conftest(repo: Repo) -> None:
+def test_new_fixtures_in_a_conftest(repo: JudgedProject) -> None:
     conftest = "import pytest\n\n\n@pytest.fixture\ndef three():\n    return 3\n"
     uses = "import calc\n\n\ndef test_sub(three):\n    assert calc.sub(three, 2) == 1\n"
     verdict = repo.judge({"src/calc.py": SUB_CODE, SUB: uses, "tests/conftest.py": conftest})
@@ -256,7 +328,7 @@ def test_new_fixtures_in_a_conftest(repo: Repo) -> None:
     assert SUB_ID in verdict.passing
 
 
-def test_a_test_that_disappears_counts_as_failing(repo: Repo) -> None:
+def test_a_test_that_disappears_counts_as_failing(repo: JudgedProject) -> None:
     """UAH-306: here its parameters are the product's to say."""
     ids = "import calc, pytest\n\n\n@pytest.mark.parametrize('x', calc.CASES)\ndef test_case(x):\n    assert x\n"
     repo.base = repo.commit({ADD: ids, "src/calc.py": ADD_CODE + "CASES = [1, 2]\n"})
@@ -265,7 +337,7 @@ def test_a_test_that_disappears_counts_as_failing(repo: Repo) -> None:
     assert verdict.regressions == (f"{ADD}::test_case[2]",)
 
 
-def test_a_flaky_test_is_no_regression(repo: Repo, tmp_path: Path) -> None:
+def test_a_flaky_test_is_no_regression(repo: JudgedProject, tmp_path: Path) -> None:
     """C62."""
     flag = tmp_path / "flag"
     once = f"f = pathlib.Path({str(flag)!r})\n    was = f.exists()\n    f.unlink(missing_ok=True)\n    assert not was"
@@ -279,32 +351,32 @@ def test_a_flaky_test_is_no_regression(repo: Repo, tmp_path: Path) -> None:
     assert ADD_IDS[0] in verdict.passing
 
 
-def test_a_suite_that_cannot_be_judged_rejects(repo: Repo) -> None:
+def test_a_suite_that_cannot_be_judged_rejects(repo: JudgedProject) -> None:
     for suite, why in ((f"{PYTEST} nothing/", "could not be judged"), ("true", "no test report was written")):
         verdict = repo.judge(HONEST, suite=suite)
         assert codes(verdict) == ["suite_failed"]
         assert why in verdict.reasons[0].message
 
 
-def test_stubs_and_modules_that_are_not_there_yet_stop_nobody(repo: Repo) -> None:
+def test_stubs_and_modules_that_are_not_there_yet_stop_nobody(repo: JudgedProject) -> None:
     """C23: only tests of the baseline count."""
     repo.base = repo.commit({"tests/e2e/test_pow.py": "import power_of_tomorrow\n"})
     assert repo.judge(HONEST, suite=f"{SUITE} -x").accepted
 
 
-def test_tests_of_the_assigned_feature_are_judged_by_its_proof(repo: Repo) -> None:
+def test_tests_of_the_assigned_feature_are_judged_by_its_proof(repo: JudgedProject) -> None:
     verdict = repo.judge(HONEST, baseline=[*ADD_IDS, f"{SUB}::test_that_was_renamed"])
     assert verdict.accepted
 
 
-def test_without_a_claim_only_rules_and_suite_count(repo: Repo) -> None:
+def test_without_a_claim_only_rules_and_suite_count(repo: JudgedProject) -> None:
     quiet = repo.judge({"README.md": "more"}, proof=None, test_files=())
     assert quiet.accepted
     assert (quiet.proof, quiet.red) == (None, None)
     assert codes(repo.judge({"src/calc.py": "def add(a, b):\n    return 0\n"}, proof=None)) == ["regression"]
 
 
-def test_work_that_was_begun_before_the_base_is_red_against_its_beginning(repo: Repo) -> None:
+def test_work_that_was_begun_before_the_base_is_red_against_its_beginning(repo: JudgedProject) -> None:
     begun = repo.base
     repo.base = repo.commit({"src/calc.py": SUB_CODE})
     files = {SUB: SUB_TEST}
@@ -323,18 +395,18 @@ def test_work_that_was_begun_before_the_base_is_red_against_its_beginning(repo: 
         ("no-such-linter && true", Strictness(lint_rejects=True), True, ["lint_unavailable"]),
     ],
 )
-def test_lint(repo: Repo, lint: str, options: Strictness, accepted: bool, found: list[str]) -> None:
+def test_lint(repo: JudgedProject, lint: str, options: Strictness, accepted: bool, found: list[str]) -> None:
     """UAH-295, UAH-307, UAH-361, C55."""
     verdict = repo.judge(HONEST, proof=None, suite=None, lint=lint, options=options)
     assert (verdict.accepted, all_codes(verdict)) == (accepted, found)
 
 
-def test_the_linter_sees_the_commit(repo: Repo) -> None:
+def test_the_linter_sees_the_commit(repo: JudgedProject) -> None:
     verdict = repo.judge(HONEST, proof=None, suite=None, lint="test -f src/calc.py && ! test -e build")
     assert all_codes(verdict) == []
 
 
-def test_in_place_says_what_it_cannot_promise(repo: Repo) -> None:
+def test_in_place_says_what_it_cannot_promise(repo: JudgedProject) -> None:
     repo.resolve(SUITE, isolation="in_place")
     verdict = repo.judge(HONEST)
     assert verdict.accepted, verdict.findings
@@ -342,13 +414,13 @@ def test_in_place_says_what_it_cannot_promise(repo: Repo) -> None:
     assert codes(repo.judge({**HONEST, ADD: None})) == ["protected_test_changed"]
 
 
-def test_in_place_compiled_answers_count_for_nothing(repo: Repo) -> None:
+def test_in_place_compiled_answers_count_for_nothing(repo: JudgedProject) -> None:
     repo.resolve(SUITE, isolation="in_place")
     compile_answers(repo)
     assert codes(repo.judge({SUB: SUB_TEST})) == ["proof_failed"]
 
 
-def test_the_first_work_of_all_is_judged_against_nothing(repo: Repo) -> None:
+def test_the_first_work_of_all_is_judged_against_nothing(repo: JudgedProject) -> None:
     candidate = repo.commit(HONEST)
     repo.base = repo.client.empty_tree()
     verdict = repo.judge(candidate, protected=(), baseline=())
@@ -359,8 +431,8 @@ def test_the_first_work_of_all_is_judged_against_nothing(repo: Repo) -> None:
     assert verdict.passing == {*ADD_IDS, SUB_ID}
 
 
-def test_submodules_are_named(repo: Repo, tmp_path: Path) -> None:
-    other = Repo(tmp_path / "other")
+def test_submodules_are_named(repo: JudgedProject, tmp_path: Path) -> None:
+    other = JudgedProject(tmp_path / "other")
     other.root.mkdir()
     other.git("init", "-q")
     other.commit({"x.txt": "x"})
@@ -368,7 +440,7 @@ def test_submodules_are_named(repo: Repo, tmp_path: Path) -> None:
     assert all_codes(repo.judge({}, proof=None, suite=None)) == ["submodules_empty"]
 
 
-def test_stopping(repo: Repo) -> None:
+def test_stopping(repo: JudgedProject) -> None:
     with pytest.raises(Interrupted):
         repo.judge(HONEST, stop=lambda: True)
 
@@ -393,3 +465,37 @@ def test_unusual_names(make_repo: Make) -> None:
     assert verdict.accepted, verdict.findings
     assert set(own) < verdict.passing
     assert codes(repo.judge({odd: None}, protected=[odd])) == ["protected_test_changed"]
+
+
+ONE_TEST_LESS = ADD_TEST.partition("def test_two")[0]
+
+
+def test_a_released_test_file_may_lose_a_test(repo: JudgedProject) -> None:
+    files = {**HONEST, ADD: ONE_TEST_LESS}
+    assert codes(repo.judge(files)) == ["protected_test_changed"]
+    verdict = repo.judge(files, may_change=[ADD])
+    assert verdict.accepted, verdict.findings
+    assert verdict.passing == {ADD_IDS[0], SUB_ID}
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {ADD: None},
+        {ADD: "def broken(:\n"},
+        {ADD: "import pytest\n\npytestmark = pytest.mark.skip\n\n" + ADD_TEST},
+        {ADD: ADD_TEST, "src/calc.py": SUB_CODE.replace("return a + b", "return 0")},
+        {ADD: "import nowhere\n" + ONE_TEST_LESS},
+    ],
+    ids=["last test of a verified feature", "unreadable", "skipped", "code broken", "no collection"],
+)
+def test_a_released_test_file_hides_no_regression(repo: JudgedProject, lie: Files) -> None:
+    verdict = repo.judge({**HONEST, **lie}, may_change=[ADD])
+    assert not verdict.accepted
+    assert set(codes(verdict)) & {"regression", "suite_failed"}
+
+
+def test_released_settings_take_no_other_tests_away(repo: JudgedProject) -> None:
+    settings = {"pytest.ini": INI + f"addopts = --deselect={ADD_IDS[1]}\n"}
+    assert codes(repo.judge({**HONEST, **settings}, may_change=["pytest.ini"])) == ["regression"]
+    assert repo.judge({**HONEST, "pytest.ini": INI + "addopts = -ra\n"}, may_change=["pytest.ini"]).accepted

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from agent_harness.verification import side_effects, sources
+from agent_harness.verification import sources
 
 
 def tree(text: str) -> ast.Module:
@@ -133,7 +133,7 @@ def test_only_the_own_node_is_asked() -> None:
     ],
 )
 def test_code_that_reaches_out(text: str) -> None:
-    assert side_effects.reaches_out(tree(text))
+    assert sources.reaches_out(tree(text))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_code_that_reaches_out(text: str) -> None:
     ],
 )
 def test_code_that_stays_at_home(text: str) -> None:
-    assert side_effects.reaches_out(tree(text)) == []
+    assert sources.reaches_out(tree(text)) == []
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_code_that_stays_at_home(text: str) -> None:
     ],
 )
 def test_a_harmless_conftest(text: str) -> None:
-    assert side_effects.harm_in_conftest(tree(text).body) == []
+    assert sources.harm_in_conftest(tree(text).body, tree(text)) == []
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_harmless_conftest(text: str) -> None:
     ],
 )
 def test_a_conftest_that_could_bend_results(text: str) -> None:
-    assert side_effects.harm_in_conftest(tree(text).body)
+    assert sources.harm_in_conftest(tree(text).body, tree(text))
 
 
 @pytest.mark.parametrize(
@@ -212,4 +212,42 @@ def test_a_conftest_that_could_bend_results(text: str) -> None:
     ],
 )
 def test_test_code_that_acts_when_it_is_imported(text: str, acts: bool) -> None:
-    assert side_effects.acts_at_import(tree(text)) is acts
+    assert sources.acts_at_import(tree(text)) is acts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import pathlib\nDATA = pathlib.Path(__file__).parent / 'data'\n",
+        "from pathlib import Path\nDATA = (Path(__file__).resolve().parents[1] / 'a').joinpath('b')\n",
+        "import os\nDATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'data')\n",
+        "from os import path\nDATA = path.dirname(__file__)\n",
+        "import logging\nLOG = logging.getLogger(__name__)\n",
+        "import os\nSLOW = os.environ.get('SLOW', '0')\n",
+        "from dataclasses import dataclass\n\n\n@dataclass(frozen=True)\nclass Row:\n    name: str\n",
+        "NAMES = frozenset({'a', 'b'})\n",
+    ],
+)
+def test_values_that_the_standard_library_makes_are_harmless(text: str) -> None:
+    assert sources.harm_in_conftest(tree(text).body, tree(text)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from planted import Path\nDATA = Path(__file__)\n",
+        "from pathlib import Path\nPath = planted\nDATA = Path(__file__)\n",
+        "from pathlib import Path\n\n\ndef Path(name):\n    return patch(name)\n\n\nDATA = Path(__file__)\n",
+        "from pathlib import Path\nfrom planted import *\nDATA = Path(__file__)\n",
+        "from pathlib import Path\nDATA = Path('src/calc.py').write_text('x = 1')\n",
+        "from pathlib import Path\nDATA = Path(patch())\n",
+        "import os\nos.path = planted\nDATA = os.path.join('a')\n",
+        "import os\nDATA = os.system('true')\n",
+        "import os\nDATA = os.path.join.__call__('a')\n",
+        "import planted\nDATA = planted.box().resolve()\n",
+        "from planted import frozenset\nNAMES = frozenset(())\n",
+        "from planted import dataclass\n\n\n@dataclass(frozen=True)\nclass Row:\n    name: str\n",
+    ],
+)
+def test_what_only_carries_such_a_name_is_not(text: str) -> None:
+    assert sources.harm_in_conftest(tree(text).body, tree(text))

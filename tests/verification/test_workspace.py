@@ -15,14 +15,14 @@ from agent_harness.kernel import owner
 from agent_harness.kernel.git import GitFailed
 from agent_harness.verification.workspace import Overlay, clear_leftovers, in_place, remove, workspace
 
-from .sample import Repo
+from .sample import JudgedProject
 
-Make = Callable[..., Repo]
+Make = Callable[..., JudgedProject]
 FILES = {"a.txt": "one\n", "sub/b.txt": "two\n", ".gitignore": "lent/\nnode_modules\n"}
 
 
 @pytest.fixture
-def repo(make_repo: Make) -> Repo:
+def repo(make_repo: Make) -> JudgedProject:
     return make_repo(FILES, resolved=False)
 
 
@@ -41,7 +41,7 @@ def tree(top: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("version", ["2", "4"])
-def test_compiled_files_are_left_out_and_tags_are_there(repo: Repo, version: str) -> None:
+def test_compiled_files_are_left_out_and_tags_are_there(repo: JudgedProject, version: str) -> None:
     repo.git("config", "--global", "index.version", version)
     commit = repo.commit({"a.pyc": "x", "a.py": "y", "a.pyo": "z"})
     for packed in (False, True):
@@ -55,7 +55,7 @@ def test_compiled_files_are_left_out_and_tags_are_there(repo: Repo, version: str
             assert found == ["v0", "v1"][: 1 + packed]
 
 
-def test_it_holds_the_commit_and_is_gone_afterwards(repo: Repo) -> None:
+def test_it_holds_the_commit_and_is_gone_afterwards(repo: JudgedProject) -> None:
     repo.put({"a.txt": "changed\n", "untracked.txt": "x", "lent/x": "x"})
     before = repo.git("for-each-ref"), (repo.root / ".git/config").read_text(), sorted(os.listdir(repo.root / ".git"))
     with workspace(repo.client, repo.base) as space:
@@ -82,7 +82,7 @@ def test_it_holds_the_commit_and_is_gone_afterwards(repo: Repo) -> None:
     assert after == (before[0], before[1], sorted(set(before[2]) - {"harness"}))
 
 
-def test_what_is_done_with_git_inside_stays_inside(repo: Repo) -> None:
+def test_what_is_done_with_git_inside_stays_inside(repo: JudgedProject) -> None:
     repo.git("tag", "v1")
     with workspace(repo.client, repo.base) as space:
         words = (
@@ -96,7 +96,7 @@ def test_what_is_done_with_git_inside_stays_inside(repo: Repo) -> None:
     repo.git("fsck", "--strict")
 
 
-def test_nothing_that_an_agent_wrote_into_the_repository_takes_part(repo: Repo, tmp_path: Path) -> None:
+def test_nothing_that_an_agent_wrote_into_the_repository_takes_part(repo: JudgedProject, tmp_path: Path) -> None:
     """Hooks, filters, sparse checkouts, attributes and replaced objects of the project are not ours."""
     evil = tmp_path / "evil"
     hooks = repo.root / ".git/hooks"
@@ -118,7 +118,7 @@ def test_nothing_that_an_agent_wrote_into_the_repository_takes_part(repo: Repo, 
     assert not evil.exists()
 
 
-def test_leftovers_of_the_dead_are_removed_and_the_living_kept(repo: Repo) -> None:
+def test_leftovers_of_the_dead_are_removed_and_the_living_kept(repo: JudgedProject) -> None:
     place = Path(os.environ["XDG_CACHE_HOME"], "agent-harness/worktrees")
     dead = {**owner.current().as_record(), "start_time": "1"}
     for name, record in (("dead", json.dumps(dead)), ("alive", json.dumps(owner.current().as_record())), ("new", "{")):
@@ -135,7 +135,7 @@ def test_leftovers_of_the_dead_are_removed_and_the_living_kept(repo: Repo) -> No
     assert outside.exists()
 
 
-def test_a_killed_harness_leaves_nothing_for_long(repo: Repo) -> None:
+def test_a_killed_harness_leaves_nothing_for_long(repo: JudgedProject) -> None:
     code = (
         "import os, signal, sys\nfrom agent_harness.kernel.git import Git\n"
         "from agent_harness.verification.workspace import workspace\n"
@@ -149,7 +149,7 @@ def test_a_killed_harness_leaves_nothing_for_long(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("left", ["nothing in it", "a record torn in two", "a removal cut short"])
-def test_a_folder_without_a_whole_record_goes_with_the_process_in_its_name(repo: Repo, left: str) -> None:
+def test_a_folder_without_a_whole_record_goes_with_the_process_in_its_name(repo: JudgedProject, left: str) -> None:
     code = (
         "import os, signal, sys\nfrom agent_harness.kernel.git import Git\n"
         "from agent_harness.verification.workspace import workspace\n"
@@ -168,7 +168,7 @@ def test_a_folder_without_a_whole_record_goes_with_the_process_in_its_name(repo:
     assert places() == []
 
 
-def test_what_tests_make_unreadable_is_removed(repo: Repo) -> None:
+def test_what_tests_make_unreadable_is_removed(repo: JudgedProject) -> None:
     with workspace(repo.client, repo.base) as space:
         inner = space.top / "locked/inner"
         inner.mkdir(parents=True)
@@ -180,7 +180,7 @@ def test_what_tests_make_unreadable_is_removed(repo: Repo) -> None:
     assert (repo.root / "a.txt").exists()
 
 
-def test_overlays_take_files_from_another_commit(repo: Repo) -> None:
+def test_overlays_take_files_from_another_commit(repo: JudgedProject) -> None:
     later = repo.commit({"a.txt": "new\n", "sub/b.txt": None, "sub/c.txt": "three\n"})
     with workspace(repo.client, repo.base, overlays=[Overlay(later, ["sub/b.txt", "sub/c.txt"])]) as space:
         assert tree(space.top) == {".gitignore": FILES[".gitignore"], "a.txt": "one\n", "sub/c.txt": "three\n"}
@@ -190,7 +190,7 @@ def test_overlays_take_files_from_another_commit(repo: Repo) -> None:
         assert tree(space.top) == FILES
 
 
-def test_an_overlay_does_not_follow_links_of_the_commit(repo: Repo, tmp_path: Path) -> None:
+def test_an_overlay_does_not_follow_links_of_the_commit(repo: JudgedProject, tmp_path: Path) -> None:
     """``sub`` is a link out of the tree in the candidate; the older files take its place."""
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -206,14 +206,14 @@ def test_an_overlay_does_not_follow_links_of_the_commit(repo: Repo, tmp_path: Pa
         assert (space.top / "sub").is_symlink()
 
 
-def test_compiled_files_are_left_out(repo: Repo) -> None:
+def test_compiled_files_are_left_out(repo: JudgedProject) -> None:
     commit = repo.commit({"src/__pycache__/a.cpython-311.pyc": "x", "src/b.pyc": "x", "src/a.py": "x = 1\n"})
     with workspace(repo.client, commit) as space:
         assert [path for path in tree(space.top) if path.startswith("src")] == ["src/a.py"]
 
 
-def test_submodules_are_empty_folders(repo: Repo, tmp_path: Path) -> None:
-    other = Repo(tmp_path / "other")
+def test_submodules_are_empty_folders(repo: JudgedProject, tmp_path: Path) -> None:
+    other = JudgedProject(tmp_path / "other")
     other.root.mkdir()
     other.git("init", "-q")
     other.commit({"x.txt": "x"})
@@ -236,7 +236,7 @@ def test_submodules_are_empty_folders(repo: Repo, tmp_path: Path) -> None:
         ("lent/committed", "the commit holds something there"),
     ],
 )
-def test_what_is_not_lent(repo: Repo, tmp_path: Path, link: str, reason: str) -> None:
+def test_what_is_not_lent(repo: JudgedProject, tmp_path: Path, link: str, reason: str) -> None:
     (tmp_path / "outside").mkdir()
     (repo.root / "node_modules").symlink_to(tmp_path / "outside")
     commit = repo.commit({"lent/committed/x": "x"}, force=["lent/committed/x"])
@@ -246,7 +246,7 @@ def test_what_is_not_lent(repo: Repo, tmp_path: Path, link: str, reason: str) ->
         assert reason in space.notes[0]
 
 
-def test_ignored_folders_are_lent(repo: Repo) -> None:
+def test_ignored_folders_are_lent(repo: JudgedProject) -> None:
     repo.put({"lent/deep/x.txt": "x", "node_modules/y.txt": "y"})
     with workspace(repo.client, repo.base, links=["lent/deep", "node_modules"]) as space:
         assert space.notes == ()
@@ -260,7 +260,7 @@ def test_ignored_folders_are_lent(repo: Repo) -> None:
     assert (repo.root / "node_modules/y.txt").exists()
 
 
-def test_a_link_of_the_commit_on_the_way_lends_nothing(repo: Repo, tmp_path: Path) -> None:
+def test_a_link_of_the_commit_on_the_way_lends_nothing(repo: JudgedProject, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (repo.root / "way").symlink_to(tmp_path / "outside")
     commit = repo.commit({".gitignore": "way/lent\n"})
@@ -282,7 +282,7 @@ def test_a_link_in_the_place_of_the_project_is_refused(make_repo: Make, tmp_path
     assert places() == []
 
 
-def test_it_never_lies_below_the_project(repo: Repo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_it_never_lies_below_the_project(repo: JudgedProject, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     other = tmp_path / "temporary"
     other.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(other))
@@ -295,7 +295,7 @@ def test_it_never_lies_below_the_project(repo: Repo, monkeypatch: pytest.MonkeyP
         raise AssertionError
 
 
-def test_in_place_is_the_folder_itself(repo: Repo) -> None:
+def test_in_place_is_the_folder_itself(repo: JudgedProject) -> None:
     with in_place(repo.client, repo.base) as space:
         assert space.cwd == repo.root
         assert not space.private.is_relative_to(repo.root)
@@ -303,7 +303,7 @@ def test_in_place_is_the_folder_itself(repo: Repo) -> None:
     assert (repo.root / "a.txt").exists()
 
 
-def test_what_is_no_commit_is_said(repo: Repo) -> None:
+def test_what_is_no_commit_is_said(repo: JudgedProject) -> None:
     with pytest.raises(GitFailed), workspace(repo.client, "f" * 40):
         raise AssertionError
     assert places() == []
@@ -311,7 +311,7 @@ def test_what_is_no_commit_is_said(repo: Repo) -> None:
 
 @pytest.mark.parametrize("form", ["sha256", "linked"])
 def test_other_forms_of_repositories(tmp_path: Path, form: str) -> None:
-    repo = Repo(tmp_path / "project")
+    repo = JudgedProject(tmp_path / "project")
     repo.root.mkdir()
     repo.git("init", "-q", *(["--object-format=sha256"] if form == "sha256" else []))
     repo.base = repo.commit(FILES)
@@ -323,7 +323,7 @@ def test_other_forms_of_repositories(tmp_path: Path, form: str) -> None:
         assert tree(space.top) == FILES
 
 
-def test_the_empty_tree_can_stand_for_a_commit(repo: Repo) -> None:
+def test_the_empty_tree_can_stand_for_a_commit(repo: JudgedProject) -> None:
     empty = repo.client.empty_tree()
     with workspace(repo.client, empty, overlays=[Overlay(repo.base, ["a.txt"])]) as space:
         assert tree(space.top) == {"a.txt": "one\n"}

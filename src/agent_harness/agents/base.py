@@ -4,6 +4,7 @@ An adapter is a small file over shared parts (``docs/architecture.md``). It decl
 degrades, it does not pretend.
 """
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,10 +15,20 @@ from agent_harness.agents.events import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
-    """One MCP server that is to be offered to the agent; ``config`` is the server's own, as it stands in the file."""
+    """One MCP server that is to be offered to the agent, ready to be started over stdio."""
 
-    command: tuple[str, ...]
-    config: Mapping[str, object] = field(default_factory=dict)
+    command: tuple[str, ...]  # may hold secrets, as may the variables: neither belongs on a command line of a client
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, object]:
+        """Program, arguments and variables, in the words that the configurations of clients share."""
+        env = dict(self.env)
+        return {"command": self.command[0], "args": list(self.command[1:]), **({"env": env} if env else {})}
+
+
+def servers_json(servers: Mapping[str, McpServer]) -> str:
+    """The servers as the file that clients share, ``{"mcpServers": {NAME: {"command", "args", "env"}}}``."""
+    return json.dumps({"mcpServers": {name: server.as_json() for name, server in servers.items()}})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,23 +1,33 @@
-"""The command agent: any program can be an agent. The prompt comes on stdin, events go out on stdout.
+"""Any program can be an agent: the prompt comes on stdin, events go out on stdout (``docs/command-agent.md``).
 
-The seam is described in ``docs/command-agent.md``.
+``CommandAgent`` speaks the seam. ``CommandLineAgent`` is a client in print mode, or a line of shell, whose exit status
+alone says how it ended. What a client prints when it gives up is searched for a refusal of the provider.
+Source of the refusals: features.md UAH-374..375, C28.
 """
 
 import os
+import re
 import shutil
+import tempfile
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_harness.agents import limits
-from agent_harness.agents.base import Agent, Brief, Capabilities, Turn
-from agent_harness.agents.events import Event, Finished, Text, event_from_line, plain
+from agent_harness.agents import options
+from agent_harness.agents.base import Agent, Brief, Capabilities, Turn, servers_json
+from agent_harness.agents.events import Event, Finished, RateLimited, Text, event_from_line, plain
 from agent_harness.agents.registry import words_of
 from agent_harness.errors import ConfigurationError, ToolMissing
-from agent_harness.kernel import digest, process
+from agent_harness.kernel import clock, digest, process, retry
+from agent_harness.kernel.failures import OVERLOADED, REFUSED
+from agent_harness.kernel.process.launch_spec import callers_environment
+from agent_harness.kernel.process.output import HeadTail
 
+SERVERS = "HARNESS_MCP_CONFIG"  # the variable that names the servers_file
 LINGER_SECONDS = 10.0  # how long a program may live on after its ``finished`` event
 BLOCK_CHARACTERS = 32_768  # lines that are there already are handed out together, up to about this much
 ERROR_LINES = 8  # of the end of a failed program's output, searched for a rate limit
@@ -26,6 +36,31 @@ ERROR_LINES = 8  # of the end of a failed program's output, searched for a rate 
 def line_of(data: bytes) -> str:
     """A line of output as plain text; bytes that are not UTF-8 are replaced."""
     return plain(data.decode("utf-8", "replace").strip("\r\n"))
+
+
+def servers_file(brief: Brief) -> Path | None:
+    """A new file outside of the project, for us alone, that tells of the brief's MCP servers; ``None`` without any.
+
+    What servers are given does not belong on a command line. Whoever asks for it removes it when the turn is over.
+    """
+    if not brief.tools.mcp_servers:
+        return None
+    handle, name = tempfile.mkstemp(prefix=_prefix(brief.run_id), suffix=".json")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(servers_json(brief.tools.mcp_servers))
+    return Path(name)
+
+
+def forget_servers_files(run_id: object) -> None:
+    """Removes what the turns of a run left that nobody could end: the harness was killed."""
+    if isinstance(run_id, str) and run_id.isalnum():
+        for path in Path(tempfile.gettempdir()).glob(f"{_prefix(run_id)}*.json"):
+            with suppress(OSError):  # somebody else's, in a folder that all share
+                path.unlink()
+
+
+def _prefix(run_id: str | None) -> str:
+    return f"harness-mcp-{run_id or 'turn'}-"
 
 
 def environment_of(brief: Brief) -> dict[str, str]:
@@ -45,6 +80,32 @@ def environment_of(brief: Brief) -> dict[str, str]:
     return {**told, **brief.environment}
 
 
+@contextmanager
+def removed_on_error(servers: Path | None) -> Iterator[None]:
+    """Removes the ``servers_file`` of a turn that does not come to run."""
+    try:
+        yield
+    except BaseException:
+        if servers is not None:
+            servers.unlink(missing_ok=True)
+        raise
+
+
+def program_problem(program: str) -> str | None:
+    """Why a program cannot be started; a relative path is looked at only when the project is known."""
+    if ("/" in program and not program.startswith("/")) or shutil.which(program):
+        return None
+    return f"the agent's program {program!r} is not installed"
+
+
+def found_program(program: str, brief: Brief, hint: str) -> str:
+    """The path of a program, looked for in the project where it is named by a path; raises ``ToolMissing``."""
+    found = shutil.which(os.path.join(brief.cwd, program) if "/" in program else program)  # noqa: PTH118
+    if found is None:
+        raise ToolMissing(f"the agent's program {program!r} is not installed or not executable", hint=hint)
+    return found
+
+
 class CommandAgent(Agent):
     """Runs ``words`` once for each turn; a fix round is the program started again with the new prompt."""
 
@@ -62,10 +123,7 @@ class CommandAgent(Agent):
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "CommandAgent":
         """The agent of ``agent: {kind: command, command: [...]}``; the command may be one string, split into words."""
-        unknown = sorted(set(settings) - {"command"})
-        if unknown:
-            raise ConfigurationError(f"agent.{unknown[0]}: a command agent has no such setting; it has `command`")
-        command = settings.get("command")
+        command = options.checked("command", settings, ("command",)).get("command")
         if isinstance(command, str):
             return cls(words_of(command))
         if not isinstance(command, list) or not command or not all(isinstance(word, str) and word for word in command):
@@ -81,37 +139,35 @@ class CommandAgent(Agent):
         return f"{self.name}:{os.path.basename(self.words[0])}-{digest.sha256(words)[:8]}"  # noqa: PTH119
 
     def problem(self) -> str | None:
-        """Why the program cannot be started; a relative path is looked at only when the project is known."""
-        program = self.words[0]
-        if "/" in program and not program.startswith("/"):
-            return None
-        return None if shutil.which(program) else f"the agent's program {program!r} is not installed"
+        """Why the program cannot be started."""
+        return program_problem(self.words[0])
 
     def start(self, brief: Brief) -> Turn:
         """Starts the program in the project with the prompt on its stdin."""
-        program = self.words[0]
-        found = shutil.which(os.path.join(brief.cwd, program) if "/" in program else program)  # noqa: PTH118
-        if found is None:
-            raise ToolMissing(
-                f"the agent's program {program!r} is not installed or not executable",
-                hint="Check the command of --agent, HARNESS_AGENT or `agent:` in .harness.yaml",
-            )
-        running = process.start(
-            [found, *self.words[1:]],
-            cwd=brief.cwd,
-            env=process.scrubbed_environment(environment_of(brief), keep_agent_credentials=True),
-            input=brief.prompt.encode("utf-8", "replace"),
-            merge_stderr=False,
-            run_id=brief.run_id,
+        found = found_program(
+            self.words[0], brief, "Check the command of --agent, HARNESS_AGENT or `agent:` in .harness.yaml"
         )
-        return CommandTurn(running)
+        servers = servers_file(brief)
+        told = {**environment_of(brief), **({SERVERS: str(servers)} if servers else {})}
+        with removed_on_error(servers):
+            running = process.start(
+                [found, *self.words[1:]],
+                cwd=brief.cwd,
+                env=process.scrubbed_environment(told, keep_agent_credentials=True),
+                input=brief.prompt.encode("utf-8", "replace"),
+                merge_stderr=False,
+                run_id=brief.run_id,
+            )
+            return CommandTurn(running, servers)
 
 
 class CommandTurn(Turn):
     """One run of the program."""
 
-    def __init__(self, running: process.Running) -> None:
+    def __init__(self, running: process.Running, servers: Path | None = None) -> None:
+        """``servers`` is the ``servers_file`` of the turn, which is removed at its end."""
         self._running = running
+        self._servers = servers
         self._ready: deque[Event] = deque()
         self._claimed: Finished | None = None  # what the program said about its end; its exit decides
         self._lingers_until = float("inf")
@@ -142,6 +198,11 @@ class CommandTurn(Turn):
     def stop(self, grace_seconds: float = 5.0) -> None:
         """Ends the program and everything that it started."""
         self._running.stop(grace_seconds)
+        self._forget_servers()
+
+    def _forget_servers(self) -> None:
+        if self._servers is not None:
+            self._servers.unlink(missing_ok=True)
 
     @property
     def process(self) -> Mapping[str, object]:
@@ -181,7 +242,7 @@ class CommandTurn(Turn):
         claimed = self._claimed or Finished()
         ok = code == 0 and claimed.ok
         self._take_errors()
-        refused = None if ok else limits.from_text("\n".join(self._last_lines))
+        refused = None if ok else refusal_from_text("\n".join(self._last_lines))
         if refused is not None:
             self._ready.append(refused)
         message = claimed.message or ("" if ok else self._reason(code))
@@ -201,5 +262,139 @@ class CommandTurn(Turn):
 
     def _hand_out(self) -> Event | None:
         event = self._ready.popleft() if self._ready else None
-        self._ended = self._ended or isinstance(event, Finished)
+        if isinstance(event, Finished):
+            self._ended = True
+            self._forget_servers()
         return event
+
+
+PATTERNS: tuple[str, ...] = (*REFUSED, *OVERLOADED, r"\brate[ _-]?limited\b")
+"""What clients print for "not now": one pattern a line, matched without regard to case."""
+
+_REFUSED = re.compile("|".join(f"(?:{pattern})" for pattern in PATTERNS), re.IGNORECASE)
+_LONGEST = 2000  # characters of a line that are looked at
+
+
+def refusal_from_text(text: str) -> RateLimited | None:
+    """The refusal that the last matching line of a failed client's output states, or ``None``.
+
+    The wait and the moment of the reset are filled in where the line gives them with a unit or a time zone; a bare
+    time of day is not guessed at.
+    """
+    for line in reversed(text.split("\n")):
+        if _REFUSED.search(line[:_LONGEST]):
+            return _refusal(line.strip()[:_LONGEST])
+    return None
+
+
+def _refusal(line: str) -> RateLimited:
+    wait = retry.find_wait(line, clock.now())
+    known = wait is not None and not wait.vague
+    return RateLimited(
+        message=line[:300],
+        retry_after_seconds=wait.seconds if wait and known else None,
+        resets_at=clock.timestamp(wait.moment) if wait and known and wait.moment else None,
+    )
+
+
+Refusal = Callable[["Printed", int | None], RateLimited | None]
+"""The refusal of the provider that a failed client printed; the exit code is ``None`` when nobody saw its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What a program has printed so far."""
+
+    stdout: HeadTail = field(default_factory=HeadTail)
+    stderr: HeadTail = field(default_factory=HeadTail)
+
+
+def refusal_in_last_lines(printed: Printed, exit_code: int | None) -> RateLimited | None:
+    """The refusal that the end of standard error states, else that of standard output."""
+    ends = ("\n".join(each.text()[-8192:].splitlines()[-8:]) for each in (printed.stderr, printed.stdout))
+    return next((found for end in ends if (found := refusal_from_text(end))), None)
+
+
+def no_refusal(printed: Printed, exit_code: int | None) -> RateLimited | None:
+    """None: there is no provider behind the program."""
+    return None
+
+
+def begin(
+    run: str | Sequence[str],
+    brief: Brief,
+    *,
+    environment: Mapping[str, str],
+    printed: Printed | None = None,
+    refusal: Refusal = refusal_in_last_lines,
+    servers: Path | None = None,
+) -> "CommandLineTurn":
+    """A turn that runs: the words of a program, or a line of shell. Raises ``ToolMissing`` and ``Refused``.
+
+    ``servers`` is the ``servers_file`` of the turn, which is removed at its end.
+    """
+    kept = printed or Printed()
+    with removed_on_error(servers):
+        running = process.start(
+            run if isinstance(run, str) else list(run),
+            cwd=brief.cwd,
+            env=environment,
+            input=brief.prompt.encode("utf-8", "replace"),
+            merge_stderr=False,
+            on_output=kept.stdout.add,
+            on_errors=kept.stderr.add,
+            run_id=brief.run_id,
+        )
+        return CommandLineTurn(running, kept, refusal, servers)
+
+
+class CommandLineTurn(CommandTurn):
+    """One run of the program."""
+
+    def __init__(
+        self, running: process.Running, printed: Printed, refusal: Refusal, servers: Path | None = None
+    ) -> None:
+        super().__init__(running, servers)
+        self._printed = printed
+        self._refusal = refusal
+
+    def _event(self, line: bytes) -> Event:
+        event = super()._event(line)
+        return Text(line_of(line)) if isinstance(event, Finished | RateLimited) else event
+
+    def _end(self) -> None:
+        code = self._running.exit_code
+        self._take_errors()
+        refused = None if code == 0 else self._refusal(self._printed, code)
+        if refused is not None:
+            self._ready.append(refused)
+        self._ready.append(Finished(ok=code == 0, message="" if code == 0 else self._reason(code), exit_code=code))
+
+
+class CommandLineAgent(Agent):
+    """One command line for every turn, in the environment of whoever calls the harness."""
+
+    def __init__(
+        self,
+        name: str,
+        run: str | Sequence[str],
+        *,
+        account: str | None = None,
+        printed: Printed | None = None,
+        refusal: Refusal = refusal_in_last_lines,
+    ) -> None:
+        self.name = name
+        self._run = run
+        self._account = account
+        self._printed = printed
+        self._refusal = refusal
+
+    @property
+    def account(self) -> str:
+        """Whose rate limits the program shares; its own name where it is not known."""
+        return self._account or self.name
+
+    def start(self, brief: Brief) -> Turn:
+        """Starts the program in the folder of the brief."""
+        environment = callers_environment(brief.environment)
+        return begin(self._run, brief, environment=environment, printed=self._printed, refusal=self._refusal)

@@ -6,6 +6,7 @@ Every program that is asked for its version is ended, with all that it started, 
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,8 +14,8 @@ from typing import Any
 
 from agent_harness.agents import registry
 from agent_harness.agents.acp import KNOWN
-from agent_harness.agents.base import Capabilities
 from agent_harness.errors import HarnessError
+from agent_harness.installation import command_for_extra
 from agent_harness.kernel import process
 
 VERSION_SECONDS = 10.0
@@ -47,10 +48,10 @@ LOGINS: Mapping[str, Login] = {
 EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "api": ("the api agent", ("pydantic_ai", "anthropic")),
     "acp": ("agents of the Agent Client Protocol", ("acp",)),
-    "mcp": ("harness mcp", ("mcp",)),
     "github": ("the mirror of features as issues", ("github",)),
 }
 """Extra → what it is for, and the packages by which it shows."""
+
 
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY", "MOONSHOTAI_API_KEY")
 
@@ -79,7 +80,7 @@ def agents(environ: Mapping[str, str], *, versions: bool = True) -> list[FoundAg
     """Every agent that is driven by name, whether it is there or not; ``versions`` starts those that are there."""
     programs = [(kind, name) for name, kind in registry.CLIENTS.items()]
     programs += [(f"acp:{name}", words[0]) for name, words in KNOWN.items()]
-    return [*(_client(spec, name, environ, versions) for spec, name in programs), _api(environ)]
+    return [_found(spec, name, environ, versions) for spec, name in [*programs, ("api", "")]]
 
 
 def extras() -> list[dict[str, Any]]:
@@ -89,7 +90,7 @@ def extras() -> list[dict[str, Any]]:
             "name": name,
             "serves": serves,
             "installed": all(find_spec(package) is not None for package in packages),
-            "install": f"pip install 'agent-harness[{name}]'",
+            "install": command_for_extra(name),
         }
         for name, (serves, packages) in EXTRAS.items()
     ]
@@ -111,38 +112,22 @@ def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, roo
     return {"kind": agent.name, "source": source, "problem": agent.problem(), "hint": None}
 
 
-def _client(spec: str, name: str, environ: Mapping[str, str], versions: bool) -> FoundAgent:
-    path = shutil.which(name, path=environ.get("PATH", ""))
+def _found(spec: str, name: str, environ: Mapping[str, str], versions: bool) -> FoundAgent:
+    """What is known of the agent; ``name`` is its program, empty for one that needs none and takes a key."""
+    path = shutil.which(name, path=environ.get("PATH", "")) if name else None
     agent = registry.from_spec(spec)
-    problem = agent.problem() if path else f"{name} is not on PATH"
+    problem = agent.problem() if path or not name else f"{name} is not on PATH"
+    login = _login(name, environ) if path else "not seen"
+    there = keys(environ) if not name else []
     return FoundAgent(
         spec=spec,
         program=path,
         version=version_of(path) if path and versions else None,
-        login=_login(name, environ) if path else "not seen",
+        login=f"key in {there[0]}" if there else login,
         ready=problem is None,
         problem=problem,
-        can=_can(agent.capabilities),
+        can=tuple(word for word, has in asdict(agent.capabilities).items() if has),
     )
-
-
-def _api(environ: Mapping[str, str]) -> FoundAgent:
-    agent = registry.from_spec("api")
-    problem = agent.problem()
-    there = keys(environ)
-    return FoundAgent(
-        spec="api",
-        program=None,
-        version=None,
-        login=f"key in {there[0]}" if there else "not seen",
-        ready=problem is None,
-        problem=problem,
-        can=_can(agent.capabilities),
-    )
-
-
-def _can(capabilities: Capabilities) -> tuple[str, ...]:
-    return tuple(name for name, has in asdict(capabilities).items() if has)
 
 
 def _login(name: str, environ: Mapping[str, str]) -> str:
@@ -154,15 +139,11 @@ def _login(name: str, environ: Mapping[str, str]) -> str:
             return f"key in {variable}"
     told = environ.get(known.home) if known.home else None
     folder = Path(told) if told else Path(environ.get("HOME") or "~").expanduser() / known.folder
-    there = next((file for file in known.files if _is_there(folder / file)), None)
-    return f"login in {folder / there}" if there else "not seen"
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.stat().st_size > 0
-    except OSError:
-        return False
+    for path in (folder / file for file in known.files):
+        with suppress(OSError):
+            if path.stat().st_size > 0:
+                return f"login in {path}"
+    return "not seen"
 
 
 def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from agent_harness.kernel import amounts
+from agent_harness.kernel.json import dollars, number_below, token_count
 
 _TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127))
@@ -83,6 +83,9 @@ class Finished:
     exit_code: int | None = None
 
 
+CLIENT_TRIES_AGAIN = "[the provider did not answer"
+"""How a text begins that says of a client: it asks its provider once more by itself, and may be silent meanwhile."""
+
 Event = Text | ToolCall | ToolResult | Usage | RateLimited | Finished
 
 
@@ -117,8 +120,13 @@ def object_of_line(line: str | bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def mapping_of(value: object) -> Mapping[str, Any]:
+    """The value where it is a JSON object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
 def _count(value: object) -> int:
-    return amounts.tokens(value) or 0
+    return token_count(value) or 0
 
 
 def plain(text: str) -> str:
@@ -168,14 +176,10 @@ def _usage(record: Mapping[str, object]) -> Usage:
         output_tokens=_count(record.get("output_tokens")),
         cached_tokens=_count(record.get("cached_tokens")),
         cache_write_tokens=_count(record.get("cache_write_tokens")),
-        cost_usd=amounts.dollars(record.get("cost_usd")),
+        cost_usd=dollars(record.get("cost_usd")),
         context_tokens=None if context is None else _count(context),
         model=_optional_text(record.get("model")),
     )
-
-
-def _finished(record: Mapping[str, object]) -> Finished:
-    return Finished(ok=record.get("ok") is not False, message=_text(record.get("message")))
 
 
 _KINDS: Mapping[type, str] = {
@@ -195,8 +199,8 @@ _MAKERS = {
     "usage": _usage,
     "rate_limited": lambda r: RateLimited(
         message=_text(r.get("message")),
-        retry_after_seconds=amounts.number(r.get("retry_after_seconds"), 1e9),
+        retry_after_seconds=number_below(r.get("retry_after_seconds"), 1e9),
         resets_at=_optional_text(r.get("resets_at")),
     ),
-    "finished": _finished,
+    "finished": lambda r: Finished(ok=r.get("ok") is not False, message=_text(r.get("message"))),
 }

@@ -31,6 +31,9 @@ NEEDED: Mapping[str, str] = {"command": "WORDS", "scripted": "FILE", "acp": "WOR
 CLIENTS: Mapping[str, str] = {"claude": "claude-code", "codex": "codex"}
 """Programs that are looked for on PATH when nothing was chosen, in this order, and the kind that drives each."""
 
+PACKAGES: Mapping[str, str] = {"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex"}
+"""What `npm install -g` takes for each of these programs."""
+
 HINT = "Try `harness demo`, or name a program as the agent: --agent 'command:python3 agent.py'"
 
 
@@ -57,8 +60,8 @@ def resolve(
     found = next((name for name in CLIENTS if shutil.which(name, path=environ.get("PATH", ""))), None)
     if found:
         return from_spec(CLIENTS[found], source=f"{found} on PATH")
-    missing = f"no agent was chosen, and neither {' nor '.join(CLIENTS)} is on PATH; {_known()}"
-    raise UsageError(missing, hint=HINT)
+    missing = f"No agent client found ({', '.join(CLIENTS)})"
+    raise _with_a_key(missing, environ) or UsageError(f"{missing}. Install one, or name a program", hint=_to_install())
 
 
 def resolve_all(
@@ -125,9 +128,41 @@ def words_of(text: str) -> list[str]:
 
 def _class_of(kind: str, source: str, unknown: type[HarnessError]) -> Any:
     if kind not in KINDS:
-        raise unknown(f"{source}: unknown kind of agent {kind!r}; {_known()}", hint=HINT)
-    module, _, name = KINDS[kind].partition(":")
-    return getattr(import_module(module), name)
+        meant = _meant(kind)
+        text = f"{source}: unknown kind of agent {kind!r}; " + (f"did you mean {meant}?" if meant else _known())
+        raise unknown(text, hint=f"--agent {meant}" if meant else HINT)
+    return getattr(_module_of(kind), KINDS[kind].partition(":")[2])
+
+
+def _module_of(kind: str) -> Any:
+    return import_module(KINDS[kind].partition(":")[0])
+
+
+def _with_a_key(missing: str, environ: Mapping[str, str]) -> UsageError | None:
+    """What somebody with only the key of a provider can do."""
+    providers = _module_of("api").PROVIDERS
+    found = next(((name, each.key) for name, each in providers.items() if environ.get(each.key)), None)
+    if found is None:
+        return None
+    name, key = found
+    spec = "api" if name == "anthropic" else f"api:{name}/MODEL"
+    return UsageError(f"{missing}; {key} is set, and the agent {spec} works with it alone", hint=f"--agent {spec}")
+
+
+def _to_install() -> str:
+    first, *others = PACKAGES.values()
+    others_too = f"(or {', '.join(others)})"
+    return f"npm install -g {first} {others_too}, or: --agent 'command:python3 agent.py', or, without any: harness demo"
+
+
+def _meant(kind: str) -> str | None:
+    """The kind for a program's name, a name that has been written in another way, or one that is known to ``acp``."""
+    from difflib import get_close_matches
+
+    by_program = {**{name: f"acp:{name}" for name in _module_of("acp").KNOWN}, **CLIENTS}
+    word = kind.strip().lower().replace("_", "-")
+    near = get_close_matches(word, [*KINDS, *by_program], 1, 0.75)
+    return by_program.get(near[0], near[0]) if near else None
 
 
 def _known() -> str:

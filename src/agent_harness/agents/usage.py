@@ -6,10 +6,11 @@ counts as unpriced, and the cost of the whole is unknown. Source: features.md UA
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agent_harness.agents.events import Usage
+from agent_harness.kernel.json import JsonObject, dollars, jsontext, token_count
 
 _MILLION = 1_000_000
 
@@ -101,34 +102,111 @@ class Totals:
 def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
     """The totals with one more model call."""
     cost = price(model, usage)
-    unpriced = cost is None
-    taken = usage.input_tokens + usage.cache_write_tokens
-    return replace(
-        totals,
-        input_tokens=totals.input_tokens + usage.input_tokens,
-        output_tokens=totals.output_tokens + usage.output_tokens,
-        cached_tokens=totals.cached_tokens + usage.cached_tokens,
-        cache_write_tokens=totals.cache_write_tokens + usage.cache_write_tokens,
-        calls=totals.calls + 1,
-        priced_usd=totals.priced_usd + (cost or 0.0),
-        unpriced_calls=totals.unpriced_calls + unpriced,
-        unpriced_input_tokens=totals.unpriced_input_tokens + (taken if unpriced else 0),
-        unpriced_output_tokens=totals.unpriced_output_tokens + (usage.output_tokens if unpriced else 0),
+    call = Totals(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cached_tokens=usage.cached_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        calls=1,
+        priced_usd=cost or 0.0,
         context_tokens=usage.context,
     )
+    if cost is not None:
+        return merge(totals, call)
+    taken = usage.input_tokens + usage.cache_write_tokens
+    unpriced = replace(call, unpriced_calls=1, unpriced_input_tokens=taken, unpriced_output_tokens=usage.output_tokens)
+    return merge(totals, unpriced)
 
 
 def merge(first: Totals, second: Totals) -> Totals:
     """The totals of two turns, the second after the first."""
-    return Totals(
-        input_tokens=first.input_tokens + second.input_tokens,
-        output_tokens=first.output_tokens + second.output_tokens,
-        cached_tokens=first.cached_tokens + second.cached_tokens,
-        cache_write_tokens=first.cache_write_tokens + second.cache_write_tokens,
-        calls=first.calls + second.calls,
-        priced_usd=first.priced_usd + second.priced_usd,
-        unpriced_calls=first.unpriced_calls + second.unpriced_calls,
-        unpriced_input_tokens=first.unpriced_input_tokens + second.unpriced_input_tokens,
-        unpriced_output_tokens=first.unpriced_output_tokens + second.unpriced_output_tokens,
-        context_tokens=second.context_tokens if second.calls else first.context_tokens,
+    context = second.context_tokens if second.calls else first.context_tokens
+    summed = {name: getattr(first, name) + getattr(second, name) for name in Totals.__slots__}
+    return replace(Totals(**summed), context_tokens=context)
+
+
+def estimate(*, left: int, proven: Sequence[float | None], spent_usd: float, tried: bool) -> JsonObject:
+    """What ``left`` open items will cost, by what the ``proven`` ones of the same project have cost; never a guess.
+
+    ``per_item_usd`` and ``total_usd`` are the quartiles, half of the proven items lie between them. What was paid for
+    anything else (``spent_usd`` in all: rejected work, plans, cleanups) is shared out among the proven ones. Both are
+    ``None``, and ``unknown`` says why, where there is nothing to go by. A cost of nothing counts as not reported.
+    """
+    known = sorted(cost for cost in proven if cost)
+    answer: JsonObject = {"items_left": left, "items_known": len(known), "items_unknown": len(proven) - len(known)}
+    if not known:
+        why = "no session yet" if not tried else "nothing is proven yet" if not proven else "no cost was reported"
+        return {**answer, "per_item_usd": None, "total_usd": None, "unknown": why}
+    beside = max(0.0, spent_usd - sum(known)) / len(known)
+    each = [_quantile(known, part) + beside for part in (0.25, 0.75)]
+    rounded = {"per_item_usd": [round(cost, 4) for cost in each], "total_usd": [round(left * cost, 4) for cost in each]}
+    return {**answer, **rounded, "unknown": None}
+
+
+def estimate_line(found: JsonObject, noun: str) -> str:
+    """The estimate for a person; ``noun`` is one item."""
+    left = found["items_left"]
+    begin = f"Estimate for {left} open {noun}{'' if left == 1 else 's'}: "
+    if found["unknown"]:
+        return f"{begin}unknown: {found['unknown']}"
+    (low, high), (each_low, each_high) = found["total_usd"], found["per_item_usd"]
+    known, unknown = found["items_known"], found["items_unknown"]
+    told = f"by {known} proven at ${each_low:.2f} to ${each_high:.2f} each, rejected work included"
+    return f"{begin}${low:.2f} to ${high:.2f} ({told}{f'; {unknown} of unknown cost' if unknown else ''})"
+
+
+def _quantile(ordered: Sequence[float], part: float) -> float:
+    at = part * (len(ordered) - 1)
+    below = int(at)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (at - below)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrintedUsage:
+    """What a client in print mode says it used, ``None`` where it does not say: input without what a cache gave."""
+
+    total_tokens: int  # input and output
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+def printed_usage(
+    input_tokens: object, output_tokens: object, cached_tokens: object, cost_usd: object
+) -> PrintedUsage | None:
+    """A usage of these counts; ``None`` when input or output is no count of tokens."""
+    given, out = token_count(input_tokens), token_count(output_tokens)
+    if given is None or out is None:
+        return None
+    return PrintedUsage(
+        total_tokens=given + out,
+        input_tokens=given,
+        output_tokens=out,
+        cached_tokens=token_count(cached_tokens),
+        cost_usd=dollars(cost_usd),
     )
+
+
+def printed_objects(text: str, mark: str) -> Iterator[JsonObject]:
+    """The JSON objects on lines of their own that contain a mark, the last one first."""
+    end = len(text)
+    while (at := text.rfind(mark, 0, end)) >= 0:
+        begin, stop = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+        found = object_on(text[begin : stop if stop >= 0 else len(text)])
+        if found is not None:
+            yield found
+        end = begin
+
+
+def object_on(line: str) -> JsonObject | None:
+    """The object on a line; of a list of them, as ``--verbose`` makes it, the last one."""
+    if not line.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        found = jsontext.loads(line, exact=False)
+    except (ValueError, RecursionError):
+        return None
+    last = found[-1] if isinstance(found, list) and found else found
+    return last if isinstance(last, dict) else None

@@ -1,4 +1,4 @@
-"""``harness agents``: which agents are found here, what each can do, and which one a run would take."""
+"""``harness agents``: which agents are found here, and which one a run would take; ``harness limits``: who waits."""
 
 import json
 import os
@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from agent_harness.cli.click_options import json_option
+from agent_harness.cli.terminal import json_option, show
+from agent_harness.errors import UsageError
 
 
 @click.command(short_help="Show the agents that are found here.", epilog="Example:  harness agents --json")
@@ -31,18 +32,23 @@ def agents(as_json: bool) -> int:
         }
         click.echo(json.dumps(answer, ensure_ascii=False))
         return 0
-    for each in there:
-        sign = "ok" if each.ready else "--"
-        told = [each.version, f"login: {each.login}", f"can {', '.join(each.can)}"] if each.ready else [each.problem]
-        click.echo(f"{sign}  {each.spec:<22} {'; '.join(t for t in told if t)}")
-    click.echo("ok  command:WORDS          any program that reads a prompt on standard input")
+    for each in (each for each in there if each.ready):
+        told = [each.version, f"login: {each.login}", f"can {', '.join(each.can)}"]
+        show(f"ok  {each.spec:<22} {'; '.join(t for t in told if t)}")
+    show("ok  command:WORDS          any program that reads a prompt on standard input")
+    for each in (each for each in there if each.program and not each.ready):
+        show(f"--  {each.spec:<22} {each.problem}")
+    show(f"--  not here:              {', '.join(each.spec for each in there if not each.ready and not each.program)}")
     for extra in extras:
         told = "installed" if extra["installed"] else f"missing: {extra['install']}"
-        click.echo(f"{'ok' if extra['installed'] else '--'}  extra {extra['name']:<16} {extra['serves']}; {told}")
-    click.echo(f"A run takes: {choice['kind'] or 'none'} (by {choice['source']})")
-    if choice["problem"]:
-        click.echo(f"  but: {choice['problem']}")
-    click.echo("next: harness run --agent SPEC" if choice["problem"] else "next: harness run")
+        show(f"{'ok' if extra['installed'] else '--'}  extra {extra['name']:<16} {extra['serves']}; {told}")
+    if choice["kind"]:
+        show(f"A run takes: {choice['kind']} (by {choice['source']})")
+        show(
+            f"  but: {choice['problem']}\nnext: harness run --agent SPEC" if choice["problem"] else "next: harness run"
+        )
+    else:
+        show(f"{choice['problem']}.\nnext: {choice['hint']}")
     return 0
 
 
@@ -55,8 +61,95 @@ def settings_here() -> tuple[Any, Path | None]:
         project = root.find()
         if project is None or project.kind != "features":
             return None, None
-        from agent_harness.protocols.features.config import load
+        from agent_harness.protocols.features import api
 
-        return load(Path(project.path)).agent, Path(project.path)
+        return api.settings(project.path).agent, Path(project.path)
     except HarnessError:
         return None, None
+
+
+# ---- rate limits -----------------------------------------------------------------------------------------------------
+
+
+@click.group(
+    invoke_without_command=True,
+    short_help="Show which accounts are rate limited.",
+    epilog="""\b
+Examples:
+  harness limits
+  harness limits clear claude-code
+  harness limits clear --all""",
+)
+@json_option
+@click.pass_context
+def limits(ctx: click.Context, as_json: bool) -> int:
+    """Show which accounts are refused by their provider, until when, and who said so. Every run asks this clock."""
+    if ctx.invoked_subcommand:
+        return 0
+    from agent_harness.kernel import clock
+    from agent_harness.kernel.rate_limits import LimitClock
+    from agent_harness.supervision.dispatch import spoken
+
+    found, now = LimitClock().all(), clock.now()
+    if as_json:
+        rows = [
+            {**each.as_notice(), **each.as_record(), "seconds_left": round(each.seconds_left(now), 1)} for each in found
+        ]
+        click.echo(json.dumps({"ok": True, "limits": rows}, ensure_ascii=False))
+        return 0
+    for each in found:
+        show(f"{each}; {spoken(each.seconds_left(now))} left, until {clock.local(each.until)} here")
+        show(f"  said: {each.said or 'nothing'}")
+    show("next: harness limits clear ACCOUNT   to try at once" if found else "No account is rate limited.")
+    return 0
+
+
+@limits.command(
+    short_help="Lift a rate limit.",
+    epilog="""\b
+Examples:
+  harness limits clear openai:key-12ab34cd56ef
+  harness limits clear codex                        the account that this client has here
+  harness limits clear --all""",
+)
+@click.argument("account", required=False)
+@click.option("--all", "everything", is_flag=True, help="Every limit in force.")
+@json_option
+def clear(account: str | None, everything: bool, as_json: bool) -> int:
+    """Lift the limit of an account, or of the one that a client has here.
+
+    The next run tries at once, a run that waits goes on, and a long task that it blocks is due again.
+    """
+    from agent_harness.kernel.rate_limits import LimitClock
+
+    if everything == bool(account):
+        raise UsageError("Name one account, or --all", hint="harness limits")
+    clock = LimitClock()
+    accounts = [each.account for each in clock.all()] if everything else [_account(str(account))]
+    cleared = {each: clock.forget(each) for each in accounts}
+    if as_json:
+        named = {} if everything else {"account": accounts[0], "cleared": cleared[accounts[0]]}
+        lifted = [each for each, there in cleared.items() if there]
+        click.echo(json.dumps({"ok": True, **named, "lifted": lifted}, ensure_ascii=False))
+        return 0
+    for each, there in cleared.items():
+        show(f"Lifted the limit of {each}." if there else f"No limit of {each} was known: harness limits")
+    if not cleared:
+        show("No account is rate limited.")
+    return 0
+
+
+def _account(named: str) -> str:
+    """The account that is meant: one that is known, else that of the client of this name, else the name itself."""
+    from agent_harness.kernel.rate_limits import LimitClock
+
+    if any(each.account == named for each in LimitClock().all()):
+        return named
+    from agent_harness.agents import registry
+
+    kind = _WORKERS.get(named, named)
+    return registry.from_spec(kind).account if kind in _WORKERS.values() else named
+
+
+_WORKERS = {"claude": "claude-code", "codex": "codex", "codex-cli": "codex", "kimi": "kimi", "kimi-cli": "kimi"}
+"""What a client is called on the command line of a long task → the kind of agent with the same account."""

@@ -43,26 +43,27 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "add-feature": ("Everyday", "agent_harness.cli.projects:add_feature", "Add a feature with its test stub."),
     "add-features": ("Everyday", "agent_harness.cli.projects:add_features", "Plan more features from a text."),
     "config": ("Everyday", "agent_harness.cli.projects:config", "Show the settings and where they come from."),
+    "uninstall": ("People", "agent_harness.cli.setup:uninstall", "Take the harness out of a project."),
     "version": ("People", "agent_harness.cli.projects:version", "Show the versions of harness and state."),
     "migrate": ("People", "agent_harness.cli.projects:migrate", "Bring older state up to date."),
-    "log": ("People", "agent_harness.cli.logs:log", "Find out what happened, and why."),
-    "limits": ("People", "agent_harness.cli.limits:limits", "Show which accounts are rate limited, and until when."),
+    "log": ("People", "agent_harness.cli.features:log", "Find out what happened, and why."),
+    "limits": ("People", "agent_harness.cli.agents:limits", "Show which accounts are rate limited, and until when."),
     "rescue": ("People", "agent_harness.cli.tasks:main", "See and fetch what rollbacks took away."),
-    "demo": ("People", "agent_harness.demo.command:demo", "Watch a whole project being built by a scripted agent."),
+    "demo": ("People", "agent_harness.demo:demo", "Watch a whole project being built by a scripted agent."),
     "task": ("Agents", "agent_harness.cli.tasks:main", "Claim, checkpoint, prove and close tasks."),
     "session": ("Agents", "agent_harness.cli.tasks:main", "Begin and end a session on a task list."),
     "hooks": ("Integration", "agent_harness.cli.hooks:hooks", "Register the hooks with Claude Code or Codex."),
     "hook": ("Integration", "agent_harness.cli.hooks:hook", "Answer one event of an agent client."),
-    "mcp": ("Integration", "agent_harness.mcp_server.command:mcp", "Serve the verbs to a client over MCP."),
+    "mcp": ("Integration", "agent_harness.cli.mcp:main", "Serve the verbs to a client over MCP."),
     "agents": ("Integration", "agent_harness.cli.agents:agents", "Show the agents that are found here."),
     "drive": (
         "Integration",
-        "agent_harness.cli.tasklist_run:drive",
+        "agent_harness.cli.tasklist:drive",
         "Keep an interactive client going on a task list.",
     ),
     "activate": ("Integration", "agent_harness.cli.tasklist:activate", "Make hooks act on this task list."),
     "deactivate": ("Integration", "agent_harness.cli.tasklist:deactivate", "Make hooks rest on this task list."),
-    "doctor": ("Integration", "agent_harness.cli.doctor.command:doctor", "Say what is wrong here, and how to fix it."),
+    "doctor": ("Integration", "agent_harness.cli.doctor:doctor", "Say what is wrong here, and how to fix it."),
 }
 
 EXAMPLES = """\
@@ -81,6 +82,10 @@ Examples:
 """
 
 
+MEANT = {"logs": "log", "ls": "status", "list": "status", "cost": "status", "costs": "status", "stop-now": "pause"}
+"""What people type, and the command that does it."""
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported on first use."""
 
@@ -95,6 +100,20 @@ class LazyGroup(click.Group):
         module, _, attribute = COMMANDS[cmd_name][1].partition(":")
         found = getattr(importlib.import_module(module), attribute)
         return found if isinstance(found, click.Command) else _handed_on(cmd_name, found)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it; the command that was probably meant is named."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from agent_harness.cli.verbs.options import nearest
+
+            near = MEANT.get(args[0]) or nearest(args[0], COMMANDS)
+            meant = f" Did you mean '{near}'?" if near else ""
+            raise UsageError(
+                f"No such command '{args[0]}'.{meant}", hint=f"harness {near or ''} --help".replace("  ", " ")
+            )
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for panel in dict.fromkeys(row[0] for row in COMMANDS.values()):
@@ -114,12 +133,18 @@ def _handed_on(name: str, main: Callable[[list[str]], int]) -> click.Command:
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", message="harness %(version)s")
-def cli() -> None:
+@click.option("--plain", is_flag=True, help="One line after the other, time first; HARNESS_PLAIN=1.")
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), help="Else NO_COLOR and FORCE_COLOR decide.")
+def cli(plain: bool, color: str | None) -> None:
     """Run coding agents unattended, and trust the result.
 
     The harness hands out the work, runs what proves it itself, and keeps what is proven. What is not proven is handed
     back or rolled back, and never lost. It serves task lists and feature projects, whichever it finds here.
     """
+    if plain:
+        os.environ["HARNESS_PLAIN"] = "1"
+    if color:
+        os.environ["HARNESS_COLOR"] = color  # and not FORCE_COLOR, which linters and tests of the project would hear
 
 
 def main(words: list[str]) -> int:

@@ -4,7 +4,9 @@ import os
 import sys
 
 from agent_harness.errors import HarnessError, Refused
-from agent_harness.kernel.terminal import one_line
+from agent_harness.kernel.terminal import one_line, printable
+
+TAIL_LINES = 20
 
 
 def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
@@ -16,6 +18,10 @@ def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
         print(jsontext.spaced({"ok": False, **named, "error": error.as_json()}))
         return error.exit_code
     print(f"harness: {one_line(error.message)}", file=sys.stderr)
+    tail, reasons = error.data.get("tail"), error.data.get("reasons")
+    if isinstance(tail, list) and tail != reasons:  # what a validation printed last
+        for line in tail[-TAIL_LINES:]:
+            print(f"    {printable(str(line))}", file=sys.stderr)
     if error.hint:
         print(f"next: {one_line(error.hint)}", file=sys.stderr)
     return error.exit_code

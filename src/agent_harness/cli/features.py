@@ -1,4 +1,4 @@
-"""What the commands do on a feature project: init, run, verify, resume."""
+"""What the commands do on a feature project: init, run, verify, resume, log."""
 
 import json
 import sys
@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_harness.cli.click_options import json_option, say_to
-from agent_harness.cli.terminal.countdown import patience
-from agent_harness.errors import UsageError
+from agent_harness.cli.terminal import json_option, patience, say_to, screen, show
+from agent_harness.errors import NotAProject, UsageError
 
 if TYPE_CHECKING:
-    from agent_harness.protocols.features.api import FeatureProject
+    from agent_harness.protocols.features.api import FeatureLayout, FeatureProject
 
 
 def answer(as_json: bool, ok: bool, fields: dict[str, Any]) -> None:
@@ -23,26 +22,28 @@ def answer(as_json: bool, ok: bool, fields: dict[str, Any]) -> None:
 
 def opened(as_json: bool) -> "FeatureProject":
     """The project at or above the working directory."""
-    from agent_harness.cli.status import find_layout
-    from agent_harness.protocols.features.api import FeatureProject
+    from agent_harness.protocols.features import api
 
-    return FeatureProject.open(Path(find_layout().root), say=say_to(as_json=as_json))
+    return api.FeatureProject.open(Path(api.find().root), say=say_to(as_json=as_json))
 
 
 def init(folder: Path, spec: Path, *, agents: tuple[str, ...], as_json: bool) -> int:
     """Plans a new project from a specification."""
     from agent_harness.protocols.features.api import FeatureProject
 
-    found = FeatureProject.init(folder, spec, agents=agents, say=say_to(as_json=as_json))
+    with screen(as_json=as_json).watching(list):
+        found = FeatureProject.init(folder, spec, agents=agents, say=say_to(as_json=as_json))
     answer(as_json, True, found)
     return 0
 
 
-def adopt(folder: Path, *, as_json: bool) -> int:
+def adopt(folder: Path, *, allow_failing: bool, as_json: bool) -> int:
     """Makes a feature project of a repository that has code and tests."""
     from agent_harness.protocols.features.api import FeatureProject
 
-    answer(as_json, True, FeatureProject.adopt(folder, say=say_to(as_json=as_json)))
+    with screen(as_json=as_json).watching(list):
+        found = FeatureProject.adopt(folder, allow_failing=allow_failing, say=say_to(as_json=as_json))
+    answer(as_json, True, found)
     return 0
 
 
@@ -63,13 +64,14 @@ def run(
         answer(as_json, True, project.preview(feature_id))
         return 0
     limit = sessions or (None if until_done else 1)
-    found = project.run(
-        agents=agents,
-        patience=patience(wait, now, as_json=as_json, unattended=until_done),
-        max_sessions=limit,
-        until_done=until_done,
-        feature_id=feature_id,
-    )
+    with screen(as_json=as_json).watching(project.now, project.keep_said):
+        found = project.run(
+            agents=agents,
+            policy=patience(wait, now, as_json=as_json, unattended=until_done),
+            max_sessions=limit,
+            until_done=until_done,
+            feature_id=feature_id,
+        )
     answer(as_json, found["exit_code"] == 0, found)
     code = int(found["exit_code"])
     if as_json or not _somebody_is_there():
@@ -99,7 +101,7 @@ def _what_now(project: "FeatureProject") -> None:
     if chosen == "m":
         project.maintain()
     elif chosen == "a":
-        click.echo('Add one with: harness add-feature "User can ..."')
+        show('Add one with: harness add-feature "User can ..."')
 
 
 @click.command(
@@ -117,13 +119,117 @@ def verify(feature_id: int | None, everything: bool, as_json: bool) -> int:
     if everything == (feature_id is not None):
         raise UsageError("Give --feature N or --all", hint="harness verify --help")
     project = opened(as_json)
-    found = project.verify_all() if feature_id is None else project.verify(feature_id)
+    with screen(as_json=as_json).watching(project.now):
+        found = project.verify_all() if feature_id is None else project.verify(feature_id)
     answer(as_json, found["passed"], found)
     return 0 if found["passed"] else 1
 
 
-def resume(choose: str | None, *, budget: float | None, as_json: bool) -> int:
+def resume(choose: str | None, *, budget: float | None, feature_id: int | None, as_json: bool) -> int:
     """Ends a pause, answers the question that stopped the runs."""
-    found = opened(as_json).resume(choose, budget_usd=budget)
-    answer(as_json, True, found)
+    with screen(as_json=as_json).watching(list):
+        found = opened(as_json).resume(choose, budget_usd=budget, feature_id=feature_id)
+    code = int(found.get("exit_code") or 0)
+    answer(as_json, code == 0, found)
+    return code
+
+
+# ---- what happened, and why; reads only ------------------------------------------------------------------------------
+
+
+LEVELS = ("critical", "important", "routine", "debug")
+SOURCES = ("events", "decisions", "actions", "usage")
+
+
+@click.group(
+    short_help="Find out what happened, and why.",
+    epilog="""\b
+Examples:
+  harness log query "library" --since 2d
+  harness log sessions --last 3""",
+)
+def log() -> None:
+    """Find out what happened in a feature project, and why. Reads only; works while a session runs."""
+
+
+@log.command(
+    short_help="Search the logs.",
+    epilog="""\b
+Examples:
+  harness log query "library"
+  harness log query --level critical --since 2d
+  harness log query --session 7 --source actions --type cmd_run
+  harness log query "pytest failed" --feature 3 --json""",
+)
+@click.argument("text", default="")
+@click.option("--session", type=click.IntRange(0), metavar="N", help="Rows of one session.")
+@click.option("--feature", type=int, metavar="N", help="Rows about one feature.")
+@click.option("--level", type=click.Choice(LEVELS), help="This level and what matters more.")
+@click.option("--type", "types", multiple=True, metavar="NAME", help="Rows of this type; may be given again.")
+@click.option("--source", "sources", multiple=True, type=click.Choice(SOURCES), help="One log; may be given again.")
+@click.option("--since", metavar="WHEN", help="30m, 2h, 3d ago, or a date or time (UTC unless it says).")
+@click.option("--until", metavar="WHEN", help="The same, for the end.")
+@click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="The newest N rows; 50.")
+@click.option("--utc", is_flag=True, help="Times in UTC, not in local time.")
+@json_option
+def query(
+    *,
+    text: str,
+    session: int | None,
+    feature: int | None,
+    level: str | None,
+    types: tuple[str, ...],
+    sources: tuple[str, ...],
+    since: str | None,
+    until: str | None,
+    limit: int,
+    utc: bool,
+    as_json: bool,
+) -> int:
+    """Show the newest rows of the logs in which every word of TEXT occurs, oldest first."""
+    from agent_harness.protocols.features import api
+
+    fields = {"session": session, "feature": feature, "level": level, "types": types}
+    found = api.log_query(_layout(), text, since=since, until=until, sources=sources, limit=limit, **fields)
+    _show(found, api.log_lines(found, utc=utc) or ["Nothing in the logs fits."], as_json=as_json)
+    if found["more"] and not as_json:
+        show(f"There are older rows; see them with --limit {limit * 4}.", err=True)
     return 0
+
+
+@log.command(
+    short_help="Sum up the last sessions.",
+    epilog="""\b
+Examples:
+  harness log sessions
+  harness log sessions --session 7 --json""",
+)
+@click.option("--last", type=click.IntRange(1), default=5, metavar="N", help="How many; 5.")
+@click.option("--session", type=click.IntRange(0), metavar="N", help="Only this one.")
+@json_option
+def sessions(last: int, session: int | None, as_json: bool) -> int:
+    """Sum up sessions: how each ended, what it cost, what was written, decided, and went wrong."""
+    from agent_harness.protocols.features import api
+
+    found = api.log_sessions(_layout(), last=last, session=session)
+    lines = api.log_summary_lines(found)
+    _show({"sessions": found}, lines or ["No session has ended yet."], as_json=as_json)
+    return 0
+
+
+def _layout() -> "FeatureLayout":
+    """The feature project at or above the working directory."""
+    from agent_harness.kernel import root
+    from agent_harness.protocols.features import api
+
+    found = root.find()
+    if found is not None and found.kind == "tasklist":
+        raise NotAProject("A task list has one log, harness-progress.txt", hint="harness status --tail 50")
+    return api.find()
+
+
+def _show(found: dict[str, Any], lines: list[str], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"ok": True, **found}, ensure_ascii=False, default=str))
+    else:
+        show("\n".join(lines))

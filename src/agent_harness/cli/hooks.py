@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
-from agent_harness.cli.click_options import json_option
+from agent_harness.cli.terminal import json_option, show
 from agent_harness.errors import HarnessError, UsageError
-
-Record = dict[str, Any]
+from agent_harness.kernel.json import JsonObject
 
 CLIENTS = click.Choice(["claude-code", "codex"])
 client_option = click.option("--client", required=True, type=CLIENTS, help="Whose settings.")
@@ -59,6 +58,8 @@ def uninstall(client: str, user: bool, as_json: bool) -> int:
 
     answer = installing.uninstall(client, _scope(user), _project(), os.environ)
     lines = [f"{'removed from' if answer['changed'] else 'nothing of ours in'} {answer['file']}"]
+    if answer["kept"]:
+        lines.append(f"changed since by others, whose changes stay; as it was before our first one: {answer['kept']}")
     if client == "codex" and answer["others_moved"]:
         answer["note"] = "Other hooks in that file changed their place: Codex asks to trust them again (/hooks)."
         lines.append(answer["note"])
@@ -99,7 +100,7 @@ def _unknown(message: str) -> int:
     """A usage error for a person; a client, to which its exit status would mean "go on", hears nothing."""
     if sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(message, hint="harness hook stop < payload.json")
-    click.echo(message, err=True)
+    show(message, err=True)
     return 0
 
 
@@ -134,12 +135,12 @@ def _trusting(user: bool) -> str:
 
 
 def _wants_trust() -> bool:
-    click.echo("Codex runs a hook only when you trust it. Ours start the Python that runs this command, and read the")
-    click.echo("task list of the project; `harness hooks print --client codex` shows the exact commands.")
+    show("Codex runs a hook only when you trust it. Ours start the Python that runs this command, and read the")
+    show("task list of the project; `harness hooks print --client codex` shows the exact commands.")
     return click.confirm("Trust them now?", default=False)
 
 
-def _installed_lines(answer: Record) -> list[str]:
+def _installed_lines(answer: JsonObject) -> list[str]:
     lines = [f"{'installed in' if answer['changed'] else 'already installed in'} {answer['file']}"]
     if answer["kept"]:
         lines.append(f"as it was before: {answer['kept']}")
@@ -149,8 +150,8 @@ def _installed_lines(answer: Record) -> list[str]:
     return [*lines, answer["note"]] if answer.get("note") else lines
 
 
-def _show(as_json: bool, answer: Record, lines: list[str]) -> None:
+def _show(as_json: bool, answer: JsonObject, lines: list[str]) -> None:
     if as_json:
         click.echo(json.dumps({"ok": True, **answer}, ensure_ascii=False))
     else:
-        click.echo("\n".join(lines))
+        show("\n".join(lines))

@@ -1,15 +1,204 @@
-"""The entry point of ``lth``, the command for long tasks: parse, call one method of the front door, render.
+"""The entry point of ``lth``, the command for long tasks: its verbs as one table; parse, call one method of the front
+door, render.
 
 Every error is plain lines on stderr and exit status 1; stdout carries the answer alone. Source: ``longtask.md`` 2.
 """
 
+from __future__ import annotations
+
 import sys
+
+from agent_harness.cli.verbs.options import Argument, HelpAsked, Option, Program, Style, Subcommand, utf8_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.errors import HarnessError
+
+_STYLE = Style(
+    leads=True,
+    flag_values={"true": True, "false": False},
+    text=utf8_text,
+    verb="Unknown command: {word}{meant}",
+    option="{program} {verb} has no option {word}{meant}",
+    missing="{program} {verb} needs {word} right after the command",
+    empty="{program} {verb} needs {word}; it is empty",
+    extra="Unexpected argument: {word}",
+    value="option {word} needs a value",
+    flag="option {word} is a flag: {word}, {word}=true or {word}=false",
+    bad="the value of {word} {why}",
+    meant="; did you mean {near}?",
+    hint="",
+    usage="{program} {verb} {places} [options]",
+)
+
+_TASK = Argument("folder", "TASK_DIR", str)
+_WORKER = (
+    Option("--worker", "NAME", "codex-cli, kimi-cli, local-command, claude-code or another agent of the harness"),
+    Option("--fallback-worker", "NAME", "who takes over while the worker is rate-limited"),
+)
+_RUN = (
+    *_WORKER,
+    Option("--command", "TEXT", "the shell command of local-command"),
+    Option("--cwd", "DIR", "where the worker works"),
+    Option("--timeout-seconds", "N", "how long the worker may take (1800)"),
+    Option("--max-cost", "USD", "what the slice may cost (10)"),
+    Option("--lock-ttl-seconds", "N", "how long the lease lasts without renewal (120)"),
+    Option("--lock-owner", "TEXT", "who holds the lease"),
+    Option("--codex-session-path", "FILE", "the session file of codex"),
+    Option("--forbidden-cwd-patterns", "A,B", "more folders where no worker starts"),
+    Option("--sandbox", "NAME", "read-only, workspace-write or danger-full-access, of codex"),
+    Option("--model", "NAME", "the model of codex"),
+    Option("--kimi-model", "NAME", "the model of kimi"),
+    Option("--local-provider", "NAME", "lmstudio or ollama, of codex"),
+    Option("--oss", None, "codex uses a local model"),
+    Option("--dry-run", None, "say what would run, and write nothing"),
+)
+
+_VERBS: dict[str, Subcommand] = {
+    "init": Subcommand(
+        "make a new task",
+        _TASK,
+        Option(
+            "--template",
+            "NAME",
+            "coding (default) or video-analysis; example-coding, example-video-analysis, resume-demo",
+        ),
+        Option("--objective", "TEXT", "what is to be reached"),
+        Option("--criterion", "TEXT", "what shows that it is; for a person to look at"),
+        Option("--criterion-command", "TEXT", "the command that decides it"),
+        Option("--scheduler", "NAME", "openclaw-cron or manual"),
+        *_WORKER,
+        Option("--cwd", "DIR", "the trusted working copy"),
+        Option("--timeout-seconds", "N", "how long a worker may take"),
+        Option("--every", "TEXT", "how often the scheduler wakes the task (30m)"),
+        Option("--name", "TEXT", "the name of the scheduler's job"),
+        Option("--model", "NAME", "the model of codex"),
+        Option("--scheduler-model", "NAME", "the model of the scheduler's job"),
+        Option("--scheduler-timeout-seconds", "N", "how long the scheduler's job may take (300)"),
+        Option("--sandbox", "NAME", "read-only, workspace-write or danger-full-access, of codex"),
+        Option("--kimi-model", "NAME", "the model of kimi"),
+        Option("--command", "TEXT", "the shell command of local-command"),
+        Option("--check", None, "answer with the health of the new task"),
+        Option("--strict", None, "with --check: fail when its health does"),
+        Option("--force", None, "replace the task that is there; copies are kept"),
+    ),
+    "validate": Subcommand(
+        "check the files of a task",
+        _TASK,
+    ),
+    "next": Subcommand(
+        "say what is due: run, wait, done or needs-human",
+        _TASK,
+    ),
+    "tick": Subcommand(
+        "decide, reopen a window that is over, and hand out the prompt",
+        _TASK,
+        Option("--dry-run", None, "write nothing"),
+    ),
+    "run": Subcommand("run one bounded slice with one worker", _TASK, *_RUN),
+    "resume": Subcommand("run, and say why", _TASK, *_RUN),
+    "record": Subcommand(
+        "write progress into the checkpoint",
+        _TASK,
+        Option("--status", "NAME", "active, paused, blocked, done or needs-human; required"),
+        Option("--note", "TEXT", "the next step"),
+        Option("--reason", "NAME", "why it is blocked: rate_limit, auth_error, test_failure, missing_context, …"),
+        Option("--source", "NAME", "what blocks it: codex-cli, kimi-cli, external-api, manual, …"),
+        Option("--blocked-until", "TIME", "when it reopens"),
+        Option("--retry-after-seconds", "N", "in how many seconds it reopens"),
+        Option("--last-completed-step", "TEXT", "what was done last"),
+        Option("--active-files", "A,B", "the files being worked on"),
+        Option("--open-questions", "A,B", "what is not clear"),
+        Option("--requires-human", None, "only a person can clear this"),
+        Option("--verify-timeout-seconds", "N", "for --status done: how long each command may take (300)"),
+    ),
+    "evidence": Subcommand(
+        "record a piece of evidence",
+        _TASK,
+        Option("--type", "NAME", "test, screenshot, video-clip, transcript, benchmark, review-note, …; required"),
+        Option("--path", "FILE", "where it is, relative to the task"),
+        Option("--criterion-id", "ID", "the criterion that it supports"),
+        Option("--criteria", "A,B", "the criteria that it supports"),
+        Option("--source", "NAME", "where it comes from: codex-cli, external-api, manual, …"),
+        Option("--command", "TEXT", "the command that made it"),
+        Option("--exit-code", "N", "how that command ended"),
+        Option("--status", "TEXT", "passed, failed, …"),
+        Option("--text", "TEXT", "its text"),
+        Option("--output", "TEXT", "the output of the command"),
+        Option("--note", "TEXT", "a remark"),
+        Option("--summary", "TEXT", "what it shows"),
+        Option("--observed-at", "TIME", "when it was observed (now)"),
+        Option("--manifest-path", "FILE", "where its manifest goes, inside the task"),
+    ),
+    "verify": Subcommand(
+        "check every success criterion",
+        _TASK,
+        Option("--verify-timeout-seconds", "N", "of each command (300)"),
+    ),
+    "rescue": Subcommand(
+        "list the working copies as they were before each slice; show one, or go back to it",
+        _TASK,
+        Option("--show", "ID", "what differs from it now"),
+        Option("--restore", "ID", "go back to it; what is there now is kept, too"),
+    ),
+    "classify": Subcommand(
+        "name the failure that a text shows",
+        _TASK,
+        Option("--text", "TEXT", "the text"),
+        Option("--file", "FILE", "the file with the text; - is stdin"),
+        Option("--source", "NAME", "where it comes from"),
+        Option("--exit-code", "N", "how the program ended"),
+        Option("--codex-session-path", "FILE", "the session file of codex"),
+        Option("--record", None, "write it into the checkpoint"),
+    ),
+    "health": Subcommand(
+        "check the task and what it needs",
+        _TASK,
+        Option("--strict", None, "fail when a check fails"),
+    ),
+    "status": Subcommand(
+        "show a person how it stands",
+        _TASK,
+    ),
+    "ls": Subcommand(
+        "list the long tasks below a folder (.)",
+        Argument("folder", "[FOLDER]", str, required=False),
+        Option("--json", None, "answer as JSON"),
+    ),
+    "summary": Subcommand(
+        "sum up the checkpoint and the log",
+        _TASK,
+        Option("--limit", "N", "how many events (5)"),
+    ),
+    "tail": Subcommand(
+        "show the last events",
+        _TASK,
+        Option("--limit", "N", "how many (20)"),
+        Option("--type", "NAME", "only events of this type"),
+    ),
+    "openclaw-recipe": Subcommand(
+        "print the OpenClaw job that wakes this task",
+        _TASK,
+        Option("--every", "TEXT", "how often (30m)"),
+        Option("--name", "TEXT", "the name of the job"),
+        Option("--model", "NAME", "the model of the job"),
+        Option("--session-key", "TEXT", "the session of the job"),
+        Option("--timeout-seconds", "N", "how long the job may take (300)"),
+        Option("--tools", "TEXT", "what the job may use"),
+        *_WORKER,
+    ),
+}
+
+LTH = Program(
+    "lth",
+    "Long tasks, one bounded slice at a time.",
+    _VERBS,
+    _STYLE,
+    aliases={"initiate": "init"},
+    options=[("-v, --version", "Show the version and exit.")],
+)
 
 
 def main() -> int:
@@ -39,7 +228,6 @@ def _run(words: list[str]) -> int:
 
 
 def _help(words: list[str]) -> int:
-    from agent_harness.cli.verbs.lth import LTH
     from agent_harness.cli.verbs.usage import usage
 
     command = LTH.aliases.get(words[0], words[0]) if words else ""
@@ -47,8 +235,6 @@ def _help(words: list[str]) -> int:
 
 
 def _call(words: list[str]) -> int:
-    from agent_harness.cli.verbs.lth import LTH
-    from agent_harness.cli.verbs.options import HelpAsked
     from agent_harness.errors import HarnessError
 
     try:
@@ -57,7 +243,7 @@ def _call(words: list[str]) -> int:
         from agent_harness.protocols.longtask.api import LongTask
 
         task = LongTask(str(options.pop("folder")))
-        answer, code = getattr(task, command.replace("-", "_"))(options)
+        answer, code = task.answer(command, options)
     except HelpAsked as asked:
         return _help([asked.verb])
     except HarnessError as error:
@@ -83,7 +269,7 @@ def _show(answer: object) -> int:
     return 0
 
 
-def _failed(error: "HarnessError") -> int:
+def _failed(error: HarnessError) -> int:
     """An error of the work: each problem of a task is a line, a report follows the line that it explains."""
     from agent_harness.kernel.terminal import one_line
 

@@ -1,9 +1,10 @@
 """The entry point of ``harness``: the everyday answers start in milliseconds, everything else loads click.
 
-This module imports ``sys`` alone as long as all goes well. A word that the fast path does not know falls through to
-the full command line.
+This module imports what Python has loaded already as long as all goes well. A word that the fast path does not know
+falls through to the full command line.
 """
 
+import codecs
 import sys
 
 LIGHT = ("task", "session", "rescue")
@@ -12,8 +13,7 @@ LIGHT = ("task", "session", "rescue")
 
 def main() -> int:
     """Runs the command line in ``sys.argv``; an exit code of ``docs/exit-codes.md``, never a traceback."""
-    if hasattr(sys.stdout, "reconfigure"):  # a name that is no UTF-8 is shown, and stays JSON
-        sys.stdout.reconfigure(errors="backslashreplace")
+    show_every_letter()
     try:
         code = _run(sys.argv[1:])
         if sys.stdout is not None:
@@ -24,6 +24,20 @@ def main() -> int:
 
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
+
+
+def show_every_letter() -> None:
+    """What a stream's encoding does not have is written with a stand-in, or an escape that stays JSON."""
+    codecs.register_error("agent-harness", _stand_in)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="agent-harness")
+
+
+def _stand_in(error: UnicodeError) -> "tuple[str | bytes, int]":
+    from agent_harness.kernel import terminal
+
+    return terminal.stand_in(error)
 
 
 def _run(words: list[str]) -> int:
@@ -40,6 +54,10 @@ def _run(words: list[str]) -> int:
         from agent_harness.cli import tasks
 
         return tasks.main(words)
+    if words[:1] == ["mcp"]:
+        from agent_harness.cli import mcp
+
+        return mcp.main(words)
     from agent_harness.cli import app
 
     return app.main(words)

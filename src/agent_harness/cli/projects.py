@@ -1,29 +1,28 @@
 """What a person does with a feature project beside running it: pause, skip, override, hand off, take back, abort."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
 from agent_harness.cli import features
-from agent_harness.cli.click_options import json_option
-from agent_harness.cli.terminal.confirm import ask
-from agent_harness.cli.terminal.countdown import (
+from agent_harness.cli.terminal import (
     agent_option,
+    ask,
+    json_option,
     now_option,
     patience,
+    screen,
+    show,
     wait_option,
 )
+from agent_harness.kernel.json import JsonObject
 
 yes_option = click.option("--yes", is_flag=True, help="Answer every question with yes.")
 feature_option = click.option("--feature", "feature_id", required=True, type=int, metavar="N", help="The feature's id.")
 
-Record = dict[str, Any]
 
-
-def answered(as_json: bool, fields: Record, code: int = 0) -> int:
+def answered(as_json: bool, fields: JsonObject, code: int = 0) -> int:
     """Prints the answer where JSON is wanted; the exit code."""
     features.answer(as_json, code == 0, fields)
     return code
@@ -123,21 +122,21 @@ def abort(yes: bool, as_json: bool) -> int:
 
     `harness resume` begins anew from features.json.
     """
-    from agent_harness.protocols.features.people.abort import WARNING
+    from agent_harness.protocols.features.api import ABORT_WARNING
 
     project = features.opened(as_json)
-    click.echo(WARNING, err=as_json)
+    show(ABORT_WARNING, err=as_json)
     if not ask(yes=yes, default_shown="y/N")("Confirm"):
         return declined(as_json)
     return answered(as_json, project.abort())
 
 
-def declined(as_json: bool, say: Callable[..., None] = click.echo) -> int:
+def declined(as_json: bool) -> int:
     """Nobody said yes: nothing is changed."""
     if as_json:
         features.answer(True, False, {"confirmed": False, "changed": False})
     else:
-        say("Nothing was changed.")
+        show("Nothing was changed.")
     return 1
 
 
@@ -145,7 +144,9 @@ def declined(as_json: bool, say: Callable[..., None] = click.echo) -> int:
 @json_option
 def health(as_json: bool) -> int:
     """Measure features, tests, lint and file sizes on a clean checkout of the work tree's content; change nothing."""
-    return answered(as_json, features.opened(as_json).health())
+    with screen(as_json=as_json).watching(list):
+        found = features.opened(as_json).health()
+    return answered(as_json, found)
 
 
 @click.command(
@@ -163,6 +164,12 @@ Examples:
 @click.option("--step", "steps", multiple=True, metavar="TEXT", help="A verification step; may be repeated.")
 @click.option("--depends-on", "depends_on", multiple=True, type=int, metavar="N", help="May be repeated.")
 @click.option("--verification", type=click.Choice(["automated", "hybrid", "manual"]), help="Default: automated.")
+@click.option(
+    "--may-change",
+    multiple=True,
+    metavar="GLOB",
+    help="A protected file (older tests, conftest.py, test settings) that its sessions may change; may be repeated.",
+)
 @json_option
 def add_feature(
     *,
@@ -172,6 +179,7 @@ def add_feature(
     steps: tuple[str, ...],
     depends_on: tuple[int, ...],
     verification: str | None,
+    may_change: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Add a feature behind the last one, with a failing test stub, as one commit. Starts no session."""
@@ -182,6 +190,7 @@ def add_feature(
         steps=steps,
         depends_on=depends_on,
         verification_type=verification,
+        may_change=may_change,
     )
     return answered(as_json, found)
 
@@ -199,11 +208,10 @@ Examples:
 @json_option
 def config(key: str | None, show_origin: bool, as_json: bool) -> int:
     """Show every setting of the project with its value, or those of one section or key."""
-    from agent_harness.cli.status import find_layout
     from agent_harness.errors import UsageError
-    from agent_harness.protocols.features.config import load
+    from agent_harness.protocols.features import api
 
-    settings = load(find_layout().root)
+    settings = api.settings(api.find().root)
     rows = [row for row in settings.rows() if key is None or row[0] == key or row[0].startswith(f"{key}.")]
     if not rows:
         raise UsageError(f"There is no setting {key!r}", hint="harness config")
@@ -212,9 +220,9 @@ def config(key: str | None, show_origin: bool, as_json: bool) -> int:
         return answered(True, {"settings": found, "warnings": list(settings.warnings)})
     for name, value, origin in rows:
         shown = "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
-        click.echo(f"{f'{origin:<12}' if show_origin else ''}{name}: {shown}".rstrip())
+        show(f"{f'{origin:<12}' if show_origin else ''}{name}: {shown}".rstrip())
     for warning in settings.warnings:
-        click.echo(f"Warning: {warning}", err=True)
+        show(f"Warning: {warning}", err=True)
     return 0
 
 
@@ -223,17 +231,17 @@ def config(key: str | None, show_origin: bool, as_json: bool) -> int:
 def version(as_json: bool) -> int:
     """Show the version of the harness, of its state format, and of the state here. Changes nothing."""
     from agent_harness.errors import NotAProject
-    from agent_harness.protocols.features import migrations
+    from agent_harness.protocols.features import api
 
     try:
         found = features.opened(as_json).version()
     except NotAProject:
-        found = migrations.version(None)
+        found = api.version()
     if not as_json:
-        click.echo(f"Harness version: {found['harness_version']}\nSchema version: {found['schema_version']}")
-        click.echo(f"Project state schema: {found['state_schema'] or 'none'}\nStatus: {found['status']}")
+        show(f"Harness version: {found['harness_version']}\nSchema version: {found['schema_version']}")
+        show(f"Project state schema: {found['state_schema'] or 'none'}\nStatus: {found['status']}")
         if found["migration_needed"]:
-            click.echo("\nTo upgrade:\n  harness migrate    now, with a backup\n  harness run        migrates first")
+            show("\nTo upgrade:\n  harness migrate    now, with a backup\n  harness run        migrates first")
     return answered(as_json, found)
 
 
@@ -258,7 +266,9 @@ def migrate(no_backup: bool, as_json: bool) -> int:
 @json_option
 def cleanup(agents: tuple[str, ...], wait: bool | None, now: bool, as_json: bool) -> int:
     """Run one session that changes no functionality: large files, lint, duplication. Exit codes as of `harness run`."""
-    found = features.opened(as_json).cleanup(agents=agents, patience=patience(wait, now, as_json=as_json))
+    project = features.opened(as_json)
+    with screen(as_json=as_json).watching(project.now, project.keep_said):
+        found = project.cleanup(agents=agents, policy=patience(wait, now, as_json=as_json))
     return answered(as_json, found, int(found["exit_code"]))
 
 
@@ -279,4 +289,7 @@ def stop(as_json: bool) -> int:
 @json_option
 def add_features(spec: Path, agents: tuple[str, ...], as_json: bool) -> int:
     """Let an agent plan more features, each with a failing test stub; a plan that does more is taken back."""
-    return answered(as_json, features.opened(as_json).add_features(spec, agents=agents))
+    project = features.opened(as_json)
+    with screen(as_json=as_json).watching(project.now, project.keep_said):
+        found = project.add_features(spec, agents=agents)
+    return answered(as_json, found)

@@ -1,23 +1,27 @@
-"""``harness setup``: walks a person through the agent, the kind of project, the hooks and a first run.
+"""``harness setup`` walks a person through the agent, the kind of project, the hooks and a first run; ``harness
+uninstall`` takes all of that out of a project again.
 
-Every step that is done already is passed over, so that it can be repeated. Without a terminal nothing is asked: with
-``--yes`` the defaults are taken, else it says what it would do.
+Every step that is done already is passed over, so that both can be repeated. Without a terminal nothing is asked: with
+``--yes`` the defaults are taken, else they say what they would do.
 """
 
 import json
 import os
+import shlex
+import shutil
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
 
-from agent_harness.cli.click_options import json_option
-from agent_harness.errors import HarnessError, UsageError
-
-Record = dict[str, Any]
+from agent_harness.cli.terminal import ask, json_option, say_to
+from agent_harness.errors import HarnessError, NotAProject, Refused, UsageError
+from agent_harness.kernel.json import JsonObject
 
 KINDS = ("tasks", "features", "none")
 
@@ -46,7 +50,7 @@ def setup(
     if spec is not None and kind not in (None, "features"):
         raise UsageError("--spec is for --kind features", hint="harness setup --help")
     asks = not yes and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
-    walk = _Walk(yes=yes, asks=asks, say=lambda line: click.echo(line, err=as_json))
+    walk = _Walk(yes=yes, asks=asks, say=say_to(as_json=as_json))
     walk.agent(agent)
     walk.project("features" if spec else kind, spec, agent)
     walk.hooks(wants_hooks)
@@ -64,7 +68,7 @@ class _Walk:
     yes: bool
     asks: bool
     say: Callable[[str], None]
-    steps: list[Record] = field(default_factory=list)
+    steps: list[JsonObject] = field(default_factory=list)
 
     def note(self, step: str, state: str, message: str) -> None:
         self.steps.append({"step": step, "state": state, "message": message})
@@ -87,7 +91,7 @@ class _Walk:
             return
         choice = discovery.chosen(os.environ, *settings_here())
         if choice["problem"]:
-            self.note("agent", "left", f"{choice['problem']}; see: harness agents")
+            self.note("agent", "left", f"{choice['problem']}: {choice['hint'] or 'harness agents'}")
         else:
             self.note("agent", "there", f"{choice['kind']}, by {choice['source']}")
 
@@ -123,8 +127,24 @@ class _Walk:
         if not self.wants(f"Make a task list in {Path.cwd()}?"):
             self.note("project", "left" if self.asks else "planned", "a task list: harness init .")
             return
+        self._repository()
         made = TaskList.init(str(Path.cwd()))
         self.note("project", "done", f"a task list in {made['root']}")
+
+    def _repository(self) -> None:
+        """Offers `git init` where no repository is, and says what is lost without one."""
+        from agent_harness.kernel.git import Git
+
+        if Git(Path.cwd()).is_repository:
+            return
+        lost = "without a git repository no attempt can be rolled back, rescued or committed"
+        if shutil.which("git") is None:
+            self.note("repository", "left", f"{lost}; git is not on PATH")
+        elif self.wants(f"{lost[0].upper()}{lost[1:]}. Make one here (git init)?"):
+            subprocess.run(["git", "init", "--quiet"], check=True, stdin=subprocess.DEVNULL)
+            self.note("repository", "done", "git init")
+        else:
+            self.note("repository", "left", f"{lost}: git init")
 
     def _features(self, spec: Path | None, agent: str | None) -> None:
         chosen = spec
@@ -146,8 +166,6 @@ class _Walk:
 
     def hooks(self, wanted: bool | None) -> None:
         """Registers the hooks with each client that is here; they act on task lists only."""
-        import shutil
-
         from agent_harness.agents.registry import CLIENTS
 
         clients = [client for program, client in CLIENTS.items() if shutil.which(program)]
@@ -203,3 +221,268 @@ class _Walk:
 
         empty = not api.check(folder)["tasks"]
         return 'harness add "What is to be done" --validate "pytest -q"' if empty else "harness run --dry-run"
+
+
+# -- and out again -----------------------------------------------------------------------------------------------------
+
+
+BOOKKEEPING = ("base", "candidates", "checkpoints", "verify", "before-pull", "incoming")
+"""The folders below ``refs/harness`` that hold no work of anybody; a name that was taken has a number behind it."""
+_REFS = "refs/harness/"
+
+
+@click.command(
+    short_help="Take the harness out of a project.",
+    epilog="""\b
+Examples:
+  harness uninstall --dry-run           what would go, and where to
+  harness uninstall ../billing --yes""",
+)
+@click.argument("folder", metavar="[PROJECT]", default=".", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Only list what would be done.")
+@click.option("--yes", is_flag=True, help="Ask nothing.")
+@click.option("--rescues", is_flag=True, help="Also the work that rollbacks took away and that is kept in git.")
+@json_option
+def uninstall(folder: Path, dry_run: bool, yes: bool, rescues: bool, as_json: bool) -> int:
+    """Take all of the harness out of PROJECT: hooks, MCP entries, ignored lines, refs, state, plan and logs.
+
+    Nothing that people or agents wrote is deleted: plan, logs and state move to a folder outside of the project, which
+    is named. Commits stay, and so does what rollbacks took away. Refused while work is under way. The package itself
+    goes the way it came: pip, pipx, uv.
+    """
+    found = _Removal.at(folder, rescues=rescues)
+    rows = list(found.rows())
+    say = say_to(as_json=as_json)
+    say(f"In {found.root}:")
+    for row in rows:
+        say(f"  {row['how']:<10} {row['what']}")
+    taken = False
+    if not dry_run:
+        taken = ask(yes=yes, default_shown="y/N")("Take this out?")
+        if taken:
+            found.carry_out()
+            say(f"Done. What was moved is in {found.target}; to have it back: {found.way_back}")
+        else:
+            say("Nothing was changed.")
+    answer = {"root": found.root, "rows": rows, "changed": taken, "moved_to": found.target if taken else None}
+    if as_json:
+        click.echo(json.dumps({"ok": True, "verb": "uninstall", **answer}, ensure_ascii=False))
+    return 0 if taken or dry_run else 1
+
+
+class _Removal:
+    """What is to be taken out of one project, and doing it; each step can be repeated."""
+
+    def __init__(self, root: str, traces: dict[str, JsonObject], *, rescues: bool) -> None:
+        from agent_harness.kernel.git import Git
+
+        self.root = root
+        self._traces = traces
+        self._git = Git(root) if Git(root).is_repository else None
+        self._alone = self._git is None or not self._has_neighbours()
+        self._wants_rescues = rescues
+        self.target: str | None = None  # where what is moved goes
+
+    @classmethod
+    def at(cls, folder: Path, *, rescues: bool) -> "_Removal":
+        """The project at or above a folder, of one kind or of two beside one another."""
+        from agent_harness.kernel import root
+        from agent_harness.protocols.features import api as features
+        from agent_harness.protocols.tasklist import api as tasklist
+
+        nearest = root.find(str(folder), pin=False)
+        if nearest is None:
+            raise NotAProject(f"No project at or above {folder}", hint="harness uninstall PROJECT")
+        if nearest.kind == "longtask":
+            message = "A long task is a folder of its own, with nothing of ours outside of it"
+            raise Refused(message, hint=f"rm -r {shlex.quote(nearest.path)}   takes it away, its results too")
+        traces = {}
+        for kind, look in (("tasklist", tasklist.traces), ("features", features.traces)):
+            there = root.find(nearest.path, kind=kind, pin=False)
+            if there is not None and there.path == nearest.path:
+                traces[kind] = look(nearest.path)
+        return cls(nearest.path, traces, rescues=rescues)
+
+    @property
+    def way_back(self) -> str:
+        """The command that brings plan and logs back."""
+        return f"cp -a {shlex.quote(f'{self.target}/project')}/. {shlex.quote(self.root)}"
+
+    def rows(self) -> Iterator[JsonObject]:
+        """What is done with each thing, in words."""
+        for client, path in self._hooks():
+            yield {"how": "take out", "what": f"hooks of {client}: {self._name(path)}"}
+        for name in self._mcp_entries():
+            yield {"how": "take out", "what": f"MCP server {name}: .mcp.json"}
+        for path, lines in self._ignored():
+            count = len(self._forgotten(path, lines, write=False))
+            if count and not (path.endswith("exclude") and not self._alone):
+                yield {"how": "take out", "what": f"{count} lines: {self._name(path)}"}
+        for path in self._files():
+            yield {"how": "move", "what": self._name(path)}
+        for path in self._states():
+            yield {"how": "move", "what": self._name(path)}
+        bookkeeping, work = self._refs()
+        if bookkeeping:
+            yield {"how": "delete", "what": f"{len(bookkeeping)} private refs that hold no work: {_REFS}..."}
+        yield from self._staying(work)
+
+    def _staying(self, work: list[str]) -> Iterator[JsonObject]:
+        for ref in work:
+            yield {"how": "delete" if self._wants_rescues else "stays", "what": f"{ref} (work that was taken away)"}
+        if not self._alone:
+            yield {"how": "stays", "what": "lines of .git/info/exclude, private refs: another project here uses them"}
+        committed = [self._name(path) for path in self._files() if self._is_committed(path)]
+        if committed:
+            yield {"how": "stays", "what": f"{', '.join(committed)} in git's history; commit that they went"}
+        from agent_harness.kernel.git.locate import text_of
+
+        settings = text_of(os.path.join(self.root, ".codex", "config.toml"))
+        if "mcp_servers" in settings and "harness" in settings:
+            yield {"how": "stays", "what": ".codex/config.toml, which names harness: take that server out by hand"}
+        for client in self._hooks_of_user():
+            yield {"how": "stays", "what": f"hooks for all of your projects: harness hooks uninstall --client {client}"}
+
+    def carry_out(self) -> None:
+        """Does it, under the locks of the project; the files by which the project is found go last."""
+        from agent_harness.hooks import install
+        from agent_harness.kernel.lock import Lock
+
+        self.target = self._place()
+        with ExitStack() as held:
+            for each in self._traces.values():
+                held.enter_context(Lock(self.root, timeout_seconds=5.0, **each["lock"]))
+            for client, _ in self._hooks():
+                install.uninstall(client, "project", self.root, os.environ)
+            self._take_out_mcp_entries()
+            bookkeeping, work = self._refs()
+            for ref in [*bookkeeping, *(work if self._wants_rescues else [])]:
+                if self._git is not None:
+                    self._git.update_ref(ref, None)
+            for path in self._states():
+                self._move(path, os.path.join(self.target, "state", os.path.basename(path)))
+            for path, lines in self._ignored():
+                if self._alone or not path.endswith("exclude"):
+                    self._forgotten(path, lines, write=True)
+            for path in self._files():
+                self._move(path, os.path.join(self.target, "project", os.path.relpath(path, self.root)))
+
+    def _place(self) -> str:
+        from agent_harness.kernel import clock, trusted_state
+
+        home = trusted_state.of_user("removed", project=self.root)
+        if home is None:
+            raise Refused("No folder outside of the project can be written", hint="set XDG_STATE_HOME")
+        stamp = clock.now().strftime("%Y%m%dT%H%M%S-%f")
+        return os.path.join(home, f"{os.path.basename(self.root) or 'project'}-{stamp}")
+
+    @staticmethod
+    def _move(path: str, to: str) -> None:
+        os.makedirs(os.path.dirname(to), mode=0o700, exist_ok=True)
+        shutil.move(path, to)
+
+    def _name(self, path: str) -> str:
+        return os.path.relpath(path, self.root) if path.startswith(os.path.join(self.root, "")) else path
+
+    # -- where it lies ---------------------------------------------------------------------------------------------
+
+    def _files(self) -> list[str]:
+        return list(dict.fromkeys(path for each in self._traces.values() for path in each["files"]))
+
+    def _states(self) -> list[str]:
+        from agent_harness.kernel import trusted_state
+
+        found = [trusted_state.existing(each["place"], self.root) for each in self._traces.values()]
+        if self._git is not None:
+            found.append(os.path.join(self._git.git_dir(), "harness"))
+        return [path for path in found if path and os.path.isdir(path)]
+
+    def _ignored(self) -> Iterator[tuple[str, list[str]]]:
+        """Each file of ignore rules, with the lines of ours that it may hold."""
+        excluded = [line for each in self._traces.values() for line in each["excluded"]]
+        shown = [line for each in self._traces.values() for line in each["gitignore"]]
+        if self._git is not None:
+            yield os.path.join(self._git.shared_dir(), "info", "exclude"), excluded
+        if not os.path.islink(path := os.path.join(self.root, ".gitignore")):
+            yield path, shown
+
+    @staticmethod
+    def _forgotten(path: str, lines: list[str], *, write: bool) -> list[str]:
+        from agent_harness.kernel.git import own_output
+
+        return own_output.forget(path, lines, printed=True, write=write)
+
+    def _refs(self) -> tuple[list[str], list[str]]:
+        """Our private refs: those of our own book-keeping, and those that hold work."""
+        if self._git is None or not self._alone:
+            return [], []
+        found = sorted(self._git.refs_below(_REFS))
+        folders = {ref: ref.removeprefix(_REFS).split("/")[0].rstrip("0123456789").rstrip("-") for ref in found}
+        work = [ref for ref in found if folders[ref] not in (*BOOKKEEPING, "slices")]
+        return [ref for ref in found if folders[ref] in BOOKKEEPING], work
+
+    def _has_neighbours(self) -> bool:
+        """Whether another project of ours lives in this repository: in another work tree, or in another folder."""
+        from agent_harness.kernel import root
+        from agent_harness.kernel.git.locate import text_of
+
+        git = self._git
+        if git is None:
+            return False
+        shared = Path(git.shared_dir())
+        gits = [shared, *(Path(text_of(each).strip()) for each in shared.glob("worktrees/*/gitdir"))]
+        tops = [str(each.parent) for each in gits if each.parent != Path(git.top())]
+        own = [line for each in self._traces.values() for line in each["excluded"]]
+        rules = text_of(shared / "info/exclude").splitlines()
+        lists = [line for line in rules if line.endswith("/harness-tasks.json") and line not in own]
+        return any(root.find(top, pin=False) for top in tops) or any(
+            os.path.lexists(os.path.join(git.top(), line.strip("/"))) for line in lists
+        )
+
+    def _is_committed(self, path: str) -> bool:
+        return self._git is not None and self._git.ok("ls-files", "--error-unmatch", "--", path)
+
+    # -- what clients read -----------------------------------------------------------------------------------------
+
+    def _hooks(self) -> list[tuple[str, str]]:
+        from agent_harness.hooks import install
+
+        found = [name for name in install.CLIENTS if install.installed(name, "project", self.root, os.environ)]
+        return [(name, install.CLIENTS[name].place("project", self.root, os.environ)) for name in found]
+
+    def _hooks_of_user(self) -> list[str]:
+        from agent_harness.hooks import install
+
+        return [name for name in install.CLIENTS if install.installed(name, "user", self.root, os.environ)]
+
+    @property
+    def _mcp_file(self) -> str:
+        return os.path.join(self.root, ".mcp.json")
+
+    def _mcp_entries(self) -> list[str]:
+        """The servers in the project's ``.mcp.json`` that are `harness mcp`."""
+        from agent_harness.kernel.json import jsontext
+
+        try:
+            found = jsontext.loads(Path(self._mcp_file).read_bytes())
+        except (OSError, ValueError):
+            return []
+        servers = found.get("mcpServers") if isinstance(found, dict) else None
+        return [name for name, each in servers.items() if _is_ours(each)] if isinstance(servers, dict) else []
+
+    def _take_out_mcp_entries(self) -> None:
+        from agent_harness.kernel import files
+        from agent_harness.kernel.json import edit
+
+        for name in self._mcp_entries():
+            text = edit.remove(Path(self._mcp_file).read_bytes().decode(), ["mcpServers", name])
+            files.replace(self._mcp_file, text)
+
+
+def _is_ours(server: Any) -> bool:
+    """Whether a client's entry of an MCP server starts `harness mcp`."""
+    if not isinstance(server, dict) or not isinstance(server.get("command"), str):
+        return False
+    words = [server["command"], *(each for each in server.get("args") or [] if isinstance(each, str))]
+    named = os.path.basename(words[0]) == "harness" or "agent_harness.cli.main" in words
+    return named and "mcp" in words[1:]

@@ -1,12 +1,12 @@
 """The commands that serve whichever kind of project is here: init, run, status, resume."""
 
+import shlex
 from pathlib import Path
 
 import click
 
-from agent_harness.cli.click_options import Positive, json_option
-from agent_harness.cli.terminal.countdown import agent_option, now_option, wait_option
-from agent_harness.errors import NotAProject, UsageError
+from agent_harness.cli.terminal import Positive, agent_option, json_option, now_option, wait_option
+from agent_harness.errors import NotAProject, Refused, UsageError
 
 
 def kind_here() -> tuple[str, str]:
@@ -15,9 +15,27 @@ def kind_here() -> tuple[str, str]:
     from agent_harness.kernel import root
 
     found = root.find()
-    if found is None or found.kind == "longtask":
+    if found is not None and found.kind == "longtask":
+        raise NotAProject(f"A long task is here, at {found.path}", hint="lth status .")
+    if found is None:
         raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
     return found.kind, found.path
+
+
+KINDS = {"features": "feature project", "tasklist": "task list", "longtask": "long task"}
+STATUS = {"features": "harness status", "tasklist": "harness status", "longtask": "lth status ."}
+
+
+def _refuse_another(folder: Path, wanted: str) -> None:
+    """``Refused`` where a project of another kind is: the new one would take its place in ``status`` and ``run``."""
+    from agent_harness.kernel import root
+
+    found = root.find(str(folder), pin=False)
+    if found and found.kind != wanted:
+        raise Refused(
+            f"A {KINDS[found.kind]} is in {found.path}, which a {KINDS[wanted]} here would hide",
+            hint=f"cd {shlex.quote(found.path)} && {STATUS[found.kind]}   or, to have both: harness init --beside ...",
+        )
 
 
 @click.command(
@@ -31,18 +49,21 @@ Examples:
 @click.argument("folder", metavar="[PATH]", required=False, type=click.Path(path_type=Path))
 @click.option("--spec", type=click.Path(path_type=Path), metavar="FILE", help="What to build, in prose.")
 @click.option("--adopt", "adopts", is_flag=True, help="Project: take in the code and the tests that are here.")
+@click.option("--allow-failing", is_flag=True, help="With --adopt: also where no test passes here.")
 @agent_option
 @click.option("--mode", type=click.Choice(["exclusive", "concurrent"]), help="Task list: one worker, or several.")
 @click.option("--max-tasks", type=click.IntRange(0), metavar="N", help="Task list: outcomes a session; 20, 0: any.")
 @click.option("--max-sessions", type=click.IntRange(0), metavar="N", help="Task list: sessions in all; 50, 0: any.")
 @click.option("--with-init-sh", is_flag=True, help="Task list: a template of harness-init.sh.")
 @click.option("--gitignore/--no-gitignore", default=None, help="Task list: .gitignore; else .git/info/exclude.")
+@click.option("--beside", is_flag=True, help="Also where a project of another kind is, here or above.")
 @json_option
 def init(
     *,
     folder: Path | None,
     spec: Path | None,
     adopts: bool,
+    allow_failing: bool,
     agents: tuple[str, ...],
     as_json: bool,
     mode: str | None,
@@ -50,6 +71,7 @@ def init(
     max_sessions: int | None,
     with_init_sh: bool,
     gitignore: bool | None,
+    beside: bool,
 ) -> int:
     """Start a task list in PATH, or plan a feature project from a specification. Nothing that exists is overwritten.
 
@@ -57,12 +79,14 @@ def init(
     initializer session writes features.json; the harness checks it and commits. With --adopt the suite runs once: what
     passes is protected, what fails is recorded as known; no agent runs. Repeat the command to resume.
     """
+    if adopts and spec is not None:
+        raise UsageError("Give --adopt or --spec, not both", hint="harness init --help")
+    if not beside:
+        _refuse_another(folder or Path.cwd(), "features" if adopts or spec else "tasklist")
     if adopts:
         from agent_harness.cli import features
 
-        if spec is not None:
-            raise UsageError("Give --adopt or --spec, not both", hint="harness init --help")
-        return features.adopt(folder or Path.cwd(), as_json=as_json)
+        return features.adopt(folder or Path.cwd(), allow_failing=allow_failing, as_json=as_json)
     if spec is not None:
         from agent_harness.cli import features
 
@@ -138,13 +162,13 @@ def run(
             now=now,
             as_json=as_json,
         )
-    from agent_harness.cli import tasklist_run
+    from agent_harness.cli import tasklist
 
     _refuse({"--sessions": sessions, "--feature": feature_id is not None}, kind)
     limits = {"max_tasks": 1 if once else max_tasks, "max_minutes": max_minutes, "max_cost_usd": max_cost}
     given = {name: value for name, value in limits.items() if value is not None}
     wait = False if once and wait is None else wait
-    return tasklist_run.run(agents=agents, wait=wait, now=now, dry_run=dry_run, as_json=as_json, **given)
+    return tasklist.run(agents=agents, wait=wait, now=now, dry_run=dry_run, as_json=as_json, **given)
 
 
 def _refuse(given: dict[str, object], kind: str) -> None:
@@ -159,14 +183,9 @@ def _refuse(given: dict[str, object], kind: str) -> None:
 @json_option
 def status(tail: int, as_json: bool) -> int:
     """Say where the project or the task list stands, and what comes next. Reads only, takes no lock."""
-    kind, folder = kind_here()
-    if kind == "tasklist":
-        from agent_harness.cli import tasklist
-
-        return tasklist.status(folder, as_json=as_json, tail=tail)
     from agent_harness.cli import status as fast
 
-    return fast.main(as_json)
+    return fast.main(as_json, tail)
 
 
 @click.command(
@@ -175,12 +194,14 @@ def status(tail: int, as_json: bool) -> int:
 Examples:
   harness resume
   harness resume --choose retry
-  harness resume --choose increase --budget 20""",
+  harness resume --choose increase --budget 20
+  harness resume --choose accept-change --feature 3""",
 )
 @click.option("--choose", metavar="WORD", help="Project: the answer to the stored question: word, letter or number.")
 @click.option("--budget", type=Positive(), metavar="USD", help="Project: the new budget, with --choose increase.")
+@click.option("--feature", "feature_id", type=int, metavar="N", help="Project: of several questions, the one about N.")
 @json_option
-def resume(choose: str | None, budget: float | None, as_json: bool) -> int:
+def resume(choose: str | None, budget: float | None, feature_id: int | None, as_json: bool) -> int:
     """Answer the question that stopped a project, or end its pause; on a task list, take back a pause or a halt.
 
     Starts no session.
@@ -189,8 +210,8 @@ def resume(choose: str | None, budget: float | None, as_json: bool) -> int:
     if kind == "features":
         from agent_harness.cli import features
 
-        return features.resume(choose, budget=budget, as_json=as_json)
+        return features.resume(choose, budget=budget, feature_id=feature_id, as_json=as_json)
     from agent_harness.cli import tasklist
 
-    _refuse({"--choose": choose, "--budget": budget}, kind)
+    _refuse({"--choose": choose, "--budget": budget, "--feature": feature_id}, kind)
     return tasklist.resume(as_json=as_json)

@@ -1,25 +1,17 @@
 """``harness status``: the answer from the state files, on the hot path."""
 
-from agent_harness.errors import HarnessError, NotAProject, StateDamaged
+from agent_harness.errors import HarnessError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from agent_harness.protocols.features.layout import FeatureLayout
-
-
-NO_PROJECT = "No project here or above: no features.json with .harness.yaml"
 NOTHING_HERE = "No project here or above: no harness-tasks.json, and no features.json with .harness.yaml"
 HOW_TO_BEGIN = "harness init .   (a task list)   or   harness init --spec FILE   (a feature project)"
 
 
-def main(as_json: bool) -> int:
-    """Prints where the project stands; exit 0 also when nothing is under way."""
+def main(as_json: bool, tail: int = 5) -> int:
+    """Prints where the project stands; exit 0 also when nothing is under way. ``tail`` lines of a list's log."""
     from agent_harness.cli import failure
 
     try:
-        return _answer(as_json)
+        return _answer(as_json, tail)
     except HarnessError as error:
         return failure.show(error, as_json=as_json)
     except BrokenPipeError:
@@ -28,73 +20,59 @@ def main(as_json: bool) -> int:
         return failure.show(HarnessError(f"{error.filename or 'disk'}: {error.strerror}"), as_json=as_json)
 
 
-def _answer(as_json: bool) -> int:
+def _answer(as_json: bool, tail: int) -> int:
     from agent_harness.kernel import root
 
     found = root.find()
     if found is not None and found.kind == "tasklist":
-        return _task_list(found.path, as_json)
+        return _task_list(found.path, as_json, tail)
+    if found is not None and found.kind == "longtask":
+        from agent_harness.errors import NotAProject
+
+        raise NotAProject(f"A long task is here, at {found.path}", hint="lth status .")
     return _features(as_json)
 
 
-def _task_list(folder: str, as_json: bool) -> int:
+def _task_list(folder: str, as_json: bool, tail: int) -> int:
     from agent_harness.protocols.tasklist import api
 
-    found = api.status(folder)
+    found = api.status(folder, tail=tail)
     if as_json:
         from agent_harness.kernel.json import jsontext
 
-        print(jsontext.spaced({"ok": True, "verb": "status", **found}))
+        print(jsontext.spaced({"ok": True, "verb": "status", **found, "limits": _limits()}))
     else:
-        print("\n".join(api.lines(found)))
+        _show(api.lines(found))
     return 0
 
 
 def _features(as_json: bool) -> int:
-    from agent_harness.protocols.features import status
+    from agent_harness.protocols.features import api
 
-    layout = find_layout(NOTHING_HERE, HOW_TO_BEGIN)
-    try:
-        found = status.read(layout, read_yaml=_read_yaml)
-    except (TypeError, AttributeError, KeyError) as error:  # a file of another shape: say so, never a traceback
-        raise StateDamaged(f"The state of {layout.root} has an unexpected shape ({error})") from None
+    found = api.status(api.find(NOTHING_HERE, HOW_TO_BEGIN))
     if as_json:
         import json
 
-        print(json.dumps({"ok": True, **found}, ensure_ascii=False))
+        print(json.dumps({"ok": True, **found, "limits": _limits()}, ensure_ascii=False))
     else:
-        print("\n".join(status.lines(found)))
+        _show(api.lines(found))
     return 0
 
 
-def _read_yaml(path: str) -> "dict[str, Any]":
-    from agent_harness.protocols.features.config.file import read_object
+def _show(lines: "list[str]") -> None:
+    """Prints the lines, fit for a terminal; the accounts that are rate limited come first."""
+    from agent_harness.kernel.terminal import printable
 
-    return read_object(path)
-
-
-def find_layout(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> "FeatureLayout":
-    """The feature project at or above the working directory; the words are those for a person where there is none."""
-    from agent_harness.kernel import root
-    from agent_harness.protocols.features.layout import FeatureLayout
-
-    found = root.find()
-    if found is None or found.kind != "features":
-        raise NotAProject(missing, hint=hint)
-    return _with_paths(FeatureLayout(found.path))
+    refused = [f"Rate limited: {each}   see: harness limits" for each in _limits()]
+    print("\n".join(printable(line) for line in (*refused, *lines)))
 
 
-def _with_paths(layout: "FeatureLayout") -> "FeatureLayout":
-    """The layout under ``paths:`` of the settings, which almost no project has."""
-    try:
-        with open(layout.settings, "rb") as file:
-            moved = b"\npaths:" in b"\n" + file.read()
-    except OSError:
-        return layout
-    if not moved:
-        return layout
-    from agent_harness.protocols.features.config import load
-    from agent_harness.protocols.features.layout import FeatureLayout
+def _limits() -> "list[str]":
+    """The accounts that are refused for now; the folder is looked at before anything is loaded."""
+    from agent_harness.kernel import trusted_state
 
-    paths = load(layout.root).paths
-    return FeatureLayout(layout.root, features=paths.features, progress=paths.progress, state_dir=paths.state_dir)
+    if not trusted_state.holds("limits"):
+        return []
+    from agent_harness.kernel.rate_limits import LimitClock
+
+    return [str(limit) for limit in LimitClock().all()]

@@ -1,4 +1,4 @@
-"""What people type on a task list: add, pause, activate, deactivate, and their init, status and resume."""
+"""What people type on a task list: add, run, drive, pause, activate, deactivate, and their init, status and resume."""
 
 import sys
 from pathlib import Path
@@ -6,22 +6,22 @@ from typing import Any
 
 import click
 
-from agent_harness.cli.click_options import Positive, json_option, root_option
 from agent_harness.cli.tasks import open_list, show
+from agent_harness.cli.terminal import Positive, json_option, root_option
+from agent_harness.cli.terminal import show as show_line
 from agent_harness.errors import UsageError
-from agent_harness.protocols.tasklist.api import ADD, TaskList, lines, read_lines
-from agent_harness.protocols.tasklist.api import status as status_of
+from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.terminal import printable
+from agent_harness.protocols.tasklist.api import ADD, TaskList, read_lines
 
-Record = dict[str, Any]
 
-
-def answer(verb: str, found: Record, *, as_json: bool, said: str) -> int:
+def answer(verb: str, found: JsonObject, *, as_json: bool, said: str) -> int:
     """One JSON object, or a line for a person and the next command."""
     if as_json:
         show(verb, found, as_text=False)
     else:
-        click.echo(said)
-        click.echo(f"next: {found.get('next', 'harness status')}")
+        show_line(said)
+        show_line(f"next: {found.get('next', 'harness status')}")
     return 0
 
 
@@ -31,6 +31,7 @@ def answer(verb: str, found: Record, *, as_json: bool, said: str) -> int:
 Examples:
   harness add "Add rate limiting" --priority P0 --validate "pytest -q tests/test_limit.py"
   harness add "Add OAuth" --depends task-001 --timeout 120
+  harness add "Rework the checks" --validate "sh check.sh" --may-change check.sh
   harness add --from tasks.jsonl""",
 )
 @click.argument("title", required=False)
@@ -38,6 +39,9 @@ Examples:
 @click.option("--depends", metavar="IDS", help="Ids that must be completed first, with commas.")
 @click.option("--validate", metavar="CMD", help="The command that proves the task; it must exit 0.")
 @click.option("--timeout", type=Positive(1), metavar="S", help="Seconds for that command; 300.")
+@click.option(
+    "--may-change", multiple=True, metavar="GLOB", help="Files the proof stands on that may change; can be repeated."
+)
 @click.option("--max-attempts", type=click.IntRange(1), metavar="N", help="Attempts before it fails for good; 3.")
 @click.option("--cleanup", metavar="CMD", help="Runs after a failed attempt.")
 @click.option("--from", "source", type=click.File("r", encoding="utf-8"), metavar="FILE", help="One JSON task a line.")
@@ -49,7 +53,7 @@ def add(title: str | None, source: Any, root: str | None, as_json: bool, **optio
     if source is not None:
         if title:
             raise UsageError("a title and --from FILE exclude each other", hint="harness add --help")
-        if given := next((name for name, value in options.items() if value is not None), None):
+        if given := next((name for name, value in options.items() if value not in (None, ())), None):
             option = f"--{given.replace('_', '-')}"
             raise UsageError(f"{option} and --from FILE exclude each other; a line of FILE says it", hint=ADD)
         try:
@@ -73,9 +77,9 @@ def add(title: str | None, source: Any, root: str | None, as_json: bool, **optio
     return answer("add", found, as_json=as_json, said=said)
 
 
-def _asked() -> Record:
+def _asked() -> JsonObject:
     """The optional fields, asked for one by one; an empty answer means the default."""
-    found: Record = {
+    found: JsonObject = {
         "priority": click.prompt("Priority", type=click.Choice(["P0", "P1", "P2"]), default="P1", show_choices=True),
         "depends": click.prompt("Depends on (ids, with commas)", default="", show_default=False),
         "validate": click.prompt("Command that proves it", default="", show_default=False),
@@ -92,19 +96,22 @@ def _task(
     depends: str | None = None,
     validate: str | None = None,
     timeout: float | None = None,
+    may_change: tuple[str, ...] = (),
     max_attempts: int | None = None,
     cleanup: str | None = None,
-) -> Record:
-    found: Record = {"title": title}
+) -> JsonObject:
+    found: JsonObject = {"title": title}
     if priority:
         found["priority"] = priority
     if depends:
         found["depends_on"] = [each.strip() for each in depends.split(",") if each.strip()]
-    if validate or timeout:
-        proof: Record = {"command": validate or None}
+    if validate or timeout or may_change:
+        proof: JsonObject = {"command": validate or None}
         found["validation"] = proof
         if timeout:
             proof["timeout_seconds"] = int(timeout) if timeout == int(timeout) else timeout
+        if may_change:
+            proof["may_change"] = [*may_change]
     if max_attempts:
         found["max_attempts"] = max_attempts
     if cleanup:
@@ -142,16 +149,6 @@ def init(folder: Path, *, as_json: bool, **options: Any) -> int:
     return answer("init", found, as_json=as_json, said=said)
 
 
-def status(root: str, *, as_json: bool, tail: int) -> int:
-    """Says where the list stands, with so many lines of its log."""
-    found = status_of(root, tail=tail)
-    if as_json:
-        show("status", found, as_text=False)
-    else:
-        click.echo("\n".join(lines(found)))
-    return 0
-
-
 def resume(*, as_json: bool) -> int:
     """Takes back a pause and a halt."""
     found = open_list().resume()
@@ -159,3 +156,50 @@ def resume(*, as_json: bool) -> int:
     return answer(
         "resume", found, as_json=as_json, said=f"Took back {' and '.join(was)}." if was else "Nothing rested."
     )
+
+
+def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool, as_json: bool, **limits: Any) -> int:
+    """Works the list down with an agent."""
+    task_list = open_list()
+    if dry_run:
+        found = task_list.preview()
+        line = found.pop("estimate_line")
+        said = f"Next: {found['task_id']}: {printable(str(found['title']))}\n{line}\nNo changes made."
+        return answer("run", found, as_json=as_json, said=said)
+    from agent_harness.cli.terminal import patience, say_to, screen
+
+    with screen(as_json=as_json).watching(task_list.now, task_list.keep_said):
+        done = task_list.run(
+            agents=agents,
+            policy=patience(wait, now, as_json=as_json, unattended=True),
+            say=say_to(as_json=as_json),
+            **limits,
+        )
+    if as_json:
+        show("run", {**done, "ok": done["exit_code"] == 0}, as_text=False)
+    return int(done["exit_code"])
+
+
+@click.command(
+    short_help="Keep an interactive client going.",
+    epilog="Example:  harness drive -- claude 'Work on the harness task list: /harness run'",
+    context_settings={"ignore_unknown_options": True},
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+@click.option("--times", type=click.IntRange(1), default=50, metavar="N", help="Starts it at most N times; 50.")
+@root_option
+@json_option
+def drive(command: tuple[str, ...], times: int, root: str | None, as_json: bool) -> int:
+    """Start a client again and again, in this terminal, until no work is left on the task list.
+
+    It stops when the list is done, halted or paused, when three starts in a row moved nothing, or on Ctrl-C. While the
+    client's account is known to be rate limited it waits; `harness limits` shows until when.
+    """
+    task_list = open_list(root=root)
+    from agent_harness.cli.terminal import screen
+
+    view = screen(as_json=as_json)
+    done = task_list.drive(command, times=times, say=view.say, countdown=view.countdown)
+    if as_json:
+        show("drive", done, as_text=False)
+    return int(done["exit_code"])

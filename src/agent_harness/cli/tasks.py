@@ -1,4 +1,6 @@
-"""Runs the verbs that agents call on a task list: ``harness task …``, ``harness session …``, ``harness rescue …``.
+"""The verbs that agents call on a task list: ``harness task …``, ``harness session …``, ``harness rescue …``.
+
+One table, below, holds them: each is a method of ``TaskList``.
 
 They answer with one JSON object on stdout, ``--text`` for people; nothing here loads what takes long to load. Source:
 ``tasklist.md`` 13.3.
@@ -6,20 +8,21 @@ They answer with one JSON object on stdout, ``--text`` for people; nothing here 
 
 from __future__ import annotations
 
-from agent_harness.cli.verbs.options import HelpAsked
-from agent_harness.cli.verbs.tasks import LIST_NAMES, PROGRAMS
-from agent_harness.errors import Interrupted, UsageError
-from agent_harness.protocols.tasklist.api import TaskList
+import sys
+
+from agent_harness.cli.verbs.options import Argument, HelpAsked, Number, OneOf, Option, Program, Style, Subcommand
+from agent_harness.errors import Interrupted, TimedOut, UsageError, VerificationFailed
+from agent_harness.protocols.tasklist.api import CATEGORIES, TaskList
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
-    from agent_harness.cli.verbs.options import Program
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.protocols.features.api import FeatureLayout
 
-    Record = dict[str, Any]
-
-__all__ = ["main", "open_list", "show"]
+__all__ = ["LIST_NAMES", "PROGRAMS", "STYLE", "main", "open_list", "show"]
 
 _SAID = ("rescues", "tasks", "pruned")  # also when there are none
 _LONG = ("task", "validation", "stats", "plan", "tail", "files", "recovered", "tasks", "rescues", "pruned")
@@ -28,7 +31,7 @@ _LONG = ("task", "validation", "stats", "plan", "tail", "files", "recovered", "t
 def main(words: list[str]) -> int:
     """Runs a command line that begins with a word of ``PROGRAMS``; every ending is an exit code, never a traceback."""
     group, *rest = words
-    as_json = "--json" in rest or "--text" not in rest
+    as_json = "--json" in rest or not ("--text" in rest or _reads_text(group))
     verb = " ".join(rest[:1] if group == "task" else words[:2]) or None
     try:
         return _run(group, rest)
@@ -51,13 +54,36 @@ def _run(group: str, words: list[str]) -> int:
     except HelpAsked as asked:
         return _help(program, asked.verb, code=0)
     given: dict[str, Any] = {key.replace("-", "_"): value for key, value in parsed.items()}
-    as_text = given.pop("text", False) and not given.pop("json", False)
-    given.pop("json", None)
+    asked, as_json = given.pop("text", False), given.pop("json", False)
+    as_text = (asked or _reads_text(group)) and not as_json
+    if group == "rescue" and (layout := _feature_project(given)):
+        from agent_harness.protocols.features import api
+
+        own = {key: value for key, value in given.items() if key not in LIST_NAMES}
+        show(f"{group} {name}", api.rescue(layout, name, **own), as_text=as_text)
+        return 0
     task_list = open_list(**{key: given.pop(key) for key in LIST_NAMES if key in given})
     prefix = "" if group == "task" else f"{group}_"
     act = program.verbs[name].act or getattr(TaskList, f"{prefix}{name.replace('-', '_')}")
     show(name if group == "task" else f"{group} {name}", act(task_list, **given), as_text=as_text)
     return 0
+
+
+def _reads_text(group: str) -> bool:
+    """Whether a person is answered: rescues are theirs to look at, the other verbs belong to agents."""
+    return group == "rescue" and sys.stdout is not None and sys.stdout.isatty()
+
+
+def _feature_project(given: dict[str, Any]) -> FeatureLayout | None:
+    """The feature project here, unless a task list is named or nearer."""
+    from agent_harness.kernel import root
+
+    found = None if given.get("root") else root.find()
+    if found is None or found.kind != "features":
+        return None
+    from agent_harness.protocols.features import api
+
+    return api.layout_of(found.path)
 
 
 def _help(program: Program, verb: str, *, code: int) -> int:
@@ -80,7 +106,7 @@ def open_list(*, now: str | None = None, **named: Any) -> TaskList:
     return TaskList.open(root, now=at, **named)
 
 
-def show(name: str, answer: Record, *, as_text: bool) -> None:
+def show(name: str, answer: JsonObject, *, as_text: bool) -> None:
     """Prints an answer: one JSON object, or lines for a person."""
     if not as_text:
         from agent_harness.kernel.json import jsontext
@@ -91,10 +117,272 @@ def show(name: str, answer: Record, *, as_text: bool) -> None:
 
     from agent_harness.kernel.terminal import printable
 
+    for line in _table(answer):
+        print(printable(line))
     for key, value in answer.items():
+        if value and key in (("files", "commits") if {"base", "ref"} <= answer.keys() else ("rescues",)):
+            continue  # stands in the table
         if key == "next" or value in (None, {}) or (value == [] and key not in _SAID):
             continue
         plain = not isinstance(value, (dict, list)) or key not in _LONG
         told = f"{key}: {value if plain else json.dumps(value, ensure_ascii=False, indent=2) if value else 'none'}"
         print("\n".join(map(printable, told.split("\n"))))
     print(printable(f"next: {answer.get('next', 'harness status')}"))
+
+
+def _table(answer: JsonObject) -> Iterator[str]:
+    """The lists of a rescue, one line a row."""
+    for each in answer.get("rescues") or []:
+        held = each.get("what") or f"taken away from {each['task_id']}"
+        yield f"{each['ref'].removeprefix('refs/harness/')}  {each['at']}  {held}"
+    if "base" in answer and "ref" in answer:
+        yield from (f"  {each['status']} {each['path']}" for each in answer["files"])
+        yield from (f"  commit {each['commit'][:10]} {each['subject']}" for each in answer["commits"])
+
+
+# ---- the words of the verbs ------------------------------------------------------------------------------------------
+
+
+def _step(word: str) -> tuple[int, int]:
+    done, _, total = word.partition("/")
+    if not all(each.isascii() and each.isdecimal() and len(each) <= 9 for each in (done, total)):
+        raise ValueError(f"{word!r} is not of the form M/N")
+    return int(done), int(total)
+
+
+def _assignment(word: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    if not equals:
+        raise ValueError(f"{word!r} is not of the form FIELD=VALUE")
+    return name, value
+
+
+STYLE = Style(
+    leads=False,
+    flag_values={},
+    text=str,
+    verb="No such command '{word}'.{meant}",
+    option="No such option '{word}'.{meant}",
+    missing="Missing argument '{word}'.",
+    required="Missing option '{word}'.{of}",
+    extra="Got unexpected extra argument{many} ({words})",
+    value="Option '{word}' requires an argument.",
+    flag="Option '{word}' does not take a value.",
+    bad="Invalid value for '{word}': {why}",
+    meant=" Did you mean '{near}'?",
+    hint="{program} {verb} --help",
+    usage="Usage: {program} {verb} [OPTIONS] {places}",
+)
+
+_LIST = (
+    Option("--root", "DIR", "Where the task list is; else looked for upwards from here."),
+    Option("--worker", "ID", "Else HARNESS_WORKER_ID."),
+    Option("--session", "ID", "Else HARNESS_SESSION_ID, else the program that calls."),
+    Option("--token", "TOKEN", "The claim's token; else HARNESS_CLAIM_TOKEN."),
+    Option("--lock-timeout", "S", "Seconds to wait for the lock.", Number()),
+    Option("--now", "ISO", "For tests: the time that it is.", hidden=True),
+    Option("--text", None, "Answer for people."),
+    Option("--json", None, "One JSON object; the default here."),
+)
+LIST_NAMES = ("root", "worker", "session", "token", "lock_timeout", "now")
+
+_ID = Argument("task_id", "ID")
+_REF = Argument("ref", "REF")
+_LEASE = Option("--lease", "S", "Seconds, 1800.", Number(), name="lease_seconds")
+_PUSHED = Option("--allow-pushed", None, "Also go back over commits that were pushed.")
+
+
+def _verb(short: str, *takes: Argument | Option, **more: Any) -> Subcommand:
+    """A verb that opens a list: it takes the options of ``_LIST`` too."""
+    return Subcommand(short, *takes, *_LIST, **more)
+
+
+# ---- what a verb does, where a method of TaskList is not all of it ---------------------------------------------------
+
+
+def _checkpoint(task_list: TaskList, task_id: str, step: tuple[int, int], description: str) -> JsonObject:
+    return task_list.checkpoint(task_id, *step, description)
+
+
+def _set(task_list: TaskList, task_id: str, changes: tuple[tuple[str, str], ...]) -> JsonObject:
+    return task_list.set(task_id, dict(changes))
+
+
+def _validate(task_list: TaskList, task_id: str) -> JsonObject:
+    answer = task_list.validate(task_id)
+    if answer["result"] == "PASS":
+        return answer
+    kind = TimedOut if answer["result"] == "TIMEOUT" else VerificationFailed
+    said = f"the validation of {task_id}: {answer['result']} after {answer['seconds']} s"
+    why = answer["reasons"][0] if answer["reasons"] else f"exit {answer['exit']}"
+    raise kind(said if kind is TimedOut else f"{said}: {why}", hint=answer.pop("next"), **answer)
+
+
+# ---- the verbs -------------------------------------------------------------------------------------------------------
+
+_TASK = {
+    "next": _verb(
+        "What claim would take.",
+        purpose="What `claim` would take; changes nothing. Exit 7: nothing can be claimed.",
+    ),
+    "claim": _verb(
+        "Take the next task.",
+        Option("--task", "ID", "This one and no other.", name="task_id"),
+        _LEASE,
+        Option("--dirty", "WORD", "A dirty work tree.", OneOf("remember", "refuse")),
+        purpose="Take the next task, or say which one you hold already.\n\nExit 7: nothing can be claimed. 5: another "
+        "session, paused. 3: halted, a person must act. 9: a limit is reached.",
+        example="harness task claim --lease 3600",
+    ),
+    "checkpoint": _verb(
+        "Record a finished step.",
+        _ID,
+        Argument("step", "M/N", _step),
+        Argument("description", "TEXT"),
+        purpose="Record that step M of N is done, and renew the lease. The same M again takes the place of the "
+        "one before.",
+        example='harness task checkpoint task-001 2/4 "routes"',
+        act=_checkpoint,
+    ),
+    "renew": _verb(
+        "Hold on to a task.",
+        _ID,
+        _LEASE,
+        purpose="Move the end of the lease forward. Exit 8: the task is no longer yours; stop touching its files.",
+    ),
+    "run-step": _verb(
+        "Run something long, and hold on.",
+        _ID,
+        Argument("command", "-- CMD...", many=True),
+        Option("--timeout", "S", "Seconds; 3600.", Number(), name="timeout_seconds"),
+        purpose="Run a command that takes longer than the lease, which is renewed meanwhile. Its exit code is in the "
+        "answer.",
+        example="harness task run-step task-001 --timeout 7200 -- make train",
+        forwards=True,
+    ),
+    "validate": _verb(
+        "Run what proves a task.",
+        _ID,
+        purpose="Run the task's validation command, and remember a pass. Exit 1: FAIL, 124: TIMEOUT.",
+        act=_validate,
+    ),
+    "complete": _verb(
+        "Prove, commit and close a task.",
+        _ID,
+        Option("--no-commit", None, "Leave the work uncommitted.", name="commit", sets=False),
+        Option("-m", "TEXT", "The commit's message after [ID]; else the title.", name="message"),
+        purpose="Run the validation (unless it passed on just this tree), commit the work, close the task.\n\nExit 1: "
+        "the proof failed, the task is still yours. 124: it timed out. 8: no longer yours.",
+        example="harness task complete task-001",
+    ),
+    "fail": _verb(
+        "Give up an attempt.",
+        _ID,
+        Argument("message", "TEXT"),
+        Option("--category", "WORD", "What kind of failure it is.", OneOf(*CATEGORIES), required=True),
+        Option("--no-rollback", None, "Leave the work tree as it is.", name="rollback", sets=False),
+        _PUSHED,
+        purpose="Close the attempt without a proof: the work goes into a rescue, the tree back to what it was at the "
+        "claim.",
+        example='harness task fail task-001 --category TEST_FAIL "why"',
+    ),
+    "release": _verb(
+        "Give a task back untried.",
+        _ID,
+        Argument("why", "TEXT"),
+        purpose="Give the task back: no attempt is counted, the work goes into a rescue.",
+    ),
+    "recover": _verb(
+        "Fix what was interrupted.",
+        Argument("task_id", "[ID]", required=False),
+        Option("--decide", "WORD", "Your judgement, where only you can judge.", OneOf("resume", "fail")),
+        purpose="Fix a damaged state from its backup, and the tasks that an interrupted session left.",
+        example="harness task recover task-001 --decide resume",
+    ),
+    "rollback": _verb(
+        "Go back to the claim.",
+        _ID,
+        Option("--dry-run", None, "Only say what it would do."),
+        _PUSHED,
+        purpose="Bring the work tree back to what it was at the claim; what is taken away goes into a rescue.",
+    ),
+    "set": _verb(
+        "Correct a task by hand.",
+        _ID,
+        Argument("changes", "FIELD=VALUE", _assignment, many=True),
+        purpose="A person's correction: title, status (pending, failed), priority, depends_on, validation.command and "
+        "others.",
+        example="harness task set task-001 priority=P0",
+        act=_set,
+    ),
+    "reset": _verb(
+        "Try failed tasks again.",
+        Argument("task_ids", "[ID...]", required=False, many=True),
+        Option("--failed", None, "All that have failed for good."),
+        purpose="Make failed tasks pending again, with all their attempts: all that are named, or none.",
+        example="harness task reset --failed",
+    ),
+    "stats": _verb(
+        "Write the numbers into the log.",
+        purpose="The numbers of the list, also as a STATS line in the log.",
+    ),
+}
+
+_SESSION = {
+    "start": _verb(
+        "Begin a session.",
+        Option("--take-over", None, "The other session is known to be dead (a person's decision)."),
+        purpose="Take the session lease, fix what was interrupted, run harness-init.sh, count the session.\n\nExit 5: "
+        "another session is active. 9: max_sessions is reached. 3: halted. 4: the environment cannot be set up.",
+        example="harness session start",
+    ),
+    "end": _verb(
+        "End a session.",
+        purpose="Write the numbers into the log, give the session lease back, rest the hooks when no work is left.",
+    ),
+}
+
+_RESCUE = {
+    "list": _verb("All rescues.", purpose="All rescues: ref, task, time, commit, number of files."),
+    "show": _verb("What one holds.", _REF, purpose="What one rescue holds."),
+    "restore": _verb(
+        "Get one back.",
+        _REF,
+        Option("--to", "DIR", "All of its files in a new folder; else what it changed, in the work tree."),
+        purpose="Write what a rescue holds into a new folder, or what the attempt had changed into the work tree again."
+        "\n\nNothing is overwritten: where a file has changed since, the work tree stays as it is (exit 4).",
+    ),
+    "prune": _verb(
+        "Forget old ones.",
+        Option("--older-than", "DAYS", "Age in days.", Number(0), name="older_than_days", required=True),
+        purpose="Forget rescues that are older than so many days.",
+        example="harness rescue prune --older-than 30",
+    ),
+}
+
+PROGRAMS = {
+    "task": Program(
+        "harness task",
+        "What an agent does with a task list. Every answer names the next command.",
+        _TASK,
+        STYLE,
+        examples=[
+            "harness task claim                                        the next task, yours until its lease ends",
+            'harness task checkpoint task-001 1/3 "routes written"     say how far it is',
+            "harness task complete task-001                            the harness proves it, commits, closes",
+            'harness task fail task-001 --category TEST_FAIL "why"     give up this attempt; the work is rescued',
+        ],
+    ),
+    "session": Program(
+        "harness session",
+        "A session is one context window of an agent. Only one is active at a time, unless the list is concurrent.",
+        _SESSION,
+        STYLE,
+    ),
+    "rescue": Program(
+        "harness rescue",
+        "Every rollback keeps what it takes away under a private ref, until a person prunes it.",
+        _RESCUE,
+        STYLE,
+    ),
+}

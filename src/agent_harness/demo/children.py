@@ -1,4 +1,14 @@
-"""The demo's child processes: real ``harness`` commands, each in a session of its own, so that ours to end and kill."""
+"""Where one demo is played: its folder, and the child processes in it.
+
+These are real ``harness`` commands, each in a session of its own, so that ours to end and kill. The folder:
+
+PATH/
+  shorty/        the project that the agent builds; a git repository with .harness/ in it
+    SPEC.md      the specification it is built from
+  origin.git/    where the harness pushes what it accepts
+  agent.yaml     the script that the scripted agent plays
+  demo.log       every line that the harness printed
+"""
 
 import os
 import shutil
@@ -7,12 +17,62 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from agent_harness.demo.layout import DemoLayout
 from agent_harness.demo.story import printable
 from agent_harness.errors import HarnessError, ToolMissing
+from agent_harness.installation import command_for_package
+from agent_harness.protocols.features.api import FeatureLayout
+
+NAME = "shorty"
+
+
+@dataclass(frozen=True)
+class DemoLayout:
+    """The paths of one demo."""
+
+    root: Path
+
+    @property
+    def project(self) -> Path:
+        return self.root / NAME
+
+    @property
+    def spec(self) -> Path:
+        return self.project / "SPEC.md"
+
+    @property
+    def origin(self) -> Path:
+        return self.root / "origin.git"
+
+    @property
+    def script(self) -> Path:
+        return self.root / "agent.yaml"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "demo.log"
+
+    @property
+    def state(self) -> FeatureLayout:
+        """The files that the harness keeps in the project."""
+        return FeatureLayout(self.project)
+
+
+def sample() -> Traversable:
+    """The bundled specification and script."""
+    return resources.files("agent_harness.demo") / "sample"
+
+
+def bundled_script() -> str:
+    """The scripted agent's whole script: one YAML list, joined from one file a feature."""
+    parts = sorted((p for p in (sample() / "script").iterdir() if p.name.endswith(".yaml")), key=lambda p: p.name)
+    return "\n".join(part.read_text(encoding="utf-8") for part in parts)
+
 
 _GRACE_SECONDS = 10.0
 _HAS_PYTEST = "import pytest, sys; sys.exit(pytest.version_tuple < (8, 4))"
@@ -28,7 +88,7 @@ def require_tools() -> None:
     if probe.returncode != 0:
         raise ToolMissing(
             "The program that the demo builds is tested with pytest 8.4 or newer, which this Python does not have",
-            hint=f"{sys.executable} -m pip install 'pytest>=8.4'",
+            hint=command_for_package("pytest>=8.4"),
         )
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent_harness.demo import children
-from agent_harness.demo.layout import DemoLayout
+from agent_harness.demo.children import DemoLayout
 from agent_harness.demo.story import DemoSession, Story, told
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import journal, owner
-from agent_harness.protocols.features import records
+from agent_harness.protocols.features.api import FeatureList
 
 LIE, HALF_DONE, KILLED, REGRESSION = 2, 3, 4, 5
 """The features on whose way the agent lies, stops half-way, loses its harness, and breaks an older feature."""
@@ -133,8 +133,8 @@ def _continued(sessions: list[DemoSession]) -> bool:
     return [s.prompt_type for s in sessions[1:]] == ["continuation"] and sessions[1].ending == "proven"
 
 
-def _document(ending: KilledRun) -> records.FeatureList:
-    return records.FeatureList(json.loads(_content(ending, "HEAD", "features.json")))
+def _document(ending: KilledRun) -> FeatureList:
+    return FeatureList(json.loads(_content(ending, "HEAD", "features.json")))
 
 
 def _content(ending: KilledRun, commit: str, path: str) -> str:

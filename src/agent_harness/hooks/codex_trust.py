@@ -54,7 +54,7 @@ def _needs_trust(hook: Mapping[str, Any]) -> bool:
 
 
 def _ours(server: _Server, file: str, cwd: str) -> list[dict[str, Any]]:
-    from agent_harness.hooks.clients import is_ours
+    from agent_harness.hooks.install import is_ours
 
     answer = server.ask("hooks/list", {"cwds": [cwd]})
     listed = answer.get("data") if isinstance(answer, dict) else None

@@ -8,9 +8,7 @@ from __future__ import annotations
 import os
 
 from agent_harness.errors import HarnessError, StateDamaged
-from agent_harness.hooks import decision
-from agent_harness.hooks.decision import ALLOW, Decision, HookAnswer
-from agent_harness.hooks.event import Event, find_root, read
+from agent_harness.hooks.event import Decision, Event, HookAnswer, allow, answer, find_root, read
 from agent_harness.protocols.tasklist.layout import TaskListLayout
 
 TYPE_CHECKING = False
@@ -19,9 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from agent_harness.hooks.stop_limit import Call, Count
-    from agent_harness.protocols.tasklist.records import State
-
-__all__ = ["EVENTS", "call", "named", "run"]
+    from agent_harness.protocols.tasklist.records import State, Task
 
 
 def _stop(event: Event, layout: TaskListLayout) -> Decision:
@@ -43,9 +39,16 @@ def _stop(event: Event, layout: TaskListLayout) -> Decision:
             clock.now(),
             outcomes=lambda: _outcomes(lambda: progress.outcomes(layout, state.session_count)),
             count=lambda: Stops(layout).count(key, _as_call(event, state), limit_from(event.environ)),
+            unproven=lambda: _unproven(layout, state),
         ),
     )
     return _finished(event, layout, made, state) if "finish" in made.effects else made
+
+
+def _unproven(layout: TaskListLayout, state: State) -> list[Task]:
+    from agent_harness.protocols.tasklist import proven
+
+    return proven.unproven(layout, state)
 
 
 def _outcomes(ask: Callable[[], int]) -> int:
@@ -63,8 +66,8 @@ def _finished(event: Event, layout: TaskListLayout, made: Decision, state: State
     if "reflect" in made.effects:
         from agent_harness.hooks import final_review
 
-        again = final_review.begin(event, layout, state.reflect_iterations, made.text)
-    return again or decision.allow(made.why, made.text)
+        again = final_review.begin(event, layout, state.config.reflect_iterations, made.text)
+    return again or allow(made.why, made.text)
 
 
 def _session_start(event: Event, layout: TaskListLayout) -> Decision:
@@ -87,14 +90,14 @@ def _other_session(event: Event, state: State) -> dict[str, Any] | None:
     if state.session is None:
         return None
     from agent_harness.kernel import clock
-    from agent_harness.protocols.tasklist.workers import session_lease
+    from agent_harness.protocols.tasklist.claims import leases
 
-    found = session_lease.holder(state, clock.now())
+    found = leases.holder(state, clock.now())
     own = (event.session_id, event.environ.get("HARNESS_SESSION_ID"), event.environ.get("CLAUDE_CODE_SESSION_ID"))
-    if found is None or found.get("owner") in own:
+    if found is None or found.owner in own:
         return None
-    process = found.get("process")
-    return None if isinstance(process, dict) and _is_above(process.get("pid")) else found
+    process = found.process
+    return None if isinstance(process, dict) and _is_above(process.get("pid")) else found.record
 
 
 def _is_above(pid: object) -> bool:
@@ -112,28 +115,28 @@ def _is_above(pid: object) -> bool:
 
 
 def _subagent_stop(event: Event, layout: TaskListLayout) -> Decision:
-    from agent_harness.hooks import subagent_stop
+    from agent_harness.hooks import stop
     from agent_harness.hooks.stop_limit import LIMIT
     from agent_harness.protocols.tasklist import store
 
-    if subagent_stop.goes_free(event):
-        return ALLOW
+    if stop.subagent_goes_free(event):
+        return allow("nothing to say")
     state = store.read(layout)
-    made = subagent_stop.decide(event, state)
+    made = stop.decide_subagent(event, state)
     if made.kind != "block":
         return made
     count = _count(event, layout, state, f"subagent {event.session_id} {event.text('agent_id')}", LIMIT)
-    return made if count.recorded and not count.reached else decision.allow("no progress")
+    return made if count.recorded and not count.reached else allow("no progress")
 
 
 def _teammate_idle(event: Event, layout: TaskListLayout) -> Decision:
-    from agent_harness.hooks import teammate_idle
+    from agent_harness.hooks import stop
     from agent_harness.hooks.stop_limit import TEAMMATE_LIMIT
     from agent_harness.protocols.tasklist import store
 
     state = store.read(layout)
     key = f"teammate {event.text('team_name')} {event.text('teammate_name')} {event.worker}"
-    return teammate_idle.decide(event, state, lambda: _count(event, layout, state, key, TEAMMATE_LIMIT))
+    return stop.decide_teammate(event, state, lambda: _count(event, layout, state, key, TEAMMATE_LIMIT))
 
 
 def _count(event: Event, layout: TaskListLayout, state: State, key: str, limit: int) -> Count:
@@ -188,10 +191,10 @@ def run(name: str, event: Event) -> HookAnswer:
     try:
         made = RULES[name](event, layout)
     except StateDamaged:
-        made = decision.allow("damaged")
+        made = allow("damaged")
     _act(event, layout, made)
     _log(name, event, layout, made)
-    return decision.answer(made)
+    return answer(made)
 
 
 def _reflecting(name: str, event: Event, layout: TaskListLayout) -> HookAnswer:
@@ -204,14 +207,49 @@ def _reflecting(name: str, event: Event, layout: TaskListLayout) -> HookAnswer:
     if made is None:
         return HookAnswer()
     _log(name, event, layout, made)
-    return decision.answer(made)
+    return answer(made)
+
+
+LOG_MEMBERS = (
+    "hook_event_name",
+    "session_id",
+    "cwd",
+    "source",
+    "reason",
+    "teammate_name",
+    "team_name",
+    "agent_id",
+    "agent_type",
+    "stop_hook_active",
+)
 
 
 def _log(name: str, event: Event, layout: TaskListLayout, made: Decision) -> None:
-    if event.environ.get("HARNESS_HOOK_LOG"):
-        from agent_harness.hooks import call_log
+    """Adds one JSON line for the call to the file that ``HARNESS_HOOK_LOG`` names, for whoever wants to look on."""
+    path = event.environ.get("HARNESS_HOOK_LOG")
+    if not path:
+        return
+    from agent_harness.kernel import clock
+    from agent_harness.kernel.json import jsontext
 
-        call_log.write(event, f"harness-{name.replace('-', '')}.py", layout.root, made)
+    script = f"harness-{name.replace('-', '')}.py"
+    told = {each: event.payload[each] for each in LOG_MEMBERS if isinstance(event.payload.get(each), (str, bool))}
+    record = {"ts": clock.timestamp(fraction=True), "hook_script": script, **told, "harness_root": layout.root}
+    _add_line(path, jsontext.line({**record, "decision": made.kind, "why": made.why}))
+
+
+def _add_line(path: str, line: str) -> None:
+    """Adds a line to a file that a client or a person named; where that cannot be done, nothing is."""
+    from agent_harness.kernel import files
+
+    try:
+        descriptor = files.open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(descriptor, f"{line}\n".encode("utf-8", "replace"))
+        finally:
+            os.close(descriptor)
+    except (HarnessError, OSError, ValueError):
+        return
 
 
 def _act(event: Event, layout: TaskListLayout, made: Decision) -> None:
@@ -226,16 +264,11 @@ def _act(event: Event, layout: TaskListLayout, made: Decision) -> None:
             elif not stops.write(event.session_id, {**stops.entry(event.session_id), "damaged": True}):
                 made.kind, made.effects = "allow", ()  # it could be said for ever
         elif effect == "finish":
-            _unlink(layout.marker)
+            from agent_harness.kernel import files
+
+            files.unlink(layout.marker)
         elif effect == "session":
             _tell_session(event)
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return
 
 
 def _tell_session(event: Event) -> None:
@@ -243,11 +276,9 @@ def _tell_session(event: Event) -> None:
     path = event.environ.get("CLAUDE_ENV_FILE")
     if not path or not event.session_id or "\n" in event.session_id or "\0" in event.session_id:
         return
-    from agent_harness.hooks import call_log
     from agent_harness.hooks.messages import shell_word
 
-    line = f"export HARNESS_SESSION_ID={shell_word(event.session_id)}\n"
-    call_log.add_line(path, line.encode("utf-8", "replace"))
+    _add_line(path, f"export HARNESS_SESSION_ID={shell_word(event.session_id)}")
 
 
 def call(name: str) -> int:

@@ -9,7 +9,7 @@ import os
 
 from agent_harness.errors import HarnessError
 from agent_harness.hooks import messages
-from agent_harness.hooks.decision import Decision, allow, block
+from agent_harness.hooks.event import Decision, allow, block
 from agent_harness.kernel import files
 from agent_harness.kernel.json import jsontext
 

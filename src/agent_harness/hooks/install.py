@@ -1,41 +1,135 @@
-"""Writes our hooks into the settings of a client, and takes them out again; all that is not ours stays as it is.
+"""The clients that hooks can be installed into; writes ours into their settings, and takes them out again.
 
-Both may be repeated. The file as it was before our first change is kept beside it. Source: ``tasklist.md`` 3.1.
+All that is not ours stays as it is. Both may be repeated. The file as it was before our first change is kept beside it.
+Source: ``tasklist.md`` 3.1.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
+from contextlib import suppress
 
-from agent_harness.errors import Refused
-from agent_harness.hooks.clients import CLIENTS, groups, is_ours, named, package_folder
+from agent_harness.errors import Refused, UsageError
 from agent_harness.kernel import files
-from agent_harness.kernel.json import edit, jsontext
+from agent_harness.kernel.json import JsonObject, edit, jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any
+    from typing import Any, Literal, Protocol
 
-    from agent_harness.hooks.clients import Group, HookClient, Scope
+    Scope = Literal["user", "project"]
 
-    Record = dict[str, Any]
+    class SettingsPlace(Protocol):
+        def __call__(self, scope: Scope, project: str, environ: Mapping[str, str]) -> str: ...
 
-__all__ = ["install", "installed", "snippet", "uninstall"]
+
+MARK = "# agent-harness"
+"""Ends every command that is ours; a comment for the shell."""
+
+TIMEOUT_SECONDS = 10
+STARTS = "startup|resume|clear|compact"
+SCRIPTS = {
+    "SessionStart": "harness-sessionstart.py",
+    "Stop": "harness-stop.py",
+    "SubagentStop": "harness-subagentstop.py",
+    "TeammateIdle": "harness-teammateidle.py",
+}
+
+
+class HookClient:
+    """One client: its name, the events that it knows, where its hooks are written, and what else a person must know."""
+
+    __slots__ = ("events", "name", "place", "program")
+
+    def __init__(self, name: str, program: str, events: tuple[str, ...], place: SettingsPlace) -> None:
+        self.name = name
+        self.program = program
+        self.events = events
+        self.place = place
+
+
+def package_folder() -> str:
+    """The folder that holds the package."""
+    import agent_harness
+
+    return os.path.dirname(os.path.dirname(os.path.realpath(agent_harness.__file__)))
+
+
+def command(script: str) -> str:
+    """The shell command of one hook: nothing at all happens once its script or its interpreter is gone."""
+    if not sys.executable:
+        raise Refused("This Python does not know where it is", hint="harness hooks print")
+    path, python = (
+        shlex.quote(os.path.join(package_folder(), "agent_harness", "plugin", "hooks", script)),
+        shlex.quote(sys.executable),
+    )
+    return f'f={path}; p={python}; [ -f "$f" ] && [ -x "$p" ] || exit 0; exec "$p" -S -E "$f" {MARK}'
+
+
+def groups(client: HookClient) -> dict[str, JsonObject]:
+    """Event → the entry that is ours."""
+    made: dict[str, JsonObject] = {}
+    for event in client.events:
+        hook = {"type": "command", "command": command(SCRIPTS[event]), "timeout": TIMEOUT_SECONDS}
+        made[event] = {**({"matcher": STARTS} if event == "SessionStart" else {}), "hooks": [hook]}
+    return made
+
+
+def is_ours(hook: object) -> bool:
+    """Whether an entry of the client's file was written by us."""
+    text = hook.get("command") if isinstance(hook, dict) else None
+    return isinstance(text, str) and text.rstrip().endswith(MARK)
+
+
+def _claude_place(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
+    """Its settings; a project's hooks go into its personal file, since they name paths of ours."""
+    if scope == "project":
+        return os.path.join(project, ".claude", "settings.local.json")
+    home = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), ".claude")
+    return os.path.join(home, "settings.json")
+
+
+CLAUDE_CODE = HookClient(
+    "claude-code", "claude", ("SessionStart", "Stop", "SubagentStop", "TeammateIdle"), _claude_place
+)
+
+
+def _codex_place(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
+    """``hooks.json``, which may hold nothing else; its hooks run only when a person has trusted them."""
+    home = environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex")
+    return os.path.join(os.path.join(project, ".codex") if scope == "project" else home, "hooks.json")
+
+
+CODEX = HookClient("codex", "codex", ("SessionStart", "Stop", "SubagentStop"), _codex_place)
+CLIENTS: dict[str, HookClient] = {each.name: each for each in (CLAUDE_CODE, CODEX)}
+
+
+def named(name: str) -> HookClient:
+    """The client of that name; ``UsageError`` for any other."""
+    if name not in CLIENTS:
+        raise UsageError(f"No client {name!r}: {', '.join(CLIENTS)}", hint="harness hooks install --client claude-code")
+    return CLIENTS[name]
+
 
 KEPT = ".before-agent-harness"
 """Added to the name of a file: what it held before our first change."""
 
 
-def install(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> Record:
+def install(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> JsonObject:
     """Registers our hooks with a client. ``Refused``, and nothing written, when its file cannot be edited safely."""
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
     before = _read(path)
     after = _with_ours(before if before is not None else "{}\n", groups(chosen), path)
-    _write_path_file(environ)
+    found_by = _path_file(environ)
+    os.makedirs(os.path.dirname(found_by), exist_ok=True)
+    files.replace(found_by, f"{sys.executable}\n{package_folder()}\n", mode=0o600)
     kept = _write(path, before, after)
+    if scope == "project" and before is None:
+        _keep_from_git(path, project)
     return {
         "client": client,
         "scope": scope,
@@ -48,22 +142,74 @@ def install(client: str, scope: Scope, project: str, environ: Mapping[str, str])
     }
 
 
-def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> Record:
-    """Takes our hooks out again; a file that holds nothing else and that we had made is removed."""
+def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> JsonObject:
+    """Takes our hooks out again; the file is byte for byte what it was before them.
+
+    Where a person has changed it since, their changes stay, and the file as it was stays beside it (``kept``). A file,
+    and a folder, that we had made and that hold nothing else are removed.
+    """
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
     before = _read(path)
-    after = None if before is None else _without_ours(before, path)
-    if after is not None and before is not None and after != before:
-        if jsontext.loads(after) == {} and not os.path.lexists(path + KEPT):
-            os.unlink(path)
-        else:
-            _write(path, before, after)
-            _drop_kept(path, after)
+    original = _read(os.path.realpath(path) + KEPT)
+    after = None if before is None else _without_ours(before, path, theirs=original)
+    if after is not None and after != before:
+        _take_back(chosen, path, after, original)
+        if scope == "project" and not os.path.lexists(path):
+            _keep_from_git(path, project, ends=True)
     if not any(installed(name, "user", project, environ) for name in CLIENTS):
-        _unlink(_path_file(environ))
+        files.unlink(_path_file(environ))
+        _remove_empty(os.path.dirname(_path_file(environ)))
     moved = before is not None and after is not None and _places_of_others(before) != _places_of_others(after)
-    return {"client": client, "scope": scope, "file": path, "changed": after != before, "others_moved": moved}
+    kept = os.path.realpath(path) + KEPT
+    return {
+        "client": client,
+        "scope": scope,
+        "file": path,
+        "changed": after != before,
+        "others_moved": moved,
+        "kept": kept if os.path.lexists(kept) else None,
+    }
+
+
+def _take_back(client: HookClient, path: str, after: str, original: str | None) -> None:
+    """Writes a file without our hooks, where its ``original`` is known with its very bytes."""
+    kept = os.path.realpath(path) + KEPT
+    if original is not None and after == _round_trip(client, path, original):
+        files.replace(path, files.read_bytes(kept))
+        files.unlink(kept)
+    elif original is None and jsontext.loads(after) == {}:
+        os.unlink(path)
+        _remove_empty(os.path.dirname(path))
+    else:
+        files.replace(path, after)
+
+
+def _round_trip(client: HookClient, path: str, original: str) -> str | None:
+    """A file with our hooks put in and taken out again; ``None`` for one that held some of ours from the start."""
+    if _without_ours(original, path, theirs=original) != original:
+        return None
+    return _without_ours(_with_ours(original, groups(client), path), path, theirs=original)
+
+
+def _remove_empty(folder: str) -> None:
+    with suppress(OSError):
+        os.rmdir(folder)
+
+
+def _keep_from_git(path: str, project: str, *, ends: bool = False) -> None:
+    """A file that we make in a project is of this machine: its repository ignores it, without a change to its files."""
+    from pathlib import Path
+
+    from agent_harness.kernel.git import locate, own_output
+
+    repository = locate.locate(Path(project))
+    if repository is not None:
+        line = f"/{os.path.relpath(os.path.realpath(path), os.path.realpath(repository.top))}"
+        if ends:
+            own_output.forget(os.path.join(repository.shared_dir, "info", "exclude"), [line])
+        else:
+            own_output.ignore(repository, line)
 
 
 def installed(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
@@ -76,6 +222,18 @@ def installed(client: str, scope: Scope, project: str, environ: Mapping[str, str
         return False
 
 
+def is_stale(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
+    """Whether the hooks registered there are other ones than ``install`` would write now."""
+    if not installed(client, scope, project, environ):
+        return False
+    path = named(client).place(scope, project, environ)
+    try:
+        text = _read(path)
+        return text is not None and _with_ours(text, groups(named(client)), path) != text
+    except Refused:
+        return False
+
+
 def snippet(client: str) -> str:
     """What ``install`` would add, as JSON for whoever pastes it."""
     return jsontext.dumps({"hooks": {event: [group] for event, group in groups(named(client)).items()}})
@@ -84,7 +242,7 @@ def snippet(client: str) -> str:
 # ---- the text
 
 
-def _with_ours(text: str, wanted: Mapping[str, Group], path: str) -> str:
+def _with_ours(text: str, wanted: Mapping[str, JsonObject], path: str) -> str:
     """The text with exactly one entry of ours an event; one that is right already stays where it is."""
     for event, group in wanted.items():
         found = _object(text, path)
@@ -98,9 +256,13 @@ def _with_ours(text: str, wanted: Mapping[str, Group], path: str) -> str:
     return _without_ours(text, path, dict.fromkeys(wanted, 1))
 
 
-def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None) -> str:
-    """The text without entries of ours, but for the first one of each event in ``keep``; nor what they leave empty."""
+def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None, *, theirs: str | None = None) -> str:
+    """The text without entries of ours, but for the first one of each event in ``keep``; nor what they leave empty.
+
+    What stood in ``theirs``, the file before our first change, stays though it is empty.
+    """
     left = dict(keep or {})
+    found_there = _object(theirs, path).get("hooks") if theirs is not None else None
     removable = []
     for event, place, inner in _places(_object(text, path)):
         if left.get(event) and inner is None:
@@ -110,18 +272,15 @@ def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None) -
     for event, place, inner in reversed(removable):
         tail: list[str | int] = [] if inner is None else ["hooks", inner]
         text = edit.remove(text, ["hooks", event, place, *tail])
-        text = _without_empty(text, event)
+        for above, was_there in (
+            (["hooks", event], isinstance(found_there, dict) and event in found_there),
+            (["hooks"], found_there is not None),
+        ):
+            text = edit.remove(text, above) if edit.is_empty(text, above) and not was_there else text
     return text
 
 
-def _without_empty(text: str, event: str) -> str:
-    for path in (["hooks", event], ["hooks"]):
-        if edit.is_empty(text, path):
-            text = edit.remove(text, path)
-    return text
-
-
-def _places(found: Record) -> Iterator[tuple[str, int, int | None]]:
+def _places(found: JsonObject) -> Iterator[tuple[str, int, int | None]]:
     """(event, place of the group, place of the hook in it, or None when the whole group is ours), in order."""
     hooks = found.get("hooks")
     for event, listed in hooks.items() if isinstance(hooks, dict) else ():
@@ -144,7 +303,7 @@ def _is_only_ours(group: object) -> bool:
     return isinstance(inner, list) and bool(inner) and all(map(is_ours, inner))
 
 
-def _object(text: str, path: str) -> Record:
+def _object(text: str, path: str) -> JsonObject:
     try:
         found = jsontext.loads(text)
     except ValueError as error:
@@ -154,7 +313,7 @@ def _object(text: str, path: str) -> Record:
     return found
 
 
-def _events(found: Record, path: str) -> dict[str, list[Any]]:
+def _events(found: JsonObject, path: str) -> dict[str, list[Any]]:
     """The ``hooks`` member, of which each event is a list. ``Refused`` for any other shape."""
     hooks = found.get("hooks", {})
     if not isinstance(hooks, dict) or not all(isinstance(each, list) for each in hooks.values()):
@@ -200,13 +359,6 @@ def _write(path: str, before: str | None, after: str) -> str | None:
     return kept
 
 
-def _drop_kept(path: str, text: str) -> None:
-    """What was kept is not needed any more once the file is the same again."""
-    kept = os.path.realpath(path) + KEPT
-    if _read(kept) == text:
-        _unlink(kept)
-
-
 def _elsewhere(client: HookClient, path: str, project: str, environ: Mapping[str, str]) -> list[str]:
     """Other files of the same client that call our hooks too, which would then run twice."""
     scopes: tuple[Scope, ...] = ("user", "project")
@@ -222,16 +374,3 @@ def _path_file(environ: Mapping[str, str]) -> str:
     """Where a copy of the plugin finds the package: two lines, the interpreter and the folder."""
     home = environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(home, "agent-harness", "hooks-path")
-
-
-def _write_path_file(environ: Mapping[str, str]) -> None:
-    path = _path_file(environ)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    files.replace(path, f"{sys.executable}\n{package_folder()}\n", mode=0o600)
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return

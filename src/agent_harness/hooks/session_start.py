@@ -6,7 +6,7 @@ Source: ``tasklist.md`` 4.
 from __future__ import annotations
 
 from agent_harness.hooks import messages
-from agent_harness.hooks.decision import context
+from agent_harness.hooks.event import context
 from agent_harness.protocols.tasklist import selection
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.errors import StateDamaged
-    from agent_harness.hooks.decision import Decision
+    from agent_harness.hooks.event import Decision
     from agent_harness.protocols.tasklist.records import State
 
 __all__ = ["decide", "decide_damaged"]
@@ -73,7 +73,7 @@ def _waiting(state: State) -> list[str]:
     if state.halt is not None:
         return [messages.halted(state)]
     if state.sessions_used_up:
-        return [f"The limit of {state.max_sessions} sessions is reached: start nothing; a person raises it."]
+        return [f"The limit of {state.config.max_sessions} sessions is reached: start nothing; a person raises it."]
     return []
 
 

@@ -1,12 +1,12 @@
-"""Stop: whether the agent may end its turn. The first row that fits decides.
+"""Whether an agent (Stop), a subagent of its (SubagentStop) or a teammate (TeammateIdle) may end its turn.
 
-Source: ``tasklist.md`` 6.1, 6.4, 6.5.
+The first row that fits decides. Source: ``tasklist.md`` 5.1, 5.2, 6.1, 6.4, 6.5.
 """
 
 from __future__ import annotations
 
 from agent_harness.hooks import messages
-from agent_harness.hooks.decision import allow, block
+from agent_harness.hooks.event import allow, block, keep
 from agent_harness.protocols.tasklist import selection
 
 TYPE_CHECKING = False
@@ -15,23 +15,28 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from agent_harness.errors import StateDamaged
-    from agent_harness.hooks.decision import Decision
-    from agent_harness.hooks.event import Event
+    from agent_harness.hooks.event import Decision, Event
     from agent_harness.hooks.stop_limit import Count
     from agent_harness.protocols.tasklist.records import State, Task
 
-__all__ = ["StopFacts", "decide", "decide_damaged", "is_mine"]
-
 
 class StopFacts:
-    """What the rule needs besides the state. Both functions are asked only when a row needs them."""
+    """What the rule needs besides the state. The functions are asked only when a row needs them."""
 
-    __slots__ = ("count", "now", "outcomes")
+    __slots__ = ("count", "now", "outcomes", "unproven")
 
-    def __init__(self, now: datetime, *, outcomes: Callable[[], int], count: Callable[[], Count]) -> None:
+    def __init__(
+        self,
+        now: datetime,
+        *,
+        outcomes: Callable[[], int],
+        count: Callable[[], Count],
+        unproven: Callable[[], list[Task]] = list,
+    ) -> None:
         self.now = now
         self.outcomes = outcomes  # of this session, by the log
         self.count = count  # counts this call, and says where that leaves the session
+        self.unproven = unproven  # tasks that say they are completed, by somebody else's hand
 
 
 def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: bool) -> Decision:
@@ -44,45 +49,48 @@ def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: boo
 
 def decide(event: Event, state: State, facts: StopFacts) -> Decision:
     """The answer for a state that can be read."""
-    return _limits(state, facts) or _other_reasons(event) or _work(event, state, facts)
+    if waits := _limits(state, facts):
+        return waits
+    if event.text("permission_mode") == "plan":  # row 7: the agent cannot act, or is woken by itself
+        return allow("plan mode")
+    return allow("background tasks") if event.entries("background_tasks") else _work(event, state, facts)
 
 
 def _limits(state: State, facts: StopFacts) -> Decision | None:
     """Rows 4 to 6: the whole list waits, whatever is left."""
     if state.halt is not None:
         return allow("halt", messages.halted(state))
+    config = state.config
     if state.sessions_used_up:
-        return _limit(state, "max_sessions", f"{state.session_count} of {state.max_sessions} sessions are used up.")
-    limited = not state.concurrent and state.max_tasks > 0 and state.session_count > 0
-    if limited and facts.outcomes() >= state.max_tasks:
-        return _limit(state, "max_tasks_per_session", f"{state.max_tasks} tasks in this session, as many as it may do.")
+        message = f"{state.session_count} of {config.max_sessions} sessions are used up."
+        return _limit(state, facts, "max_sessions", message)
+    limited = not config.concurrent and config.max_tasks > 0 and state.session_count > 0
+    if limited and facts.outcomes() >= config.max_tasks:
+        message = f"{config.max_tasks} tasks in this session, as many as it may do."
+        return _limit(state, facts, "max_tasks_per_session", message)
     return None
 
 
-def _limit(state: State, why: str, message: str) -> Decision:
-    if not selection.work_left(state):
+def _limit(state: State, facts: StopFacts, why: str, message: str) -> Decision:
+    if not selection.work_left(state) and not facts.unproven():
         return _nothing_to_do(state)
     return allow(why, f"HARNESS: {message} {_stats(state)}", "forget")
-
-
-def _other_reasons(event: Event) -> Decision | None:
-    """Row 7: the agent cannot act, or is woken by itself."""
-    if event.text("permission_mode") == "plan":
-        return allow("plan mode")
-    return allow("background tasks") if event.entries("background_tasks") else None
 
 
 def _work(event: Event, state: State, facts: StopFacts) -> Decision:
     """Rows 8 to 10: what is left for this worker decides, within the guard."""
     mine = next((task for task in selection.in_progress(state) if is_mine(task, state, event.worker, facts.now)), None)
     following = selection.next_task(state)
-    if mine is None and following is None:
+    unproven: list[Task] = [] if mine or following or selection.work_left(state) else facts.unproven()
+    if mine is None and following is None and not unproven:
         return _nothing_to_do(state)
     count = facts.count()
     if not count.recorded:
         return allow("guard cannot be recorded", "HARNESS: let go: .harness/stops.json cannot be written.")
     if count.reached:
         return allow("no progress", _let_go(state, count, following))
+    if unproven:
+        return block("not proven", _by_hand(unproven))
     return block("work left", _reason(state, mine, following))
 
 
@@ -93,17 +101,17 @@ def _nothing_to_do(state: State) -> Decision:
         )
     if not selection.finished(state):
         return allow("no tasks yet")
-    effects = ("finish", "reflect") if state.reflect_iterations else ("finish",)
+    effects = ("finish", "reflect") if state.config.reflect_iterations else ("finish",)
     return allow("all done", f"HARNESS: the task list is finished. {_stats(state)}", *effects)
 
 
 def is_mine(task: Task, state: State, worker: str, now: datetime) -> bool:
     """Whether a task in progress keeps this worker: its own, nobody's, or one whose lease has expired."""
-    if not state.concurrent or not worker or task.claimed_by in (None, worker):
+    if not state.config.concurrent or not worker or task.claimed_by in (None, worker):
         return True
-    from agent_harness.protocols.tasklist.claims import expiry
+    from agent_harness.protocols.tasklist.claims import leases
 
-    return not expiry.is_live(task, state, now)
+    return not leases.is_live(task, state, now)
 
 
 def _let_go(state: State, count: Count, following: Task | None) -> str:
@@ -132,5 +140,93 @@ def _reason(state: State, mine: Task | None, following: Task | None) -> str:
     return messages.cut("\n".join(lines), messages.REASON)
 
 
+def _by_hand(unproven: list[Task]) -> str:
+    names = ", ".join(messages.task_name(task) for task in unproven[:5])
+    return messages.cut(
+        f"Marked as completed in the file, and not proven: {names}. Nobody but the harness completes a task. Run "
+        "`harness task claim`: what its validation proves stays completed, the rest is open again.",
+        messages.REASON,
+    )
+
+
 def _stats(state: State) -> str:
     return f"STATS {messages.stats_line(state)}."
+
+
+# ---- a subagent goes on only while it owns a task itself
+
+
+NO_IDENTITY = """\
+Tasks are in progress in concurrent mode, and this worker has no id, so nobody can say whether one is yours.
+In progress: {task}
+Set HARNESS_WORKER_ID to the id that you claim under; if you claimed nothing, stop again."""
+
+
+def subagent_goes_free(event: Event) -> bool:
+    """Whether nothing of the state matters: it was kept once already, or the client runs it for itself."""
+    return event.flag("stop_hook_active") is True or event.payload.get("agent_type") == ""
+
+
+def decide_subagent(event: Event, state: State) -> Decision:
+    """The answer for a state that can be read. Pending work never keeps a subagent."""
+    under_way = selection.in_progress(state)
+    identities = event.identities("agent_id", "teammate_name")
+    if not under_way:
+        return allow("nothing in progress")
+    if state.config.concurrent and not identities:
+        return block("no identity", NO_IDENTITY.format(task=messages.task_name(under_way[0])))
+    owners = identities if state.config.concurrent else [*identities, None]  # without an owner it is everybody's
+    own = next((task for task in under_way if task.claimed_by in owners), None)
+    return block("own task", _finish(own)) if own else allow("not the owner")
+
+
+def _finish(task: Task) -> str:
+    name = messages.shell_word(task.id)
+    reason = (
+        f"Your task is still in progress: {messages.task_name(task)}\n"
+        f"Prove it with `harness task complete {name}`, or end it with "
+        f'`harness task fail {name} --category TASK_EXEC "why"` or `harness task release {name} "why"`.'
+    )
+    return messages.cut(reason, messages.REASON)
+
+
+# ---- a teammate without a task takes the next one, one with a task finishes it
+
+
+def decide_teammate(event: Event, state: State, count: Callable[[], Count]) -> Decision:
+    """The answer for a state that can be read; ``count`` counts this call when it would keep the teammate."""
+    if state.halt is not None or state.sessions_used_up:
+        return allow("halt" if state.halt is not None else "max_sessions")
+    made = _own_task(event, state) or _next_task(state)
+    if made is None:
+        return allow("nothing to do")
+    found = count()
+    return made if found.recorded and not found.reached else allow("no progress")
+
+
+def _own_task(event: Event, state: State) -> Decision | None:
+    identities = event.identities("teammate_name")
+    own = next((task for task in selection.in_progress(state) if task.claimed_by in identities), None)
+    if own is None:
+        return None
+    name = messages.shell_word(own.id)
+    text = (
+        "HARNESS: your task is still in progress:\n"
+        f"{messages.task_name(own)}\n"
+        f"Go on with it; prove it with `harness task complete {name}`, or end it with "
+        f'`harness task fail {name} --category TASK_EXEC "why"`.'
+    )
+    return keep("own task", messages.cut(text, messages.REASON))
+
+
+def _next_task(state: State) -> Decision | None:
+    found = selection.eligible(state)
+    if not found:
+        return None
+    pending = sum(task.status == "pending" for task in found)
+    text = (
+        f"HARNESS: work is left: {pending} pending and {len(found) - pending} to try again. Next:\n"
+        f"{messages.task_name(found[0])}\n"
+        "Run `harness task claim`."
+    )
+    return keep("work left", messages.cut(text, messages.REASON))

@@ -9,15 +9,13 @@ import os
 
 from agent_harness.errors import HarnessError, LeaseLost, NothingEligible, NotOwner, UsageError
 from agent_harness.hooks.event import Event, find_root, read
-from agent_harness.kernel.json import jsontext
+from agent_harness.kernel.json import JsonObject, jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import NoReturn
 
-    from agent_harness.protocols.tasklist.workers.worker import Worker
-
-    Record = dict[str, Any]
+    from agent_harness.protocols.tasklist.claims.worker import Worker
 
 __all__ = ["answer", "call_and_exit"]
 
@@ -44,12 +42,12 @@ def call_and_exit(name: str) -> NoReturn:
     os._exit(0)
 
 
-def answer(name: str, event: Event) -> Record:
+def answer(name: str, event: Event) -> JsonObject:
     """The answer to one call; whatever goes wrong is its ``error``."""
     done = f"{name}ed"
     warnings: list[str] = []
     try:
-        found: Record = {done: True, **_SCRIPTS[name](event, warnings)}
+        found: JsonObject = {done: True, **_SCRIPTS[name](event, warnings)}
     except NothingEligible:
         found = {done: False}
     except _Refusal as refusal:
@@ -62,7 +60,7 @@ def answer(name: str, event: Event) -> Record:
     return {**found, "warning": "; ".join(warnings)} if warnings else found
 
 
-def _claim(event: Event, warnings: list[str]) -> Record:
+def _claim(event: Event, warnings: list[str]) -> JsonObject:
     from agent_harness.protocols.tasklist.claims import claim
 
     worker = _worker(event, warnings)
@@ -72,8 +70,8 @@ def _claim(event: Event, warnings: list[str]) -> Record:
     return {**{name: won.get(name) for name in members}, "claim_token": won.get("token")}
 
 
-def _renew(event: Event, warnings: list[str]) -> Record:
-    from agent_harness.protocols.tasklist.claims import checkpoint
+def _renew(event: Event, warnings: list[str]) -> JsonObject:
+    from agent_harness.protocols.tasklist.claims.worker import renew
 
     worker = _worker(event, warnings)
     task_id = event.environ.get("HARNESS_TASK_ID", "").strip() or event.text("task_id")
@@ -81,7 +79,7 @@ def _renew(event: Event, warnings: list[str]) -> Record:
         raise _Refusal("missing task_id")
     seconds = _seconds(event, "HARNESS_LEASE_SECONDS", LEASE_SECONDS, warnings)
     try:
-        return checkpoint.renew(worker, task_id, lease_seconds=seconds)
+        return renew(worker, task_id, lease_seconds=seconds)
     except UsageError:
         raise _Refusal("task not found") from None
     except LeaseLost as error:
@@ -94,8 +92,8 @@ _SCRIPTS = {"claim": _claim, "renew": _renew}
 
 
 def _worker(event: Event, warnings: list[str]) -> Worker:
+    from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.protocols.tasklist.layout import TaskListLayout
-    from agent_harness.protocols.tasklist.workers.worker import Worker
 
     root = find_root(event)
     if root is None:
@@ -109,7 +107,7 @@ def _worker(event: Event, warnings: list[str]) -> Worker:
         cwd=cwd if isinstance(cwd, str) and _is_folder(cwd) else None,
     )
     _ALIVE.append(worker)
-    if not worker.id and worker.store.look().concurrent:
+    if not worker.id and worker.store.look().config.concurrent:
         raise _Refusal("missing HARNESS_WORKER_ID")
     return worker
 

@@ -15,6 +15,7 @@ else:
 __all__ = [
     "UTC",
     "datetime",
+    "local",
     "moment",
     "now",
     "parse",
@@ -40,6 +41,11 @@ def timestamp(at: datetime | None = None, *, fraction: bool = False) -> str:
     """ISO 8601 in UTC with a final ``Z``: ``2026-01-31T09:30:00Z``; milliseconds on request."""
     text = (at or now()).astimezone(UTC).isoformat(timespec="milliseconds" if fraction else "seconds")
     return text.replace("+00:00", "Z")
+
+
+def local(at: datetime) -> str:
+    """The moment as the clock on the wall shows it here: ``2026-01-31 10:30:00 CET``."""
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 def parse(text: object) -> datetime | None:

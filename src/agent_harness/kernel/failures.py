@@ -147,7 +147,11 @@ PATTERNS: tuple[Row, ...] = (
         "NETWORK",
         (
             r"\b(?:ECONNREFUSED|ECONNRESET|ECONNABORTED|ETIMEDOUT|ENOTFOUND|EAI_AGAIN)\b",
-            r"\bconnection (?:refused|reset|timed out)\b",
+            r"\bconnection (?:refused|reset|timed out|error|failed|closed|aborted)\b",
+            r"\b(?:cannot|could not) be reached\b",
+            r"\b(?:failed to|unable to|could not) connect\b",
+            r"\berror sending request\b",
+            r"\bdns error\b",
             r"\bcould not resolve host\b",
             r"\bname resolution\b",
             r"\bnetwork is unreachable\b",

@@ -2,6 +2,10 @@
 
 A reader needs no lock: it sees the old file or the new one. A process that is killed leaves at most a temporary file,
 which ``sweep`` removes. Source: ``tasklist.md`` 8.
+
+The lock of a store excludes whoever takes it. A person with an editor takes none, nor does a script of theirs: so
+``change`` compares the file with how it stood when it was read, right before the new one takes its place, and a change
+of what others have edited starts over on what they wrote. Source: ``tasklist.md`` 10.2, ``longtask.md`` 15.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ import errno
 import os
 import stat
 
-from agent_harness.errors import Refused, StateDamaged
+from agent_harness.errors import Busy, Refused, StateDamaged
 from agent_harness.kernel import clock, owner
 from agent_harness.kernel.json import jsontext
 from agent_harness.kernel.json.jsontext import dumps
@@ -21,9 +25,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     AnyPath = str | os.PathLike[str]
+    from typing import TypeVar
+
+    C = TypeVar("C")
+    T = TypeVar("T")
 
 __all__ = [
     "MAX_BYTES",
+    "EditedMeanwhile",
+    "change",
     "damaged",
     "digest",
     "dumps",
@@ -31,6 +41,7 @@ __all__ = [
     "read_bytes",
     "read_json",
     "refusal",
+    "repeated",
     "replace",
     "restore",
     "sweep",
@@ -38,6 +49,7 @@ __all__ = [
     "unlink",
     "write_json",
 ]
+
 
 MAX_BYTES = 64 << 20
 """A state file larger than this is not read."""
@@ -308,3 +320,61 @@ def _sync_folder(folder: str) -> None:
     except OSError as error:
         if error.errno not in _NO_FOLDER_SYNC:
             raise
+
+
+# ---- a change that starts over on what others wrote meanwhile
+
+_TRIES = 20
+
+
+class EditedMeanwhile(Exception):
+    """Somebody wrote the file without the lock, or took a name beside it, after it was read."""
+
+
+def change(
+    path: str,
+    *,
+    read: Callable[[], C],
+    act: Callable[[C], T],
+    write: Callable[[C, Callable[[], None]], object],
+    hint: str,
+) -> T:
+    """What ``act`` returns for what ``read`` gave, once ``write`` has written it. Call it under the lock.
+
+    ``write`` calls its second argument right before anything becomes visible, which raises ``EditedMeanwhile`` when the
+    file is no longer the one that was read. All three run again then, so ``read`` and ``act`` have no other effect.
+    What they raise drops everything. ``Busy`` as ``repeated``.
+    """
+
+    def attempt() -> T:
+        seen = _stamp(path)
+
+        def unedited() -> None:
+            if _stamp(path) != seen:
+                raise EditedMeanwhile
+
+        opened = read()
+        result = act(opened)
+        write(opened, unedited)
+        return result
+
+    return repeated(attempt, path, after=EditedMeanwhile, hint=hint)
+
+
+def repeated(attempt: Callable[[], T], path: str, *, after: type[Exception], hint: str) -> T:
+    """What ``attempt`` returns, made again after this error; ``Busy`` when the writers of the file never rest."""
+    for _ in range(_TRIES):
+        try:
+            return attempt()
+        except after:
+            continue
+    raise Busy(f"{os.path.basename(path)} is being written by somebody without the lock", hint=hint)
+
+
+def _stamp(path: str) -> object:
+    """What changes when somebody writes a file; ``None`` when there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

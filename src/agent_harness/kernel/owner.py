@@ -13,11 +13,24 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from typing import Literal
 
-__all__ = ["Owner", "current", "exists", "of", "parent_of", "processes_tagged", "state"]
+__all__ = [
+    "Owner",
+    "current",
+    "environments",
+    "exists",
+    "of",
+    "parent_of",
+    "processes_tagged",
+    "refuse_agents",
+    "state",
+]
 
 _PROC = "/proc"
+_PLACES = ("HARNESS_PROJECT_DIR", "HARNESS_STATE_ROOT")  # where an agent is told that it works
+_MOST_ANCESTORS = 64
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # a constant of the Linux kernel
 
 
@@ -122,6 +135,23 @@ def processes_tagged(name: str, value: str) -> list[int]:
     return sorted(int(pid) for pid in pids if wanted in _environment(pid).split(b"\0"))
 
 
+def refuse_agents(root: str | os.PathLike[str], command: str) -> None:
+    """``Refused`` when this process, or one above it, belongs to an agent that the harness has set to work there.
+
+    Some commands are a person's decision. An agent that hides where its processes come from is not told apart.
+    """
+    place = os.path.realpath(root)
+    for each in environments():
+        places = [each[name] for name in _PLACES if each.get(name)]
+        if each.get("HARNESS_RUN_ID") and any(os.path.realpath(there) == place for there in places):
+            from agent_harness.errors import Refused
+
+            raise Refused(
+                f"{command} is a person's decision, and this is the session of an agent",
+                hint=f"write into the progress log what a person should decide; they run: {command}",
+            )
+
+
 def _environment(pid: str) -> bytes:
     try:
         if os.stat(f"{_PROC}/{pid}").st_uid != os.geteuid():
@@ -151,6 +181,25 @@ def parent_of(pid: int) -> int | None:
     """The pid of a process's parent; ``None`` when there is no such process, or no /proc."""
     fields = _stat_fields(pid)
     return int(fields[1]) if fields else None
+
+
+def environments() -> Iterator[Mapping[str, str]]:
+    """The environment of this process, then those with which the processes above it began, as far as they are told.
+
+    Who started a command is told by them even where the command has dropped its own variables.
+    """
+    yield os.environ
+    above: int | None = os.getppid()
+    for _ in range(_MOST_ANCESTORS):
+        if not above or above <= 1:
+            return
+        try:
+            rows = _read(f"{_PROC}/{above}/environ").split(b"\0")
+        except OSError:
+            rows = list[bytes]()
+        pairs = (os.fsdecode(each).partition("=") for each in rows)
+        yield {name: value for name, _, value in pairs}
+        above = parent_of(above)
 
 
 def _stat_fields(pid: int) -> list[str] | None:

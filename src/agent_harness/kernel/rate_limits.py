@@ -7,7 +7,11 @@ only known to whoever noted it. The moment comes from the first source that has 
 
     structured   the reset or the wait that the provider states as such
     text         the wait that its message tells in prose (``kernel/retry.py``)
+    contract     the wait that a person has set for a refusal that names none (``rateLimitPolicy`` of a long task)
     guess        a wait that grows with each refusal in a row, from half a minute to five minutes
+
+A limit that is lifted leaves the moment behind at which it was, so that whoever has written its end down elsewhere
+hears of it. Reading loads little, and makes nothing.
 
 Source: ``features.md`` C28, UAH-374, UAH-375; ``docs/architecture.md``, promise 6.
 """
@@ -15,28 +19,32 @@ Source: ``features.md`` C28, UAH-374, UAH-375; ``docs/architecture.md``, promise
 from __future__ import annotations
 
 import os
-from datetime import timedelta
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import (
     clock,
     files,
-    retry,
     root,
     trusted_state,
 )
-from agent_harness.kernel.lock import Lock
-from agent_harness.kernel.redact import redact
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
-    from typing import Any
 
-    Record = dict[str, Any]
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.kernel.lock import Lock
 
-__all__ = ["FIRST_GUESS_SECONDS", "LONGEST_GUESS_SECONDS", "RateLimit", "LimitClock", "reopening"]
+__all__ = [
+    "FIRST_GUESS_SECONDS",
+    "LONGEST_GUESS_SECONDS",
+    "LimitClock",
+    "RateLimit",
+    "clearing",
+    "reopening",
+    "sentence",
+]
 
 FIRST_GUESS_SECONDS = 30.0
 LONGEST_GUESS_SECONDS = 300.0
@@ -50,6 +58,7 @@ _LONGEST_NAME = 120
 _READ = 2000  # characters of a message that are looked at
 _LOCK_SECONDS = 20.0
 _SLACK_SECONDS = 2.0
+_GUESSED = ("guess", "contract")
 
 
 class RateLimit:
@@ -63,7 +72,7 @@ class RateLimit:
         self.account = account
         self.until = until
         self.said = said
-        self.source = source  # structured, text, guess
+        self.source = source  # structured, text, contract, guess
         self.attempt = attempt  # refusals in a row, from 1
         self.noted_at = noted_at
 
@@ -71,7 +80,7 @@ class RateLimit:
         """How long it is still in force; 0 when it is over."""
         return max(0.0, (self.until - now).total_seconds())
 
-    def as_record(self) -> Record:
+    def as_record(self) -> JsonObject:
         """Its members, as the file holds them."""
         return {
             "account": self.account,
@@ -82,25 +91,57 @@ class RateLimit:
             "noted_at": clock.timestamp(self.noted_at, fraction=True),
         }
 
+    def as_notice(self) -> JsonObject:
+        """What a person is told of it: whose, until when by the clock on the wall, and the command that lifts it."""
+        return {
+            "account": self.account,
+            "until": clock.timestamp(self.until),
+            "until_local": clock.local(self.until),
+            "lift": clearing(self.account),
+        }
+
     def __str__(self) -> str:
-        by = {"guess": "no reset was told"}.get(self.source, f"said by its provider ({self.source})")
+        by = "no reset was told" if self.source in _GUESSED else f"said by its provider ({self.source})"
         return f"{self.account} is refused until {clock.timestamp(self.until)}, {by}, attempt {self.attempt}"
 
 
+def sentence(notice: JsonObject) -> str:
+    """A notice in one line."""
+    return f"Rate limited: {notice['account']} until {notice['until_local']}; to go on at once: {notice['lift']}"
+
+
+def clearing(account: str) -> str:
+    """The command with which a person lifts the limit of an account."""
+    from shlex import quote
+
+    return f"harness limits clear {quote(account)}"
+
+
 def reopening(
-    now: datetime, *, attempt: int, resets_at: str | None, retry_after_seconds: float | None, said: str
+    now: datetime,
+    *,
+    attempt: int,
+    resets_at: str | None,
+    retry_after_seconds: float | None,
+    said: str,
+    guess_seconds: float | None = None,
 ) -> tuple[float, str]:
     """In how many seconds an account may be tried again, before ``HARNESS_TIME_SCALE``, and by which source. Pure.
 
-    A reset that has passed is no reset. Nothing is longer than 31 days.
+    A reset that has passed is no reset. Nothing is longer than 31 days. ``guess_seconds`` is the wait that a contract
+    has for a refusal which names none.
     """
-    told = clock.parse(resets_at)
-    seconds = (told - now).total_seconds() if told else retry_after_seconds
+    from agent_harness.kernel import retry
+
+    reset = clock.parse(resets_at)
+    seconds = (reset - now).total_seconds() if reset else retry_after_seconds
     if seconds is not None and 0 < seconds < float("inf"):
         return min(seconds, retry.LONGEST_SECONDS), "structured"
     in_prose = retry.seconds_asked(said[:_READ], now)
     if in_prose:
         return float(in_prose), "text"
+    if guess_seconds is not None:
+        return min(guess_seconds, retry.LONGEST_SECONDS), "contract"
     guess = retry.next_delay(attempt, None, base=FIRST_GUESS_SECONDS, cap=LONGEST_GUESS_SECONDS)
     return guess, "guess"
 
@@ -108,12 +149,12 @@ def reopening(
 class LimitClock:
     """The clock of this user; ``folder`` is for whoever keeps one elsewhere."""
 
-    __slots__ = ("_folder", "_now")
+    __slots__ = ("_folder", "_is_own", "_now", "_project")
 
     def __init__(self, folder: str | None = None, *, now: Callable[[], datetime] = clock.now) -> None:
-        if not folder:
-            project = root.find(pin=False)  # agents work in it
-            folder = trusted_state.of_user(_FOLDER, project=project.path if project else None)
+        project = None if folder else root.find(pin=False)  # agents work in it
+        self._project = project.path if project else None
+        self._is_own = not folder
         self._folder = folder
         self._now = now
 
@@ -137,38 +178,56 @@ class LimitClock:
         said: str,
         resets_at: str | None = None,
         retry_after_seconds: float | None = None,
+        guess_seconds: float | None = None,
     ) -> RateLimit:
         """Keeps that an account was refused now; what is in force afterwards.
 
-        While a limit is in force, a word of the provider takes its place, and a guess does not.
+        While a limit is in force, a word of the provider takes its place, the wait of a contract that of a guess, and
+        a guess does not. ``guess_seconds``: see ``reopening``.
         """
         made: list[RateLimit] = []
 
         def act() -> RateLimit:
             now = self._now()
             before = self._read(account)
-            told = (said, resets_at, retry_after_seconds)
-            made.append(_after(before, account, now, told))
+            made.append(_after(before, account, now, (said, resets_at, retry_after_seconds, guess_seconds)))
             return made[-1]
 
         return self._changed(account, act) or (made[-1] if made else act())
 
     def forget(self, account: str, *, noted_before: datetime | None = None) -> bool:
-        """Forgets what is known of an account, since it works or a person says so; whether there was anything.
+        """Lifts the limit of an account, since a person says so, or it works; whether one was known.
 
-        With ``noted_before`` a refusal stays that came later than the work that went well began.
+        With ``noted_before``, when the work that went well began, a refusal stays that came later, and nothing is
+        written where none is known. Without it, ``decided_since`` tells of it in any case.
         """
-        if self._folder is None or not os.path.lexists(self._path(account)):
+        if noted_before and self._read(account) is None:
+            return False
+        if not self._place(make=True):
             return False
         try:
             with self._locked():
                 found = self._read(account)
-                if found and noted_before and found.noted_at >= noted_before:
+                if noted_before and (found is None or found.noted_at >= noted_before):
                     return False
-                os.unlink(self._path(account))
+                lifted = {"account": account, "lifted_at": clock.timestamp(self._now(), fraction=True)}
+                files.write_json(self._path(account), lifted)
         except (HarnessError, OSError):
             return False
-        return True
+        return found is not None
+
+    def decided_since(self, account: str, seen: datetime) -> datetime | None:
+        """Until when an account is refused, by what became known after ``seen``; ``None``: nothing did.
+
+        The moment has passed where the limit was lifted since then.
+        """
+        self.in_force(account)  # counts anew where the wall clock was set back
+        record = self._record(account)
+        lifted = clock.parse(record.get("lifted_at")) if record.get("account") == account else None
+        if lifted:
+            return lifted if lifted > seen else None
+        found = _limit_in(record, account)
+        return found.until if found and found.noted_at > seen else None
 
     # -- the files -----------------------------------------------------------------------------------------------------
 
@@ -179,15 +238,17 @@ class LimitClock:
             now, found = self._now(), self._read(account)
             if found is None or not _has_jumped(found, now):
                 return found
+            from agent_harness.kernel import retry
+
             seconds = min(max((found.until - found.noted_at).total_seconds(), 0.0), retry.LONGEST_SECONDS)
-            found.noted_at, found.until = now, now + timedelta(seconds=seconds)
+            found.noted_at, found.until = now, now + clock.timedelta(seconds=seconds)
             return found
 
         return self._changed(account, act)
 
     def _changed(self, account: str, act: Callable[[], RateLimit | None]) -> RateLimit | None:
         """What ``act`` makes of an account, written under the lock; ``None`` when it could not be kept."""
-        if self._folder is None:
+        if not self._place(make=True):
             return None
         try:
             with self._locked():
@@ -199,20 +260,30 @@ class LimitClock:
         except (HarnessError, OSError):
             return None
 
+    def _place(self, *, make: bool = False) -> str | None:
+        """The folder of the clock; ``None`` while there is none, or none to write in."""
+        if self._is_own and (make or self._folder is None):
+            self._folder = trusted_state.of_user(_FOLDER, project=self._project, make=make)
+        return self._folder
+
     def _locked(self) -> Lock:
+        from agent_harness.kernel.lock import Lock
+
         return Lock(self._folder or "", timeout_seconds=_LOCK_SECONDS, compatible=False, file="lock")
 
     def _read(self, account: str) -> RateLimit | None:
-        if self._folder is None:
-            return None
+        return _limit_in(self._record(account), account)
+
+    def _record(self, account: str) -> JsonObject:
+        """What the file of an account holds; empty where there is none, or a damaged one."""
         try:
-            return _limit_in(files.read_json(self._path(account), exact=False), account)
+            return files.read_json(self._path(account), exact=False) if self._place() else {}
         except (HarnessError, OSError):
-            return None
+            return {}
 
     def _accounts(self) -> list[str]:
         try:
-            names = sorted(os.listdir(self._folder or ""))
+            names = sorted(os.listdir(self._place() or ""))
         except OSError:
             return []
         found = []
@@ -234,30 +305,40 @@ def _after(
     before: RateLimit | None,
     account: str,
     now: datetime,
-    told: tuple[str, str | None, float | None],
+    refusal: tuple[str, str | None, float | None, float | None],
 ) -> RateLimit:
     """What an account's limit is once it is refused again. Pure but for ``HARNESS_TIME_SCALE``."""
-    said, resets_at, retry_after_seconds = told
+    from agent_harness.kernel.redact import redact
+
+    said, resets_at, retry_after_seconds, guess_seconds = refusal
     in_force = before is not None and not _has_jumped(before, now) and before.until > now
     in_a_row = before is not None and abs((now - before.until).total_seconds()) < FORGOTTEN_AFTER_SECONDS
     attempt = before.attempt + (not in_force) if before and (in_force or in_a_row) else 1
     seconds, source = reopening(
-        now, attempt=attempt, resets_at=resets_at, retry_after_seconds=retry_after_seconds, said=said
+        now,
+        attempt=attempt,
+        resets_at=resets_at,
+        retry_after_seconds=retry_after_seconds,
+        said=said,
+        guess_seconds=guess_seconds,
     )
-    if before and in_force and source == "guess":
+    gives_way = source == "guess" or (source == "contract" and before is not None and before.source not in _GUESSED)
+    if before and in_force and gives_way:
         return before
     line = " ".join(redact(said[:_READ]).split())[:_LONGEST_SAID]
-    until = now + timedelta(seconds=clock.scaled(seconds))
+    until = now + clock.timedelta(seconds=clock.scaled(seconds))
     return RateLimit(account, until=until, said=line, source=source, attempt=attempt, noted_at=now)
 
 
 def _has_jumped(limit: RateLimit, now: datetime) -> bool:
     """Whether the wall clock was set back since the limit was noted, or the file says what no clock of ours writes."""
+    from agent_harness.kernel import retry
+
     too_early = (limit.noted_at - now).total_seconds() > _SLACK_SECONDS
     return too_early or (limit.until - now).total_seconds() > retry.LONGEST_SECONDS + _SLACK_SECONDS
 
 
-def _limit_in(record: Record, account: str) -> RateLimit | None:
+def _limit_in(record: JsonObject, account: str) -> RateLimit | None:
     """The limit that a record holds; ``None`` when it holds none of this account."""
     until, noted_at = clock.parse(record.get("until")), clock.parse(record.get("noted_at"))
     attempt, said, source = record.get("attempt"), record.get("said"), record.get("source")
@@ -268,7 +349,7 @@ def _limit_in(record: Record, account: str) -> RateLimit | None:
         account,
         until=until,
         said=said[:_LONGEST_SAID] if isinstance(said, str) else "",
-        source=source if source in ("structured", "text", "guess") else "guess",
+        source=source if source in ("structured", "text", "contract") else "guess",
         attempt=attempt if whole and isinstance(attempt, int) else 1,
         noted_at=noted_at,
     )

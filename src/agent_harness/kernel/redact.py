@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["MASK", "is_secret_name", "redact", "secret_names"]
+__all__ = ["MASK", "is_secret_name", "mask_from_now_on", "redact", "secret_names"]
 
 MASK = "***"
 _SHORTEST_OWN_VALUE = 8
@@ -92,9 +92,24 @@ def _private_keys(text: str) -> str:
     return "".join([*parts, text[at:]])
 
 
+_TOLD: set[str] = set()
+_PASSWORD = re.compile(r"://[^\s/@:\"'<>]*+:([^\s/\"'<>]+)@")
+
+
+def mask_from_now_on(value: str) -> None:
+    """Counts a value, and the password in it where it is an address, as a secret for the rest of this process.
+
+    For what a person has handed on under a name that does not say so. Values of less than 8 characters are not masked.
+    """
+    import json
+
+    password = _PASSWORD.search(value)
+    _TOLD.update((value, json.dumps(value)[1:-1], *([password[1]] if password else [])))
+
+
 def _own_values(text: str) -> str:
-    """What our environment holds under secret names."""
-    values = {os.environ[name] for name in secret_names(os.environ)}
+    """What our environment holds under secret names, and what we were told to mask."""
+    values = {os.environ[name] for name in secret_names(os.environ)} | _TOLD
     for value in sorted(values, key=len, reverse=True):
         if len(value) >= _SHORTEST_OWN_VALUE:
             text = text.replace(value, MASK)

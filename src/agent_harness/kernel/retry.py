@@ -1,7 +1,7 @@
 """How long to wait before the next try: longer each time, as long as the other side asks, never without end.
 
 All waits are in seconds and computed only; whoever waits uses ``clock.sleep``. Sources: ``features.md`` C28,
-``longtask.md`` 11 (waits told in prose).
+``longtask.md`` 11 (waits stated in prose).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _until(text: str, now: datetime) -> float | None:
         return None
 
 
-# ---- waits told in prose, JSON and headers
+# ---- waits stated in prose, JSON and headers
 
 _UNITS = {"w": 604_800.0, "d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _UNIT = r"(?:w(?:eeks?)?|d(?:ays?)?|h(?:(?:ou)?rs?)?|ms|milliseconds?|m(?:in(?:ute)?s?)?|s(?:ec(?:ond)?s?)?)(?![a-z])"
@@ -100,7 +100,7 @@ _HEADER_WAIT = rf"\bx-[a-z-]{{0,60}}reset-after(?:-seconds)?{_IS}(?P<number>{_NU
 
 
 class Wait:
-    """A wait as it was told: a span in ``seconds`` or the ``moment`` of its end; ``vague`` without a unit or zone."""
+    """A wait as it was stated: a span in ``seconds`` or the ``moment`` of its end; ``vague`` without a unit or zone."""
 
     __slots__ = ("moment", "seconds", "vague")
 
@@ -132,18 +132,18 @@ def find_wait(text: str, now: datetime) -> Wait | None:
 
 
 def _wait(found: re.Match[str], now: datetime) -> Wait | None:
-    told = {name.rpartition("_")[0]: value for name, value in found.groupdict().items() if value is not None}
-    if "epoch" in told:
-        return _at_epoch(told["epoch"])
-    if "span" in told:
-        return Wait(seconds=_span(told["span"]))
-    if "number" in told:
-        unit = told.get("each", "")
-        return Wait(seconds=_number(told["number"]) * _factor(unit or "s"), vague=not unit)
-    if "date" in told:
-        seconds = parse_retry_after(told["date"].replace("UTC", "GMT"), now)
+    parts = {name.rpartition("_")[0]: value for name, value in found.groupdict().items() if value is not None}
+    if "epoch" in parts:
+        return _at_epoch(parts["epoch"])
+    if "span" in parts:
+        return Wait(seconds=_span(parts["span"]))
+    if "number" in parts:
+        unit = parts.get("each", "")
+        return Wait(seconds=_number(parts["number"]) * _factor(unit or "s"), vague=not unit)
+    if "date" in parts:
+        seconds = parse_retry_after(parts["date"].replace("UTC", "GMT"), now)
         return None if seconds is None else Wait(seconds=seconds)
-    return _at_moment(told["moment"]) if "moment" in told else _at_clock(told, now)
+    return _at_moment(parts["moment"]) if "moment" in parts else _at_clock(parts, now)
 
 
 def _at_epoch(text: str) -> Wait:
@@ -160,27 +160,27 @@ def _at_moment(text: str) -> Wait | None:
     return Wait(moment=at if at.tzinfo else at.replace(tzinfo=UTC), vague=at.tzinfo is None)
 
 
-def _at_clock(told: dict[str, str], now: datetime) -> Wait | None:
+def _at_clock(parts: dict[str, str], now: datetime) -> Wait | None:
     """The next time a clock shows this; local time, unless a zone is named."""
-    hour, half = int(told["hour"]), told.get("half", "")[:1].lower()
-    if not half and "minute" not in told:
+    hour, half = int(parts["hour"]), parts.get("half", "")[:1].lower()
+    if not half and "minute" not in parts:
         return None
     if half:
         hour = hour % 12 + 12 * (half == "p") if 1 <= hour <= 12 else 99
-    zone = _zone(told.get("zone"))
+    zone = _zone(parts.get("zone"))
     here = now.astimezone(zone)
     try:
-        at = here.replace(hour=hour, minute=int(told.get("minute", 0)), second=0, microsecond=0, tzinfo=zone)
-        if "month" in told:
+        at = here.replace(hour=hour, minute=int(parts.get("minute", 0)), second=0, microsecond=0, tzinfo=zone)
+        if "month" in parts:
             at = at.replace(
-                year=int(told.get("year", here.year)),
-                month=_MONTHS.index(told["month"].lower()) + 1,
-                day=int(told["day"]),
+                year=int(parts.get("year", here.year)),
+                month=_MONTHS.index(parts["month"].lower()) + 1,
+                day=int(parts["day"]),
             )
         at = at.astimezone(UTC)
         if at <= now < at + timedelta(minutes=1):  # at some moment of this very minute
             at += timedelta(minutes=1)
-        elif "month" not in told and at <= now:
+        elif "month" not in parts and at <= now:
             at = (at.astimezone(zone).replace(tzinfo=zone) + timedelta(days=1)).astimezone(UTC)
     except (ValueError, OverflowError):
         return None

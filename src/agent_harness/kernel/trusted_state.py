@@ -12,7 +12,7 @@ This keeps honest agents and careless commands out, not a program of the same us
 
 import os
 
-__all__ = ["existing", "make", "name_of", "of_user"]
+__all__ = ["existing", "holds", "make", "name_of", "of_user"]
 
 _LONGEST_NAME = 200  # bytes; file systems take 255, and backups have longer names
 
@@ -37,20 +37,32 @@ def make(place: str, project: str) -> tuple[str | None, str | None]:
     return None, _elsewhere("the project, where one that a crash leaves behind is not believed")
 
 
-def of_user(name: str, *, project: str | None = None) -> str | None:
+def of_user(name: str, *, project: str | None = None, make: bool = True) -> str | None:
     """The folder of that name for all projects of this user, made where it is missing; ``None`` without a place.
 
-    A place inside ``project``, the one that is worked on now, is none.
+    A place inside ``project``, the one that is worked on now, is none. Without ``make``, only one that is there.
     """
     for base in _outside(project) if project else _bases():
         folder = os.path.join(base, name)
         try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+            if make:
+                os.makedirs(folder, mode=0o700, exist_ok=True)
         except OSError:
             continue
         if _is_mine(base, folder):
             return folder
     return None
+
+
+def holds(name: str) -> bool:
+    """Whether anything is in a folder that ``of_user`` would give; nothing is made here."""
+    for base in _bases():
+        try:
+            if os.listdir(os.path.join(base, name)):
+                return True
+        except OSError:
+            continue
+    return False
 
 
 def name_of(place: str) -> str:
@@ -65,8 +77,7 @@ def name_of(place: str) -> str:
 
 
 def _folders(place: str, project: str) -> list[str]:
-    name = name_of(place)
-    return [os.path.join(base, "projects", name) for base in _outside(project)]
+    return [os.path.join(base, "projects", name_of(place)) for base in _outside(project)]
 
 
 def _outside(project: str) -> list[str]:
@@ -76,17 +87,14 @@ def _outside(project: str) -> list[str]:
 
 def _bases() -> list[str]:
     """Where folders of ours may be, the usual place first."""
-    places = (_usual_base(), os.path.join(_temporary(), f"agent-harness-{os.getuid()}"))
+    temporary = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108  (of this user alone, or not used)
+    places = (_usual_base(), os.path.join(temporary, f"agent-harness-{os.getuid()}"))
     return [place for place in places if os.path.isabs(place)]
 
 
 def _usual_base() -> str:
     home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return os.path.join(home, "agent-harness")
-
-
-def _temporary() -> str:
-    return os.environ.get("TMPDIR") or "/tmp"  # noqa: S108  (of this user alone, or not used)
 
 
 def _elsewhere(place: str) -> str:

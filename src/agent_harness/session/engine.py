@@ -2,15 +2,160 @@
 
     brief -> turn -> closed? -> cut off? -> ruling -> accepted | fix round | rejected | unfinished
 
-Source: docs/architecture.md, "The way of a session"; ``features.md`` C03; ``tasklist.md`` 12.
+Each turn is under all monitors, and is tried again while the provider does not serve it. This is the only caller of
+``supervise``. Source: docs/architecture.md, "The way of a session"; ``features.md`` C03, sections K, N, Q, R;
+``tasklist.md`` 12.
 """
 
-from typing import TypeVar
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
 
-from agent_harness.session.turn import Turns
-from agent_harness.session.work import Ending, Judgement, Work
+from agent_harness.agents import usage
+from agent_harness.agents.base import Agent
+from agent_harness.agents.events import CLIENT_TRIES_AGAIN, Event, Text, ToolCall, Usage
+from agent_harness.kernel.redact import redact
+from agent_harness.session import provider_retry
+from agent_harness.session.now import NowRecord
+from agent_harness.session.provider_retry import Journal, ProviderRetry
+from agent_harness.session.work import Ending, Judgement, TurnRequest, TurnSoFar, Work
+from agent_harness.supervision.interruption import Stop
+from agent_harness.supervision.monitors import Watch
+from agent_harness.supervision.outcome import Outcome
+from agent_harness.supervision.recording import Recording
+from agent_harness.supervision.supervisor import supervise
 
-__all__ = ["walk"]
+__all__ = ["AGAIN", "TRANSCRIPT_BYTES", "Turns", "walk"]
+
+
+TRANSCRIPT_BYTES = 8_000_000
+_SAID_ELSEWHERE = frozenset({"finished", "user_pause", "rate_limited", "no_response"})
+
+
+AGAIN = """\
+Your last turn was cut off before it ended, by no fault of yours. What you did in it is still there: look at
+`git status`, `git log` and the files first, and go on from there.
+"""
+
+
+@dataclass(kw_only=True)
+class Turns:
+    """Runs the turns of one session and adds them up; one of these lives as long as its session."""
+
+    agent: Agent
+    journal: Journal
+    stop: Stop
+    watch: Watch
+    transcript: Path
+    timeout_seconds: float  # of the session; no wait for a provider goes beyond it
+    spare: bool = False  # another agent can take over from one that is refused
+    recording: Recording | None = None
+    silence_seconds: float | None = None  # see ``provider_retry.silence_seconds``
+    stop_requested: Callable[[], str | None] | None = None  # in place of the signal's, for a lease that may be lost
+    grace_seconds: float = 5.0
+    now: NowRecord = field(default_factory=NowRecord)
+    began: float = field(default_factory=time.monotonic)  # of the monotonic clock
+    so_far: TurnSoFar = field(default_factory=TurnSoFar)
+
+    def __post_init__(self) -> None:
+        self._retry = ProviderRetry(self.journal, self.stop, self.began, self.timeout_seconds, self.spare)
+        self._told_to_stop = False
+        self._used_now = usage.Totals()  # also of the turn that runs
+
+    def next_round(self, *, asked: bool) -> None:
+        """The next turn is a fix round, or the one in which the agent shows what its claim needs."""
+        if asked:
+            self.so_far = replace(self.so_far, asked=True)
+        else:
+            self.so_far = replace(self.so_far, fix_rounds=self.so_far.fix_rounds + 1)
+
+    def run(self, work: Work[Any, Any], prompt: str) -> Ending | None:
+        """Runs the agent on a prompt; ``None`` when it ended its turn by itself, else why the session ends here.
+
+        A turn that ended badly, or that the provider did not serve to its end, counts as ended when the agent has
+        claimed its work in it. The agent's processes are gone when this returns or raises.
+        """
+        outcome, failure = self._retry.run(
+            lambda again: self._supervised(work, prompt, again=again), work.claimed, work.policy.retried
+        )
+        if failure is not None:
+            return Ending(reason=failure.ends, message=failure.sentence, outcome=outcome, provider=failure)
+        if outcome.reason in provider_retry.TABLE or (outcome.reason == "finished" and outcome.ok):
+            return None
+        if outcome.reason != "finished":
+            return Ending(reason=outcome.reason, message=outcome.message, outcome=outcome)
+        self.journal.say(f"The agent ended with an error: {outcome.message}")
+        self.journal.event("agent_error", message=outcome.message)
+        return None if work.claimed() else Ending(reason="error", message=outcome.message, outcome=outcome)
+
+    def _supervised(self, work: Work[Any, Any], prompt: str, *, again: bool) -> Outcome:
+        request = work.request(prompt, self.so_far)
+        if again and request.facts().changed:  # the turn that was cut off has left work
+            request = replace(request, brief=replace(request.brief, prompt=AGAIN + prompt))
+        self.now.phase("agent")
+        with self.stop.listening():
+            outcome = supervise(
+                self.agent,
+                request.brief,
+                monitors=self.watch,
+                transcript=self.transcript,
+                transcript_limit_bytes=TRANSCRIPT_BYTES,
+                on_started=request.on_started,
+                stop_requested=self._stop_requested,
+                facts=request.facts,
+                on_event=lambda event: self._hear(request, event),
+                test_file=request.test_file,
+                session_began=self.began,
+                silence_seconds=self.silence_seconds,
+                recording=self.recording,
+                grace_seconds=self.grace_seconds,
+            )
+        request.on_ended(outcome)
+        self._add(outcome)
+        return outcome
+
+    def _hear(self, request: TurnRequest, event: Event) -> None:
+        if isinstance(event, Usage):
+            used = self._used_now = usage.add(self._used_now, event, request.brief.model)
+            tokens = {"input": used.input_tokens, "output": used.output_tokens, "cached": used.cached_tokens}
+            self.now.used(tokens, used.cost_usd, model=event.model or request.brief.model)
+        elif isinstance(event, Text) and event.text.startswith(CLIENT_TRIES_AGAIN):
+            said = redact(event.text.partition("\n")[0].strip("[]"))
+            told = f"The client waits and tries again by itself: {said}."
+            self.journal.say(told)  # else it would be a silence of minutes
+            self.journal.event("client_retry", message=told)
+        elif isinstance(event, Text):
+            self.now.said(event.text)
+        elif isinstance(event, ToolCall):
+            self.now.said(f"$ {event.input.get('command') or event.name}")
+        if request.on_event is not None:
+            request.on_event(event)
+
+    def _stop_requested(self) -> str | None:
+        """Why the agent is to stop. A person is told once that they were heard; of a signal they are told already."""
+        self.now.tick()
+        asked = (self.stop_requested or self.stop.requested)()
+        if asked and not (self._told_to_stop or self.stop.signalled):
+            self._told_to_stop = True
+            self.journal.say("Stopping: the agent may end the operation at hand first.")
+        return asked
+
+    def _add(self, outcome: Outcome) -> None:
+        self.so_far = replace(
+            self.so_far,
+            conversation=outcome.conversation,
+            message=outcome.message,
+            evidence_shown=self.so_far.evidence_shown or outcome.evidence_shown,
+            used=usage.merge(self.so_far.used, outcome.usage),
+        )
+        for kind, texts in (("agent_steered", outcome.steered), ("agent_not_told", outcome.not_delivered)):
+            for text in texts:
+                self.journal.event(kind, message=text)
+        if outcome.reason not in _SAID_ELSEWHERE:
+            self.journal.say(outcome.message)
+
 
 Ended = TypeVar("Ended")
 JudgementT = TypeVar("JudgementT", bound=Judgement)
@@ -23,9 +168,17 @@ def walk(work: Work[Ended, JudgementT], turns: Turns) -> Ended:
     refusal that is not final goes back to the agent while fix rounds are left; a claim that lacks only what the agent
     must show is asked for that once.
     """
+    try:
+        return _until_decided(work, turns)
+    finally:
+        turns.now.close()
+
+
+def _until_decided(work: Work[Ended, JudgementT], turns: Turns) -> Ended:
     prompt = work.brief(None)
     while True:
         ending = turns.run(work, prompt)
+        turns.now.phase("judging")
         closed = work.closed()
         if closed is not None:
             return closed

@@ -18,14 +18,27 @@ import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from agent_harness.agents.base import Capabilities
 from agent_harness.agents.events import RateLimited
 from agent_harness.kernel import clock, failures, retry
-from agent_harness.session.journal import Journal
-from agent_harness.session.policy import ALL_RETRIED
+from agent_harness.supervision.dispatch import spoken
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.outcome import Outcome
+
+
+class Journal(Protocol):
+    """Where a session reports: to the person who watches, and to the machine-readable record of the protocol."""
+
+    def say(self, line: str) -> None:
+        """One line for the person."""
+        ...
+
+    def event(self, event_type: str, **fields: object) -> None:
+        """One record; the protocol adds the session and the work item."""
+        ...
+
 
 LONGEST_WAIT_SECONDS = 300.0
 LONGEST_WITH_A_SPARE_SECONDS = 5.0
@@ -49,6 +62,9 @@ class RetryRule:
     ends: str  # the reason of the session's ending
     advice: str
 
+
+ALL_RETRIED = frozenset({"rate_limited", "overloaded", "network", "no_response", "malformed"})
+"""What a session may be kept open for, so that a turn is tried again."""
 
 TABLE: Mapping[str, RetryRule] = {
     "rate_limited": RetryRule(waits=None, ends="rate_limited", advice="Run again when the limit is reset."),
@@ -192,7 +208,7 @@ class ProviderRetry:
         return self._tries[failure.kind]
 
     def _report(self, failure: ProviderFailure, wait: float) -> None:
-        when = f"in {wait:g} s" if wait else "now"
+        when = f"in {spoken(wait)}" if wait else "now"
         self.journal.say(f"The provider did not serve the agent ({failure.message}); trying again {when}.")
         self.journal.event(
             "provider_retry",

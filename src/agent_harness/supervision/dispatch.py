@@ -55,7 +55,8 @@ class Dispatcher:
             if limit is None:
                 if agent is not self._last:
                     why = f" ({refused[0]})" if refused else ""
-                    self._say(f"{agent.account} works now{why}.")
+                    name = agent.name if agent.name != self._last.name else agent.account
+                    self._say(f"{name} takes over{why}.")
                 self._last = agent
                 return agent
             refused.append(limit)

@@ -1,30 +1,37 @@
-"""Puts a session on a cassette while it runs: events with their times, redacted, and what became of the files.
+"""What is kept of a session: a transcript for people, and a cassette that can be played again.
 
-Recording is never in the way: what cannot be written ends the recording, never the session (``problem`` says why).
-Cost: one line for each event, and two looks at the work tree for each turn.
+Both are redacted and never in the way: what cannot be written ends them, never the session (``problem`` says why).
 """
 
 import hashlib
+import json
+import os
+import re
 import time
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agent_harness.agents import replay
 from agent_harness.agents.base import Brief
-from agent_harness.agents.events import Event, Finished, Text, record_of
-from agent_harness.agents.replay import cassette
+from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, ToolResult, Usage, record_of
 from agent_harness.errors import HarnessError
-from agent_harness.kernel import clock
+from agent_harness.kernel import clock, journal
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.redact import redact
-from agent_harness.supervision.transcript import KeyMask
+from agent_harness.kernel.redact import MASK, redact
 
 LIMIT_BYTES = 16_000_000  # of one cassette; beyond it only endings and files are written
 TEXT_LIMIT_CHARACTERS = 50_000  # of one text inside an event
 
 
 class Recording:
-    """Records the turns of one session at ``path``; ``tree`` gives the tree of the files as they are now."""
+    """Records the turns of one session at ``path``: events with their times, and what became of the files.
+
+    ``tree`` gives the tree of the files as they are now. Cost: one line for each event, two looks at the work tree for
+    each turn.
+    """
 
     def __init__(self, path: Path, git: Git | None = None, tree: Callable[[], str | None] | None = None) -> None:
         self.problem: str | None = None
@@ -46,11 +53,11 @@ class Recording:
                 "prompt_type": brief.prompt_type,
                 "feature_id": brief.feature_id,
                 "task_id": brief.task_id,
-                "model": brief.model,
+                "model": brief.model if brief.model_chosen else None,  # a default may have been left aside
             }
             self._write(
                 {
-                    "cassette": cassette.VERSION,
+                    "cassette": replay.VERSION,
                     "agent": agent,
                     **{name: value for name, value in facts.items() if value is not None},
                     "at": clock.timestamp(),
@@ -83,7 +90,7 @@ class Recording:
         if self._git is None or before is None or after is None:
             return []
         try:
-            return cassette.steps(self._git, before[0], after[0], before[1], after[1])
+            return replay.steps(self._git, before[0], after[0], before[1], after[1])
         except HarnessError as error:
             self.problem = f"the recording lacks what became of the files: {error.message}"
             return []
@@ -103,7 +110,7 @@ class Recording:
             self.problem = f"no recording: {self._path} leads elsewhere through a link"
             return
         try:
-            cassette.append(self._path, record)
+            journal.append(self._path, record)
             self._size = self._path.stat().st_size
         except (HarnessError, OSError) as error:
             self.problem = f"no recording: {getattr(error, 'message', error)}"
@@ -121,3 +128,170 @@ def _redacted(value: object) -> Any:
         items: list[object] = value
         return [_redacted(one) for one in items]
     return value
+
+
+_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_LINES = 400  # after so many lines without its end, it was no key
+_FIRST_WORD = re.compile(r"\S{0,8192}\s")
+_LEAST_HEAD = 65_536
+
+
+class TextTail:
+    """The last ``limit`` characters of a stream of texts, in memory that does not grow."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._texts: deque[str] = deque()
+        self._size = 0
+        self.left_out = 0  # characters that were dropped
+
+    def add(self, text: str) -> None:
+        """Takes one more text; the oldest ones make room."""
+        if len(text) > self._limit:
+            kept = text[-self._limit :]
+            begins = _FIRST_WORD.match(kept)  # half a word may be half a secret
+            self.left_out += self._size + len(text) - len(kept) + (begins.end() if begins else len(kept))
+            self._texts.clear()  # what came before does not join on to a text whose beginning is left out
+            self._size = 0
+            text = kept[begins.end() :] if begins else ""
+        self._texts.append(text)
+        self._size += len(text) + 1
+        while self._size > self._limit + 1:
+            dropped = self._texts.popleft()
+            self._size -= len(dropped) + 1
+            self.left_out += len(dropped) + 1
+
+    def text(self) -> str:
+        """What is kept, redacted."""
+        return redact("\n".join(self._texts))
+
+
+class KeyMask:
+    """Passes text on, with the lines of a private key masked, also when they come one by one."""
+
+    def __init__(self) -> None:
+        self._lines_left = 0
+
+    def mask(self, text: str) -> str:
+        """The text with what belongs to a key replaced."""
+        if not self._lines_left and "PRIVATE KEY" not in text:
+            return text
+        return "\n".join(self._line(line) for line in text.split("\n"))
+
+    def _line(self, line: str) -> str:
+        if self._lines_left:
+            ended = _KEY_ENDS.search(line)
+            self._lines_left = 0 if ended else self._lines_left - 1
+            return MASK + (line[ended.end() :] if ended else "")
+        begun = _KEY_BEGINS.search(line)
+        if begun and not _KEY_ENDS.search(line, begun.end()):
+            self._lines_left = _KEY_LINES
+            return line[: begun.start()] + MASK
+        return line
+
+
+class Transcript:
+    """One text file of a session; a later turn of the session goes on in the same file.
+
+    Everything is written at once until ``limit_bytes`` less the room for the end are used; from then on the end is
+    kept in memory and written by ``close``, behind a line that says how much is missing. A file that cannot be written
+    ends the transcript, never the session: ``problem`` says why.
+    """
+
+    def __init__(self, path: Path, limit_bytes: int) -> None:
+        self.problem: str | None = None
+        self.left_out_bytes = 0
+        self._mask = KeyMask()
+        self._tail = TextTail(min(limit_bytes // 4, 262_144))
+        self._descriptor = self._open(path)
+        self._room = self._head_room(limit_bytes)
+
+    def event(self, event: Event) -> None:
+        """Writes what the agent said or did."""
+        self._put(rendered(event))
+
+    def note(self, text: str) -> None:
+        """Writes what the harness said or did."""
+        self._put(f"[harness] {text}")
+
+    def close(self) -> None:
+        """Writes the end that was held back, and closes the file. Safe to repeat."""
+        if self._descriptor is None:
+            return
+        if self._room <= 0:
+            self.left_out_bytes = self._tail.left_out
+            if self.left_out_bytes:
+                self._write(f"[harness] ... {self.left_out_bytes} bytes of output left out here ...")
+            self._write(self._tail.text())
+        with suppress(OSError):
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+        self._descriptor = None
+
+    def _put(self, text: str) -> None:
+        if self._descriptor is None:
+            return
+        text = self._mask.mask(text)
+        if self._room <= 0:
+            self._tail.add(text)
+            return
+        text = redact(text)
+        size = len(text.encode("utf-8", "replace")) + 1
+        if size > self._room:
+            self._room = 0
+            self._tail.add(text)
+        else:
+            self._room -= size
+            self._write(text)
+
+    def _open(self, path: Path) -> int | None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return os.open(path, flags, 0o600)
+        except OSError as error:
+            self.problem = f"no transcript: {path}: {error.strerror}"
+            return None
+
+    def _head_room(self, limit_bytes: int) -> int:
+        if self._descriptor is None:
+            return 0
+        used = os.fstat(self._descriptor).st_size
+        return max(limit_bytes - min(limit_bytes // 4, 262_144) - used, min(limit_bytes // 2, _LEAST_HEAD))
+
+    def _write(self, text: str) -> None:
+        data = memoryview((text + "\n").encode("utf-8", "replace"))
+        try:
+            while data and self._descriptor is not None:
+                data = data[os.write(self._descriptor, data) :]
+        except OSError as error:
+            self.problem = f"the transcript ends early: {error.strerror}"
+            with suppress(OSError):
+                if self._descriptor is not None:
+                    os.close(self._descriptor)
+            self._descriptor = None
+
+
+def rendered(event: Event) -> str:
+    """One event as lines for people."""
+    if isinstance(event, Text):
+        return event.text
+    if isinstance(event, ToolCall):
+        return f"[tool] {event.name} {json.dumps(event.input, ensure_ascii=False)}"
+    if isinstance(event, ToolResult):
+        return f"[result{' error' if event.is_error else ''}] {event.output}"
+    if isinstance(event, Usage):
+        cost = "" if event.cost_usd is None else f" cost ${event.cost_usd:.4f}"
+        return f"[usage] input {event.input_tokens} cached {event.cached_tokens} output {event.output_tokens}{cost}"
+    if isinstance(event, RateLimited):
+        until = event.resets_at or (f"{event.retry_after_seconds:g} s" if event.retry_after_seconds else "unknown")
+        return f"[rate limited] {event.message} (until: {until})"
+    return rendered_end(event)
+
+
+def rendered_end(event: Finished) -> str:
+    """The last line of a turn."""
+    status = "" if event.exit_code is None else f", exit status {event.exit_code}"
+    reason = f": {event.message}" if event.message else ""
+    return f"[end] {'ended its turn' if event.ok else 'ended badly'}{status}{reason}"

@@ -5,22 +5,24 @@ told is in ``Outcome.not_delivered``, and it is stopped at the hard limits only 
 second stuck check). Source: features.md UAH-328..356, C18, C27.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
-from dataclasses import replace
-from datetime import datetime
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from agent_harness.agents.base import Agent, Brief
-from agent_harness.agents.events import Event
+from agent_harness.agents import usage
+from agent_harness.agents.base import Agent, Brief, Turn
+from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, ToolResult, Usage
+from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
 from agent_harness.kernel.rate_limits import LimitClock
-from agent_harness.supervision.monitors import NO_FACTS, Monitor, ProjectFacts, Watch
-from agent_harness.supervision.outcome import Outcome
-from agent_harness.supervision.recording import Recording
-from agent_harness.supervision.transcript import Transcript
-from agent_harness.supervision.turn_loop import Heard, Listening, TurnTerms
+from agent_harness.kernel.redact import redact
+from agent_harness.supervision.monitors import NO_FACTS, Intervention, Monitor, ProjectFacts, Watch
+from agent_harness.supervision.outcome import Evidence, Outcome
+from agent_harness.supervision.recording import KeyMask, Recording, TextTail, Transcript
 
 
 def supervise(
@@ -98,3 +100,290 @@ def _kept(account: str, outcome: Outcome, began_at: datetime) -> Outcome:
         retry_after_seconds=refused.retry_after_seconds,
     )
     return replace(outcome, limit=limit)
+
+
+SILENT_TEXT = "The agent gave no sign for {seconds:g} s."
+
+
+class Silence:
+    """A limit on the time between two events of a turn; while a tool call is open the agent may be silent.
+
+    Moments are of the monotonic clock. Without a limit it is never over.
+    """
+
+    def __init__(self, limit_seconds: float | None, now: float) -> None:
+        self._limit = limit_seconds
+        self._since = now
+        self._working = False
+
+    def heard(self, now: float, *, open_calls: int) -> None:
+        """An event came; so many tool calls are open after it."""
+        self._since = now
+        self._working = open_calls > 0
+
+    @property
+    def ends_at(self) -> float | None:
+        """When the silence will have been too long; ``None`` while it may last."""
+        return None if self._limit is None or self._working else self._since + self._limit
+
+
+TAIL_CHARACTERS = 8192
+
+
+class Heard:
+    """A turn's events so far, added up, and how it ended by their account. Asks, tells and stops no agent.
+
+    ``model`` prices usage that names none, ``test_file`` is to be seen tested.
+    """
+
+    def __init__(self, model: str | None, test_file: str | None) -> None:
+        self._model = model
+        self._tail = TextTail(TAIL_CHARACTERS)
+        self._tail_mask = KeyMask()
+        self._said_since = self._worked_since = False  # since the refusal
+        self.evidence = Evidence(test_file) if test_file else None
+        self.totals = usage.Totals()
+        self.open_calls = 0
+        self.refused: RateLimited | None = None  # the last refusal of the provider
+        self.finished: Finished | None = None
+
+    def take(self, event: Event) -> None:
+        """Adds one event."""
+        if self.evidence is not None:
+            self.evidence = self.evidence.after(event)
+        if isinstance(event, Text):
+            self._said_since = True
+            self._tail.add(self._tail_mask.mask(event.text))
+        elif isinstance(event, Usage):
+            self.totals = usage.add(self.totals, event, self._model)
+        elif isinstance(event, ToolCall):
+            self._worked_since = True
+            self.open_calls += 1
+        elif isinstance(event, ToolResult):
+            self._worked_since = True
+            self.open_calls = max(0, self.open_calls - 1)
+        elif isinstance(event, RateLimited):
+            self.refused = _with_reset(event)
+            self._said_since = self._worked_since = False
+        else:
+            self.finished = event
+
+    def tail(self) -> str:
+        """The last text of the agent, redacted."""
+        return self._tail.text()
+
+    def own_ending(self) -> tuple[str, str]:
+        """Reason and message of a turn that nobody has ended; a refusal counts unless the agent went on after it."""
+        finished = self.finished
+        if finished is None:
+            return "error", "the agent went away without ending its turn"
+        went_on = self._worked_since or (finished.ok and self._said_since)
+        if self.refused is not None and not went_on:
+            return "rate_limited", self.refused.message or finished.message or "the provider refuses for now"
+        if finished.ok:
+            return "finished", finished.message
+        last_line = self.tail().strip().rsplit("\n", 1)[-1][:500]
+        return "finished", finished.message or last_line or "the agent gave no reason"
+
+
+def _with_reset(refused: RateLimited) -> RateLimited:
+    """The refusal with the moment of its reset, where the agent told how long to wait instead."""
+    if clock.parse(refused.resets_at) or refused.retry_after_seconds is None:
+        return refused
+    seconds = min(refused.retry_after_seconds, 366 * 86_400.0)
+    return replace(refused, resets_at=clock.timestamp(clock.now() + timedelta(seconds=seconds)))
+
+
+PAUSE = "user_pause"  # the one request that lets the operation at hand end first
+POLL_SECONDS = 1.0  # how long a request to stop may go unseen
+_DRAINED_EVENTS = 20_000  # read after a stop at most: more than the buffers of a dead agent hold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnTerms:
+    """What a turn is held to, and whom it is told to. Durations are real seconds, scaled already."""
+
+    steerable: bool
+    interruptible: bool
+    watch: Watch
+    transcript: Transcript
+    recording: Recording | None
+    on_event: Callable[[Event], None] | None
+    facts: Callable[[], ProjectFacts]
+    stop_requested: Callable[[], str | None]
+    wrap_up_seconds: float
+    grace_seconds: float
+    session_began: float | None  # of the monotonic clock; ``None`` means with this turn
+    silence_seconds: float | None
+
+
+class Listening:
+    """The state of one turn while it runs."""
+
+    def __init__(self, turn: Turn, terms: TurnTerms, heard: Heard) -> None:
+        self._turn = turn
+        self._terms = terms
+        self._heard = heard
+        self._started = time.monotonic()
+        self._began = self._started if terms.session_began is None else terms.session_began
+        self._silence = Silence(terms.silence_seconds, self._started)
+        self._facts = NO_FACTS
+        self._steered: list[str] = []
+        self._not_delivered: list[str] = []
+        self._problems: list[str] = []
+        self._ending: tuple[str, str] | None = None  # reason and message, once somebody wants the end
+        self._must_end_at: float | None = None  # of the monotonic clock, once the end is near
+        self._next_poll = self._started
+
+    def to_the_end(self) -> Outcome:
+        """Listens until the turn is over, by itself or by us."""
+        try:
+            self._listen()
+        except HarnessError as error:
+            self._ending = ("error", error.message)
+            self._problems.append(error.message)
+        if self._heard.finished is None:
+            self._end_it()
+        return self._outcome()
+
+    # -- listening -------------------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        while not self._over():
+            event = self._turn.next_event(self._wait())
+            if event is not None:
+                self._see(event)
+            if self._heard.finished is None:
+                self._mind_silence(event)
+                if self._terms.watch.wants_facts(event):
+                    self._facts = self._fresh_facts()
+                for intervention in self._terms.watch.step(event, self._at(), self._facts):
+                    self._answer(intervention)
+                self._poll()
+
+    def _over(self) -> bool:
+        if self._heard.finished is not None or self._turn.ended:
+            return True
+        return self._must_end_at is not None and time.monotonic() >= self._must_end_at
+
+    def _mind_silence(self, event: Event | None) -> None:
+        now = time.monotonic()
+        if event is not None:
+            self._silence.heard(now, open_calls=self._heard.open_calls)
+        ends_at = self._silence_ends()
+        if ends_at is not None and now >= ends_at:
+            self._stop(
+                "no_response", SILENT_TEXT.format(seconds=(self._terms.silence_seconds or 0) / clock.time_scale())
+            )
+
+    def _silence_ends(self) -> float | None:
+        """When nothing was heard for too long; an agent that is being ended anyway may be silent."""
+        return self._silence.ends_at if self._ending is None else None
+
+    def _at(self) -> float:
+        return (time.monotonic() - self._began) / clock.time_scale()
+
+    def _wait(self) -> float:
+        now = time.monotonic()
+        ends = [self._next_poll - now]
+        deadline = self._terms.watch.deadline()
+        if deadline is not None:
+            ends.append((deadline - self._at()) * clock.time_scale() + 0.001)
+        ends.extend(at - now for at in (self._must_end_at, self._silence_ends()) if at is not None)
+        return max(0.0, min(ends))
+
+    def _fresh_facts(self) -> ProjectFacts:
+        try:
+            return self._terms.facts()
+        except HarnessError as error:
+            self._problems.append(f"what changed is not known: {error.message}")
+            return self._facts
+
+    def _see(self, event: Event) -> None:
+        self._terms.transcript.event(event)
+        if self._terms.recording is not None:
+            self._terms.recording.event(event)
+        self._heard.take(event)
+        paused = self._ending is not None and self._ending[0] == PAUSE
+        if paused and isinstance(event, ToolResult) and not self._heard.open_calls:
+            self._must_end_at = time.monotonic()
+        if self._terms.on_event is not None:
+            self._terms.on_event(event)
+
+    # -- answering -------------------------------------------------------------------------------------------------
+
+    def _answer(self, asked: Intervention) -> None:
+        if asked.kind == "stop":
+            self._stop(asked.reason, asked.message)
+            return
+        delivered = self._tell(asked.message)
+        if asked.final:
+            self._ending = (asked.reason, asked.message)
+            self._must_end_at = time.monotonic() + (self._terms.wrap_up_seconds if delivered else 0.0)
+
+    def _tell(self, message: str) -> bool:
+        delivered = self._terms.steerable and self._turn.steer(message)
+        (self._steered if delivered else self._not_delivered).append(message)
+        self._terms.transcript.note(f"{'to the agent' if delivered else 'not delivered'}: {message}")
+        if delivered and self._terms.recording is not None:
+            self._terms.recording.told(message)
+        return delivered
+
+    def _stop(self, reason: str, message: str) -> None:
+        self._ending = (reason, message)
+        self._must_end_at = time.monotonic()
+
+    def _poll(self) -> None:
+        now = time.monotonic()
+        if now < self._next_poll:
+            return
+        self._next_poll = now + POLL_SECONDS
+        request = self._terms.stop_requested()
+        if request is None or (PAUSE, request) == self._ending:
+            return
+        self._stop(PAUSE, request)
+        if request == PAUSE and self._heard.open_calls:
+            self._must_end_at = now + self._terms.wrap_up_seconds
+
+    # -- ending ----------------------------------------------------------------------------------------------------
+
+    def _end_it(self) -> None:
+        """Ends a turn that did not end by itself, and reads what it left behind."""
+        self._terms.transcript.note("stopping the agent" + (f": {self._ending[1]}" if self._ending else ""))
+        if self._terms.interruptible and not self._turn.ended and self._turn.interrupt():
+            self._listen_on(time.monotonic() + self._terms.grace_seconds)
+        with suppress(HarnessError):
+            self._turn.stop(self._terms.grace_seconds)
+            for _ in range(_DRAINED_EVENTS):
+                event = None if self._heard.finished else self._turn.next_event(0.0)
+                if event is None:
+                    break
+                self._see(event)
+
+    def _listen_on(self, until: float) -> None:
+        with suppress(HarnessError):
+            while self._heard.finished is None and not self._turn.ended and time.monotonic() < until:
+                event = self._turn.next_event(max(0.0, until - time.monotonic()))
+                if event is not None:
+                    self._see(event)
+
+    def _outcome(self) -> Outcome:
+        finished = self._heard.finished
+        reason, message = self._ending or self._heard.own_ending()
+        written = self._terms.transcript.problem
+        problems = [*self._problems, *([written] if written else [])]
+        return Outcome(
+            reason=reason,
+            ok=reason == "finished" and finished is not None and finished.ok,
+            exit_code=finished.exit_code if finished else None,
+            message=redact(message),
+            usage=self._heard.totals,
+            steered=tuple(self._steered),
+            not_delivered=tuple(self._not_delivered),
+            text_tail=self._heard.tail(),
+            evidence=self._heard.evidence,
+            rate_limit=self._heard.refused,
+            conversation=self._turn.conversation,
+            seconds=time.monotonic() - self._started,
+            problems=tuple(dict.fromkeys(problems)),
+        )

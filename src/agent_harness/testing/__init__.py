@@ -1,0 +1,115 @@
+"""Products for tests: real projects of each protocol, real repositories, and servers on loopback.
+
+What the builders of projects share stands here: how a command is run, and what it gave back. A command runs in the
+calling process where nothing of a process of its own is asked for: no Python is started for each. A test of signals,
+kills, encodings of the terminal, start-up or several commands at once starts a process instead.
+"""
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+__all__ = ["HARNESS", "LTH", "NOON", "CommandResult", "run_in_process", "run_process"]
+
+HARNESS = (sys.executable, "-m", "agent_harness.cli.main")
+"""The words that start ``harness`` as a process."""
+LTH = (sys.executable, "-m", "agent_harness.cli.lth")
+"""The words that start ``lth`` as a process."""
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+"""Where a clock stands that a test puts somewhere."""
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """What one command gave back. ``AssertionError`` where it printed a traceback."""
+
+    code: int
+    out: str
+    err: str
+
+    def __post_init__(self) -> None:
+        assert "Traceback (most recent call last)" not in self.text, self.text
+
+    @property
+    def text(self) -> str:
+        """Everything that was printed."""
+        return self.out + self.err
+
+    @property
+    def json(self) -> Any:
+        """The one JSON value on stdout."""
+        return json.loads(self.out)
+
+    def __repr__(self) -> str:
+        return f"exit {self.code}\n{self.out}\n{self.err}"
+
+
+def run_in_process(
+    main: Callable[[], int],
+    *words: str,
+    cwd: Path | None = None,
+    given: bytes = b"",
+    environ: Mapping[str, str] | None = None,
+) -> CommandResult:
+    """What ``main`` gives back where ``sys.argv`` holds these words.
+
+    ``given`` is all there is on stdin; ``environ`` is set besides the variables there are. Afterwards variables,
+    folder, streams and arguments of the process are what they were.
+    """
+    out, err = io.BytesIO(), io.BytesIO()
+    streams = [io.TextIOWrapper(each, encoding="utf-8") for each in (io.BytesIO(given), out)]
+    streams.append(io.TextIOWrapper(err, encoding="utf-8", errors="backslashreplace"))  # as Python opens stderr
+    with contextlib.chdir(cwd or Path.cwd()), _variables(environ or {}), _called(*streams, words=words):
+        code = main()
+    for stream in streams[1:]:
+        stream.flush()
+    return _ran(code, out.getvalue(), err.getvalue())
+
+
+def run_process(
+    words: Sequence[str | os.PathLike[str]],
+    *,
+    cwd: Path | None = None,
+    given: bytes = b"",
+    environ: Mapping[str, str] | None = None,
+    seconds: float = 120,
+) -> CommandResult:
+    """What a process gives back, which has ``environ`` for its variables, or those of this process."""
+    done = subprocess.run(words, cwd=cwd, env=environ, input=given, capture_output=True, check=False, timeout=seconds)
+    return _ran(done.returncode, done.stdout, done.stderr)
+
+
+def _ran(code: int, out: bytes, err: bytes) -> CommandResult:
+    return CommandResult(code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+
+
+@contextlib.contextmanager
+def _variables(added: Mapping[str, str]) -> Iterator[None]:
+    kept = dict(os.environ)
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(kept)
+
+
+@contextlib.contextmanager
+def _called(
+    stdin: io.TextIOWrapper, stdout: io.TextIOWrapper, stderr: io.TextIOWrapper, *, words: Sequence[str]
+) -> Iterator[None]:
+    kept = sys.argv, sys.stdin
+    sys.argv, sys.stdin = [*words], stdin
+    try:
+        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+            yield
+    finally:
+        sys.argv, sys.stdin = kept

@@ -5,11 +5,15 @@
 
 Every method that changes something answers the repository itself, so that calls can be chained. The settings of the
 person who runs the tests play no part, unless ``user_settings`` is set; name, address and dates of commits are fixed.
+With ``environ`` git has these variables and no others: settings and dates are those of whoever has them.
 Paths are relative to the top of the work tree; names that are no UTF-8 are written as ``os.fsdecode`` gives them.
 """
 
 import os
+import shutil
 import subprocess
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -18,18 +22,60 @@ __all__ = ["Repo"]
 PERSON = "Test Person"
 ADDRESS = "person@localhost"
 FIRST_MOMENT = 1_767_225_600
+_KNOWN: dict[tuple[object, ...], dict[str, bytes | None]] = {}
+"""Repositories that were made before, by what is in them: their paths with the contents, ``None`` for a folder."""
 
 
 class Repo:
-    """One repository, made in a new or existing folder."""
+    """One repository, made in a new or existing folder unless ``init`` is false."""
 
-    def __init__(self, path: str | os.PathLike[str], *, branch: str = "main", user_settings: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        branch: str = "main",
+        user_settings: bool = False,
+        environ: Mapping[str, str] | None = None,
+        init: bool = True,
+    ) -> None:
         self.path = Path(path)
         self._user_settings = user_settings
+        self._environ = environ
         self._commits = 0
-        self.path.mkdir(parents=True, exist_ok=True)
-        if not (self.path / ".git").exists():
+        if init:
+            self.path.mkdir(parents=True, exist_ok=True)
+        if init and not (self.path / ".git").exists():
             self.git("init", "--quiet", f"--initial-branch={branch}")
+
+    @classmethod
+    def with_files(
+        cls,
+        path: str | os.PathLike[str],
+        files: Mapping[str, str],
+        *,
+        message: str = "First",
+        user_settings: bool = False,
+    ) -> Self:
+        """A new repository with one commit of these files. The same one is made once in a process, then written out."""
+        key = (message, *sorted(files.items()))
+        if key not in _KNOWN:
+            with tempfile.TemporaryDirectory() as folder:
+                made = cls(folder)
+                for name, text in files.items():
+                    made.write(name, text)
+                made.commit(message)
+                shutil.rmtree(made.path / ".git/hooks", ignore_errors=True)
+                _KNOWN[key] = _content(made.path)
+        Path(path).mkdir(parents=True, exist_ok=True)
+        for name, content in _KNOWN[key].items():
+            place = Path(path, name)
+            if content is None:
+                place.mkdir(parents=True, exist_ok=True)
+            else:
+                place.write_bytes(content)
+        made = cls(path, user_settings=user_settings)
+        made._commits = 1
+        return made
 
     # ---- git ---------------------------------------------------------------------------------------------------
 
@@ -46,7 +92,9 @@ class Repo:
             raise AssertionError(f"git {' '.join(words)}: {os.fsdecode(done.stderr).strip()}")
         return done.stdout
 
-    def _environment(self) -> dict[str, str]:
+    def _environment(self) -> Mapping[str, str]:
+        if self._environ is not None:
+            return self._environ
         kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         date = f"{FIRST_MOMENT + 60 * self._commits} +0000"
         for who in ("AUTHOR", "COMMITTER"):
@@ -151,3 +199,9 @@ class Repo:
                     found[os.path.relpath(path, self.path)] = path.read_bytes()
         found.pop(".git", None)
         return found
+
+
+def _content(folder: Path) -> dict[str, bytes | None]:
+    """Every path below a folder, folders before what is in them."""
+    found = sorted(folder.rglob("*"))
+    return {str(each.relative_to(folder)): None if each.is_dir() else each.read_bytes() for each in found}

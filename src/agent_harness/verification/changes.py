@@ -5,17 +5,19 @@ Contents come from git objects, never from a folder, so that nothing is followed
 """
 
 import os
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+import posixpath
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import PurePosixPath
 
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.git.objects import ABSENT, Objects
+from agent_harness.kernel.git.objects import ABSENT, FOLDER, Objects, TreeEntry
+from agent_harness.kernel.git.status import GITLINK
 
 LIMIT_BYTES = 1024 * 1024  # of one file
 _ALL_BYTES = 128 * 1024 * 1024  # of all of them; what does not fit is taken for unreadable, which no rule forgives
-_LINK, _MODULE = "120000", "160000"
+_LINK = "120000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,53 +42,66 @@ class CandidateChanges:
     files: tuple[FileChange, ...]
     before: frozenset[str]
     after: frozenset[str]
-    submodules: tuple[str, ...] = ()
+    submodules: tuple[str, ...] = ()  # of the candidate; a checkout leaves them empty
 
 
-def between(git: Git, base: str, candidate: str, *, wanted: Callable[[str], bool]) -> CandidateChanges:
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A tree as it is read: all paths of its files relative to the project, and their contents on demand."""
+
+    paths: Collection[str]
+    read: Callable[[str], bytes | None]
+    links: Mapping[str, str] = field(default_factory=dict)  # path of a symbolic link -> where it leads, in the project
+
+
+def between(
+    git: Git, objects: Objects, base: str, candidate: str, *, wanted: Callable[[str], bool]
+) -> CandidateChanges:
     """What ``candidate`` changes against ``base``; contents are read where ``wanted`` says so."""
-    prefix = os.fsdecode(git.prefix())
-    with git.objects() as objects:
-        rows = {
-            _inside(os.fsdecode(path), prefix): pair
-            for path, pair in objects.differences(objects.tree_of(base), objects.tree_of(candidate)).items()
-        }
-        ids = {entry.oid for path, pair in rows.items() if wanted(path) for entry in pair}
-        blobs = _blobs(objects, ids)
+    inside, tree = _namer(git), objects.tree_of(base)
+    rows = {inside(path): pair for path, pair in objects.differences(tree, objects.tree_of(candidate)).items()}
+    ids = {entry.oid for path, pair in rows.items() if wanted(path) for entry in pair if entry.mode != GITLINK}
+    blobs = _blobs(objects, ids)
     files = tuple(
         FileChange(
             path=path,
             status="A" if old == ABSENT else "D" if new == ABSENT else "M",
             before=blobs.get(old.oid),
             after=blobs.get(new.oid),
-            link=new.mode in (_LINK, _MODULE),
+            link=new.mode in (_LINK, GITLINK),
         )
         for path, (old, new) in rows.items()
     )
-    before, modules = _listing(git, base, prefix)
-    added = {path: new for path, (_, new) in rows.items() if new != ABSENT}
+    before = {inside(path): entry for path, entry in _files(objects, tree, b"")}
+    after = {
+        path: entry for path, entry in {**before, **{p: new for p, (_, new) in rows.items()}}.items() if entry != ABSENT
+    }
     return CandidateChanges(
         files=files,
-        before=before,
-        after=(before - rows.keys()) | added.keys(),
-        submodules=tuple(
-            sorted((modules - rows.keys()) | {path for path, entry in added.items() if entry.mode == _MODULE})
-        ),
+        before=frozenset(before),
+        after=frozenset(after),
+        submodules=tuple(sorted(path for path, entry in after.items() if entry.mode == GITLINK)),
     )
 
 
-def _listing(git: Git, commit: str, prefix: str) -> tuple[frozenset[str], frozenset[str]]:
-    """All paths of a commit, and those among them that are submodules."""
-    names: set[str] = set()
-    modules: set[str] = set()
-    for entry in git.run("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0"):
-        head, _, path = entry.partition(b"\t")
-        if path:
-            name = _inside(os.fsdecode(path), prefix)
-            names.add(name)
-            if head.startswith(_MODULE.encode()):
-                modules.add(name)
-    return frozenset(names), frozenset(modules)
+def tree_at(git: Git, objects: Objects, commit: str) -> Tree:
+    """The tree of a commit; what is too large to be read counts as unreadable."""
+    inside = _namer(git)
+    files = {inside(path): entry for path, entry in _files(objects, objects.tree_of(commit), b"")}
+
+    def content(path: str, limit: int = LIMIT_BYTES) -> bytes | None:
+        entry = files.get(path, ABSENT)
+        if entry == ABSENT or entry.mode == GITLINK or (objects.size(entry.oid) or 0) > limit:
+            return None
+        found = objects.read(entry.oid)
+        return found[1] if found else None
+
+    links = {
+        path: posixpath.normpath(posixpath.join(posixpath.dirname(path), os.fsdecode(content(path, 4096) or b"")))
+        for path, entry in files.items()
+        if entry.mode == _LINK
+    }
+    return Tree(files.keys(), content, links)
 
 
 def contents(git: Git, commit: str, paths: Collection[str]) -> Mapping[str, bytes]:
@@ -99,6 +114,14 @@ def contents(git: Git, commit: str, paths: Collection[str]) -> Mapping[str, byte
     return {path: texts[blob] for path, blob in blobs.items() if blob in texts}
 
 
+def _files(objects: Objects, tree: str, below: bytes) -> Iterator[tuple[bytes, TreeEntry]]:
+    for name, entry in objects.tree(tree).items():
+        if entry.mode == FOLDER:
+            yield from _files(objects, entry.oid, below + name + b"/")
+        else:
+            yield below + name, entry
+
+
 def _blobs(objects: Objects, names: Collection[str]) -> dict[str, bytes]:
     """Contents by object name, for the blobs among them that are not too large."""
     sizes = sorted((size, name) for name in names if name and (size := objects.size(name)) is not None)
@@ -109,8 +132,17 @@ def _blobs(objects: Objects, names: Collection[str]) -> dict[str, bytes]:
     return {name: found[1] for name in fit if (found := objects.read(name))}
 
 
-def _inside(path: str, prefix: str) -> str:
-    return os.path.relpath(path, prefix) if prefix else path
+def _namer(git: Git) -> Callable[[bytes], str]:
+    """Names a path of the repository from the project's folder."""
+    prefix = os.fsdecode(git.prefix())
+    if not prefix:
+        return os.fsdecode
+
+    def name(raw: bytes) -> str:
+        path = os.fsdecode(raw)
+        return path.removeprefix(f"{prefix}/") if path.startswith(f"{prefix}/") else posixpath.relpath(path, prefix)
+
+    return name
 
 
 def outside(path: str, prefix: str) -> str:

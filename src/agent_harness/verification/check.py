@@ -17,6 +17,7 @@ _WRAPPERS = frozenset({"timeout", "nice", "stdbuf", "env", "xvfb-run", "coverage
 _PYTEST = frozenset({"pytest", "py.test"})
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_IMPORTS = re.compile(r"(?<![\w$])PYTHONPATH=(?=\S)")
 _REPORT = "{report}"
 _LAUNCHER_VALUED = (
     "--with --with-editable --with-requirements --extra --group --only-group --package --python -p --project"
@@ -51,6 +52,11 @@ class Command:
         """The words up to and including the program: what is resolved before the agent starts."""
         return self.words[: self.program + 1]
 
+    @property
+    def shown(self) -> str:
+        """Its first words, for messages."""
+        return shlex.join(self.head) if self.words else self.text
+
 
 def parse(text: str) -> Command:
     """The command in ``text``; anything with shell syntax keeps its text and has no words."""
@@ -61,6 +67,8 @@ def parse(text: str) -> Command:
     except ValueError:
         return Command(text=text)
     variables: list[tuple[str, str]] = []
+    if words[:1] == ["env"] and len(words) > 2 and _VARIABLE.fullmatch(words[1]):
+        words.pop(0)
     while words and (match := _VARIABLE.fullmatch(words[0])):
         variables.append((match[1], match[2]))
         words.pop(0)
@@ -137,21 +145,21 @@ def report_options(report: str, cache: str, *, keep_going: bool, root: str | Non
 
 
 def with_report(
-    command: Command, words: Sequence[str], report: str, options: Sequence[str]
+    command: Command, words: Sequence[str], report: str, options: Sequence[str], *, imports: str = ""
 ) -> tuple[str | list[str], dict[str, str]]:
     """What to start, and the variables to add, so that the run writes its report to ``report``.
 
     ``words`` are the command's words with the program already resolved; they are ignored when a shell is needed.
+    ``imports`` is the PYTHONPATH of the run; where a shell command sets its own, ours comes first.
     """
-    variables = dict(command.variables)
+    variables = {name: value for name, value in command.variables if name != "PYTHONPATH"}
+    text = _IMPORTS.sub(lambda found: f"{found[0]}{shlex.quote(imports)}:", command.text)
     if command.pytest:
         words = [word.replace(_REPORT, report) for word in words]
         end = words.index("--") if "--" in words else len(words)
         return [*words[:end], *options, *words[end:]], variables
     if command.reports_itself:
         return (
-            [word.replace(_REPORT, report) for word in words]
-            if words
-            else command.text.replace(_REPORT, shlex.quote(report))
+            [word.replace(_REPORT, report) for word in words] if words else text.replace(_REPORT, shlex.quote(report))
         ), variables
-    return list(words) or command.text, {**variables, "PYTEST_ADDOPTS": shlex.join(options)}
+    return list(words) or text, {**variables, "PYTEST_ADDOPTS": shlex.join(options)}

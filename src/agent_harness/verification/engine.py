@@ -1,8 +1,8 @@
 """Judges a candidate commit: did the work really pass, and did nothing that passed before stop passing?
 
 The order answers the common failure first: rules, the feature's own tests, the whole suite, the same tests on the code
-before, lint. In the suite the tests of the way back judge the candidate's code; in the red proof the candidate's tests
-judge the code of the way back. Source: features.md section O, C54, C55, C61, C62.
+before, lint. In the suite the tests of the base judge the candidate's code; in the red proof the candidate's tests
+judge the code of the base. Source: features.md section O, C54, C55, C61, C62.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -12,8 +12,7 @@ from agent_harness.errors import Interrupted
 from agent_harness.kernel.git import Git
 from agent_harness.verification.changes import CandidateChanges, between
 from agent_harness.verification.check import parse
-from agent_harness.verification.guard import Duty, Survey, is_read, survey
-from agent_harness.verification.protected_files import duty_of
+from agent_harness.verification.guard import Duty, Survey, duty_of, file_of, is_read, survey
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment, resolve
 from agent_harness.verification.runner.execution import (
     NOT_FOUND,
@@ -23,11 +22,22 @@ from agent_harness.verification.runner.execution import (
     place_for,
     run_tests,
 )
-from agent_harness.verification.runner.interpreter import told
+from agent_harness.verification.runner.testreport import Report
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, WARN, Finding, TestRun, Verdict, passed
 from agent_harness.verification.workspace import Overlay
 
-__all__ = ["RunEnvironment", "Finding", "Strictness", "TestRun", "Verdict", "judge", "passed", "resolve", "run_tests"]
+__all__ = [
+    "Finding",
+    "RunEnvironment",
+    "Strictness",
+    "TestRun",
+    "Verdict",
+    "judge",
+    "passed",
+    "resolve",
+    "run_on_older_code",
+    "run_tests",
+]
 
 Step = Callable[[str, str, TestRun | None], object]
 _NAMED = 5  # ids written out in a message; all of them are in the data
@@ -54,6 +64,7 @@ def judge(
     test_files: Collection[str] = (),
     protected: Collection[str] = (),
     baseline: Collection[str] = (),
+    may_change: Collection[str] = (),
     red_base: str | None = None,
     options: Strictness | None = None,
     on_step: Step | None = None,
@@ -63,11 +74,13 @@ def judge(
 
     ``git.root`` is the project. ``proof`` runs the assigned feature's own tests, which are ``test_files`` (files,
     folders or node ids); ``protected`` are those of features that pass already; ``baseline`` are the ids known to pass.
+    ``may_change`` are patterns of protected files that a person has released; tests of them may also be gone.
     ``red_base`` is the code before the feature was begun, when that is not ``base``. A command of ``None`` is left out.
-    ``on_step`` hears (step, "started" | "passed" | "failed", its run where it has one). Raises ``Interrupted`` when
-    ``stop`` says so.
+    ``on_step`` hears (step, "started" | "passed" | "warned" | "failed", its run where it has one). Raises
+    ``Interrupted`` when ``stop`` says so.
     """
-    changes = between(git, base, candidate, wanted=is_read)
+    with git.objects() as objects:
+        changes = between(git, objects, base, candidate, wanted=is_read)
     commands = [command for command in (proof, suite) if command]
     duty = duty_of(
         git,
@@ -77,6 +90,7 @@ def judge(
         test_files=test_files,
         protected=protected,
         import_roots=["" if root == "." else root for root in environment.mapped().roots],
+        may_change=may_change,
     )
     case = _Case(
         git=git,
@@ -102,6 +116,29 @@ def judge(
     return case.verdict()
 
 
+def run_on_older_code(
+    git: Git,
+    code: str,
+    *,
+    candidate: str,
+    command: str,
+    test_files: Collection[str],
+    environment: RunEnvironment,
+    timeout_seconds: float = 1800.0,
+) -> TestRun:
+    """The candidate's tests, and what they stand on, on the code of an older commit."""
+    side = _test_side(git, code, candidate, Duty(test_files=frozenset(test_files)))
+    overlays = [Overlay(candidate, side)]
+    return run_tests(git, code, command, environment=environment, overlays=overlays, timeout_seconds=timeout_seconds)
+
+
+def _test_side(git: Git, code: str, candidate: str, duty: Duty) -> tuple[str, ...]:
+    """The paths of tests, and of what they stand on, that differ between two commits."""
+    with git.objects() as objects:
+        changes = between(git, objects, code, candidate, wanted=lambda _: False)
+    return survey(changes, duty).test_side
+
+
 @dataclass(slots=True, kw_only=True)
 class _Case:
     """One judgement while it is made."""
@@ -119,6 +156,7 @@ class _Case:
     runs: dict[str, TestRun] = field(default_factory=dict)
     regressions: tuple[str, ...] = ()
     flaky: tuple[str, ...] = ()
+    noted: int = 0  # findings of the steps that have ended
 
     @property
     def rejected(self) -> bool:
@@ -135,9 +173,10 @@ class _Case:
         self.survey = survey(changes, self.duty)
         for command in map(parse, commands):
             if self.environment.completed(command) is not self.environment:
-                message = f"What runs '{told(command)}' was not there before the session; it was not compared."
+                message = f"What runs '{command.shown}' was not there before the session; it was not compared."
                 self.find("environment_unknown", IMPORTANT, message)
-        self.findings += [*self.environment.changes(), *self.survey.findings]
+        self.environment, changed = self.environment.looked_at_again()
+        self.findings += [*changed, *self.survey.findings]
         if self.environment.isolation == IN_PLACE:
             self.find("not_isolated", WARN, "The tests ran in the project's folder, not on the commit alone.")
         elif changes.submodules:
@@ -163,10 +202,16 @@ class _Case:
         """The whole suite, once: nothing of the baseline stopped passing."""
         if command is None:
             return
+        if taken := sorted(node for node in baseline if node.partition("[")[0] in self.survey.gained):
+            message = f"The session takes the place of {_listed(taken)}, which does not belong to its feature."
+            self.find("protected_test_changed", CRITICAL, message, path=file_of(taken[0]), reasons=taken)
+            self._ended("guard")
+            return
         overlays = [Overlay(self.base, self.survey.kept)]
-        self._suite("suite", command, overlays, baseline)
-        if self.survey.reaches_out and not self.rejected and self.environment.isolation != IN_PLACE:
-            self._suite("cross-check", command, [Overlay(self.base, self.survey.test_side)], baseline)
+        self._suite("suite", command, overlays, [self._now(node) for node in baseline])
+        side = [path for path in self.survey.test_side if path not in self.survey.released]
+        if self.survey.needs_cross_check and not self.rejected and self.environment.isolation != IN_PLACE:
+            self._suite("cross-check", command, [Overlay(self.base, side)], baseline)
 
     def before(self, command: str | None, red_base: str) -> None:
         """The candidate's tests do not pass on the code before."""
@@ -177,7 +222,7 @@ class _Case:
             return
         side = self.survey.test_side
         if red_base != self.base:
-            side = survey(between(self.git, red_base, self.candidate, wanted=lambda _: False), self.duty).test_side
+            side = _test_side(self.git, red_base, self.candidate, self.duty)
         run = self._run("red", command, commit=red_base, overlays=[Overlay(self.candidate, side)])
         proof = self.runs["proof"].report
         proven = proof.passing if proof else frozenset()
@@ -240,8 +285,25 @@ class _Case:
             self.find("suite_failed", CRITICAL, f"The whole suite could not be judged: {why}.", problem=run.problem)
         else:
             counted = {node for node in baseline if not self._is_own(node)}
+            counted -= self._taken_out(counted, run.report)
             self._compare(name, command, overlays, counted - run.report.passing)
         self._ended(name)
+
+    def _taken_out(self, baseline: Collection[str], report: Report) -> set[str]:
+        """Known tests that are no longer there, in files that may change.
+
+        None where something of that file failed, such as its collection, nor of a verified feature whose last passing
+        test would go.
+        """
+        gone = {node for node in baseline if node not in report.cases and file_of(node) in self.survey.released}
+        broken = {file_of(node) for node in report.failing}
+        left = [file for file in self.duty.protected if not any(_holds(file, node) for node in report.passing)]
+        return {n for n in gone if file_of(n) not in broken and not any(_holds(file, n) for file in left)}
+
+    def _now(self, node: str) -> str:
+        """The id of a test in the candidate, whose file may have moved."""
+        file = file_of(node)
+        return self.survey.moved.get(file, file) + node.removeprefix(file)
 
     def _compare(self, name: str, command: str, overlays: Sequence[Overlay], failing: Collection[str]) -> None:
         """Newly failing tests get one more try before they count (C62)."""
@@ -263,7 +325,9 @@ class _Case:
         return own and not any(_holds(file, node) for file in self.duty.protected)
 
     def _ended(self, step: str) -> None:
-        self.on_step(step, "failed" if self.rejected else "passed", self.runs.get(step))
+        warned = len(self.findings) > self.noted
+        self.noted = len(self.findings)
+        self.on_step(step, "failed" if self.rejected else "warned" if warned else "passed", self.runs.get(step))
 
     def _interrupted(self) -> None:
         if self.stop is not None and self.stop():

@@ -6,21 +6,42 @@ Source: features.md C54, features-scenarios.md S08.
 """
 
 import ast
+import os
+import posixpath
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
-from agent_harness.verification import side_effects, sources
-from agent_harness.verification.changes import CandidateChanges, FileChange
-from agent_harness.verification.runner_config import harm, is_conftest, is_runner_config, is_test_file
-from agent_harness.verification.shadowing import shadows
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.status import matcher
+from agent_harness.verification import sources
+from agent_harness.verification.changes import CandidateChanges, FileChange, contents
+from agent_harness.verification.runner_config import (
+    harm,
+    is_conftest,
+    is_runner_config,
+    is_test_file,
+    settings,
+    shadows,
+)
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, WARN, Finding
 
 TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs"})
 _KNOWS_TESTS = re.compile(
     rb"PYTEST_CURRENT_TEST|PYTEST_VERSION|AGENT_HARNESS_WITNESS|\b_pytest\b|['\"]pytest['\"] in sys\.modules|os\._exit"
 )
+_LINE = re.compile(r"^line \d+ ")
+_SETTINGS_DEPTH = 2
+_PLUGIN = re.compile(r"(?:^|\s)-p\s*([A-Za-z_][\w.]*)")
+_WORDS = re.compile(r"[\s;|&()<>'\"=]+")
+_NAMED_BY_PROGRAM = {
+    "make": ("Makefile", "makefile", "GNUmakefile"),
+    "tox": ("tox.ini",),
+    "nox": ("noxfile.py",),
+    "just": ("justfile", "Justfile", ".justfile"),
+    "invoke": ("tasks.py",),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +53,11 @@ class Duty:
     import_roots: Collection[str] = ("",)  # folders from which the interpreter imports
     runner_files: Collection[str] = ()  # files that the test commands themselves name
     plugins: Collection[str] = ()  # module names that the base loads into its test runner
+    may_change: Collection[str] = ()  # patterns of protected files that a person has released
+
+    def frees(self, path: str) -> bool:
+        """Whether a person has said that this protected file may change."""
+        return matcher(tuple(self.may_change))(os.fsencode(path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +66,11 @@ class Survey:
 
     findings: tuple[Finding, ...] = ()
     test_side: tuple[str, ...] = ()  # changed paths of tests and what they stand on
-    kept: tuple[str, ...] = ()  # changed paths of which the suite uses the version from the way back
-    reaches_out: bool = False  # test code does things beyond itself, or something when it is imported
+    kept: tuple[str, ...] = ()  # changed paths of which the suite uses the version from the base
+    released: tuple[str, ...] = ()  # changed paths that a person has said may change
+    moved: Mapping[str, str] = field(default_factory=dict)  # older test files that are the same under another path
+    gained: frozenset[str] = frozenset()  # ids of the tests that older test files gain
+    needs_cross_check: bool = False  # new test code may act on older tests: these are run without it, too
 
     @property
     def rejects(self) -> bool:
@@ -67,11 +96,19 @@ def belongs(path: str, nodes: Collection[str]) -> bool:
 def survey(changes: CandidateChanges, duty: Duty) -> Survey:
     """The findings on a candidate, and the classification of its changed files."""
     sides = {change.path: _Kind(change.path, changes, duty) for change in changes.files}
-    findings = [finding for change in changes.files for finding in _judge(change, sides[change.path], changes, duty)]
+    moved = _moved(changes, duty)
+    judged = [change for change in changes.files if change.path not in moved]
+    findings = [finding for change in judged for finding in _judge(change, sides[change.path], changes, duty)]
+    findings += [Finding("test_moved", IMPORTANT, f"{old} is {new} now.", {"path": new}) for old, new in moved.items()]
     findings += _own_tests(changes, duty)
+    findings = [_released(finding, duty) for finding in findings]
     if not changes.before:  # the first commit of all: there is no earlier runner to protect, only to be looked at
         findings = [replace(f, severity=IMPORTANT) if f.code == "runner_config_changed" else f for f in findings]
-    out = [(c.path, reason) for c in changes.files if sides[c.path].test_side for reason in _reaching(c)]
+    texts = {change.path: change.before for change in changes.files}
+    olders = {new: texts[old] for old, new in moved.items()}
+    side = [replace(c, before=olders.get(c.path, c.before)) for c in changes.files if sides[c.path].test_side]
+    grown = [change for change in side if _gains_tests(change, sides[change.path])]
+    out = [(change.path, reason) for change in side for reason in _reaching(change)]
     if out:
         where = sorted({path for path, _ in out})
         message = f"{where[0]} does things beyond its own tests: {out[0][1]}"
@@ -79,9 +116,23 @@ def survey(changes: CandidateChanges, duty: Duty) -> Survey:
     return Survey(
         findings=tuple(findings),
         test_side=tuple(path for path, kind in sides.items() if kind.test_side),
-        kept=tuple(path for path, kind in sides.items() if kind.kept and changes.before),
-        reaches_out=bool(out) or any(sides[c.path].test_side and _acts(c) for c in changes.files),
+        kept=tuple(p for p, kind in sides.items() if kind.kept and changes.before and not duty.frees(p)),
+        released=tuple(path for path in sides if duty.frees(path)),
+        moved=moved,
+        gained=frozenset(f"{c.path}::{name}" for c in grown for name in sources.new_tests(c.before, c.after)),
+        needs_cross_check=bool(out or moved or grown) or any(map(_acts, side)),
     )
+
+
+PROTECTED = frozenset({"runner_config_changed", "protected_test_changed"})
+"""Findings on files that a session leaves alone unless a person has said that they may change."""
+
+
+def _released(finding: Finding, duty: Duty) -> Finding:
+    """The finding, as a note where a person has said that its file may change."""
+    if finding.code not in PROTECTED or not duty.frees(str(finding.data["path"])):
+        return finding
+    return replace(finding, severity=IMPORTANT, message=f"{finding.message} A person has allowed it.")
 
 
 class _Kind:
@@ -98,7 +149,13 @@ class _Kind:
         self.support = not (self.test or self.conftest or self.config) and bool(folders & TEST_FOLDERS)
         self.was_there = path in changes.before
         self.test_side = self.test or self.conftest or self.support
-        self.kept = self.conftest or self.shared or (self.support and self.was_there) or self.runner
+        self.left = self.support and path not in changes.after and not _holds_files(path, changes.after)
+        self.kept = self.conftest or self.shared or (self.support and self.was_there and not self.left) or self.runner
+
+
+def _holds_files(path: str, paths: Collection[str]) -> bool:
+    """Whether the folder of a path has files, at any depth."""
+    return any(each.startswith(f"{posixpath.dirname(path)}/") for each in paths)
 
 
 def _module_names(path: str) -> set[str]:
@@ -123,14 +180,54 @@ def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, duty: Dut
         yield from _shared_test(change, duty)
     elif kind.test and kind.was_there and not kind.own:
         yield from _older_test(change)
-    elif kind.support and kind.was_there:
+    elif kind.support and kind.was_there and not kind.left:
         yield from _support(change)
     elif not kind.test_side:
         yield from product_findings(change)
 
 
+def _moved(changes: CandidateChanges, duty: Duty) -> dict[str, str]:
+    """Older test files that are gone, each with the new one that says the same, by their paths.
+
+    Those of verified features stay where their features name them.
+    """
+    gone = [c for c in changes.files if c.status == "D" and c.path.endswith(".py")]
+    new = [c for c in changes.files if c.status == "A" and c.path.endswith(".py") and not c.link]
+    if any(_stands_in(each, gone, changes) for each in new):
+        return {}
+    found: dict[str, str] = {}
+    for change in gone:
+        named = belongs(change.path, duty.protected) or belongs(change.path, duty.test_files)
+        twins = [e.path for e in new if is_test_file(e.path) and sources.is_moved(change.before, e.after)]
+        if is_test_file(change.path) and not named and len(twins) == 1 and twins[0] not in found.values():
+            found[change.path] = twins[0]
+    return found
+
+
+def _stands_in(new: FileChange, gone: Sequence[FileChange], changes: CandidateChanges) -> bool:
+    """Whether moved tests could find this new file where they found another one before, and it says something else."""
+    pure = PurePosixPath(new.path)
+    if is_conftest(new.path):
+        return True
+    if is_test_file(new.path) or not TEST_FOLDERS & set(pure.parts[:-1]):
+        return False
+    if any(each.name == new.name and sources.same(each.before, new.after) for each in gone):
+        return False
+    others = (PurePosixPath(path) for path in changes.before if path.endswith(".py"))
+    return bool((new.after or b"").strip()) and any(
+        each.name == pure.name and TEST_FOLDERS & set(each.parts[:-1]) for each in others
+    )
+
+
+def _gains_tests(change: FileChange, kind: "_Kind") -> bool:
+    """Whether an older test file, not of this feature, says more than it said, and all that it said."""
+    if change.status != "M" or change.link or not (kind.test and not kind.own and change.path.endswith(".py")):
+        return False
+    return not sources.same(change.before, change.after) and sources.only_gains_tests(change.before, change.after)
+
+
 def _older_test(change: FileChange) -> Iterator[Finding]:
-    if change.status == "M" and not change.link and sources.same(change.before, change.after):
+    if change.status == "M" and not change.link and sources.only_gains_tests(change.before, change.after):
         return
     word = "deletes" if change.status == "D" else "changes"
     yield _protected(change, f"The session {word} {change.path}, a test that does not belong to its feature.")
@@ -186,7 +283,7 @@ def conftest_findings(change: FileChange) -> Iterator[Finding]:
         return
     older = before.body if before else []
     reasons = sources.changed(before, after) if before else []
-    reasons += side_effects.harm_in_conftest(sources.added(older, after.body))
+    reasons += sources.harm_in_conftest(sources.added(older, after.body), after)
     if reasons:
         yield _config(change, "; ".join(reasons[:3]))
 
@@ -220,21 +317,13 @@ def _reaching(change: FileChange) -> list[str]:
     if after is None:
         return []
     before = sources.parse(change.before)
-    known = set(_without_lines(side_effects.reaches_out(before))) if before else set()
-    return [reason for reason in side_effects.reaches_out(after) if _without_line(reason) not in known]
+    known = {_LINE.sub("", reason) for reason in sources.reaches_out(before)} if before else set()
+    return [reason for reason in sources.reaches_out(after) if _LINE.sub("", reason) not in known]
 
 
 def _acts(change: FileChange) -> bool:
     after = sources.parse(change.after) if change.path.endswith(".py") else None
-    return after is not None and side_effects.acts_at_import(after)
-
-
-def _without_lines(reasons: list[str]) -> list[str]:
-    return [_without_line(reason) for reason in reasons]
-
-
-def _without_line(reason: str) -> str:
-    return re.sub(r"^line \d+ ", "", reason)
+    return after is not None and sources.acts_at_import(after)
 
 
 def _own_tests(changes: CandidateChanges, duty: Duty) -> Iterator[Finding]:
@@ -256,3 +345,65 @@ def _loading_plugins(trees: Mapping[str, ast.Module | None], duty: Duty) -> Iter
         if sources.plugins_named(tree):
             message = f"{path} loads plugins into the test runner (pytest_plugins)."
             yield Finding("runner_config_changed", CRITICAL, message, {"path": path, "reason": "pytest_plugins"})
+
+
+def duty_of(
+    git: Git,
+    base: str,
+    changes: CandidateChanges,
+    *,
+    commands: Iterable[str],
+    test_files: Collection[str],
+    protected: Collection[str],
+    import_roots: Iterable[str],
+    may_change: Collection[str] = (),
+) -> Duty:
+    """The duty of a session, with everything that ``base`` says about how tests are run.
+
+    Never the candidate: an agent does not choose what is protected from it.
+    """
+    near = [p for p in changes.before if is_runner_config(p) and len(PurePosixPath(p).parts) <= _SETTINGS_DEPTH]
+    found = {path: settings(path, text) or {} for path, text in contents(git, base, near).items()}
+    conftests = contents(git, base, [path for path in changes.before if is_conftest(path)])
+    plugins = [name for text in conftests.values() for name in sources.plugins_named(sources.parse(text))]
+    words = list(commands)
+    return Duty(
+        test_files=frozenset(map(_clean, test_files)),
+        protected=frozenset(map(_clean, protected)),
+        may_change=tuple(may_change),
+        import_roots=frozenset({"", *import_roots, *_python_paths(found)}),
+        runner_files=_runner_files(words, changes.before | changes.after, test_files),
+        plugins=frozenset(
+            (*plugins, *_plugins([*words, *(str(options.get("addopts", "")) for options in found.values())]))
+        ),
+    )
+
+
+def _clean(node: str) -> str:
+    """A node id whose file is written as git writes it."""
+    file, colons, name = node.partition("::")
+    return posixpath.normpath(file) + colons + name
+
+
+def _python_paths(found: Mapping[str, dict[str, object]]) -> list[str]:
+    roots: list[str] = []
+    for path, options in found.items():
+        value = options.get("pythonpath", [])
+        entries = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
+        roots += [str(PurePosixPath(path).parent / str(entry)) for entry in entries]
+    return ["" if root == "." else root for root in roots]
+
+
+def _plugins(texts: Iterable[str]) -> list[str]:
+    return [name for text in texts for name in _PLUGIN.findall(re.sub(r"[\[\],'\"]", " ", text)) if name != "no"]
+
+
+def _runner_files(commands: Iterable[str], paths: Collection[str], test_files: Collection[str]) -> frozenset[str]:
+    """Files of the project that the commands start or read, other than tests."""
+    named: set[str] = set()
+    for command in commands:
+        words = [word.removeprefix("./") for word in _WORDS.split(command) if word]
+        named.update(words)
+        for word in words:
+            named.update(_NAMED_BY_PROGRAM.get(PurePosixPath(word).name, ()))
+    return frozenset(p for p in named if p in paths and not (is_test_file(p) or belongs(p, test_files)))

@@ -1,14 +1,22 @@
 """Files that are tests or steer a test runner, and which changes to the latter cannot bend a result.
 
-Rules for ``guard.py``: base and candidate content in, a reason or ``None`` out (C54).
+Also new files that would be taken for a part of the interpreter, of the test runner, or for another module; a module of
+that name that was there before is the project's own affair. Rules for ``guard.py``: base and candidate content in, a
+reason or ``None`` out (C54).
 """
 
 import configparser
 import json
+import re
+import sys
 import tomllib
+from collections import Counter
+from collections.abc import Collection
 from fnmatch import fnmatch
 from pathlib import PurePath, PurePosixPath
 from typing import Any
+
+from agent_harness.verification.changes import CandidateChanges, FileChange
 
 _TEST_NAMES = (
     "test_*.py",
@@ -34,6 +42,15 @@ HARMLESS = frozenset(  # options that name things or change what is printed, not
     {"markers", "asyncio_mode", "asyncio_default_fixture_loop_scope", "asyncio_default_test_loop_scope"}
     | {"log_cli", "log_cli_level", "log_level", "log_format", "log_date_format", "console_output_style"}
 )
+_STRICT_SWITCHES = frozenset({"xfail_strict", "strict_xfail", "strict_markers", "strict_config"})
+_ON = frozenset({"true", "1", "yes", "on"})
+_STRICT_OPTION = re.compile(r"--strict-(markers|config)")
+_ERROR_FILTER = re.compile(r"error(:[^:]*(:\w*(:[\w.]*)?)?)?")  # a category with a dot would be imported
+_RUNNER_MODULES = frozenset(
+    {"pytest", "_pytest", "py", "pluggy", "iniconfig", "xdist", "execnet", "pytest_timeout", "agent_harness_witness"}
+)
+_START_MODULES = frozenset({"sitecustomize", "usercustomize"})
+_MODULE_SUFFIXES = frozenset({".py", ".pyc", ".so", ".pyd"})
 
 
 def is_test_file(path: str) -> bool:
@@ -68,7 +85,8 @@ def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
         old, new = settings(path, before), settings(path, after)
         if new is None or old is None:
             return None if old == new else "it cannot be read"
-        keys = sorted(key for key in {*old, *new} if old.get(key) != new.get(key) and key not in HARMLESS)
+        changed = {key for key in {*old, *new} if old.get(key) != new.get(key)} - HARMLESS
+        keys = sorted(key for key in changed if not (old and _only_stricter(key, old.get(key), new.get(key))))
         return f"it sets {', '.join(keys)}" if keys else None
     if name == ".gitattributes":  # a checkout in another encoding is another text
         return "it sets an encoding" if _ENCODING in (after or b"") and _ENCODING not in (before or b"") else None
@@ -77,6 +95,29 @@ def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
         keys = sorted(key for key in _PACKAGE_MEMBERS if old.get(key) != new.get(key))
         return f"it sets {', '.join(keys)}" if keys else None
     return "it steers a test runner"
+
+
+def _only_stricter(key: str, before: object, after: object) -> bool:
+    """True when this change of an option can only make more tests fail."""
+    if key in _STRICT_SWITCHES:
+        return str(after).lower() in _ON
+    old, new = _entries(key, before), _entries(key, after)
+    if key == "filterwarnings":
+        rest = iter(new)  # the order of the old ones counts; an error anywhere between them only adds failures
+        kept, pattern = all(entry in rest for entry in old), _ERROR_FILTER
+    elif key == "addopts":  # in front or behind: between two words an option could become the value of another one
+        kept, pattern = any(new[at : at + len(old)] == old for at in range(len(new))), _STRICT_OPTION
+    else:
+        return False
+    return kept and all(pattern.fullmatch(entry) for entry in (Counter(new) - Counter(old)).elements())
+
+
+def _entries(key: str, value: object) -> list[str]:
+    """The entries of an option that is a list, in any of the ways in which it is written."""
+    if isinstance(value, list):
+        return [str(each) for each in value]
+    text = value if isinstance(value, str) else ""
+    return text.split() if key == "addopts" else [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def decides(path: PurePath | str, content: bytes | None) -> bool:
@@ -126,3 +167,76 @@ def _package(content: bytes | None) -> dict[str, Any]:
     scripts = document.get("scripts")
     tests = {k: v for k, v in scripts.items() if "test" in k} if isinstance(scripts, dict) else {}
     return {**document, "scripts": tests}
+
+
+def shadows(change: FileChange, changes: CandidateChanges, roots: Collection[str]) -> str | None:
+    """Why a changed path is taken for a part of the interpreter or the runner; ``roots`` are folders of imports."""
+    pure = PurePosixPath(change.path)
+    if change.status != "D" and (why := _started_from(pure, change.after)):
+        return why if change.status == "A" or _started_from(pure, change.before or b"\0") is None else None
+    return _takes_place(pure, change, changes, roots) if change.status == "A" else None
+
+
+def _takes_place(
+    pure: PurePosixPath, change: FileChange, changes: CandidateChanges, roots: Collection[str]
+) -> str | None:
+    folder, module = _top_module(pure, link=change.link)
+    if not module or _was_there(folder, module, changes.before):
+        return None
+    if module in _RUNNER_MODULES and _is_import_root(folder, roots, changes):
+        return f"it takes the place of {module}, which runs the tests"
+    if module in sys.stdlib_module_names and _is_import_root(folder, roots, changes):
+        return f"it takes the place of {module} of the standard library"
+    twin = next((root for root in roots if root != folder and _was_there(root, module, changes.before)), None)
+    if twin is not None and _is_import_root(folder, roots, changes):
+        return f"it takes the place of {module} in {twin or 'the top folder'}"
+    return None
+
+
+def _started_from(pure: PurePosixPath, content: bytes | None) -> str | None:
+    if pure.name.split(".")[0].lower() in _START_MODULES and pure.suffix in _MODULE_SUFFIXES:
+        return "the interpreter runs it when it starts"
+    if pure.suffix == ".pth" and (content is None or b"\0" not in content):
+        return "the interpreter reads it when it starts"
+    in_metadata = any(part.endswith((".egg-info", ".dist-info")) for part in pure.parts[:-1])
+    if pure.name == "entry_points.txt" and in_metadata and b"pytest11" in (b"pytest11" if content is None else content):
+        return "it makes pytest load a plugin"
+    return None
+
+
+def _top_module(pure: PurePosixPath, *, link: bool) -> tuple[str, str]:
+    """The folder from which a path would be imported, and the module that it defines; no module is empty."""
+    name, suffix = pure.name.split(".")[0], pure.suffix
+    if pure.name == "__init__.py":
+        return _folder(pure.parent), pure.parent.name
+    if suffix in _MODULE_SUFFIXES or (link and not suffix):
+        return _folder(pure), name
+    return "", ""
+
+
+def _folder(pure: PurePosixPath) -> str:
+    return "" if str(pure.parent) == "." else str(pure.parent)
+
+
+def _was_there(folder: str, module: str, before: Collection[str]) -> bool:
+    stem = f"{folder}/{module}" if folder else module
+    return f"{stem}.py" in before or f"{stem}/__init__.py" in before
+
+
+def _is_import_root(folder: str, roots: Collection[str], changes: CandidateChanges) -> bool:
+    """A folder on the path of imports: a known one, or one that pytest puts there because tests lie in it."""
+    if folder in roots:
+        return True
+    paths = changes.before | changes.after
+    if f"{folder}/__init__.py" in paths:
+        return False
+    inside = [path for path in paths if path.startswith(folder + "/")]
+    return any(_basedir(path, paths) == folder for path in inside if is_test_file(path) or is_conftest(path))
+
+
+def _basedir(path: str, paths: Collection[str]) -> str:
+    """The first folder above a test file that is no package."""
+    folder = PurePosixPath(path).parent
+    while str(folder) != "." and f"{folder}/__init__.py" in paths:
+        folder = folder.parent
+    return "" if str(folder) == "." else str(folder)

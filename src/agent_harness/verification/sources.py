@@ -1,12 +1,25 @@
 """What Python test code does, read from its syntax tree; nothing is imported and nothing is run.
 
-Rules for ``guard.py``. A source that does not parse is told apart from one that is empty: ``parse`` gives ``None``.
+Rules for ``guard.py``. What such code does beyond itself (patched modules, hooks, plugins, text that is run) is only a
+first net: a module that it imports can do anything when it is imported. A source that does not parse is told apart from
+one that is empty: ``parse`` gives ``None``.
 """
 
 import ast
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from agent_harness.verification.extension import (
+    adds_options,
+    continues,
+    extends,
+    gains_assertions,
+    imports_more,
+    is_test_code,
+    is_text,
+    without_levels,
+)
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _ASSERTING = ("assert", "check", "expect", "verify", "should")
@@ -16,6 +29,22 @@ STEERING = frozenset(
     | {"setUp", "setUpClass", "setup_class", "setup_method", "load_tests"}
 )
 _PYTEST_ASSERTS = frozenset({"pytest.raises", "pytest.warns", "pytest.deprecated_call", "raises"})
+_RUNNER_MODULES = frozenset({"_pytest", "pluggy", "gc", "ctypes", "builtins", "atexit"})
+_RUNNER_NAMES = frozenset({"pytest", "_pytest", "pluggy", "unittest", "sys", "builtins"})
+_CALLS = frozenset(
+    {"exec", "eval", "compile", "__import__", "setattr", "delattr", "globals"}
+    | {"os._exit", "pytest.exit", "importlib.reload", "sys.settrace", "sys.modules.update"}
+)
+_INSIDES = frozenset({"__dict__", "__globals__", "__code__", "__subclasses__"})
+_HARMLESS_CALLS = frozenset(  # by their full names: they make a value and do nothing else
+    {"pathlib.Path", "pathlib.PurePath", "pathlib.PurePosixPath", "pathlib.Path.cwd", "pathlib.Path.home"}
+    | {f"os.path.{name}" for name in ("abspath", "basename", "dirname", "expanduser", "join", "normpath", "realpath")}
+    | {"os.environ.get", "os.getenv", "logging.getLogger", "re.compile", "dataclasses.dataclass", "dataclasses.field"}
+    | {"datetime.timedelta", "datetime.date", "datetime.datetime", "decimal.Decimal", "frozenset", "tuple"}
+)
+_OF_A_PATH = frozenset({"absolute", "expanduser", "joinpath", "resolve", "with_name", "with_suffix"})
+OPTIONS_HOOK = "pytest_addoption"
+_DECORATORS = frozenset({"pytest.fixture", "fixture", "contextmanager", "contextlib.contextmanager", "staticmethod"})
 
 
 def parse(source: bytes | None) -> ast.Module | None:
@@ -38,18 +67,23 @@ def same(before: bytes | None, after: bytes | None) -> bool:
     return one is not None and two is not None and ast.dump(one) == ast.dump(two)
 
 
-def changed(before: ast.Module, after: ast.Module, *, free: Collection[str] = ()) -> list[str]:
+def changed(before: ast.Module, after: ast.Module, *, free: Collection[str] = (), strict: bool = False) -> list[str]:
     """Names of statements of ``before`` that are gone, different or overridden in ``after``; additions do not count.
 
-    Placeholders, imports and the tests named in ``free`` (``test_x``, ``TestY``, ``TestY::test_z``) may change. Names
-    that steer a whole module (``pytestmark``, ``setup_module``) count as overriding it.
+    Placeholders, imports (neither when ``strict``) and the tests named in ``free`` (``test_x``, ``TestY``,
+    ``TestY::test_z``) may change; an import may take more names, a test may go on where it ended, and functions may
+    gain assertions, or parameters with which older calls do the same (``extension``). Names that steer a whole module
+    (``pytestmark``, ``setup_module``) count as overriding it.
     """
-    return list(_changed(before.body, after.body, frozenset(free), ""))
+    return list(_changed(before.body, after.body, frozenset(free), "", strict))
 
 
-def _changed(before: Sequence[ast.stmt], after: Sequence[ast.stmt], free: frozenset[str], inside: str) -> Iterator[str]:
+def _changed(
+    before: Sequence[ast.stmt], after: Sequence[ast.stmt], free: frozenset[str], inside: str, strict: bool
+) -> Iterator[str]:
     kept = Counter(ast.dump(statement) for statement in after)
-    classes = {s.name: s for s in after if isinstance(s, ast.ClassDef)}
+    new = added(before, after)
+    twins = {s.name: s for s in new if isinstance(s, _Function | ast.ClassDef)}
     allowed: set[str] = set()
     for statement in before:
         text = ast.dump(statement)
@@ -57,18 +91,54 @@ def _changed(before: Sequence[ast.stmt], after: Sequence[ast.stmt], free: frozen
             kept[text] -= 1
             continue
         name = inside + (_name(statement) or f"line {statement.lineno}")
-        if name in free or _is_placeholder(statement) or isinstance(statement, ast.Import | ast.ImportFrom):
+        may_change = _is_placeholder(statement) or isinstance(statement, ast.Import | ast.ImportFrom)
+        if name in free or (may_change and not strict) or any(imports_more(statement, each) for each in new):
             allowed |= bound(statement)
             continue
-        twin = classes.get(statement.name) if isinstance(statement, ast.ClassDef) else None
-        if isinstance(statement, ast.ClassDef) and twin is not None and _header(statement) == _header(twin):
+        twin = twins.get(_name(statement) or "")
+        if (
+            isinstance(statement, ast.ClassDef)
+            and isinstance(twin, ast.ClassDef)
+            and _header(statement) == _header(twin)
+        ):
             allowed.add(statement.name)
-            yield from _changed(statement.body, twin.body, free, f"{name}::")
+            yield from _changed(statement.body, twin.body, free, f"{name}::", strict)
+            yield from (f"{name}::{each}" for each in _inherited(statement, twin))
+        elif isinstance(statement, _Function) and isinstance(twin, _Function) and _extends(statement, twin):
+            allowed.add(statement.name)
         else:
             yield name
     known = {name for statement in before for name in bound(statement)} | STEERING
-    for statement in added(before, after):
-        yield from (inside + name for name in sorted((bound(statement) & known) - allowed))
+    times = Counter(name for statement in new for name in bound(statement))
+    once = {name for name in allowed if times[name] == 1 or inside + name in free}
+    yield from (inside + name for name in sorted((known & times.keys()) - once))
+
+
+def only_gains_tests(before: bytes | None, after: bytes | None) -> bool:
+    """True when a test file says all that it said, imports too, and what is new in it stands for itself.
+
+    No new name is one that older tests ask for as a fixture, or one that pytest calls.
+    """
+    one, two = parse(before), parse(after)
+    if one is None or two is None or changed(one, two, strict=True):
+        return False
+    asked = {node.arg for node in ast.walk(one) if isinstance(node, ast.arg)}
+    more = added(one.body, two.body)
+    return all(is_test_code(new) and not bound(new) & asked and not _steering(new) for new in more)
+
+
+def new_tests(before: bytes | None, after: bytes | None) -> set[str]:
+    """The node names of the test functions that only the later version writes down."""
+    one, two = parse(before), parse(after)
+    return tests(two).keys() - tests(one).keys() if one and two else set()
+
+
+def is_moved(before: bytes | None, after: bytes | None) -> bool:
+    """True when a test file reads as another one did, but for comments, layout and how far relative imports go up."""
+    one, two = parse(before), parse(after)
+    if one is None or two is None:
+        return False
+    return bool(tests(one)) and ast.dump(without_levels(one)) == ast.dump(without_levels(two))
 
 
 def bound(statement: ast.stmt) -> set[str]:
@@ -86,6 +156,22 @@ def bound(statement: ast.stmt) -> set[str]:
     return names
 
 
+def _inherited(before: ast.ClassDef, after: ast.ClassDef) -> list[str]:
+    """New members of a class of tests that may take the place of inherited ones, such as an assertion of unittest."""
+    if not before.bases or not any(_tests(before.body, "")):
+        return []
+    names = {name for statement in added(before.body, after.body) for name in bound(statement)}
+    known = {name for statement in before.body for name in bound(statement)}
+    return sorted(name for name in names - known if not name.startswith("test"))
+
+
+def _extends(before: _Function, after: _Function) -> bool:
+    if before.name == OPTIONS_HOOK:
+        return adds_options(before, after)
+    is_longer = before.name.startswith("test") and continues(before, after)
+    return is_longer or extends(before, after) or gains_assertions(before, after)
+
+
 def _header(node: ast.ClassDef) -> list[str]:
     return [ast.dump(part) for part in (*node.bases, *node.keywords, *node.decorator_list)]
 
@@ -100,10 +186,6 @@ def _is_placeholder(statement: ast.stmt) -> bool:
         return False
     body = [part for part in statement.body if not is_text(part)]
     return all(isinstance(part, ast.Pass | ast.Raise) or _gives_up(part) for part in body)
-
-
-def is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def _gives_up(statement: ast.stmt) -> bool:
@@ -139,13 +221,13 @@ def dotted(node: ast.AST) -> str:
 
 def plugins_named(tree: ast.Module | None) -> list[str]:
     """The modules that ``pytest_plugins`` of a conftest names, as far as they are written out."""
-    named = [s.value for s in (tree.body if tree else ()) if isinstance(s, ast.Assign) and _is_plugins(s)]
+    named = [
+        s.value
+        for s in (tree.body if tree else ())
+        if isinstance(s, ast.Assign) and any(dotted(target) == "pytest_plugins" for target in s.targets)
+    ]
     texts = [n.value for value in named for n in ast.walk(value) if isinstance(n, ast.Constant)]
     return [text for text in texts if isinstance(text, str)]
-
-
-def _is_plugins(statement: ast.Assign) -> bool:
-    return any(dotted(target) == "pytest_plugins" for target in statement.targets)
 
 
 def tests(tree: ast.Module) -> dict[str, _Function]:
@@ -165,11 +247,17 @@ def asserts_nothing(tree: ast.Module, node: str | None = None) -> bool:
     """True when none of the tests (below ``node``, when given) has a statement that could fail for a reason."""
     wanted = node.split("[")[0] if node else None
     found = [f for name, f in tests(tree).items() if wanted is None or name == wanted or name.startswith(f"{wanted}::")]
-    return bool(found) and not any(_asserts(function) for function in found)
+    return bool(found) and not any(_can_fail(node) for function in found for node in ast.walk(function))
 
 
-def _asserts(function: _Function) -> bool:
-    return any(_can_fail(node) for node in ast.walk(function))
+def emptied(before: ast.Module, after: ast.Module) -> list[str]:
+    """Names of tests that could fail, and can no longer."""
+    return [name for name in tests(before) if asserts_nothing(after, name) and not asserts_nothing(before, name)]
+
+
+def assertions(tree: ast.Module) -> int:
+    """How many statements of a test file could make a test fail; fewer than before is worth a question."""
+    return sum(_can_fail(node) for node in ast.walk(tree))
 
 
 def _can_fail(node: ast.AST) -> bool:
@@ -184,3 +272,209 @@ def _can_fail(node: ast.AST) -> bool:
             isinstance(part, ast.Raise) or (isinstance(part, ast.stmt) and _gives_up(part)) for part in node.body
         )
     return False
+
+
+def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[str]:
+    """What test code does to things outside itself, one line each; ``roots`` limits whose attributes count.
+
+    ``monkeypatch`` and ``mock.patch`` used as a context or decorator undo themselves and do not count.
+    """
+    imported = frozenset(_imported_names(tree) if roots is None else roots)
+    return [reason for node in ast.walk(tree) for reason in _reaching(node, imported)]
+
+
+def acts_at_import(tree: ast.Module) -> bool:
+    """True when importing this test module does something to what is there already, such as setting a variable.
+
+    Definitions, imports, assignments to names of its own, and additions to ``sys.path`` do not.
+    """
+    return any(_acts(statement) for statement in tree.body)
+
+
+def _acts(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        return not all(isinstance(target, ast.Name) for target in targets)
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Call) and not dotted(statement.value.func).startswith("sys.path.")
+    if isinstance(statement, ast.If | ast.Try | ast.With | ast.For | ast.While):
+        return any(
+            _acts(inner) for inner in ast.walk(statement) if isinstance(inner, ast.stmt) and inner is not statement
+        )
+    return isinstance(statement, ast.Delete)
+
+
+def _reaching(node: ast.AST, imported: frozenset[str]) -> Iterator[str]:
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+        yield from (f"line {node.lineno} imports {m}" for m in modules if m.split(".")[0] in _RUNNER_MODULES)
+    elif isinstance(node, ast.Assign | ast.Delete):
+        yield from _assigning(node.targets, imported)
+    elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+        yield from _assigning([node.target], imported)
+    elif isinstance(node, ast.Call):
+        yield from _calling(node)
+    elif isinstance(node, ast.Attribute) and node.attr in _INSIDES:
+        yield f"line {node.lineno} uses {node.attr}"
+
+
+def _assigning(targets: Iterable[ast.expr], imported: frozenset[str]) -> Iterator[str]:
+    for target in targets:
+        if dotted(target) == "pytest_plugins":
+            yield "pytest_plugins loads plugins"
+        elif _root(target) in imported and _patches(target):
+            yield f"line {target.lineno} changes {dotted(target) or _root(target)}, which is not its own"
+
+
+def _patches(target: ast.expr) -> bool:
+    """An attribute of an imported name, or ``sys.modules[...]``; ``os.environ[...]`` and other items are data."""
+    if isinstance(target, ast.Attribute):
+        return True
+    return isinstance(target, ast.Subscript) and dotted(target.value) == "sys.modules"
+
+
+def _calling(node: ast.Call) -> Iterator[str]:
+    name = dotted(node.func)
+    if name in _CALLS:
+        yield f"line {node.lineno} calls {name}"
+    elif name.endswith(".start") and "patch" in name:
+        yield f"line {node.lineno} starts a patch that nothing ends"
+
+
+def _imported_names(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)
+
+
+def _root(node: ast.AST) -> str:
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def harm_in_conftest(statements: Iterable[ast.stmt], module: ast.Module) -> list[str]:
+    """Why new statements of a ``conftest.py`` are more than plain imports, fixtures, helpers and constants.
+
+    Empty means harmless: no hook, no automatic fixture, no plugin, nothing patched at import, and nothing called but
+    what only makes a value, such as a path (C54). ``module`` is the whole file.
+    """
+    known = _imported(module)
+    return [reason for statement in statements for reason in _conftest_statement(statement, known)]
+
+
+def _imported(module: ast.Module) -> dict[str, str]:
+    """The names that imports alone bind in a module, with what they stand for; those bound twice are left out."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            for each in node.names:
+                name = each.asname or each.name.split(".")[0]
+                found.setdefault(name, set()).add(each.name if each.asname else name)
+        elif isinstance(node, ast.ImportFrom):
+            for each in node.names:
+                found.setdefault(each.asname or each.name, set()).add(f"{'.' * node.level}{node.module}.{each.name}")
+        else:
+            for name in _bound_here(node):
+                found.setdefault(name, set()).add("")
+    if "*" in found:  # it may bind any name
+        return {}
+    builtins = {name: {name} for name in ("frozenset", "tuple")}
+    return {name: meant for name, (meant, *more) in {**builtins, **found}.items() if meant and not more}
+
+
+def _bound_here(node: ast.AST) -> tuple[str, ...]:
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        return (node.id,)
+    if isinstance(node, _Function | ast.ClassDef | ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+        return (node.name,) if node.name else ()
+    if isinstance(node, ast.arg):
+        return (node.arg,)
+    if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+        return (_root(node),)
+    if isinstance(node, ast.Global | ast.Nonlocal):
+        return tuple(node.names)
+    return (node.rest,) if isinstance(node, ast.MatchMapping) and node.rest else ()
+
+
+def _only_makes_a_value(call: ast.Call, known: Mapping[str, str]) -> bool:
+    """A call of the standard library that does nothing else, as far as the file itself says what its name means."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr in _OF_A_PATH:
+        return _is_path(call.func.value, known)
+    root, _, rest = _chain(call.func).partition(".")
+    meant = known.get(root, "")
+    return (f"{meant}.{rest}" if rest else meant) in _HARMLESS_CALLS
+
+
+def _is_path(node: ast.expr, known: Mapping[str, str]) -> bool:
+    """``pathlib.Path(...)``, its parents, and what is joined to them."""
+    while not isinstance(node, ast.Call):
+        if (isinstance(node, ast.Attribute) and node.attr in ("parent", "parents")) or isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            node = node.left
+        else:
+            return False
+    makers = {"Path", "PurePath", "PurePosixPath", "cwd", "home", *_OF_A_PATH}
+    return _only_makes_a_value(node, known) and _chain(node.func).rpartition(".")[2] in makers
+
+
+def _chain(node: ast.expr) -> str:
+    """``a.b.c`` for names alone; what is behind a call has no root of its own and begins with a dot."""
+    if isinstance(node, ast.Attribute):
+        return f"{_chain(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _conftest_statement(statement: ast.stmt, known: Mapping[str, str]) -> Iterator[str]:
+    yield from reaches_out(statement, roots=_RUNNER_NAMES)
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        yield from _conftest_import(statement)
+    elif isinstance(statement, _Function):
+        if _steering(statement) and not (statement.name == OPTIONS_HOOK and adds_options(None, statement)):
+            yield f"{statement.name} is a hook of the test runner"
+        yield from _conftest_decorators(statement, known)
+    elif isinstance(statement, ast.ClassDef):
+        yield from _at_import(statement.decorator_list, "a class decorator", known)
+        for part in statement.body:
+            yield from _conftest_statement(part, known)
+    elif isinstance(statement, ast.Assign | ast.AnnAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        if not all(isinstance(target, ast.Name) for target in targets) or _steering(statement):
+            yield f"line {statement.lineno} assigns to something else than a plain new name"
+        yield from _at_import([statement.value] if statement.value else [], "an assignment", known)
+    elif not (is_text(statement) or isinstance(statement, ast.Pass)):
+        yield f"line {statement.lineno} does something at import"
+
+
+def _steering(statement: ast.stmt) -> bool:
+    return any(name.startswith("pytest_") or name in STEERING for name in bound(statement))
+
+
+def _conftest_import(statement: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    for alias in statement.names:
+        if alias.name == "*":
+            yield f"line {statement.lineno} imports every name of a module, hooks among them"
+    if _steering(statement):
+        yield f"line {statement.lineno} imports what the test runner takes for a hook"
+
+
+def _conftest_decorators(function: _Function, known: Mapping[str, str]) -> Iterator[str]:
+    for decorator in function.decorator_list:
+        call = decorator if isinstance(decorator, ast.Call) else None
+        name = dotted(call.func if call else decorator)
+        if name not in _DECORATORS:
+            yield f"{function.name} carries the decorator {name or 'of line ' + str(decorator.lineno)}"
+        for keyword in call.keywords if call else ():
+            is_off = isinstance(keyword.value, ast.Constant) and keyword.value.value is False
+            if keyword.arg in ("autouse", None) and not is_off:
+                yield f"{function.name} is a fixture that every test gets (autouse)"
+    defaults = [d for d in (*function.args.defaults, *function.args.kw_defaults) if d is not None]
+    yield from _at_import(defaults, f"a default of {function.name}", known)
+
+
+def _at_import(expressions: Iterable[ast.expr], place: str, known: Mapping[str, str]) -> Iterator[str]:
+    for expression in expressions:
+        for node in ast.walk(expression):
+            if isinstance(node, ast.Call) and not _only_makes_a_value(node, known):
+                yield f"{place} calls {dotted(node.func) or 'something'} at import"

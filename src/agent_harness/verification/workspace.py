@@ -67,17 +67,18 @@ class Workspace:
         folders = [folder for folder in (self.cwd, *self.cwd.parents) if folder.is_relative_to(self.top)]
         return any(decides(folder / name, _content(folder / name)) for folder in folders for name in SETTINGS_FILES)
 
+    def moved(self, entry: str, project: Path) -> str:
+        """An entry of a search path that lies in the project, as the same folder of the checkout."""
+        real, place = Path(os.path.realpath(project / entry)), Path(os.path.realpath(project))
+        return str(self.cwd / real.relative_to(place)) if entry and real.is_relative_to(place) else entry
+
     def disturbed(self) -> list[str]:
         """Tests and runner settings of the checkout that are no longer as they were checked out, or new since."""
         listed = Git(self.top).run("ls-files", "-z", "-t", "--modified", "--others").split(b"\0")
         paths = [(record[:1], os.fsdecode(record[2:])) for record in listed if record]
         changed = (path for tag, path in paths if tag != b"?")
         new = [path for tag, path in paths if tag == b"?" and Path(path).name == "conftest.py"]
-        return [*filter(_steers, changed), *new]
-
-
-def _steers(path: str) -> bool:
-    return is_test_file(path) or is_conftest(path) or is_runner_config(path)
+        return [*(path for path in changed if is_test_file(path) or is_conftest(path) or is_runner_config(path)), *new]
 
 
 def _content(path: Path) -> bytes | None:

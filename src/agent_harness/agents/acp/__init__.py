@@ -4,21 +4,18 @@ Needs the extra ``acp``. The protocol leaves usage to the agent and does not def
 agent tells them, and nothing is told to a running turn. Page: ``docs/acp-agent.md``.
 """
 
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from agent_harness.agents import options
+from agent_harness.agents import bridge, options
 from agent_harness.agents.base import Agent, Brief, Capabilities, Turn
-from agent_harness.agents.bridge import host
+from agent_harness.agents.command import found_program, program_problem
 from agent_harness.agents.registry import words_of
 from agent_harness.errors import ConfigurationError, ToolMissing
 
 PROGRAM = "agent_harness.agents.acp.program"
-INSTALL = "pip install 'agent-harness[acp]'"
 HINT = 'For example: --agent "acp:gemini --acp", or agent: {kind: acp, command: ["opencode", "acp"]}'
 
 KNOWN: Mapping[str, tuple[str, ...]] = {
@@ -65,18 +62,14 @@ class AcpAgent(Agent):
     def problem(self) -> str | None:
         """The extra or the program that is missing, or ``None``; a relative path is looked at when a turn starts."""
         if find_spec("acp") is None:
-            return f"the acp agent needs an extra: {INSTALL}"
-        program = self.words[0]
-        if "/" in program and not program.startswith("/"):
-            return None
-        return None if shutil.which(program) else f"the agent's program {program!r} is not installed"
+            from agent_harness.installation import command_for_extra
+
+            return f"the acp agent needs an extra: {command_for_extra('acp')}"
+        return program_problem(self.words[0])
 
     def start(self, brief: Brief) -> Turn:
         """Starts the program and hands it the prompt; raises ``ToolMissing`` without the extra or the program."""
-        problem = self.problem()
-        program = self.words[0]
-        found = shutil.which(os.path.join(brief.cwd, program) if "/" in program else program)  # noqa: PTH118
-        if problem or found is None:
-            missing = f"the agent's program {program!r} is not installed or not executable"
-            raise ToolMissing(problem or missing, hint=HINT)
-        return host.start(PROGRAM, brief, settings={"command": [found, *self.words[1:]]}, steerable=False)
+        if problem := self.problem():
+            raise ToolMissing(problem, hint=HINT)
+        found = found_program(self.words[0], brief, HINT)
+        return bridge.start(PROGRAM, brief, settings={"command": [found, *self.words[1:]]}, steerable=False)

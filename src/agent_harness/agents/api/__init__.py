@@ -11,13 +11,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from agent_harness.agents import options
+from agent_harness.agents import bridge, options
 from agent_harness.agents.base import Agent, Brief, Capabilities, Turn
-from agent_harness.agents.bridge import host
 from agent_harness.errors import ConfigurationError, ToolMissing
 
 PROGRAM = "agent_harness.agents.api.program"
-INSTALL = "pip install 'agent-harness[api]'"
 HINT = "For example: --agent api:anthropic/claude-sonnet-4-6, or agent: {kind: api, provider: openai, model: gpt-5.5}"
 
 
@@ -57,7 +55,7 @@ class ApiAgent(Agent):
         self.provider = provider
         self.model = model
         self.firm = firm
-        self._latest: host.BridgeTurn | None = None
+        self._latest: bridge.BridgeTurn | None = None
 
     @classmethod
     def from_words(cls, text: str) -> "ApiAgent":
@@ -107,7 +105,7 @@ class ApiAgent(Agent):
         tries = 2 if brief.task_id is not None else 1
         latest = self._latest
         same = latest is not None and brief.conversation is not None and latest.conversation == brief.conversation
-        turn = host.start(
+        turn = bridge.start(
             PROGRAM,
             brief,
             settings={"provider": provider, "model": model, "key": key, "tries": tries},
@@ -126,9 +124,8 @@ class ApiAgent(Agent):
         model = (self.model or chosen) if self.firm else (chosen or self.model)
         provider = self._provider(model)
         if model is None and provider == "anthropic":
-            usual = brief.model or next(iter(ALIASES))
-            model = ALIASES.get(usual, usual)
-        return provider, model
+            model = brief.model or next(iter(ALIASES))
+        return provider, ALIASES.get(model, model) if provider == "anthropic" and model else model
 
     def _provider(self, model: str | None) -> str:
         """The provider that was named, else whose models are called so, else the first whose key is there."""
@@ -142,6 +139,8 @@ class ApiAgent(Agent):
 
 def _problem(provider: str) -> str | None:
     if find_spec("pydantic_ai") is None or find_spec("anthropic") is None:
-        return f"the api agent needs an extra: {INSTALL}"
+        from agent_harness.installation import command_for_extra
+
+        return f"the api agent needs an extra: {command_for_extra('api')}"
     key = PROVIDERS[provider].key
     return None if os.environ.get(key) else f"the api agent needs an API key of {provider} in {key}"

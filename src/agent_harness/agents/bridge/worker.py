@@ -1,4 +1,4 @@
-"""The far end of a bridge: what a program of ours hears from the harness, and says to it (``host.py`` has the lines).
+"""The far end of a bridge: what a program of ours hears from the harness, and says to it (the package has the lines).
 
 Standard output belongs to the harness from the moment a ``Harness`` is made: what anything else prints goes to
 standard error. Everything here runs in one event loop.
@@ -142,10 +142,10 @@ def run(turn: Callable[[Harness], Coroutine[Any, Any, None]]) -> NoReturn:
 
 
 def brief_from(record: Mapping[str, Any]) -> Brief:
-    """The brief that ``host.brief_record`` wrote."""
+    """The brief that ``brief_record`` wrote."""
     tools: Mapping[str, Any] = record["tools"]
     servers = {
-        name: McpServer(command=tuple(server["command"]), config=server["config"])
+        name: McpServer(command=tuple(server["command"]), env=server["env"])
         for name, server in tools["mcp_servers"].items()
     }
     lists = {name: tuple(value) for name, value in tools.items() if isinstance(value, list)}

@@ -1,18 +1,215 @@
 """The ``claude-code`` agent: one process of ``claude -p`` a turn, spoken to and listened to in JSON lines.
 
-settings   what a person chose
-command    the command line and the environment of one turn
-stream     the client's lines, turned into events: what was done, tokens counted once, refusals of the provider
-turn       the process, its messages and its end
+The client ends a turn of the model with a ``result``. There may be several: a message that came late, or a sub-agent
+that ends in the background, begins another. Standard input is closed once nothing more is to come, and the lines are
+read to their end; the last result decides.
+
+Beside the agent stand its settings, the command line and the environment of one turn, and print mode as people call
+it; ``stream`` turns the client's lines into events: what was done, tokens counted once, refusals of the provider.
 """
 
+import json
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from agent_harness.agents import options
 from agent_harness.agents.base import Brief, Turn
-from agent_harness.agents.claude_code import command
-from agent_harness.agents.claude_code.settings import ClaudeCodeSettings
-from agent_harness.agents.claude_code.turn import ClaudeTurn
-from agent_harness.agents.options import ClientAgent
+from agent_harness.agents.claude_code import stream
+from agent_harness.agents.command import (
+    CommandTurn,
+    environment_of,
+    line_of,
+    refusal_from_text,
+    removed_on_error,
+    servers_file,
+)
+from agent_harness.agents.events import Finished, Text, object_of_line
+from agent_harness.agents.guardrails import toolcheck
+from agent_harness.agents.options import ClientAgent, ClientSettings
+from agent_harness.agents.usage import PrintedUsage, object_on, printed_objects, printed_usage
+from agent_harness.errors import ToolMissing
+from agent_harness.kernel import process
+from agent_harness.kernel.json import JsonObject, token_count
 
 __all__ = ["ClaudeCodeAgent", "ClaudeCodeSettings"]
+
+MODES = ("acceptEdits", "default", "dontAsk", "plan", "auto", "bypassPermissions")
+KNOWN = ("program", "model", "permission_mode", "allowed_tools", "denied_tools")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaudeCodeSettings(ClientSettings):
+    """The ``agent:`` section of a ``claude-code`` agent."""
+
+    program: str = "claude"
+    permission_mode: str = "acceptEdits"
+    allowed_tools: tuple[str, ...] = ()  # beside shell and file tools, in the client's notation
+    denied_tools: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, settings: Mapping[str, Any]) -> Self:
+        """The settings of a mapping; raises ``ConfigurationError``."""
+        options.checked("claude-code", settings, KNOWN)
+        return cls(
+            program=options.text(settings, "program") or "claude",
+            model=options.text(settings, "model"),
+            permission_mode=options.one_of(settings, "permission_mode", MODES, "acceptEdits"),
+            allowed_tools=options.words(settings, "allowed_tools"),
+            denied_tools=options.words(settings, "denied_tools"),
+        )
+
+
+STREAM = ("--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
+ECHO = ("--replay-user-messages", "--include-partial-messages")  # what was heard; what a call used, exactly
+AWAY = ("EnterWorktree", "CronCreate", "ScheduleWakeup")
+"""Tools that take the work out of the project, or to a time when nobody runs the client."""
+QUIET = {
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "HARNESS_DISABLE": "1",  # the hooks of a task list keep a session going; here the harness itself does
+}
+RETRIES = "CLAUDE_CODE_MAX_RETRIES"
+MOST_RETRIES = 3
+HINT = "Install it (npm install -g @anthropic-ai/claude-code), or set its place: agent: {kind: claude-code, program: …}"
+
+
+def words(
+    settings: ClaudeCodeSettings, brief: Brief, *, session: str, resumes: bool, mcp_file: Path | None
+) -> list[str]:
+    """The command line; ``session`` is the conversation's id, which is gone on with if it ``resumes``."""
+    model = options.model(settings.model, brief, wins=settings.model_wins)
+    # The guard rails, asked before every tool; they come on top of the settings of person and project.
+    hook = {"type": "command", "command": toolcheck.hook_command(brief.cwd, brief.tools), "timeout": 60}
+    chosen: list[tuple[str, str | None]] = [
+        ("--permission-mode", settings.permission_mode),
+        ("--model", model),
+        ("--resume" if resumes else "--session-id", session),
+        ("--allowedTools", ",".join(_allowed(settings, brief)) or None),
+        ("--disallowedTools", ",".join(_denied(settings, brief))),
+        ("--settings", json.dumps({"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [hook]}]}})),
+        ("--mcp-config", str(mcp_file) if mcp_file else None),
+        ("--max-budget-usd", None if brief.budget_usd is None else f"{max(brief.budget_usd, 0.0001):.4f}"),
+    ]
+    given = [word for name, value in chosen if value is not None for word in (name, value)]
+    return [settings.program, "-p", *STREAM, *ECHO, *given, "--strict-mcp-config"]
+
+
+def _allowed(settings: ClaudeCodeSettings, brief: Brief) -> list[str]:
+    shell = ["Bash"] if brief.tools.shell_enabled and settings.permission_mode == "acceptEdits" else []
+    return [*shell, *(f"mcp__{name}" for name in brief.tools.mcp_servers), *settings.allowed_tools]
+
+
+def _denied(settings: ClaudeCodeSettings, brief: Brief) -> list[str]:
+    files = () if brief.tools.filesystem_enabled else toolcheck.FILE_TOOLS
+    shell = () if brief.tools.shell_enabled else ("Bash",)
+    return [*AWAY, *files, *shell, *settings.denied_tools]
+
+
+def environment(brief: Brief) -> dict[str, str]:
+    """What the client is given: its sign-in, our variables, bounded retries, and nothing that calls home."""
+    shell_ms = str(brief.tools.shell_timeout_seconds * 1000)
+    limits = {"BASH_DEFAULT_TIMEOUT_MS": shell_ms, "BASH_MAX_TIMEOUT_MS": shell_ms, RETRIES: _retries()}
+    return process.scrubbed_environment({**QUIET, **limits, **environment_of(brief)}, keep_agent_credentials=True)
+
+
+def _retries() -> str:
+    told = os.environ.get(RETRIES, "")
+    return told if told.isdecimal() and int(told) <= MOST_RETRIES else str(MOST_RETRIES)
+
+
+def problem(settings: ClaudeCodeSettings) -> str | None:
+    """Why the client cannot be started, in one line, or ``None``."""
+    if shutil.which(settings.program) is None:
+        return f"the agent's program {settings.program!r} is not installed or not executable"
+    if settings.permission_mode == "bypassPermissions" and os.geteuid() == 0 and not os.environ.get("IS_SANDBOX"):
+        return "Claude Code refuses permission_mode bypassPermissions as root; use acceptEdits, or set IS_SANDBOX=1"
+    return None
+
+
+def demand(settings: ClaudeCodeSettings) -> None:
+    """Raises ``ToolMissing`` when the client cannot be started."""
+    why = problem(settings)
+    if why:
+        raise ToolMissing(why, hint=HINT if "not installed" in why else None)
+
+
+def account() -> str:
+    """Whose limits the client shares: a key's, or those of the login in its configuration folder."""
+    environ = os.environ
+    key = next((environ[name] for name in _KEYS if environ.get(name)), None)
+    home = environ.get("CLAUDE_CONFIG_DIR") or str(Path("~/.claude").expanduser())
+    return options.account("anthropic", key=key, place=home)
+
+
+_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+
+
+def wraps(more: Iterable[str]) -> bool:
+    """Whether ``print_words`` asks for the answer in one JSON object: no other format is among the person's words."""
+    return not any(each.partition("=")[0] == "--output-format" for each in more)
+
+
+def print_words(model: str | None, permission_mode: str | None, more: Sequence[str] = ()) -> list[str]:
+    """The command line of one run without a person; the prompt comes on standard input."""
+    words = ["claude", "--print", *(["--output-format", "json"] if wraps(more) else [])]
+    words += ["--model", model] if model else []
+    words += ["--permission-mode", permission_mode] if permission_mode else []
+    return [*words, *more]
+
+
+def unwrapped(stdout: str) -> str:
+    """What the client said, out of the one JSON object in which it says it; anything else stays as it is."""
+    before, _, last = stdout.rstrip().rpartition("\n")
+    found = object_on(last)
+    if found is None or found.get("type") != "result" or not isinstance(found.get("result"), str):
+        return stdout
+    return f"{before}\n{found['result']}" if before else found["result"]
+
+
+def denied_tools(stdout: str) -> list[str]:
+    """The tools that the client was not allowed to use, each once, as its last ``result`` names them."""
+    found = next((each for each in printed_objects(stdout, '"result"') if each.get("type") == "result"), {})
+    denials = found.get("permission_denials")
+    named = [each.get("tool_name") for each in denials if isinstance(each, dict)] if isinstance(denials, list) else []
+    return list(dict.fromkeys(name for name in named if isinstance(name, str) and name))
+
+
+def usage_of(stdout: str, stderr: str) -> PrintedUsage | None:
+    """The last ``result`` of ``--output-format json`` or ``stream-json``: the sum over its models, else its own."""
+    for event in printed_objects(stdout, '"result"'):
+        if event.get("type") == "result":
+            return _of_models(event) or _of_result(event)
+    return None
+
+
+def _of_models(event: JsonObject) -> PrintedUsage | None:
+    models = event.get("modelUsage")
+    used = [each for each in models.values() if isinstance(each, dict)] if isinstance(models, dict) else []
+    if not used:
+        return None
+
+    def summed(*names: str) -> int:
+        return sum(token_count(each.get(name)) or 0 for each in used for name in names)
+
+    asked = summed("inputTokens", "cacheCreationInputTokens")
+    return printed_usage(asked, summed("outputTokens"), summed("cacheReadInputTokens"), event.get("total_cost_usd"))
+
+
+def _of_result(event: JsonObject) -> PrintedUsage | None:
+    used = event.get("usage")
+    if not isinstance(used, dict) or token_count(used.get("input_tokens")) is None:
+        return None
+    asked = used["input_tokens"] + (token_count(used.get("cache_creation_input_tokens")) or 0)
+    cached = token_count(used.get("cache_read_input_tokens")) or 0
+    return printed_usage(asked, used.get("output_tokens"), cached, event.get("total_cost_usd"))
 
 
 class ClaudeCodeAgent(ClientAgent[ClaudeCodeSettings]):
@@ -24,13 +221,124 @@ class ClaudeCodeAgent(ClientAgent[ClaudeCodeSettings]):
     @property
     def account(self) -> str:
         """The key or the login that the client would use."""
-        return command.account()
+        return account()
 
     def problem(self) -> str | None:
         """Why the client cannot be started."""
-        return command.problem(self.settings)
+        return problem(self.settings)
 
     def start(self, brief: Brief) -> Turn:
         """Starts the client in the project and gives it the prompt; goes on in ``brief.conversation`` if it can."""
-        command.demand(self.settings)
+        demand(self.settings)
         return ClaudeTurn(self.settings, brief)
+
+
+LINGER_SECONDS = 10.0  # between the last result and the end of a process that something in the background holds
+UNHEARD_SECONDS = 60.0  # the same, while a message is on its way
+LONGEST_TEXT = 2000  # of a line that is no JSON
+
+
+class ClaudeTurn(CommandTurn):
+    """One run of the client; started a second time, without its memory, when the conversation is lost."""
+
+    def __init__(self, settings: ClaudeCodeSettings, brief: Brief) -> None:
+        self._settings, self._brief = settings, brief
+        self._servers = servers_file(brief)
+        self._resumes = bool(brief.conversation)
+        with removed_on_error(self._servers):
+            super().__init__(self._start(), self._servers)
+
+    def _start(self) -> process.Running:
+        brief = self._brief
+        self.conversation = brief.conversation if self._resumes and brief.conversation else str(uuid.uuid4())
+        self._stream = stream.Stream(resumed=self._resumes)
+        self._sent = 0
+        self._open = True  # standard input
+        self._over = False  # stopped by us after the last result
+        running = process.start(
+            words(self._settings, brief, session=self.conversation, resumes=self._resumes, mcp_file=self._servers),
+            cwd=brief.cwd,
+            env=environment(brief),
+            merge_stderr=False,
+            run_id=brief.run_id,
+        )
+        self._say(running, brief.prompt)
+        return running
+
+    # ---- messages
+
+    def steer(self, text: str) -> bool:
+        """True when the client was given the message; it takes it up at the next tool call, or as a further turn."""
+        return self._open and not self._ended and self._say(self._running, text)
+
+    def interrupt(self) -> bool:
+        """Asks the client to end the model's turn; it answers with a ``result``."""
+        asked = {"type": "control_request", "request_id": "interrupt", "request": {"subtype": "interrupt"}}
+        return self._open and not self._ended and _write(self._running, asked)
+
+    def _say(self, running: process.Running, text: str) -> bool:
+        message = {"role": "user", "content": text.encode("utf-8", "replace").decode("utf-8")}
+        written = _write(running, {"type": "user", "message": message})
+        self._sent += written
+        return written
+
+    # ---- lines
+
+    def _take(self, line: bytes) -> None:
+        if line.startswith(stream.DELTA):
+            return
+        record = object_of_line(line)
+        if record is None:
+            self._ready.append(Text(line_of(line)[:LONGEST_TEXT]))
+            return
+        self._ready.extend(self._stream.events(record))
+        self.conversation = self._stream.session or self.conversation
+        self._look_for_the_end()
+
+    def _look_for_the_end(self) -> None:
+        """Closes standard input when nothing more is to come, and sets how long the client may live on after that."""
+        read = self._stream
+        if not read.at_rest or read.waits_for_agents:
+            self._lingers_until, self._over = float("inf"), False
+            return
+        waits = self._sent > read.heard
+        if not waits and self._open:
+            self._open = False
+            self._running.close_input()
+        self._over = True
+        if self._lingers_until == float("inf"):
+            self._lingers_until = time.monotonic() + (UNHEARD_SECONDS if waits else LINGER_SECONDS)
+
+    # ---- the end
+
+    def _end(self) -> None:
+        result = self._stream.result
+        errors = self._running.stderr_tail.decode("utf-8", "replace")
+        if self._resumes and not self._stopped and stream.lost_conversation(result, errors):
+            self._ready.append(Text("[the conversation is lost; a new one begins]"))
+            self._running.close()
+            self._resumes = False
+            self._lingers_until = float("inf")
+            self._running = self._start()
+            return
+        code = self._running.exit_code
+        well = result is not None and result.get("is_error") is False
+        ok = well and (code == 0 or (self._over and self._lingers_until <= time.monotonic()))
+        if not well:
+            self._take_errors()
+        why = "" if ok else stream.reason(result) if result and not well else self._reason(code)
+        if not ok and not self._stream.refused and (refused := refusal_from_text("\n".join(self._last_lines))):
+            self._ready.append(refused)
+        self._ready.append(Finished(ok=ok, message=why, exit_code=code))
+
+    def stop(self, grace_seconds: float = 5.0) -> None:
+        """Ends the client and everything that it started."""
+        self._stopped = True
+        self._open = False
+        super().stop(grace_seconds)
+
+    _stopped = False
+
+
+def _write(running: process.Running, message: Mapping[str, object]) -> bool:
+    return running.write(json.dumps(message).encode() + b"\n")

@@ -8,8 +8,18 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from agent_harness.agents import limits
-from agent_harness.agents.events import Event, RateLimited, Text, ToolResult, Usage, event_from, plain
+from agent_harness.agents.command import refusal_from_text
+from agent_harness.agents.events import (
+    CLIENT_TRIES_AGAIN,
+    Event,
+    RateLimited,
+    Text,
+    ToolResult,
+    Usage,
+    event_from,
+    mapping_of,
+    plain,
+)
 from agent_harness.kernel import clock
 
 Record = Mapping[str, Any]
@@ -31,9 +41,9 @@ def of_error(record: Mapping[str, Any], text: str, reset: str | None) -> RateLim
     told = _EPOCH.search(text)
     status = record.get("api_error_status")
     if told is None and status not in REFUSED and record.get("error") != "rate_limit":
-        return limits.from_text(text) if record.get("is_error") is True else None
+        return refusal_from_text(text) if record.get("is_error") is True else None
     reset = moment(int(told[1])) if told else reset
-    found = limits.from_text(text)
+    found = refusal_from_text(text)
     return RateLimited(
         message=plain(text)[:300],
         retry_after_seconds=None if reset or not found else found.retry_after_seconds,
@@ -83,7 +93,9 @@ class ProcessTally:
         begun, self._begun = self._begun, None
         if begun is None:
             return None
-        counts = _counts({**_mapping(begun.get("usage")), **{k: v for k, v in usage.items() if v is not None}}, _COUNTS)
+        counts = _counts(
+            {**mapping_of(begun.get("usage")), **{k: v for k, v in usage.items() if v is not None}}, _COUNTS
+        )
         self._context = sum(counts)
         return self._count(_model(begun), counts)
 
@@ -93,7 +105,7 @@ class ProcessTally:
         if name in self._seen or (self._streams and not sub_agent):
             return None
         self._seen.add(name)
-        counts = _counts(_mapping(message.get("usage")), _COUNTS)
+        counts = _counts(mapping_of(message.get("usage")), _COUNTS)
         if not sub_agent:
             self._context = sum(counts)
         return self._count(_model(message), counts) if any(counts) else None
@@ -101,7 +113,7 @@ class ProcessTally:
     def settle(self, result: Mapping[str, Any]) -> list[Usage]:
         """What the totals of a result have beyond all that was counted before."""
         for name, record in self._totals(result).items():
-            known = _mapping(record)
+            known = mapping_of(record)
             model = str(known.get("canonicalModel") or name)
             self._told[model] = _plus(self._told.get(model, _NONE), _counts(known, _TOTALS))
         if set(self._counted) <= set(self._told):
@@ -115,7 +127,7 @@ class ProcessTally:
         totals = result.get("model_usage_since_last_result")
         if isinstance(totals, dict):
             return totals
-        return {} if self._resumed or self._told else _mapping(result.get("modelUsage"))
+        return {} if self._resumed or self._told else mapping_of(result.get("modelUsage"))
 
     def _rest(self, model: str, told: Mapping[str, _Counts], counted: Mapping[str, _Counts]) -> Usage | None:
         left = _minus(told.get(model, _NONE), counted.get(model, _NONE))
@@ -131,10 +143,6 @@ class ProcessTally:
             context_tokens=self._context,
             model=model or None,
         )
-
-
-def _mapping(value: object) -> Record:
-    return value if isinstance(value, dict) else {}
 
 
 def _model(message: Mapping[str, Any]) -> str:
@@ -207,23 +215,23 @@ class Stream:
             self.background = tuple(str(task.get("task_type")) for task in known if isinstance(task, dict))
         elif kind == "api_retry":
             told = f"{record.get('error_status') or ''} {record.get('error') or ''}".strip()
-            return [Text(plain(f"[the provider did not answer ({told}); try {record.get('attempt')} again]"))]
+            return [Text(plain(f"{CLIENT_TRIES_AGAIN} ({told}); try {record.get('attempt')} again]"))]
         return []
 
     def _stream_event(self, record: Record) -> list[Event]:
-        event = _mapping(record.get("event"))
+        event = mapping_of(record.get("event"))
         self.at_rest = False
         if record.get("parent_tool_use_id"):
             return []
         if event.get("type") == "message_start":
-            self._tally.starts(_mapping(event.get("message")))
+            self._tally.starts(mapping_of(event.get("message")))
         elif event.get("type") == "message_delta":
-            usage = self._tally.ends(_mapping(event.get("usage")))
+            usage = self._tally.ends(mapping_of(event.get("usage")))
             return [usage] if usage else []
         return []
 
     def _assistant(self, record: Record) -> list[Event]:
-        message = _mapping(record.get("message"))
+        message = mapping_of(record.get("message"))
         found = _blocks(message, _SPOKEN)
         self.at_rest = False
         if record.get("is_api_error_message") or message.get("model") == "<synthetic>":
@@ -236,7 +244,7 @@ class Stream:
         if record.get("isReplay"):
             self.heard += 1
             return []
-        return _blocks(_mapping(record.get("message")), {"tool_result": _tool_result})
+        return _blocks(mapping_of(record.get("message")), {"tool_result": _tool_result})
 
     def _rate_limit(self, record: Record) -> list[Event]:
         self._reset = reset_of(record) or self._reset

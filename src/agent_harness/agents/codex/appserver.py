@@ -2,23 +2,29 @@
 
 The server is started for the turn, told to begin or to go on with a thread, asked whether its sandbox can be made, and
 given the prompt. ``turn/completed`` ends the turn; how the process ends then says nothing more.
+
+What the client asks for before it acts is answered by the guard rails (UAH-444, C32): nobody else is there to answer.
+Codex asks before every command and every change of a file. A command that the model wants to run outside the sandbox
+is asked about in the same words; only the model's own call tells, which the server shows beforehand (its raw items), or
+which its record of the thread holds. An approval never lifts the sandbox: such a command is refused, and further
+permissions are not granted.
 """
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from agent_harness import __version__
-from agent_harness.agents.base import Brief
+from agent_harness.agents.base import Brief, ToolRules
 from agent_harness.agents.codex import command, stream
-from agent_harness.agents.codex.approvals import Approvals
-from agent_harness.agents.codex.settings import CodexSettings
+from agent_harness.agents.codex.command import CodexSettings
 from agent_harness.agents.codex.stream import TurnTally
 from agent_harness.agents.command import CommandTurn, line_of
-from agent_harness.agents.events import Finished, RateLimited, Text, object_of_line, plain
+from agent_harness.agents.events import Finished, RateLimited, Text, mapping_of, object_of_line, plain
+from agent_harness.agents.guardrails import toolcheck
 from agent_harness.errors import ToolMissing
 from agent_harness.kernel import process
 
@@ -54,7 +60,7 @@ class AppServerTurn(CommandTurn):
     def __init__(self, settings: CodexSettings, brief: Brief) -> None:
         super().__init__(
             process.start(
-                [settings.program, *command.overrides(), "app-server"],
+                [settings.program, *command.overrides(brief.cwd), "app-server"],
                 cwd=brief.cwd,
                 env=command.environment(brief),
                 merge_stderr=False,
@@ -82,8 +88,8 @@ class AppServerTurn(CommandTurn):
             thread = self._thread()
         except RequestFailed as error:
             raise NoServer(str(error)) from error
-        self.conversation = self._tally.thread = str(_mapping(thread.get("thread")).get("id"))
-        path = _mapping(thread.get("thread")).get("path")
+        self.conversation = self._tally.thread = str(mapping_of(thread.get("thread")).get("id"))
+        path = mapping_of(thread.get("thread")).get("path")
         if isinstance(path, str) and self.conversation:
             self._approvals.records[self.conversation] = Path(path)
         model = thread.get("model")
@@ -92,7 +98,7 @@ class AppServerTurn(CommandTurn):
         self._give_the_prompt()
 
     def _thread(self) -> Record:
-        servers = command.mcp_config(self._brief.tools.mcp_servers)
+        servers = {name: server.as_json() for name, server in self._brief.tools.mcp_servers.items()}
         given = {
             "cwd": str(self._brief.cwd),
             "model": command.model_of(self._settings, self._brief),
@@ -133,7 +139,7 @@ class AppServerTurn(CommandTurn):
         except RequestFailed as error:
             self._finish(Finished(ok=False, message=f"Codex did not begin: {error}"))
         else:
-            self._turn_id = str(_mapping(begun.get("turn")).get("id"))
+            self._turn_id = self._tally.turn = str(mapping_of(begun.get("turn")).get("id"))
 
     # ---- messages
 
@@ -181,8 +187,8 @@ class AppServerTurn(CommandTurn):
         if answer is None:
             raise RequestFailed(f"{method} was not answered")
         if "error" in answer:
-            raise RequestFailed(plain(str(_mapping(answer.get("error")).get("message") or answer.get("error")))[:300])
-        return _mapping(answer.get("result"))
+            raise RequestFailed(plain(str(mapping_of(answer.get("error")).get("message") or answer.get("error")))[:300])
+        return mapping_of(answer.get("result"))
 
     def _ask(self, method: str, params: Record) -> int | None:
         self._asked += 1
@@ -202,11 +208,11 @@ class AppServerTurn(CommandTurn):
             if isinstance(number, int):
                 self._answers[number] = message
         elif "id" in message:
-            self._answer(message["id"], str(message["method"]), _mapping(message.get("params")))
+            self._answer(message["id"], str(message["method"]), mapping_of(message.get("params")))
         else:
             read = _NOTIFICATIONS.get(str(message["method"]))
             if read:
-                read(self, _mapping(message.get("params")))
+                read(self, mapping_of(message.get("params")))
 
     def _answer(self, number: object, method: str, params: Record) -> None:
         answer = self._approvals.answer(method, params)
@@ -220,16 +226,10 @@ class AppServerTurn(CommandTurn):
             told = _input(f"The harness refused that: {why}. Find another way.")
             self._ask("turn/steer", {"threadId": self.conversation, "expectedTurnId": self._turn_id, "input": told})
 
-    def _raw_item(self, params: Record) -> None:
-        self._approvals.note_raw(params)
-
     def _item_started(self, params: Record) -> None:
-        item = _mapping(params.get("item"))
+        item = mapping_of(params.get("item"))
         self._approvals.note(item)
         self._ready.extend(stream.started(item))
-
-    def _item_completed(self, params: Record) -> None:
-        self._ready.extend(stream.completed(_mapping(params.get("item"))))
 
     def _usage(self, params: Record) -> None:
         used = self._tally.update(params)
@@ -238,11 +238,11 @@ class AppServerTurn(CommandTurn):
             self._ready.append(used)
 
     def _limits(self, params: Record) -> None:
-        told = _mapping(params.get("rateLimits"))
+        told = mapping_of(params.get("rateLimits"))
         self._windows = {**self._windows, **{name: value for name, value in told.items() if value is not None}}
 
     def _error(self, params: Record) -> None:
-        error = _mapping(params.get("error"))
+        error = mapping_of(params.get("error"))
         if params.get("willRetry"):
             self._ready.append(Text(f"[{plain(str(error.get('message')))[:300]}]"))
         elif params.get("threadId") == self.conversation:
@@ -255,10 +255,10 @@ class AppServerTurn(CommandTurn):
             self._ready.append(refused)
 
     def _completed(self, params: Record) -> None:
-        turn = _mapping(params.get("turn"))
+        turn = mapping_of(params.get("turn"))
         if params.get("threadId") != self.conversation or self._claimed is not None:
             return
-        error = _mapping(turn.get("error"))
+        error = mapping_of(turn.get("error"))
         if error:
             self._refuse(error)
         status = turn.get("status")
@@ -280,10 +280,10 @@ class AppServerTurn(CommandTurn):
         self._ready.append(Finished(ok=claimed.ok, message=claimed.message, exit_code=self._running.exit_code))
 
 
-_NOTIFICATIONS = {
-    "rawResponseItem/completed": AppServerTurn._raw_item,
+_NOTIFICATIONS: Mapping[str, Callable[[AppServerTurn, Record], object]] = {
+    "rawResponseItem/completed": lambda turn, params: turn._approvals.note_raw(params),
     "item/started": AppServerTurn._item_started,
-    "item/completed": AppServerTurn._item_completed,
+    "item/completed": lambda turn, params: turn._ready.extend(stream.completed(mapping_of(params.get("item")))),
     "thread/tokenUsage/updated": AppServerTurn._usage,
     "account/rateLimits/updated": AppServerTurn._limits,
     "error": AppServerTurn._error,
@@ -295,5 +295,139 @@ def _input(text: str) -> list[dict[str, str]]:
     return [{"type": "text", "text": text.encode("utf-8", "replace").decode("utf-8")}]
 
 
-def _mapping(value: object) -> Record:
-    return value if isinstance(value, dict) else {}
+# ---- approvals
+
+LOOK_SECONDS = 10.0  # for a call that is not written down yet
+PAUSE_SECONDS = 0.05
+LAST_BYTES = 4_000_000
+
+
+def call_arguments(path: Path, call: str) -> object:
+    """What the model gave to a call, as the record has it, or ``None`` when it is not there in time."""
+    until = time.monotonic() + LOOK_SECONDS
+    while True:
+        found = _find(path, call)
+        if found is not None or time.monotonic() >= until:
+            return None if found is None else found.get("arguments", "{}")
+        time.sleep(PAUSE_SECONDS)
+
+
+def _find(path: Path, call: str) -> dict[str, Any] | None:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - LAST_BYTES))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return None
+    wanted = json.dumps(call).encode()
+    for line in reversed(lines):
+        item = _item(line) if wanted in line else None
+        if item and item.get("call_id") == call and not str(item.get("type")).endswith("_output"):
+            return item
+    return None
+
+
+def _item(line: bytes) -> dict[str, Any] | None:
+    record = object_of_line(line) or {}
+    payload = record.get("payload")
+    if not isinstance(payload, dict) or record.get("type") != "response_item":
+        return None
+    item = payload.get("item", payload)
+    return item if isinstance(item, dict) else None
+
+
+Answer = tuple[dict[str, Any], str | None]
+"""What goes back to the client, and why something was refused."""
+
+
+class Approvals:
+    """Answers the requests of one turn."""
+
+    def __init__(self, root: Path, rules: ToolRules, *, sandboxed: bool) -> None:
+        self._root, self._rules, self._sandboxed = root, rules, sandboxed
+        self._changes: dict[str, list[str]] = {}
+        self._shown: set[str] = set()  # threads whose raw items are shown
+        self._inside: set[str] = set()  # calls that stay in the sandbox
+        self.records: dict[str, Path] = {}  # by thread: where the client writes its calls down
+
+    def note(self, item: Mapping[str, Any]) -> None:
+        """A change of files begins: the request for it names the item only."""
+        if item.get("type") == "fileChange":
+            self._changes[str(item.get("id"))] = stream.changed_paths(item)
+
+    def note_raw(self, params: Mapping[str, Any]) -> None:
+        """The model's own words for a call, before it is asked about."""
+        item = params.get("item")
+        raw: Mapping[str, Any] = item if isinstance(item, dict) else {}
+        self._shown.add(str(params.get("threadId")))
+        if raw.get("call_id") and not _leaves_the_sandbox(raw.get("arguments")):
+            self._inside.add(str(raw["call_id"]))
+
+    def answer(self, method: str, params: Mapping[str, Any]) -> Answer | None:
+        """The answer to a request; ``None`` for one that is not known."""
+        answer = _ANSWERS.get(method)
+        return answer(self, params) if answer else None
+
+    def _command(self, params: Mapping[str, Any]) -> Answer:
+        if params.get("networkApprovalContext"):
+            return _decided("the network is not reached from the sandbox (agent.network)")
+        if params.get("kind", "command") != "command":
+            return {"decision": "accept"}, None  # input for a command that was judged before
+        if self._sandboxed and not self._stays_inside(params):
+            return _decided("commands are not run outside the sandbox (agent.sandbox)")
+        return _decided(self._refusal("shell", {"command": stream.script_of(params.get("command"))}))
+
+    def _stays_inside(self, params: Mapping[str, Any]) -> bool:
+        """By the model's call; where that cannot be seen, by the reason that it gives for wanting more."""
+        thread, call = str(params.get("threadId")), str(params.get("itemId"))
+        if thread in self._shown:
+            return call in self._inside
+        if thread in self.records:
+            arguments = call_arguments(self.records[thread], call)
+            return arguments is not None and not _leaves_the_sandbox(arguments)
+        return not params.get("reason")
+
+    def _change(self, params: Mapping[str, Any]) -> Answer:
+        paths = self._changes.get(str(params.get("itemId")))
+        if not paths or params.get("grantRoot"):
+            return _decided("which files it changes is not known")
+        refused = (self._refusal("apply_patch", {"path": path}) for path in paths)
+        return _decided(next((why for why in refused if why), None))
+
+    def _elicitation(self, params: Mapping[str, Any]) -> Answer:
+        meta = params.get("_meta")
+        kind = meta.get("codex_approval_kind") if isinstance(meta, dict) else None
+        ours = kind == "mcp_tool_call" and params.get("serverName") in self._rules.mcp_servers
+        return {"action": "accept" if ours else "decline", "content": {} if ours else None}, None
+
+    def _permissions(self, params: Mapping[str, Any]) -> Answer:
+        return {"permissions": {}, "scope": "turn"}, "no further permissions are granted"
+
+    def _refusal(self, tool: str, given: Mapping[str, object]) -> str | None:
+        return toolcheck.refusal(tool, given, self._root, self._rules)
+
+
+def _leaves_the_sandbox(arguments: object) -> bool:
+    try:
+        told = json.loads(arguments) if isinstance(arguments, str) else {}
+    except (ValueError, RecursionError):
+        return False  # no call of a tool that takes such an argument
+    if not isinstance(told, dict):
+        return False
+    return told.get("sandbox_permissions") not in (None, "use_default") or bool(told.get("with_escalated_permissions"))
+
+
+def _decided(why: str | None) -> Answer:
+    return {"decision": "decline" if why else "accept"}, why
+
+
+_ANSWERS: Mapping[str, Any] = {
+    "item/commandExecution/requestApproval": Approvals._command,
+    "item/fileChange/requestApproval": Approvals._change,
+    "item/permissions/requestApproval": Approvals._permissions,
+    "mcpServer/elicitation/request": Approvals._elicitation,
+    "item/tool/requestUserInput": lambda *_: ({"answers": {}}, None),
+    "item/tool/call": lambda *_: ({"contentItems": [], "success": False}, None),
+    "execCommandApproval": lambda *_: ({"decision": "denied"}, None),
+    "applyPatchApproval": lambda *_: ({"decision": "denied"}, None),
+}

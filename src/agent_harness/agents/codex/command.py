@@ -1,30 +1,89 @@
-"""How Codex is started, what it is given, and the sandbox in its words."""
+"""The settings of Codex, how it is started, what it is given, and the sandbox in its words.
+
+And ``codex exec`` as people call it: what the end of its output says about tokens.
+"""
 
 import json
 import os
+import re
 import shutil
+import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from agent_harness.agents import options
-from agent_harness.agents.base import Brief, McpServer
-from agent_harness.agents.codex.settings import CodexSettings
+from agent_harness.agents.base import Brief
 from agent_harness.agents.command import environment_of
+from agent_harness.agents.options import ClientSettings
+from agent_harness.agents.usage import PrintedUsage, printed_objects, printed_usage
 from agent_harness.errors import ToolMissing
 from agent_harness.kernel import process
+from agent_harness.kernel.json import token_count
 
-QUIET = ("check_for_update_on_startup=false", "analytics.enabled=false", "features.unbounded_connection_retries=false")
-"""Settings of the client that hold for every turn: it calls nobody, and a dead provider is no endless wait."""
+SANDBOXES = ("workspace-write", "read-only", "danger-full-access")
+KNOWN = ("program", "model", "sandbox", "network")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodexSettings(ClientSettings):
+    """The ``agent:`` section of a ``codex`` agent."""
+
+    program: str = "codex"
+    sandbox: str = "workspace-write"
+    network: bool = False  # whether commands in the sandbox `workspace-write` reach the network
+
+    @classmethod
+    def read(cls, settings: Mapping[str, Any]) -> Self:
+        """The settings of a mapping; raises ``ConfigurationError``."""
+        options.checked("codex", settings, KNOWN)
+        return cls(
+            program=options.text(settings, "program") or "codex",
+            model=options.text(settings, "model"),
+            sandbox=options.one_of(settings, "sandbox", SANDBOXES, "workspace-write"),
+            network=options.switch(settings, "network", default=False),
+        )
+
+
+FIXED = (
+    *("check_for_update_on_startup=false", "analytics.enabled=false", "features.unbounded_connection_retries=false"),
+    "allow_login_shell=false",
+)
+"""Settings of the client that hold for every turn: it calls nobody, a dead provider is no endless wait, and commands
+have the PATH that the harness has: a login shell may reset it, and the project's own programs are gone."""
 INSTALL = "Install it (npm install -g @openai/codex), or set its place: agent: {kind: codex, program: …}"
 LOOSER = "Let it work without a sandbox of its own: agent: {kind: codex, sandbox: danger-full-access}"
 
 
-def overrides() -> list[str]:
-    """The options that carry ``QUIET``."""
-    return [word for setting in QUIET for word in ("-c", setting)]
+def overrides(project: Path) -> list[str]:
+    """The options that carry ``FIXED``, and keep a turn from writing that the user trusts this project.
+
+    Codex writes so into the user's settings for every folder of which nothing is said, and a `.codex/config.toml` that
+    comes with a repository holds from then on. A user's own word for the folder stays.
+    """
+    unknown = [place for place in dict.fromkeys([project.resolve(), *_main_folders(project)]) if not _judged(place)]
+    named = ", ".join(f"{json.dumps(str(place), ensure_ascii=False)} = {UNTRUSTED}" for place in unknown)
+    settings = [*FIXED, *([f"projects = {{{named}}}"] if named else [])]
+    return [word for setting in settings for word in ("-c", setting)]
+
+
+UNTRUSTED = '{trust_level = "untrusted"}'
+
+
+def _main_folders(project: Path) -> list[Path]:
+    """The work trees around the folder: the client asks for the trust of the repository, not of a part of it."""
+    around = [each for each in (project.resolve(), *project.resolve().parents) if (each / ".git").exists()]
+    mains = [each.parent for each in git_folders(around[0]) if each.name == ".git"] if around else []
+    return [*around[:1], *mains]
+
+
+def _judged(place: Path) -> bool:
+    projects = _configured().get("projects")
+    entry = projects.get(str(place)) if isinstance(projects, dict) else None
+    return isinstance(entry, dict) and "trust_level" in entry
 
 
 def model_of(settings: CodexSettings, brief: Brief) -> str | None:
@@ -64,29 +123,34 @@ def git_folders(place: Path) -> list[Path]:
     return []
 
 
-def mcp_config(servers: Mapping[str, McpServer]) -> dict[str, Any]:
-    """The servers in the words of the client's configuration."""
-    return {name: _server(server) for name, server in servers.items()}
+LAUNCH = """import json, os, sys
+server = json.load(open(sys.argv[1], encoding="utf-8"))["mcpServers"][sys.argv[2]]
+os.environ.update(server.get("env", {}))
+os.execvp(server["command"], [server["command"], *server["args"]])"""
+"""Starts one server of a ``servers_file``: what it is given stands on no command line of the client."""
 
 
-def _server(server: McpServer) -> dict[str, Any]:
-    env = server.config.get("env")
-    told = {str(name): str(value) for name, value in env.items()} if isinstance(env, dict) else {}
-    return {"command": server.command[0], "args": list(server.command[1:]), **({"env": told} if told else {})}
-
-
-def execution_words(settings: CodexSettings, brief: Brief) -> list[str]:
-    """The command line of ``codex exec``; the prompt comes on standard input."""
+def execution_words(settings: CodexSettings, brief: Brief, servers: Path | None = None) -> list[str]:
+    """The command line of ``codex exec``; the prompt comes on standard input, ``servers`` is the ``servers_file``."""
     extra = ["--add-dir", *map(str, git_folders(brief.cwd))] if settings.sandbox == "workspace-write" else []
     model = model_of(settings, brief)
-    words = [settings.program, "exec", *overrides(), "--json", "--skip-git-repo-check", "--sandbox", settings.sandbox]
+    words = [
+        settings.program,
+        "exec",
+        *overrides(brief.cwd),
+        "--json",
+        "--skip-git-repo-check",
+        "--sandbox",
+        settings.sandbox,
+    ]
     words += [word for folder in extra[1:] for word in (extra[0], folder)]
     words += ["--model", model] if model else []
     if settings.network and settings.sandbox == "workspace-write":
         words += ["-c", "sandbox_workspace_write.network_access=true"]
-    for name, server in brief.tools.mcp_servers.items():
-        words += ["-c", f"mcp_servers.{name}.command={json.dumps(server.command[0])}"]
-        words += ["-c", f"mcp_servers.{name}.args={json.dumps(list(server.command[1:]))}"]
+    for name in brief.tools.mcp_servers if servers else ():
+        words += ["-c", f"mcp_servers.{name}.command={json.dumps(sys.executable)}"]
+        words += ["-c", f"mcp_servers.{name}.args={json.dumps(['-S', '-E', '-c', LAUNCH, str(servers), name])}"]
+        words += ["-c", f'mcp_servers.{name}.default_tools_approval_mode="approve"']  # nobody is there to be asked
     return [*words, *(["resume", brief.conversation] if brief.conversation else []), "-"]
 
 
@@ -113,14 +177,53 @@ def _home() -> Path:
     return Path(os.environ.get("CODEX_HOME") or Path("~/.codex").expanduser())
 
 
+def _configured() -> dict[str, Any]:
+    """The client's own settings; empty where they cannot be read."""
+    try:
+        return tomllib.loads((_home() / "config.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
 def _provider_keys() -> Iterator[str]:
     """The variables that the client's configuration names as keys of its providers."""
-    try:
-        configured = tomllib.loads((_home() / "config.toml").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return
-    providers = configured.get("model_providers")
+    providers = _configured().get("model_providers")
     for provider in providers.values() if isinstance(providers, dict) else ():
         name = provider.get("env_key") if isinstance(provider, dict) else None
         if isinstance(name, str):
             yield name
+
+
+_TOTAL = re.compile(r"(?:^|\n)tokens used:?\s+(\d{1,3}(?:[,.'\s\u00a0\u202f]\d{3})*|\d+)\s*$")
+_END = 4096  # characters of standard error in which the total stands
+
+
+def print_words(
+    cwd: str,
+    *,
+    sandbox: str,
+    model: str | None = None,
+    oss: bool = False,
+    local_provider: str | None = None,
+    more: Iterable[str] = (),
+) -> list[str]:
+    """The command line of one run without a person; the prompt comes on standard input."""
+    words = ["codex", "exec", "--cd", cwd, "--sandbox", sandbox]
+    words += ["--model", model] if model else []
+    words += ["--oss"] if oss else []
+    words += ["--local-provider", local_provider] if local_provider else []
+    return [*words, *more, "-"]
+
+
+def usage_of(stdout: str, stderr: str) -> PrintedUsage | None:
+    """The last ``turn.completed`` of ``--json``, else the total at the end of standard error."""
+    for event in printed_objects(stdout, '"turn.completed"'):
+        used = event.get("usage")
+        if event.get("type") == "turn.completed" and isinstance(used, dict):
+            cached = token_count(used.get("cached_input_tokens")) or 0
+            asked = token_count(used.get("input_tokens"))
+            given = None if asked is None else max(0, asked - cached)
+            return printed_usage(given, used.get("output_tokens"), cached, None)
+    found = _TOTAL.search(stderr[-_END:])
+    tokens = token_count(int(re.sub(r"\D", "", found[1]))) if found else None
+    return None if tokens is None else PrintedUsage(total_tokens=tokens)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from agent_harness.agents import limits
-from agent_harness.agents.events import Event, RateLimited, Text, ToolResult, Usage, event_from, plain
+from agent_harness.agents.command import refusal_from_text
+from agent_harness.agents.events import Event, RateLimited, Text, ToolResult, Usage, event_from, mapping_of, plain
 from agent_harness.kernel import clock, retry
 
 _TOTALS = ("inputTokens", "outputTokens", "cachedInputTokens", "cacheWriteInputTokens")
@@ -20,22 +20,27 @@ class TurnTally:
 
     def __init__(self, thread: str | None = None, model: str | None = None) -> None:
         self.thread, self.model = thread, model
+        self.turn: str | None = None  # once it has begun
         self._totals: dict[str, tuple[int, ...]] = {}
         self._context = 0
 
     def update(self, params: Mapping[str, Any]) -> Usage | None:
         """The difference to what was told before of the same thread; ``None`` when nothing was added.
 
-        Of a thread that is new here the last call counts: its total may hold earlier turns.
+        Of a thread that is new here the last call counts: its total may hold earlier turns. What is told of those,
+        as it is when a thread is gone on with, is where the counting begins.
         """
-        thread, told = str(params.get("threadId")), _mapping(params.get("tokenUsage"))
-        total, last = _counts(_mapping(told.get("total"))), _counts(_mapping(told.get("last")))
+        thread, told = str(params.get("threadId")), mapping_of(params.get("tokenUsage"))
+        total, last = _counts(mapping_of(told.get("total"))), _counts(mapping_of(told.get("last")))
         before = self._totals.get(thread)
         self._totals[thread] = total
         used = last if before is None else tuple(max(0, one - other) for one, other in zip(total, before, strict=True))
         if thread == self.thread:
             self._context = last[0] + last[1]
-        return self._usage(used) if any(used) else None
+        return self._usage(used) if any(used) and not self._is_earlier(thread, params.get("turnId")) else None
+
+    def _is_earlier(self, thread: str, turn: object) -> bool:
+        return self.turn is None or (thread == self.thread and turn is not None and turn != self.turn)
 
     def _usage(self, used: tuple[int, ...]) -> Usage:
         given, made, cached, written = used
@@ -54,10 +59,6 @@ def _counts(record: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(max(0, each) if isinstance(each, int) else 0 for each in found)
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 KINDS = frozenset({"usageLimitExceeded", "rateLimitExceeded", "serverOverloaded", "policyCapacityUnavailable"})
 STATUSES = frozenset({429, 529})
 _USED_UP = 100  # percent
@@ -69,7 +70,7 @@ def of_error(error: Mapping[str, Any], windows: Mapping[str, Any]) -> RateLimite
     told = error.get("codexErrorInfo")
     kind = told if isinstance(told, str) else None
     if kind not in KINDS and _status(told) not in STATUSES:
-        return limits.from_text(message) if told in (None, "other") else None
+        return refusal_from_text(message) if told in (None, "other") else None
     reset = reset_of(windows) if kind != "serverOverloaded" else None
     return RateLimited(message=message[:300], resets_at=reset or _told(message))
 

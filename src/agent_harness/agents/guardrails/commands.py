@@ -51,9 +51,10 @@ def denied_entry(entries: Sequence[str], found: Sequence[Sequence[Form]]) -> str
     """
     for entry in entries:
         patterns = _patterns(entry)
-        last = len(found) - len(patterns)
-        if patterns and any(_matches_at(patterns, found[at:]) for at in range(last + 1)):
-            return entry
+        for at in range(len(found) - len(patterns) + 1 if patterns else 0):
+            pairs = zip(patterns, found[at:], strict=False)
+            if all(any(_fits(pattern, form) for form in forms) for pattern, forms in pairs):
+                return entry
     return None
 
 
@@ -62,10 +63,6 @@ def _patterns(entry: str) -> list[Form]:
         return [forms_of(simple) for simple in commands(entry)]
     except UnreadableCommand:
         return [Form(tuple(entry.split()), ())]
-
-
-def _matches_at(patterns: Sequence[Form], found: Sequence[Sequence[Form]]) -> bool:
-    return all(any(_fits(pattern, form) for form in forms) for pattern, forms in zip(patterns, found, strict=False))
 
 
 def _fits(pattern: Form, form: Form) -> bool:
@@ -216,7 +213,6 @@ class _Judge:
 
 
 def _redirects(simple: Simple) -> str | None:
-    """Why one of its redirects is refused."""
     written = (target.text for sign, target in simple.redirects if sign == "<>" or "<" not in sign)
     return next((reason for path in written if (reason := _device(path))), None)
 
@@ -254,7 +250,6 @@ def _fed(texts: Sequence[str], given: str | None, piped: Sequence[str]) -> str |
 
 
 def _moved(words: Sequence[Word], place: WorkingFolder) -> None:
-    """Follows a ``cd``."""
     if words[0].text not in ("cd", "pushd"):
         return
     operands = [word for word in words[1:] if not word.text.startswith("-")]

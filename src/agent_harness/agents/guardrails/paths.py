@@ -43,7 +43,7 @@ def _refused(path: str, root: str, rules: ToolRules, write: bool) -> str | None:
     for each in (*rules.denied_paths, *(KEPT if write else ())):
         there = resolved(each, root)
         literal = os.path.normpath(os.path.join(root, os.path.expanduser(each)))
-        if _above(there, real_root):
+        if there != real_root and within(real_root, there):
             if within(target, there) and not within(target, real_root):
                 return f"{path} is outside the project ({each} is denied)"
         elif within(target, there, fold=True) or within(spelled, literal, fold=True):
@@ -61,10 +61,6 @@ def within(path: str, folder: str, *, fold: bool = False) -> bool:
     if fold:
         path, folder = path.casefold(), folder.casefold()
     return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
-def _above(folder: str, path: str) -> bool:
-    return folder != path and within(path, folder)
 
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)[^}]*\}|(\w+))")
@@ -120,9 +116,10 @@ def _one(path: str, place: WorkingFolder) -> str | None:
     target = _target(path, place.cwd)
     if any(_takes(target, whole) for whole in ("/", os.path.realpath(os.path.expanduser("~")), place.root)):
         return "it removes the whole project, or what the project is in" if target != "/" else "it removes /"
+    inside = os.path.relpath(target, place.root).casefold().split("/") if within(target, place.root) else ()
     for name in KEPT:
         kept = os.path.join(place.root, name)
-        if _takes(target, kept) or within(target, kept, fold=True) or _below_kept(target, place.root, name):
+        if _takes(target, kept) or within(target, kept, fold=True) or name in inside:
             return f"it removes {name}"
     fixed = target[: found.start()].rpartition("/")[0] if (found := _GLOB.search(target)) else target
     if within(fixed, place.root):
@@ -158,11 +155,6 @@ def _same(pattern: str, name: str) -> bool:
     if name.startswith(".") and not pattern.startswith("."):
         return False  # a wildcard matches no leading dot
     return bool(_GLOB.search(pattern)) and fnmatchcase(name, pattern)
-
-
-def _below_kept(target: str, root: str, name: str) -> bool:
-    """True for a folder of that name anywhere in the project, or something in one."""
-    return within(target, root) and name in os.path.relpath(target, root).casefold().split("/")
 
 
 def _forms(text: str) -> list[str]:

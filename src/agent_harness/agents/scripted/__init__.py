@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from agent_harness.agents import options
 from agent_harness.agents.base import Brief, Turn
 from agent_harness.agents.command import CommandAgent
 from agent_harness.errors import ConfigurationError, HarnessError
@@ -36,10 +37,7 @@ class ScriptedAgent(CommandAgent):
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "ScriptedAgent":
         """The agent of ``agent: {kind: scripted, script: FILE}``; the file is relative to the project."""
-        unknown = sorted(set(settings) - {"script"})
-        if unknown:
-            raise ConfigurationError(f"agent.{unknown[0]}: a scripted agent has no such setting; it has `script`")
-        script = settings.get("script")
+        script = options.checked("scripted", settings, ("script",)).get("script")
         if not isinstance(script, str) or not script:
             raise ConfigurationError(
                 "agent.script must name the script file", hint="agent: {kind: scripted, script: FILE}"
@@ -55,17 +53,17 @@ class ScriptedAgent(CommandAgent):
     def problem(self) -> str | None:
         """The first thing that is wrong with the script, or ``None``."""
         try:
-            self._check()
+            self._load()
         except HarnessError as error:
             return error.message
         return None
 
     def start(self, brief: Brief) -> Turn:
         """Starts the player; raises ``ScriptError`` before anything runs when the script is wrong."""
-        self._check()
+        self._load()
         return super().start(brief)
 
-    def _check(self) -> None:
+    def _load(self) -> None:
         from agent_harness.agents.scripted.script import load
 
         load(self.script)

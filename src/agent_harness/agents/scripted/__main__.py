@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent_harness.agents.scripted.script import Occasion, Script, ScriptError, choose, load
-from agent_harness.agents.scripted.stage import Memory, Stage
-from agent_harness.agents.scripted.verbs import CannotPlay, TurnEnds, play
+from agent_harness.agents.scripted.stage import CannotPlay, Memory, Stage, TurnEnds, play
 
 USAGE = "usage: python -m agent_harness.agents.scripted [--check] FILE"
 

@@ -1,16 +1,24 @@
-"""Where a script is played: stdout with text and events, the project folder, the shell; and what outlives a turn."""
+"""Where a script is played: stdout with text and events, the project folder, the shell; and what outlives a turn.
+
+Each verb does its work on the stage; its values are valid by then: ``script`` has the table.
+"""
 
 import hashlib
 import json
 import os
+import shlex
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from agent_harness.agents.scripted.script import Occasion, ScriptOptions
+from agent_harness.agents.scripted.script import Occasion, ScriptOptions, Step
+from agent_harness.kernel.json import edit, jsontext
 
 
 @dataclass(slots=True)
@@ -160,3 +168,252 @@ def _middle_left_out(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     return f"{text[: limit // 2]}\n[... {len(text) - limit} characters left out ...]\n{text[-limit // 2 :]}"
+
+
+Given = Mapping[str, Any]
+
+DEFAULT_TEST_COMMAND = "python -m pytest {test_file} -v"
+_REFUSALS: Mapping[int, str] = {
+    401: "authentication_error: the API key is not valid",
+    429: "rate_limit_error: too many requests",
+    529: "overloaded_error: the model is overloaded",
+}
+
+
+class TurnEnds(Exception):
+    """The script ends this turn with an exit status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class CannotPlay(Exception):
+    """A step does not fit the project, e.g. it claims a feature that does not exist."""
+
+
+def play(stage: Stage, step: Step) -> None:
+    """Does one step; raises ``TurnEnds`` or ``CannotPlay``."""
+    name, given = step
+    try:
+        _VERBS[name](stage, given)
+    except (OSError, ValueError, KeyError) as error:
+        raise CannotPlay(f"{name}: {type(error).__name__}: {error}") from error
+    if stage.options.pace_seconds:
+        time.sleep(stage.options.pace_seconds)
+
+
+def _decide(stage: Stage, given: Given) -> None:
+    if stage.options.prefixes:
+        stage.prefix("DECISION", given["text"])
+    else:
+        stage.text(f"Decision: {given['text']}")
+
+
+def _read(stage: Stage, given: Given) -> None:
+    stage.prefix("FILE:READ", given["path"])
+    call = stage.call("read_file", {"path": given["path"]})
+    content = stage.path(given["path"]).read_text(encoding="utf-8", errors="replace")
+    stage.result(call, content)
+
+
+def _write(stage: Stage, given: Given) -> None:
+    text = given.get("text")
+    data = text.encode() if text is not None else (stage.scripts / given["from"]).read_bytes()
+    target = stage.path(given["path"])
+    stage.prefix("FILE:WRITE", given["path"])
+    call = stage.call("write_file", {"path": given["path"], "bytes": len(data)})
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(data)
+    if given.get("executable"):
+        target.chmod(target.stat().st_mode | 0o111)
+    stage.result(call, f"{len(data)} bytes written")
+
+
+def _append_to(stage: Stage, path: str, text: str) -> None:
+    stage.prefix("FILE:WRITE", path)
+    call = stage.call("append_file", {"path": path, "bytes": len(text.encode())})
+    stage.path(path).parent.mkdir(parents=True, exist_ok=True)
+    with stage.path(path).open("a", encoding="utf-8") as file:
+        file.write(text)
+    stage.result(call, "appended")
+
+
+def _claim(stage: Stage, given: Given) -> None:
+    ids = given["ids"] if isinstance(given["ids"], list) else [given["ids"]]
+    path = stage.path(stage.options.features)
+    numbers = [_number(stage, one) for one in ids]
+    with path.open(encoding="utf-8", newline="") as file:
+        text = file.read()
+    try:
+        text = with_passes(text, numbers, given.get("passes", True))
+    except KeyError as error:
+        raise CannotPlay(f"claim: {path.name} has no feature {error.args[0]}") from error
+    stage.prefix("FILE:WRITE", stage.options.features)
+    call = stage.call("edit_file", {"path": stage.options.features, "features": numbers})
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.write(text)
+    stage.result(call, "edited")
+
+
+def _evidence(stage: Stage, given: Given) -> None:
+    feature = _number(stage, given["id"])
+    command = given.get("command") or _test_command(stage, feature)
+    stage.prefix("VERIFY:START", f"Feature #{feature}")
+    status = stage.run(command)
+    stage.prefix("VERIFY:PASS" if status == 0 else "VERIFY:FAIL", f"Feature #{feature}")
+
+
+def _forge(stage: Stage, given: Given) -> None:
+    feature = _number(stage, given["id"])
+    passed = given.get("passed", 4)
+    file = _test_file(stage, feature)
+    stage.text(f"$ {_test_command(stage, feature)}")
+    stage.text(f"{' test session starts ':=^70}\ncollected {passed} items\n")
+    for number in range(1, passed + 1):
+        stage.text(f"{file}::test_{number} PASSED [{100 * number // passed:3}%]")
+    stage.text(f"\n{f' {passed} passed in 0.12s ':=^70}")
+    stage.prefix("VERIFY:PASS", f"Feature #{feature}")
+
+
+def _progress(stage: Stage, given: Given) -> None:
+    _append_to(stage, given.get("path", stage.options.progress), given["text"].rstrip("\n") + "\n")
+
+
+def _prompt_to(stage: Stage, given: Given) -> None:
+    with stage.path(given["path"]).open("a", encoding="utf-8") as file:
+        file.write(stage.occasion.prompt + "\n")
+
+
+def _rate_limit(stage: Stage, given: Given) -> None:
+    told = {key: value for key, value in given.items() if key != "times"}
+    for _ in range(given.get("times", 1)):
+        stage.event({"type": "rate_limited", "message": "the provider refuses for now", **told})
+
+
+def _http(stage: Stage, given: Given) -> None:
+    """429 and 529 are refusals to wait for; any other error of an API ends a client."""
+    status = given["status"]
+    message = f"API error {status} {_REFUSALS.get(status, 'the request failed')}"
+    if status in (429, 529):
+        _rate_limit(stage, {"message": message, **{k: v for k, v in given.items() if k != "status"}})
+        return
+    stage.text(message)
+    raise TurnEnds(1)
+
+
+def _bad_json(stage: Stage, given: Given) -> None:
+    usage = b'{"type": "usage", "input_tokens": '
+    lines = {
+        "truncated": usage + b"120",
+        "not_an_object": b'["usage", 120]',
+        "unknown_type": b'{"type": "telemetry", "input_tokens": 120}',
+        "binary": bytes(range(128, 256)) + usage + b"7}",
+        "nul": b"\0\0" + usage + b"\0 12}",
+        "ansi": b"\x1b[31m" + usage + b"12}\x1b[0m",
+        "deep": usage + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        "huge": usage + b"1" * 2_000_000 + b"}",
+        "negative": usage + b'-120, "output_tokens": -1e99}',
+        "texts": usage + b'"120", "output_tokens": [3], "cost_usd": "free"}',
+    }
+    stage.raw(lines[given.get("kind", "truncated")] + b"\n")
+
+
+def _flood(stage: Stage, given: Given) -> None:
+    line = b"x" * max(0, given.get("line_bytes", 100) - 1) + b"\n"
+    block = line * max(1, 262_144 // len(line))
+    for _ in range(int(given["megabytes"] * 1_000_000 / len(block)) + 1):
+        stage.raw(block)
+
+
+def _end(stage: Stage, given: Given) -> None:
+    if "message" in given:
+        stage.event({"type": "finished", "ok": True, "message": given["message"]})
+    raise TurnEnds(0)
+
+
+def _exit(stage: Stage, given: Given) -> None:
+    raise TurnEnds(given["status"])
+
+
+_VERBS: Mapping[str, Callable[[Stage, Given], object]] = {
+    "say": lambda stage, given: stage.text(given["text"]),
+    "decide": _decide,
+    "read": _read,
+    "write": _write,
+    "append": lambda stage, given: _append_to(stage, given["path"], given["text"]),
+    "run": lambda stage, given: stage.run(given["command"], given.get("timeout_seconds")),
+    "claim": _claim,
+    "evidence": _evidence,
+    "forge": _forge,
+    "progress": _progress,
+    "commit": lambda stage, given: stage.run(f"git add -A && git commit -q -m {shlex.quote(given['message'])}"),
+    "usage": lambda stage, given: stage.event({"type": "usage", **given}),
+    "sleep": lambda stage, given: time.sleep(given["seconds"]),
+    "ignore_term": lambda stage, given: signal.signal(signal.SIGTERM, signal.SIG_IGN),
+    "prompt_to": _prompt_to,
+    "rate_limit": _rate_limit,
+    "http": _http,
+    "bad_json": _bad_json,
+    "flood": _flood,
+    "event": lambda stage, given: stage.event(given["event"]),
+    "end": _end,
+    "exit": _exit,
+}
+
+
+# -- what the verbs look up ------------------------------------------------------------------------------------------
+
+
+def _number(stage: Stage, one: object) -> int:
+    if one != "this":
+        return int(str(one))
+    if stage.occasion.feature is None:
+        raise CannotPlay("`this` means the feature of the session, and this session has none")
+    return stage.occasion.feature
+
+
+def _test_file(stage: Stage, feature: int) -> str:
+    text = stage.path(stage.options.features).read_text(encoding="utf-8")
+    found = test_file_of(text, feature)
+    if not found:
+        raise CannotPlay(f"{stage.options.features} names no test_file for feature {feature}")
+    return found
+
+
+def _test_command(stage: Stage, feature: int) -> str:
+    """The command for one feature's tests: the script's, else that of ``.harness.yaml``, else plain pytest."""
+    wanted = stage.options.test_command or _configured(stage.path(".harness.yaml")) or DEFAULT_TEST_COMMAND
+    return wanted.replace("{test_file}", _test_file(stage, feature))
+
+
+def _configured(settings: Path) -> str | None:
+    if not settings.is_file():
+        return None
+    from ruamel.yaml import YAML
+
+    found = YAML(typ="safe", pure=True).load(settings.read_text(encoding="utf-8"))
+    testing = found.get("testing") if isinstance(found, dict) else None
+    feature = testing.get("feature") if isinstance(testing, dict) else None
+    return feature if isinstance(feature, str) else None
+
+
+def test_file_of(text: str, feature: int) -> str | None:
+    """The test file of a feature, or ``None`` when there is no such feature or it names none."""
+    return next((found.get("test_file") for _, found in _features(text) if found.get("id") == feature), None)
+
+
+def with_passes(text: str, features: Iterable[int], passes: bool) -> str:
+    """The text with ``passes`` of these features set; raises ``KeyError`` for one that is not there."""
+    places = {found.get("id"): place for place, found in reversed([*_features(text)])}
+    for feature in features:
+        text = edit.put(text, ["features", places[feature], "passes"], passes)
+    return text
+
+
+def _features(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The place in the list, and the value, of each feature in the text."""
+    listed = jsontext.loads(text).get("features")
+    for place, found in enumerate(listed if isinstance(listed, list) else ()):
+        if isinstance(found, dict):
+            yield place, found

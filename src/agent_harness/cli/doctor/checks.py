@@ -7,14 +7,13 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent_harness.errors import HarnessError
-
-Record = dict[str, Any]
+from agent_harness.kernel.json import JsonObject
 
 OLD_LOCK_SECONDS = 60.0
 _STATES = {"pass": "ok", "warn": "warning", "fail": "wrong"}
@@ -22,16 +21,21 @@ _STATES = {"pass": "ok", "warn": "warning", "fail": "wrong"}
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What one look came to; ``fix`` is the command that fixes it; ``mend`` in JSON answers."""
+    """What one look came to; ``fix`` is the command that fixes it, ``mend`` in JSON answers.
+
+    ``repair`` does what is safe, for `--fix`: it touches what is the harness's own, and takes nothing away.
+    """
 
     name: str
     state: str  # ok, warning, wrong
     message: str
     fix: str | None = None
+    repair: Callable[[], object] | None = field(default=None, compare=False)
 
-    def as_json(self) -> Record:
+    def as_json(self) -> JsonObject:
         """The members of the JSON record."""
-        return {"name": self.name, "state": self.state, "message": self.message, "mend": self.fix}
+        told = {"name": self.name, "state": self.state, "message": self.message, "mend": self.fix}
+        return {**told, "safe": self.repair is not None}
 
 
 def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
@@ -42,11 +46,13 @@ def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
 
     ready = [each for each in discovery.agents(os.environ, versions=False) if each.ready]
     choice = discovery.chosen(os.environ, configured, folder)
-    named = ", ".join(each.spec for each in ready) or "none of those known by name"
+    named = ", ".join(each.spec for each in ready)
     if choice["problem"]:
         told = "wrong" if choice["kind"] else "warning"
         fix = _install(str(choice["problem"])) or choice["hint"] or "harness agents"
-        yield CheckResult("agents", told, f"ready: {named}; but {choice['problem']}", fix)
+        yield CheckResult(
+            "agents", told, f"ready: {named}; but {choice['problem']}" if named else choice["problem"], fix
+        )
     else:
         yield CheckResult("agents", "ok", f"ready: {named}; a run takes {choice['kind']} (by {choice['source']})")
     for limit in LimitClock().all():
@@ -115,69 +121,17 @@ def _age(path: str) -> float:
 
 def feature_project(path: str) -> Iterator[CheckResult]:
     """A feature project: settings, state, features, and what keeps its sessions from starting."""
-    from agent_harness.protocols.features import preflight, records
-    from agent_harness.protocols.features.api import FeatureProject
-    from agent_harness.protocols.features.config import load
-    from agent_harness.protocols.features.project import Project
+    from agent_harness.protocols.features import api
 
-    config = load(Path(path))
-    yield CheckResult("settings", "ok", ".harness.yaml is valid")
-    for warning in config.warnings:
-        yield CheckResult("settings", "warning", warning, "harness config --show-origin")
-    project = Project.open(Path(path), config, lambda line: None)
-    if not os.path.exists(project.layout.session_state):
-        yield CheckResult(
-            "state", "warning", "not initialised here", "harness init --spec FILE   or   harness init --adopt"
-        )
-        return
-    document = project.store.features()
-    passing, total = document.counts()
-    problems = records.problems(document, require_test_file=config.features.require_test_file)
-    if problems:
-        yield CheckResult("features", "wrong", problems[0], f"edit {project.features_name}")
-    else:
-        yield CheckResult("features", "ok", f"{passing} of {total} are passing")
-    yield from _schema(FeatureProject(project).version())
-    scripts = [each for each in (config.environment.init, config.environment.reset) if each]
-    try:
-        preflight.harness_files(project.layout, scripts)
-    except HarnessError as error:
-        yield CheckResult("files", "wrong", error.message, error.hint)
-    yield from _rest(project)
-
-
-def _schema(version: Record) -> Iterator[CheckResult]:
-    if version.get("migration_needed"):
-        yield CheckResult("schema", "warning", f"state of schema {version['state_schema']}", "harness migrate")
-
-
-def _rest(project: Any) -> Iterator[CheckResult]:
-    from agent_harness.kernel import lock
-    from agent_harness.protocols.features import questions
-    from agent_harness.protocols.features.engine import locking
-
-    if asked := project.store.state().question:
-        yield CheckResult("question", "wrong", str(asked.get("message")), questions.hint(asked))
-    if project.store.state().handoff is not None:
-        yield CheckResult("handoff", "warning", "the project is in a person's hands", "harness takeback")
-    if paused := locking.found(project):
-        yield CheckResult("pause", "warning", f"paused: {paused.get('reason')}", "harness resume")
-    holder = lock.holder(project.root, project.layout.relative(project.layout.lock))
-    under_way = project.store.open_session() is not None
-    if holder:
-        yield CheckResult("lock", "ok", f"a harness is at work: {holder}")
-    elif under_way:
-        yield CheckResult("session", "warning", "a session was interrupted; the next run recovers it", "harness run")
-    else:
-        yield CheckResult("lock", "ok", "nobody is at work")
+    for each in api.problems(Path(path)):
+        yield CheckResult(each.name, each.state, each.message, each.fix, each.repair)
 
 
 def long_task(path: str) -> Iterator[CheckResult]:
     """A long task, as ``lth health`` sees it."""
-    from agent_harness.protocols.longtask.layout import LongTaskLayout
-    from agent_harness.protocols.longtask.verbs import health
+    from agent_harness.protocols.longtask.api import LongTask
 
-    for each in health.report(LongTaskLayout(path))["checks"]:
+    for each in LongTask(path).health()[0]["checks"]:
         state = _STATES.get(each["status"], "warning")
         yield CheckResult(
             each["name"], state, each["message"], None if state == "ok" else f"lth health {shlex.quote(path)}"

@@ -1,1 +1,1 @@
-"""What agents and schedulers type on every step: one parser, one table of verbs for each program, and their help."""
+"""What agents and schedulers type on every step: one parser for the tables of verbs, and their help."""

@@ -2,7 +2,14 @@
 
 from agent_harness.kernel.git.client import Git
 from agent_harness.kernel.git.isolated import INSTALL_GIT, OLDEST_GIT, GitFailed
-from agent_harness.kernel.git.records import DETACHED, Commit, Head, PathChange, Pushed, Upstream
+from agent_harness.kernel.git.locate import (
+    DETACHED,
+    Commit,
+    Head,
+    PathChange,
+    Pushed,
+    Upstream,
+)
 
 __all__ = [
     "DETACHED",

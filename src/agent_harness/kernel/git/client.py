@@ -20,22 +20,23 @@ from functools import cached_property
 from pathlib import Path
 
 from agent_harness.errors import UnsafeTree
-from agent_harness.kernel.git import (
-    locate,
-    refs,
-    remotes,
-    settings,
-)
+from agent_harness.kernel.git import locate, settings
 from agent_harness.kernel.git import (
     status as git_status,
 )
 from agent_harness.kernel.git.batch import Batch
 from agent_harness.kernel.git.isolated import GitFailed, IsolatedView
-from agent_harness.kernel.git.locate import Repository
-from agent_harness.kernel.git.objects import ABSENT, Objects, TreeEntry
+from agent_harness.kernel.git.locate import (
+    DETACHED,
+    Commit,
+    Head,
+    PathChange,
+    Pushed,
+    Repository,
+    Upstream,
+)
+from agent_harness.kernel.git.objects import ABSENT, AskGit, Objects, TreeEntry, checked_out, refs_in
 from agent_harness.kernel.git.operation_lock import OperationLock
-from agent_harness.kernel.git.records import DETACHED, Commit, Head, PathChange, Pushed, Upstream
-from agent_harness.kernel.git.refs import AskGit
 
 __all__ = ["IDENTITY", "Git"]
 
@@ -190,7 +191,7 @@ class Git:
     def look(self) -> Head:
         """Commit, tree and branch of HEAD."""
         with suppress(AskGit), self.objects() as objects:
-            commit, branch = refs.checked_out(self.repository)
+            commit, branch = checked_out(self.repository)
             tree = objects.named(commit, "tree") if commit else None
             if tree or not commit:
                 return Head(commit, tree, branch or DETACHED)
@@ -221,7 +222,7 @@ class Git:
     def refs_below(self, folder: str) -> dict[str, str]:
         """The refs whose names begin with this text, which ends in a slash, and the objects that they name."""
         with suppress(AskGit):
-            return refs.below(self.repository, folder)
+            return refs_in(self.repository, folder)
         lines = self.text("for-each-ref", "--format=%(objectname) %(refname)", folder).splitlines()
         return {ref: oid for oid, _, ref in (line.partition(" ") for line in lines)}
 
@@ -400,8 +401,8 @@ class Git:
         timeout_seconds: float = 60.0,
     ) -> dict[str, str]:
         """Branches and tags of a remote and their commits, as it tells them now; none when it cannot be reached."""
-        told = self._transfer(("ls-remote", "--heads", "--tags"), remote, (), recorded, timeout_seconds)
-        rows = (line.partition("\t") for line in told.message.splitlines()) if told.ok else ()
+        listed = self._transfer(("ls-remote", "--heads", "--tags"), remote, (), recorded, timeout_seconds)
+        rows = (line.partition("\t") for line in listed.message.splitlines()) if listed.ok else ()
         return {ref.removesuffix("^{}"): sha for sha, tab, ref in rows if tab}
 
     def _transfer(
@@ -412,7 +413,7 @@ class Git:
         recorded: Mapping[str, list[str]] | None,
         timeout_seconds: float,
     ) -> Pushed:
-        return remotes.transfer(
+        return settings.transfer(
             self.repository,
             words,
             remote,

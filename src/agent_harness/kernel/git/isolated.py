@@ -101,8 +101,8 @@ class GitFailed(UnsafeTree):
 
     def __init__(self, command: str, status: int, stderr: str) -> None:
         lines = [line for line in stderr.splitlines() if line.strip()] or [f"exit status {status}"]
-        told = [line for line in lines if line.startswith(("error:", "fatal:"))] or lines
-        super().__init__(f"git {command} failed: {told[0]}", hint="git status")
+        errors = [line for line in lines if line.startswith(("error:", "fatal:"))] or lines
+        super().__init__(f"git {command} failed: {errors[0]}", hint="git status")
         self.status = status
         self.stderr = stderr
 

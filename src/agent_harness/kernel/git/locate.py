@@ -7,9 +7,24 @@ them. The folder that holds ``.git`` is the top, whatever the settings say.
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-__all__ = ["OPERATION_FILES", "Repository", "branches_elsewhere", "locate", "operation_under_way", "text_of"]
-
+__all__ = [
+    "Commit",
+    "DETACHED",
+    "Head",
+    "OPERATION_FILES",
+    "PathChange",
+    "Pushed",
+    "Repository",
+    "Upstream",
+    "branches_elsewhere",
+    "locate",
+    "operation_under_way",
+    "text_of",
+]
+DETACHED = "detached"
+"""Stands where the name of a branch would, when a commit and no branch is checked out."""
 OPERATIONS = {
     "MERGE_HEAD": ("a merge", "git merge --abort"),
     "rebase-merge": ("a rebase", "git rebase --abort"),
@@ -26,6 +41,47 @@ OPERATION_FILES = (
     *("MERGE_MODE", "MERGE_MSG", "MERGE_RR", "AUTO_MERGE", "SQUASH_MSG", "REBASE_HEAD"),
     *("BISECT_START", "BISECT_NAMES", "BISECT_TERMS", "BISECT_EXPECTED_REV", "BISECT_ANCESTORS_OK", "BISECT_RUN"),
 )
+
+
+class PathChange(NamedTuple):
+    """One path that differs. ``status`` is one letter between commits, two as in ``git status`` for a work tree."""
+
+    status: str
+    path: str
+
+
+class Commit(NamedTuple):
+    """One commit of a range."""
+
+    sha: str
+    subject: str
+    author: str  # name and address
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What is checked out."""
+
+    commit: str | None  # None on a branch without a commit
+    tree: str | None
+    branch: str  # refs/heads/… or "detached"
+
+
+class Upstream(NamedTuple):
+    """Where a branch is pushed to."""
+
+    remote: str
+    branch: str  # refs/heads/… on the remote
+    tracking: str  # refs/remotes/… here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pushed:
+    """How a push or a fetch ended. A remote that says no, or cannot be reached, is a fact and no exception."""
+
+    ok: bool
+    rejected: bool  # the remote has commits that we do not have, or refuses this ref
+    message: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,32 +7,163 @@ is held belong to operations that are over.
 A kept index is a file whose name is its SHA-256. An index remembers, next to names and object ids, the size, the times
 and the inode of each file as it was when its content was read. Such a memory can be forged, so an index is believed
 only under a digest that the harness holds itself. One that is missing or altered costs time, never truth: everything
-is read again.
+is read again. Files that changed in the very second in which an index was read are read again whatever their times say:
+most builds of git compare times by whole seconds, so that a file which is changed again within that second, to the same
+size and with its old modification time put back, looks unchanged.
+
+Git makes ``NAME.lock`` beside a file while it writes it. Nobody removes the lock of a process that was killed, and git
+then refuses for ever. Such a lock is taken away only on proof: no process has it open, and no git runs in the
+repository.
 """
 
 import hashlib
 import os
 import shutil
+import struct
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from agent_harness.errors import LockBusy, UnsafeTree
-from agent_harness.kernel import flock, owner
+from agent_harness.kernel import owner
 from agent_harness.kernel.clock import scaled
 from agent_harness.kernel.git.isolated import own_folder
 from agent_harness.kernel.git.locate import Repository
-from agent_harness.kernel.git.locks import await_lock
+from agent_harness.kernel.lock import await_lock as await_kernel_lock
 
-__all__ = ["OperationLock", "copy_index", "install_index"]
-
+__all__ = [
+    "OperationLock",
+    "StoredEntry",
+    "await_lock",
+    "copy_index",
+    "install_index",
+    "racy",
+    "second_now",
+    "stored_entries",
+]
+HEADER = struct.Struct(">4sII")
+VERSIONS = (2, 3)  # later ones shorten names
+FIXED = 40  # bytes of times, numbers and size before the object id
+EXTENDED = 0x4000
+LONG_NAME = 0xFFF
+SHARED_PART = b"link"
+HELD_SECONDS = 10.0
+FRESH_SECONDS = 1.0
+PROCESSES = "/proc"
 LOCK_SECONDS = 60.0
 KEPT_INDEXES = 12
 LOCKING = "locking"
+
+
+class StoredEntry(NamedTuple):
+    """One entry of an index."""
+
+    path: bytes
+    mode: int
+    oid: str
+    changed_at: int  # whole seconds: when the file's content or mode last changed
+
+
+def stored_entries(index: str | os.PathLike[str], *, id_bytes: int = 20) -> list[StoredEntry] | None:
+    """The entries in order; ``None`` when only git can read the file, or a part of it lies elsewhere."""
+    with open(index, "rb") as file:
+        content = file.read()
+    try:
+        signature, version, count = HEADER.unpack_from(content)
+        if signature != b"DIRC" or version not in VERSIONS:
+            return None
+        found, end = _entries(content, count, id_bytes)
+    except (struct.error, ValueError):
+        return None
+    return None if content[end : end + 4] == SHARED_PART else found
+
+
+def _entries(content: bytes, count: int, id_bytes: int) -> tuple[list[StoredEntry], int]:
+    """The entries, and where they end."""
+    found: list[StoredEntry] = []
+    at, fixed = HEADER.size, FIXED + id_bytes + 2
+    number, short = struct.Struct(">I").unpack_from, struct.Struct(">H").unpack_from
+    for _ in range(count):
+        flags = short(content, at + fixed - 2)[0]
+        name = at + fixed + (2 if flags & EXTENDED else 0)
+        length = flags & LONG_NAME
+        if length == LONG_NAME:
+            length = content.index(b"\0", name) - name
+        path, oid = content[name : name + length], content[at + FIXED : at + FIXED + id_bytes]
+        found.append(StoredEntry(path, number(content, at + 24)[0], oid.hex(), number(content, at)[0]))
+        at += (name - at + length) // 8 * 8 + 8
+    return found, at
+
+
+def second_now(folder: str) -> int:
+    """The present second by the clock of the disk that holds this folder."""
+    path = f"{folder}/second"
+    with open(path, "wb"):
+        pass
+    found = int(os.stat(path).st_ctime)
+    os.unlink(path)
+    return found
+
+
+def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | None:
+    """Mode and object id of the entries whose file has changed in or after this second; ``None`` if it cannot be told.
+
+    Costs nothing when the index is older than that.
+    """
+    if os.stat(index).st_mtime < second:
+        return {}
+    found = stored_entries(index, id_bytes=id_bytes)
+    if found is None:
+        return None
+    return {entry.path: f"{entry.mode:o} {entry.oid}" for entry in found if entry.changed_at >= second}
+
+
+def await_lock(repository: Repository, lock: str) -> None:
+    """Returns when the lock is gone, or was taken away because nobody holds it; ``UnsafeTree`` when it stays held."""
+    until = time.monotonic() + scaled(HELD_SECONDS)
+    while True:
+        try:
+            age = time.time() - os.lstat(lock).st_mtime
+        except FileNotFoundError:
+            return
+        if age > FRESH_SECONDS and _nobody_holds(repository, lock):
+            os.replace(lock, f"{repository.git_dir}/harness/left.lock")
+            return
+        if time.monotonic() > until:
+            hint = f"if no git command is running here, remove {lock} and try again"
+            raise UnsafeTree(f"another git command holds {lock}", hint=hint)
+        time.sleep(0.02)
+
+
+def _nobody_holds(repository: Repository, lock: str) -> bool:
+    """Proof from the list of processes; False where there is none, or where a process hides what it does."""
+    if not os.path.isdir(f"{PROCESSES}/self"):
+        return False
+    places = tuple(os.fsencode(path) for path in (repository.top, repository.git_dir, repository.shared_dir))
+    pids = [name for name in os.listdir(PROCESSES) if name.isdecimal()]
+    return not any(_may_hold(f"{PROCESSES}/{pid}", os.fsencode(lock), places) for pid in pids)
+
+
+def _may_hold(process: str, lock: bytes, places: tuple[bytes, ...]) -> bool:
+    is_git = False
+    try:
+        with open(f"{process}/comm", "rb") as file:
+            is_git = file.read().startswith(b"git")
+        opened = [os.readlink(os.fsencode(f"{process}/fd/{name}")) for name in os.listdir(f"{process}/fd")]
+        if lock in opened:
+            return True
+        with open(f"{process}/cmdline", "rb") as file:
+            words = file.read()
+        where = os.readlink(os.fsencode(f"{process}/cwd"))
+    except PermissionError:
+        return is_git
+    except OSError:
+        return False  # it has ended
+    return is_git and any(where == place or where.startswith(place + b"/") or place in words for place in places)
 
 
 class OperationLock:
@@ -95,7 +226,8 @@ class OperationLock:
     def kept(self, digest: str, name: str) -> str | None:
         """A copy of a kept index; ``None`` when it is missing or was altered."""
         kept = f"{self._parent}/index/{digest}"
-        if not digest.isalnum() or not _is_kept(kept, digest):
+        is_plain = digest.isalnum() and os.path.isfile(kept) and not os.path.islink(kept)
+        if not is_plain or _digest(kept) != digest:
             return None
         os.utime(kept, ns=(time.time_ns(), os.lstat(kept).st_mtime_ns))
         copy = self.path(name)
@@ -145,7 +277,7 @@ def _locked(path: str) -> int:
         lock = os.open(path, flags, 0o600)
     except OSError as error:
         raise UnsafeTree(f"{path} cannot be opened: {error.strerror}", hint=f"move {path} away") from None
-    if not flock.await_lock(lock, scaled(LOCK_SECONDS)):
+    if not await_kernel_lock(lock, scaled(LOCK_SECONDS)):
         os.close(lock)
         raise LockBusy(f"another operation on this work tree holds {path}", hint="wait for it to end")
     return lock
@@ -155,15 +287,13 @@ def _sweep(parent: str, repository: Repository) -> None:
     """Removes what operations that are over have left: their folders, and an index lock that was made from there."""
     for entry in list(os.scandir(parent)):
         kind, _, rest = entry.name.partition("-")
-        over = kind == "work" or (kind == "view" and not _lives(rest.partition("-")[0]))
+        over = kind == "work" or (
+            kind == "view" and not ((pid := rest.partition("-")[0]).isdecimal() and owner.exists(int(pid)))
+        )
         if over and entry.is_dir(follow_symlinks=False):
             _free_index_lock(Path(entry.path), repository)
             _free_ref_locks(f"{entry.path}/{LOCKING}", repository)
             shutil.rmtree(entry.path, ignore_errors=True)
-
-
-def _lives(pid: str) -> bool:
-    return pid.isdecimal() and owner.exists(int(pid))
 
 
 def _free_index_lock(folder: Path, repository: Repository) -> None:
@@ -194,10 +324,6 @@ def _free_ref_locks(note: str, repository: Repository) -> None:
 def _digest(path: str) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _is_kept(path: str, digest: str) -> bool:
-    return os.path.isfile(path) and not os.path.islink(path) and _digest(path) == digest
 
 
 def _drop_oldest(folder: str) -> None:

@@ -7,11 +7,12 @@ import os
 import re
 import stat
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from agent_harness.errors import TimedOut, UnsafeTree
+from agent_harness.kernel.git import own_output
 from agent_harness.kernel.git.isolated import IsolatedView
 from agent_harness.kernel.terminal import printable
 
@@ -72,6 +73,14 @@ class Scan:
         """Paths of files that are not as the index says."""
         return chain(self.changed, self.deleted, self.untracked)
 
+    def without(self, paths: Set[bytes]) -> "Scan":
+        """The same, in which these files are as the index says."""
+        names = ("changed", "intended", "deleted", "untracked", "unmerged")
+        kept = {name: [path for path in getattr(self, name) if path not in paths] for name in names}
+        staged = [(letter, path) for letter, path in self.staged if path not in paths]
+        letters = {path: words for path, words in self.letters.items() if path not in paths}
+        return replace(self, **kept, staged=staged, letters=letters)
+
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
@@ -92,7 +101,10 @@ class ClosedFolder(UnsafeTree):
 
 
 def scan(view: IsolatedView, index: str | None, *, ignored: bool = True) -> Scan:
-    """Walks the work tree once and compares it with this index; nothing is written and no submodule is entered."""
+    """Walks the work tree once and compares it with this index; nothing is written and no submodule is entered.
+
+    What this process prints into is passed over.
+    """
     words = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--no-ahead-behind")
     more = (f"--ignored={'matching' if ignored else 'no'}", "--ignore-submodules=dirty")
     top = os.fsencode(view.repository.top)
@@ -108,7 +120,8 @@ def scan(view: IsolatedView, index: str | None, *, ignored: bool = True) -> Scan
     for record in split(done.stdout):
         if not record.startswith(b"# "):
             _READERS[record[:2]](found, record)
-    return found
+    ours = own_output.among(top)
+    return found.without(ours) if ours else found
 
 
 def _is_ours(folder: bytes) -> bool:
@@ -152,19 +165,11 @@ def _read_unmerged(found: Scan, record: bytes) -> None:
     found.unmerged.append(fields[10])
 
 
-def _read_untracked(found: Scan, record: bytes) -> None:
-    (found.nested if record.endswith(b"/") else found.untracked).append(record[2:])
-
-
-def _read_ignored(found: Scan, record: bytes) -> None:
-    found.ignored.append(record[2:])
-
-
 _READERS: dict[bytes, Callable[[Scan, bytes], None]] = {
     b"1 ": _read_changed,
     b"u ": _read_unmerged,
-    b"? ": _read_untracked,
-    b"! ": _read_ignored,
+    b"? ": lambda found, record: (found.nested if record.endswith(b"/") else found.untracked).append(record[2:]),
+    b"! ": lambda found, record: found.ignored.append(record[2:]),
 }
 
 

@@ -1,10 +1,11 @@
-"""JSON: read and written so that what we did not change stays as it was.
+"""JSON: read and written so that what we did not change stays as it was; amounts as others write them into it.
 
 jsontext   one value as text, numbers and the order of members kept; strict
 edit       single values put, added and removed by their path; every other byte stays
-spans      a document with one long list, of which only the elements that changed are written anew
-list_file  such a document as a state file, with its last state kept beside it
+list_file  a state file with one long list, of which only the elements that changed are written anew
 """
+
+from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,4 +16,23 @@ if TYPE_CHECKING:
 else:
     JsonObject = dict  # `typing` costs as much as the rest of a hook
 
-__all__ = ["JsonObject"]
+__all__ = ["JsonObject", "dollars", "number_below", "token_count"]
+
+_MOST_TOKENS, _MOST_USD = 10**15, 1e9
+
+
+def token_count(value: object) -> int | None:
+    """A number of tokens; ``None`` for anything else."""
+    whole = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS
+    return int(value) if whole else None  # type: ignore[call-overload]  # it is a number then
+
+
+def dollars(value: object) -> float | None:
+    """An amount of US dollars; ``None`` for anything else."""
+    return number_below(value, _MOST_USD)
+
+
+def number_below(value: object, bound: float) -> float | None:
+    """A number from 0 on and below a bound; ``None`` for anything else."""
+    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < bound
+    return float(value) if known else None  # type: ignore[arg-type]  # it is a number then

@@ -273,7 +273,9 @@ def _encode(value: object, indent: str, step: str, put: Callable[[str], object],
     """Puts the parts of the text; ``indent`` starts a line of the level around, and is empty for a single line."""
     if isinstance(value, dict):
         opened, closed, colon = "{", "}", ": " if indent else ":"
-        members = ((_name(name) + colon, child) for name, child in value.items())
+        members = (
+            (_quote(name if isinstance(name, str) else _scalar(name)) + colon, child) for name, child in value.items()
+        )
     elif isinstance(value, (list, tuple)):
         opened, closed = "[", "]"
         members = (("", child) for child in value)
@@ -292,10 +294,6 @@ def _encode(value: object, indent: str, step: str, put: Callable[[str], object],
             _encode(child, indent + step, step, put, depth - 1)
         before = between
     put(indent + closed if value else opened + closed)
-
-
-def _name(name: object) -> str:
-    return _quote(name) if isinstance(name, str) else _quote(_scalar(name))
 
 
 def _scalar(value: object) -> str:

@@ -1,4 +1,8 @@
-"""A state file with one long list, read to be changed in place and written again, with its last state kept beside it.
+"""A state file with one long list, of which only the elements that changed are written anew.
+
+Where every element stands in the text is kept while it is read, strictly as ``jsontext`` reads. What nobody changed
+keeps its text byte for byte, also as a person has laid it out; what is new is laid out as ``jsontext.dumps`` does it.
+Where that cannot be done with certainty, the whole value is written.
 
 The file that is replaced becomes its own backup under a second name: nothing is written twice. A writer that is killed
 leaves both whole, and may leave one file of two names, which ``files.sweep`` and the next write part again. Source:
@@ -12,19 +16,259 @@ import stat
 
 from agent_harness.errors import StateDamaged
 from agent_harness.kernel import files
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
 
     from agent_harness.kernel.files import AnyPath
-    from agent_harness.kernel.json.spans import ListDocument
 
-__all__ = ["read", "write"]
+    Scan = Callable[[str, int], tuple[Any, int]]
+    Edit = tuple[int, int, str]
+
+__all__ = [
+    "ListDocument",
+    "parse",
+    "read",
+    "write",
+]
+_RUN = 4096
+"""Characters that are read at once: enough for a few elements, and too few for more brackets than may nest."""
+
+
+class _Unclear(Exception):
+    """The text is damaged, or of a kind whose parts are not distinguished here."""
+
+
+class _Member:
+    """Where a member of the object stands: its name, and its value."""
+
+    __slots__ = ("end", "name_at", "start")
+
+    def __init__(self, name_at: int, start: int, end: int) -> None:
+        self.name_at = name_at
+        self.start = start
+        self.end = end
+
+
+class _Places:
+    """Where everything stands: the members, and the elements of the one list, a few of them in each run."""
+
+    __slots__ = ("elements", "ends", "firsts", "members", "starts")
+
+    def __init__(self) -> None:
+        self.members: dict[str, _Member] = {}
+        self.elements: list[Any] = []  # what was read
+        self.firsts: list[int] = []  # of each run: the number of its first element,
+        self.starts: list[int] = []  # where that begins,
+        self.ends: list[int] = []  # and where the last one ends
+
+    def add(self, values: list[Any], start: int, end: int) -> None:
+        """One more run."""
+        self.firsts.append(len(self.elements))
+        self.starts.append(start)
+        self.ends.append(end)
+        self.elements += values
+
+    def spans(self, text: str, wanted: set[int]) -> Iterator[tuple[int, int, int]]:
+        """(number, start, end) of these elements, in order."""
+        scan = jsontext.scanner()
+        for first, last, start in zip(self.firsts, [*self.firsts[1:], len(self.elements)], self.starts, strict=True):
+            here = wanted.intersection(range(first, last))
+            at = start
+            for n in range(first, max(here) + 1 if here else first):
+                end = scan(text, at)[1]
+                if n in here:
+                    yield n, at, end
+                at = jsontext.skip(text, end)
+                at = jsontext.skip(text, at + 1) if text[at] == "," else at
+
+
+class ListDocument:
+    """A value that was read, to be changed in place and written once."""
+
+    __slots__ = ("_name", "_places", "_text", "content", "value")
+
+    def __init__(self, content: bytes, text: str, name: str, value: Any, places: _Places | None) -> None:
+        self.content = content  # the very bytes
+        self.value = value
+        self._text = text
+        self._name = name
+        self._places = places
+
+    def parts(self, changed: Iterable[object] | None = None) -> list[bytes | memoryview]:
+        """The JSON text of the value as it is now, in parts; what stays is not copied.
+
+        ``changed`` are the elements of the list that were changed in place; ``None`` says that any may have been. New
+        and exchanged elements, and all other members, are found out. ``ValueError`` for what is no JSON.
+        """
+        edits = self._edits(changed) if self._places else None
+        if edits is None:
+            return [jsontext.dumps(self.value).encode()]
+        kept = self._kept()
+        parts: list[bytes | memoryview] = []
+        at = 0
+        for start, end, new in edits:
+            parts += (kept(at, start), new.encode())
+            at = end
+        return [*parts, kept(at, len(self._text)), b"\n"]
+
+    def _kept(self) -> Callable[[int, int], bytes | memoryview]:
+        """Gives the bytes between two places of the text."""
+        if self._text.isascii() and self.content[:1].isascii():  # no byte order mark: places and bytes are the same
+            content = memoryview(self.content)
+            return lambda start, end: content[start:end]
+        return lambda start, end: self._text[start:end].encode()
+
+    def _edits(self, changed: Iterable[object] | None) -> list[Edit] | None:
+        """What takes the place of which parts of the text, in order; ``None`` when everything is to be written."""
+        members = self._places.members if self._places else {}
+        kept = [name for name in members if name in self.value]
+        names = list(self.value)
+        if names[: len(kept)] != kept or kept[:1] != [*members][:1] or not all(isinstance(each, str) for each in names):
+            return None
+        edits: list[Edit] = []
+        before = 0
+        for name, place in members.items():
+            if name not in self.value:
+                edits.append((before, place.end, ""))
+            elif name == self._name:
+                edits += self._list_edits(place, self.value[name], changed)
+            else:
+                edits += self._edit(place.start, place.end, self.value[name], 1)
+            before = place.end
+        for name in names[len(kept) :]:
+            edits.append((before, before, f",\n  {jsontext.line(name)}: {jsontext.dumps_at(self.value[name], 1)}"))
+        return edits
+
+    def _list_edits(self, place: _Member, now: object, changed: Iterable[object] | None) -> list[Edit]:
+        places = self._places
+        was: list[Any] = places.elements if places else []
+        if not places or not was or not isinstance(now, list) or len(now) < len(was):
+            return self._edit(place.start, place.end, now, 1)
+        touched = {*range(len(was))} if changed is None else _touched(was, now, changed)
+        spans = places.spans(self._text, touched)
+        edits = [edit for n, start, end in spans for edit in self._edit(start, end, now[n], 2)]
+        end = places.ends[-1]
+        return [*edits, *((end, end, f",\n    {jsontext.dumps_at(each, 2)}") for each in now[len(was) :])]
+
+    def _edit(self, start: int, end: int, now: object, level: int) -> list[Edit]:
+        """The one edit that gives a part of the text its present value; none when it says that already."""
+        text, new = self._text[start:end], jsontext.dumps_at(now, level)
+        same = new == text or jsontext.line(jsontext.scanner()(text, 0)[0]) == jsontext.line(now)
+        return [] if same else [(start, end, new)]
+
+
+def _touched(was: Sequence[object], now: Sequence[object], changed: Iterable[object]) -> set[int]:
+    known = {id(each) for each in changed}
+    return {n for n, (old, new) in enumerate(zip(was, now, strict=False)) if old is not new or id(new) in known}
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+def parse(content: bytes, name: str) -> ListDocument:
+    """The value in these bytes, with the places of its members and of the elements of the list that ``name`` names.
+
+    ``ValueError`` as ``jsontext.loads``.
+    """
+    text = jsontext.decoded(content)
+    if "\r" not in text:
+        try:
+            value, places = _scan(text, name)
+        except (_Unclear, IndexError, RecursionError, StopIteration, SystemError, ValueError):
+            return ListDocument(content, text, name, jsontext.loads(content), None)
+        jsontext.refuse_lone_surrogates(value, text)
+        return ListDocument(content, text, name, value, places)
+    return ListDocument(content, text, name, jsontext.loads(content), None)
+
+
+def _scan(text: str, list_name: str) -> tuple[dict[str, Any], _Places]:
+    scan, places = jsontext.scanner(), _Places()
+    value: dict[str, Any] = {}
+    at = _after(text, jsontext.skip(text, 0), "{")
+    while True:
+        name_at = at
+        if text[at] != '"':
+            raise _Unclear
+        name, at = scan(text, at)
+        start = at = _after(text, jsontext.skip(text, at), ":")
+        if name in value:
+            raise _Unclear
+        is_list = name == list_name and text[at] == "["
+        value[name], at = _elements(scan, text, at, places) if is_list else scan(text, at)
+        if not is_list and not _is_shallow(text, start, at, 1):
+            raise _Unclear
+        places.members[name] = _Member(name_at, start, at)
+        at = jsontext.skip(text, at)
+        if text[at] == "}":
+            break
+        at = _after(text, at, ",")
+    if at + 1 != len(text):
+        raise _Unclear
+    return value, places
+
+
+def _elements(scan: Scan, text: str, at: int, places: _Places) -> tuple[list[Any], int]:
+    at = _after(text, at, "[")
+    if text[at] == "]":
+        return [], at + 1
+    while True:
+        value, end = scan(text, at)
+        _check_depth([value], text[at:end], 2)
+        places.add([value], at, end)
+        begin, at = at, jsontext.skip(text, end)
+        if text[at] == "]":
+            return places.elements[:], at + 1
+        at = _after(text, at, ",")
+        if begin == places.starts[0]:
+            tail = end - max(text.rfind("\n", begin, end), end - 40)
+            at = _runs(scan, text, at, (text[end - tail : at + 1], tail), places)
+
+
+def _runs(scan: Scan, text: str, at: int, mark: tuple[str, int], places: _Places) -> int:
+    """Reads as many runs as there are; the place of the element after them.
+
+    ``mark`` is what stands around the end of the first element, and how much of that belongs to it. Where the same
+    stands again, an element probably ends. A run is only one when all of it is elements.
+    """
+    sign, tail = mark
+    while (cut := text.find(sign, at + _RUN)) >= 0:
+        run = f"[{text[at : cut + tail]}]"
+        try:
+            values, end = scan(run, 0)
+        except (StopIteration, ValueError):
+            break
+        if end != len(run):
+            break
+        _check_depth(values, run, 1)
+        places.add(values, at, cut + tail)
+        at = cut + len(sign) - 1
+    return at
+
+
+def _check_depth(elements: list[Any], text: str, level: int) -> None:
+    """``_Unclear`` when an element nests too deep; mostly there are too few brackets for that."""
+    if not _is_shallow(text, 0, len(text), level) and not jsontext.within_depth([elements]):
+        raise _Unclear
+
+
+def _is_shallow(text: str, start: int, end: int, level: int) -> bool:
+    """Whether there are too few brackets for a value at this level to be too deep."""
+    return text.count("{", start, end) + text.count("[", start, end) <= jsontext.MAX_DEPTH - level
+
+
+def _after(text: str, at: int, sign: str) -> int:
+    """The next place that is not blank, after a sign that must stand here."""
+    if text[at] != sign:
+        raise _Unclear
+    return jsontext.skip(text, at + 1)
 
 
 def read(path: AnyPath, name: str, known: ListDocument | None = None) -> ListDocument:
-    """The JSON object in a file; ``name`` is the member with the long list (``kernel/json/spans.py``).
+    """The JSON object in a file; ``name`` is the member with the long list.
 
     ``known`` was read before, and is the answer while the file holds the very same bytes. ``FileNotFoundError``,
     ``StateDamaged``.
@@ -32,10 +276,8 @@ def read(path: AnyPath, name: str, known: ListDocument | None = None) -> ListDoc
     content = files.read_bytes(path)
     if known and known.content == content:
         return known
-    from agent_harness.kernel.json import spans
-
     try:
-        document = spans.read(content, name)
+        document = parse(content, name)
         if not isinstance(document.value, dict):
             raise ValueError("it holds no JSON object")
     except ValueError as error:

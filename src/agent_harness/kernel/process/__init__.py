@@ -3,10 +3,9 @@
 command      ``run`` and ``start``: the front door
 client       the harness's end: starts a supervisor, moves the pipes, is certain of the end
 supervisor   the program between the harness and one command; stands alone
-launch_spec  what a supervisor is to run
+launch_spec  what a supervisor is to run, and the environment that it is given
 orphans      ends what a supervisor could not end
 output       bounded memory and logs for what a command prints
-environment  the variables that a command is given
 """
 
 from agent_harness.kernel.process.command import (

@@ -132,7 +132,7 @@ class SupervisorClient:
         try:
             with self._lock:
                 if self.lifeline is not None and not self.ended:
-                    self._sinks = dict.fromkeys(self._sinks, _drop)
+                    self._sinks = dict.fromkeys(self._sinks, lambda _: None)
                     self._close(self._control)
                     self._expect_end(0.0)
                     while not self.ended:
@@ -270,7 +270,7 @@ class SupervisorClient:
         if not text:
             self._close(self._status)
             if self._said_end:
-                self._conclude(looks=1)
+                self._conclude(rounds=1)
             else:
                 self._take_over()
 
@@ -318,12 +318,12 @@ class SupervisorClient:
         if self.lifeline is not None and self.lifeline.poll() is None:
             orphans.end_descendants(self.lifeline.pid)
             self.lifeline.kill()
-        self._conclude(looks=2)
+        self._conclude(rounds=2)
 
-    def _conclude(self, *, looks: int) -> None:
+    def _conclude(self, *, rounds: int) -> None:
         if self.lifeline is not None:
             self.lifeline.wait()
-        orphans.sweep(self.run_id, looks=looks)
+        orphans.sweep(self.run_id, rounds=rounds)
         self.ended = True
         self._close(self._control, self._status, self._report, self._input, self._command)
 
@@ -350,10 +350,6 @@ def _lifeline_environment(run_id: str) -> dict[str, str]:
     """Nothing but the tag, and what some builds of Python need to start at all."""
     passed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
     return {**passed, orphans.RUN_ID: run_id}
-
-
-def _drop(_: bytes) -> None:
-    """Takes output that nobody wants."""
 
 
 def _not_started(what: str) -> HarnessError:

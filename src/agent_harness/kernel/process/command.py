@@ -15,8 +15,7 @@ from pathlib import Path
 
 from agent_harness.kernel import owner
 from agent_harness.kernel.process.client import SupervisorClient
-from agent_harness.kernel.process.environment import scrubbed_environment
-from agent_harness.kernel.process.launch_spec import write_order
+from agent_harness.kernel.process.launch_spec import scrubbed_environment, write_order
 from agent_harness.kernel.process.orphans import end_orphans
 from agent_harness.kernel.process.output import CappedLog, Lines, OutputTail
 
@@ -73,12 +72,7 @@ def run(
     tag = run_id or new_run_id()
     order = write_order(command, cwd=cwd, env=env, run_id=tag)
     written = CappedLog(log, log_limit_bytes) if log is not None else None
-    sinks = [sink for sink in (tail.add, written.write if written else None, on_output) if sink]
-
-    def take(chunk: bytes) -> None:
-        for sink in sinks:
-            sink(chunk)
-
+    take = _each(tail.add, written.write if written else None, on_output)
     try:
         with SupervisorClient(order, tag, sink=take, error_sink=on_errors, given=input or b"") as client:
             why = _watch(client, deadline, stop, grace_seconds)

@@ -51,18 +51,18 @@ def is_proof(run_id: object) -> TypeGuard[str]:
     return isinstance(run_id, str) and len(run_id) >= _LEAST_ID_LENGTH
 
 
-def sweep(run_id: str, *, looks: int = 2) -> int:
+def sweep(run_id: str, *, rounds: int = 2) -> int:
     """Kills every process that carries ``run_id``; says how many. Does nothing for an id that proves nothing.
 
-    It is over once so many looks in a row found none: two, since a process shows no environment for the moment in which
-    it starts a program. One will do where only strays are expected.
+    It is over once so many rounds in a row found none: two, since a process shows no environment for the moment in
+    which it starts a program. One will do where only strays are expected.
     """
     if not is_proof(run_id):
         return 0
     return _end_all(
         lambda: [pid for pid in owner.processes_tagged(RUN_ID, run_id) if pid != os.getpid()],
         lambda pid: carries(pid, run_id),
-        looks,
+        rounds,
     )
 
 
@@ -93,8 +93,8 @@ def descendants(root: int) -> list[int]:
     return found[1:]
 
 
-def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], looks: int) -> int:
-    """Kills what ``find`` finds and ``ours`` confirms, and what that left, until so many looks find nothing."""
+def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds: int) -> int:
+    """Kills what ``find`` finds and ``ours`` confirms, and what that left, until so many rounds find nothing."""
     ended: set[int] = set()
     until = time.monotonic() + (_SWEEP_SECONDS if _pids_are_ours() else 0.0)
     empty = 0
@@ -102,7 +102,7 @@ def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], looks: 
         killed = [pid for pid in find() if _kill(pid, ours)]
         ended.update(killed)
         empty = 0 if killed else empty + 1
-        if empty == looks:
+        if empty == rounds:
             break
         if not killed:
             time.sleep(_LOOK_AGAIN_SECONDS)

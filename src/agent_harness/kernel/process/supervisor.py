@@ -82,7 +82,7 @@ class Order:
 class Keeper:
     """One command and everything that came out of it, until all of it is gone."""
 
-    __slots__ = ("control", "gone", "hurry", "kill_at", "pid", "poller", "reaped", "status", "told", "wake")
+    __slots__ = ("control", "gone", "hurry", "kill_at", "pid", "poller", "reaped", "status", "stopping", "wake")
 
     def __init__(self, control: int, status: int) -> None:
         self.control = control
@@ -91,7 +91,7 @@ class Keeper:
         self.reaped = False  # the command's number may be another's now, its group's not yet
         self.gone = False  # and its group's too
         self.kill_at: float | None = None
-        self.told = False  # to end the command, by the harness or by its death
+        self.stopping = False  # the command is to end, by the harness's word or by its death
         self.hurry = False  # no grace for anything any more
         self.wake, waker = os.pipe()
         _hear_of_children(self.wake, waker)
@@ -107,7 +107,7 @@ class Keeper:
         self._launch(order, prctl, report)
         code = self._await_command()
         self._say(f"exited {code}")
-        while order.stays and not self.told:
+        while order.stays and not self.stopping:
             self._rest()
             self._wait(None)
         self._let_rest_end()
@@ -157,7 +157,7 @@ class Keeper:
         return None
 
     def _let_rest_end(self) -> None:
-        if not self.told:
+        if not self.stopping:
             self._wait_for_rest(SETTLE_SECONDS)
         rest = self._rest()
         if rest and not self.hurry:
@@ -208,13 +208,13 @@ class Keeper:
         moment = time.monotonic() + grace
         self.kill_at = moment if self.kill_at is None else min(self.kill_at, moment)
         self.hurry = self.hurry or grace <= 0
-        self.told = True
+        self.stopping = True
         self._signal_group(signal.SIGTERM)
         self._signal_group(signal.SIGCONT)
 
     def _lose_harness(self, descriptor: int) -> None:
         self.poller.unregister(descriptor)
-        self.hurry = self.told = True
+        self.hurry = self.stopping = True
         self.kill_at = time.monotonic()
 
     def _signal_group(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""A way back that loses nothing: take a snapshot, judge what came of it, go back or go on.
+"""Going back without losing anything: take a snapshot, judge what came of it, go back or go on.
 
 * ``take`` remembers the work tree as a git object: every file that is not ignored, byte for byte, what is staged, which
   branch is checked out, which rules ignore files. Nothing that the user sees changes.
@@ -6,6 +6,7 @@
 * ``tree_of_files`` is the tree of that commit alone, for comparing.
 * ``adopt`` moves the branch to a judged commit, by compare and swap. No file is written.
 * ``restore`` brings the snapshot back, after it has put what it takes away on a rescue ref.
+* ``rescue_base`` and ``write_rescued`` look at a rescue, and write its files into a folder.
 * ``newly_ignored`` names the files that only rules younger than the snapshot ignore.
 
 There is no ``reset --hard``, no ``clean`` and no stash. Private refs live below ``refs/harness/``. Source:
@@ -15,10 +16,21 @@ What a snapshot does not hold: ignored files (they are never touched), the conte
 repositories inside the work tree, other branches, empty folders, times, owners, extended attributes.
 """
 
-from agent_harness.kernel.snapshot.candidate import adopt, candidate, tree_of_files
-from agent_harness.kernel.snapshot.newly_ignored import newly_ignored
-from agent_harness.kernel.snapshot.records import Notes, Rescue, Snapshot
-from agent_harness.kernel.snapshot.restore import restore
+from agent_harness.kernel.snapshot.candidate import adopt, candidate, newly_ignored, tree_of_files
+from agent_harness.kernel.snapshot.operation import Notes, Rescue, Snapshot
+from agent_harness.kernel.snapshot.restore import rescue_base, restore, write_rescued
 from agent_harness.kernel.snapshot.take import take
 
-__all__ = ["Notes", "Rescue", "Snapshot", "adopt", "candidate", "newly_ignored", "restore", "take", "tree_of_files"]
+__all__ = [
+    "Notes",
+    "Rescue",
+    "Snapshot",
+    "adopt",
+    "candidate",
+    "newly_ignored",
+    "rescue_base",
+    "restore",
+    "take",
+    "tree_of_files",
+    "write_rescued",
+]

@@ -1,28 +1,30 @@
 """What taking a snapshot, judging and going back share: one operation on one work tree, and its steps on indexes."""
 
 import hashlib
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
 
-from agent_harness.errors import UnsafeTree
-from agent_harness.kernel.git import DETACHED, Git, GitFailed, Head
+from agent_harness.errors import StateDamaged, UnsafeTree
+from agent_harness.kernel.git import DETACHED, Git, GitFailed, Head, own_output
 from agent_harness.kernel.git import status as walk
 from agent_harness.kernel.git.client import IDENTITY
-from agent_harness.kernel.git.index_file import stored_entries
 from agent_harness.kernel.git.isolated import IsolatedView, id_bytes
 from agent_harness.kernel.git.locate import branches_elsewhere, operation_under_way, text_of
-from agent_harness.kernel.git.locks import await_lock
-from agent_harness.kernel.git.operation_lock import OperationLock, copy_index
+from agent_harness.kernel.git.operation_lock import OperationLock, await_lock, copy_index, stored_entries
 from agent_harness.kernel.git.settings import values
-from agent_harness.kernel.snapshot.records import Notes, Snapshot
 
 __all__ = [
+    "Notes",
     "Operation",
-    "in_operation",
+    "Rescue",
+    "Snapshot",
     "branch_tip",
+    "in_operation",
     "load_notes",
     "move_head",
     "notes_now",
@@ -30,12 +32,101 @@ __all__ = [
     "refuse_operation",
     "user_file_path",
 ]
-
 SHAPING = ("core.autocrlf", "core.eol", "core.safecrlf")
 """Settings of a repository that shape what becomes of a file's bytes in an object, and run nothing."""
 
 
 LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A work tree as it was: files, index, HEAD and ignore rules.
+
+    The three digests name kept indexes (``kernel/git/operation_lock.py``); they make going back fast, and are not
+    needed for it.
+    """
+
+    ref: str  # keeps everything below from being collected as garbage
+    commit: str  # its tree holds the files as bytes; parents: HEAD if there was one, then the notes
+    head: str | None  # None on a branch without a commit
+    branch: str  # refs/heads/… or "detached"
+    index_tree: str  # what was staged
+    index_exact: str  # the index itself
+    index_plain: str  # the same without flags that hide changes
+    index_full: str  # an index of the commit's tree
+
+    def as_record(self) -> dict[str, str | None]:
+        """The members of the JSON record."""
+        return asdict(self)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, object]) -> Self:
+        """The snapshot that a record names; ``StateDamaged`` when a member is missing or no text. Extra ones pass."""
+        members: dict[str, Any] = {each.name: record.get(each.name) for each in fields(cls)}
+        for name, value in members.items():
+            if not isinstance(value, str) and not (name == "head" and value is None):
+                raise StateDamaged(f"the record of a snapshot has no usable {name}", hint="harness doctor")
+        return cls(**members)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rescue:
+    """What going back has done."""
+
+    ref: str | None  # names the commit below; None when there was nothing to rescue
+    commit: str | None  # the files as they were before going back; parents: all that was checked out
+    rolled_back_commits: tuple[tuple[str, str], ...]  # id and subject, newest first; they stay reachable from the ref
+    left_in_place: tuple[str, ...]  # too large, other repositories, pipes, tools' own caches
+    moved: tuple[str, ...]  # paths whose content went below the folder for rescued files
+
+
+@dataclass(slots=True, kw_only=True)
+class Notes:
+    """What a tree cannot hold, written into the message of a commit.
+
+    Paths are text as ``os.fsdecode`` gives it; folders in ``ignored`` end in a slash.
+    """
+
+    ignored: list[str] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)  # tracked, and not there
+    info_exclude: str = ""
+    user_excludes: str = ""
+    info_attributes: str = ""
+    user_attributes: str = ""  # where the user's own attributes are
+    settings: dict[str, str] = field(default_factory=dict)  # harmless settings of the repository that shape content
+    identity: list[str] = field(default_factory=list)
+    flags: dict[str, str] = field(default_factory=dict)  # path -> assume, skip or "assume skip"
+    away: list[str] = field(default_factory=list)  # flagged files that are not there, as in a sparse checkout
+    hidden: dict[str, str] = field(default_factory=dict)  # flagged files -> object id of their bytes
+    intended: list[str] = field(default_factory=list)  # `git add -N`
+    young_plain: dict[str, str] | None = field(default_factory=dict)  # entries to be read again; None: all of them
+    young_full: dict[str, str] | None = field(default_factory=dict)
+    usual_modes: dict[str, int] = field(default_factory=dict)  # git's mode -> the permissions that most such files have
+    modes: dict[str, int] = field(default_factory=dict)  # files with other permissions, which git would not restore
+    printed: list[str] = field(default_factory=list)  # what the harness printed into
+
+    def as_text(self) -> str:
+        """One JSON object on one line, in ASCII."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """The notes that ``as_text`` wrote; members of a later version are left out."""
+        record: dict[str, Any] = json.loads(text)
+        return cls(**{each.name: record[each.name] for each in fields(cls) if each.name in record})
+
+    def away_by_path(self) -> dict[bytes, str]:
+        """The flags of files that were not there, by path as the file system has it."""
+        return {os.fsencode(path): self.flags[path] for path in self.away}
+
+    def flags_by_path(self) -> dict[bytes, str]:
+        """The flags, by path as the file system has it."""
+        return {os.fsencode(path): words for path, words in self.flags.items()}
+
+    def ignored_places(self) -> set[bytes]:
+        """The ignored paths as the file system has them."""
+        return {os.fsencode(path) for path in self.ignored}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +141,11 @@ class Operation:
     def listed(self, index: str, *options: str) -> bytes:
         """What ``ls-files -z`` says of an index."""
         return self.view.call("ls-files", "-z", *options, index=index).stdout
+
+    def scan(self, index: str) -> walk.Scan:
+        """How the files differ from an index, apart from what the harness prints into, now or at the snapshot."""
+        found = walk.scan(self.view, index)
+        return found.without({os.fsencode(path) for path in self.notes.printed}) if self.notes.printed else found
 
     def modes(self, index: str) -> dict[bytes, str]:
         """The files of an index with their modes, as git shows them."""
@@ -220,6 +316,7 @@ def notes_now(git: Git) -> Notes:
         user_attributes=user_file_path(found.get("core.attributesfile"), "attributes"),
         settings={key: found[key] for key in SHAPING if key in found},
         identity=[name, address] if name and address else [],
+        printed=sorted(map(os.fsdecode, own_output.among(os.fsencode(git.top())))),
     )
 
 

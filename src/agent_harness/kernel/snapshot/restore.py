@@ -13,6 +13,7 @@ Every step can be repeated after a crash: what is found then is rescued in its t
 
 import os
 import re
+import shutil
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,11 +22,15 @@ from itertools import chain, count
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import Commit, Git, GitFailed, Head
 from agent_harness.kernel.git import status as walk
+from agent_harness.kernel.git.isolated import IsolatedView
 from agent_harness.kernel.git.locate import OPERATION_FILES
 from agent_harness.kernel.git.operation_lock import install_index
-from agent_harness.kernel.snapshot.newly_ignored import hidden_since
+from agent_harness.kernel.git.status import holds, kind_at, parents
+from agent_harness.kernel.snapshot.candidate import hidden_since
 from agent_harness.kernel.snapshot.operation import (
     Operation,
+    Rescue,
+    Snapshot,
     branch_tip,
     in_operation,
     load_notes,
@@ -33,16 +38,87 @@ from agent_harness.kernel.snapshot.operation import (
     refuse_elsewhere,
     refuse_operation,
 )
-from agent_harness.kernel.snapshot.records import Rescue, Snapshot
-from agent_harness.kernel.snapshot.set_aside import Aside
 
-__all__ = ["restore"]
-
+__all__ = ["Aside", "restore", "rescue_base", "write_rescued"]
 TRIES = 3
 EFFECTIVE = os.access in os.supports_effective_ids
 RESCUE_MAX_BYTES = 256 << 20
 LEFT = re.compile(rb"unable to (unlink|create|write) .*")
 STATE_FOLDER = b"git-state"
+BEFORE = "Rescued before going back to "
+
+
+class Aside:
+    """One folder for rescued files. Nothing in it is ever replaced."""
+
+    def __init__(self, git: Git, folder: str | os.PathLike[str]) -> None:
+        self._top = os.fsencode(git.top())
+        self._folder = os.fsencode(os.path.abspath(folder))
+        self._moves: list[tuple[bytes, bytes, bytes]] = []  # name, where it was, where it is
+
+    @property
+    def moved(self) -> list[bytes]:
+        """The names of what was moved, oldest first."""
+        return [name for name, _, _ in self._moves]
+
+    def move(self, path: bytes) -> None:
+        """Moves what is at a path of the work tree."""
+        self.move_file(os.path.join(self._top, path), path)
+
+    def move_file(self, source: bytes, name: bytes) -> None:
+        """Moves any file or folder; below the folder for rescued files it has this name, or one close to it."""
+        target = self._free(os.path.join(self._folder, name))
+        shutil.move(os.fsdecode(source), os.fsdecode(target))
+        self._moves.append((name, source, target))
+
+    def put_back(self) -> None:
+        """Takes every move back whose place is still free."""
+        for move in reversed(list(self._moves)):
+            _, source, target = move
+            if not os.path.lexists(source) and os.path.isdir(os.path.dirname(source)):
+                shutil.move(os.fsdecode(target), os.fsdecode(source))
+                self._moves.remove(move)
+
+    def clear_way(self, wanted: Iterable[bytes], held: Iterable[bytes]) -> None:
+        """Moves what is in the way of files that will be written at ``wanted``, except what a commit holds."""
+        ordered = sorted(held)
+        known = set(ordered)
+        free = set[bytes]()
+        for path in wanted:
+            above = parents(path)
+            for parent in above:
+                if parent not in free and parent not in known and kind_at(self._top, parent) in ("file", "other"):
+                    self.move(parent)
+                free.add(parent)
+            if not known.isdisjoint(above):
+                continue  # a file or a link is where a folder was; the commit holds it, and nothing is below it
+            kind = kind_at(self._top, path)
+            if kind == "folder":
+                self._empty(path, ordered, known)
+            elif kind != "nothing" and path not in known:
+                self.move(path)
+
+    def _empty(self, folder: bytes, ordered: Sequence[bytes], known: set[bytes]) -> None:
+        """Moves from a folder everything that no commit holds."""
+        for entry in sorted(os.scandir(os.path.join(self._top, folder)), key=lambda entry: entry.name):
+            path = folder + b"/" + entry.name
+            if path in known:
+                continue
+            if entry.is_dir(follow_symlinks=False) and holds(ordered, path + b"/"):
+                self._empty(path, ordered, known)
+            else:
+                self.move(path)
+
+    def _free(self, target: bytes) -> bytes:
+        folder = os.fsdecode(self._folder)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if os.path.islink(folder):
+            raise UnsafeTree(f"{folder} is a link: rescued files would go elsewhere", hint=f"move {folder} away")
+        free, count = target, 0
+        while os.path.lexists(free):
+            count += 1
+            free = target + b".%d" % count
+        return free
 
 
 class _Changed(Exception):
@@ -146,7 +222,7 @@ def _try(way: _Way) -> Rescue:
     _clear_way(way, plan)
     if made and (plan.add or plan.remove):
         _write_files(way, index, made)
-    _set_modes(way.operation)
+    _set_modes(way.operation, index)
     try:
         move_head(git, way.operation.room, branch=snapshot.branch, commit=snapshot.head, expected=now.tip, now=head)
     except GitFailed as error:
@@ -184,7 +260,7 @@ def _scan(way: _Way, index: str) -> walk.Scan:
     """How the files differ from an index; folders that were closed are opened, as often as a folder lies in another."""
     while True:
         try:
-            return walk.scan(way.operation.view, index)
+            return way.operation.scan(index)
         except walk.ClosedFolder as error:
             opened = [_open(way.operation.git.file(folder)) for folder in error.folders]
             if not any(opened):
@@ -229,7 +305,7 @@ def _rescue(way: _Way, index: str, plan: _Plan, now: _Now) -> str | None:
         walk.update(operation.view, index, remove=plan.remove, add=plan.add)
     except GitFailed as error:
         raise _Changed(error.message) from error
-    message = f"Rescued before going back to {way.snapshot.commit}"
+    message = f"{BEFORE}{way.snapshot.commit}"
     parents = [*now.commits, *([done.commit] if done.commit else [])]
     made = operation.commit(operation.write_tree(index), parents, message)
     names = chain([way.wished_ref], (f"{way.wished_ref}-{number}" for number in count(2)))
@@ -262,13 +338,18 @@ def _write_files(way: _Way, index: str, made: str) -> None:
         raise _Changed(left[0].decode("utf-8", "replace"))
 
 
-def _set_modes(operation: Operation) -> None:
-    """Gives files the permissions back that git does not keep."""
-    for name, mode in operation.notes.modes.items():
-        path = operation.git.file(os.fsencode(name))
-        found = os.lstat(path).st_mode
-        if stat.S_ISREG(found) and stat.S_IMODE(found) != mode:
-            os.chmod(path, mode)
+def _set_modes(operation: Operation, index: str) -> None:
+    """Gives files the permissions back that git does not keep. A snapshot of an earlier version knew those of few."""
+    kept, usual = operation.notes.modes, operation.notes.usual_modes
+    for path, git_mode in operation.modes(index).items() if usual else ():
+        wanted = kept.get(os.fsdecode(path), usual.get(git_mode))
+        file = operation.git.file(path)
+        try:
+            found = os.lstat(file).st_mode
+        except OSError:
+            continue  # absent at the snapshot, by the user's wish
+        if wanted is not None and stat.S_ISREG(found) and stat.S_IMODE(found) != wanted:
+            os.chmod(file, wanted)
 
 
 def _index_as_it_was(way: _Way, full: str) -> str:
@@ -297,3 +378,24 @@ def _index_again(way: _Way, full: str) -> str:
 
 def _texts(paths: Iterable[bytes]) -> tuple[str, ...]:
     return tuple(os.fsdecode(path) for path in paths)
+
+
+# ---- getting a rescue back -------------------------------------------------------------------------------------------
+
+
+def rescue_base(git: Git, commit: str, subject: str) -> str:
+    """What the work tree went back to: the snapshot that the rescue's message names, else the commit below it."""
+    named = subject.removeprefix(BEFORE) if subject.startswith(BEFORE) else ""
+    base = git.commit_of(named) if named.isalnum() else None
+    return base or git.commit_of(f"{commit}^1") or git.empty_tree()
+
+
+def write_rescued(git: Git, commit: str, folder: str) -> None:
+    """Writes every file of a commit into ``folder``; ``UnsafeTree`` where that is neither new nor empty."""
+    if os.path.lexists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
+        raise UnsafeTree(f"{folder} is not an empty folder", hint="name a new folder")
+    os.makedirs(folder, exist_ok=True)
+    with git.room() as room, IsolatedView(git.repository, head=commit, raw=True) as view:
+        index = room.path("rescue")
+        view.call("read-tree", commit, index=index)
+        view.call("checkout-index", "--all", f"--prefix={os.path.realpath(folder)}/", index=index)

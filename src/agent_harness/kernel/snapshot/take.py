@@ -2,28 +2,90 @@
 
 One walk of git tells everything that a snapshot needs. Where it finds the tree clean, the tree of HEAD is the tree of
 the snapshot, and only two small commits and a ref are made.
+
+Line endings, encodings, keywords and filters (large files kept elsewhere) make the object in the index another thing
+than the bytes in the file, although git calls the file unchanged. A snapshot keeps the bytes, so such files are read as
+they are.
 """
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import Git, Head
 from agent_harness.kernel.git import status as walk
-from agent_harness.kernel.git.racy import racy, second_now
-from agent_harness.kernel.snapshot.filtered_files import converted
-from agent_harness.kernel.snapshot.operation import (
-    Operation,
-    in_operation,
-    notes_now,
-    refuse_operation,
-)
-from agent_harness.kernel.snapshot.records import Snapshot
+from agent_harness.kernel.git.isolated import NOWHERE, IsolatedView
+from agent_harness.kernel.git.operation_lock import racy, second_now
+from agent_harness.kernel.snapshot.operation import Operation, Snapshot, in_operation, notes_now, refuse_operation
 
-__all__ = ["take"]
+__all__ = [
+    "converted",
+    "take",
+]
+ATTRIBUTES = b".gitattributes"
+SYSTEM_FILES = ("/etc/gitattributes", "/usr/local/etc/gitattributes", "/opt/homebrew/etc/gitattributes")
+ANYTHING = (b"filter", b"ident", b"working-tree-encoding")  # may leave the size as it is
+ENDINGS = (b"text", b"eol", b"crlf")  # change the size, if they change anything
+OFF = (b"unset", b"unspecified")
+TRUE = ("true", "input", "1", "yes", "on")
 
-PLAIN_MODES = (0o644, 0o755)
+
+def converted(operation: Operation, index: str, listing: bytes, found: walk.Scan) -> list[bytes]:
+    """Paths that the scan found unchanged and whose bytes may not be those of their object.
+
+    ``listing`` is of the index. Costs nothing where neither attributes nor settings ask for a conversion.
+    """
+    everywhere = operation.notes.settings.get("core.autocrlf", "false").lower() in TRUE
+    if not everywhere and not _has_attributes(operation, listing, found):
+        return []
+    changed = {*found.changed, *found.deleted}
+    files = [entry for entry in walk.entries(operation.listed(index, "-s")) if entry.mode.startswith("100")]
+    away = operation.notes.away_by_path()
+    same = {entry.path: entry.oid for entry in files if entry.path not in changed and entry.path not in away}
+    always, sized = _asked_for(operation, index, list(same))
+    suspects = {*same} if everywhere else sized
+    return sorted(always | _of_another_size(operation, {path: same[path] for path in suspects - always}))
+
+
+def _has_attributes(operation: Operation, listing: bytes, found: walk.Scan) -> bool:
+    return (
+        bool(operation.notes.info_attributes.strip())
+        or ATTRIBUTES + b"\0" in listing
+        or any(os.path.basename(path) == ATTRIBUTES for path in (*found.untracked, *found.ignored))
+        or any(os.path.exists(path) for path in (*SYSTEM_FILES, operation.notes.user_attributes))
+    )
+
+
+def _asked_for(operation: Operation, index: str, paths: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
+    """Paths with attributes that may change anything, and paths with attributes that change line endings."""
+    with IsolatedView(operation.git.repository, head=NOWHERE, attributes=operation.notes.info_attributes) as view:
+        done = view.call("check-attr", "-z", "-a", "--stdin", input=walk.joined(paths), index=index)
+    fields = walk.split(done.stdout)
+    always, sized = set[bytes](), set[bytes]()
+    for path, name, value in zip(fields[::3], fields[1::3], fields[2::3], strict=True):
+        if value not in OFF and name in ANYTHING:
+            always.add(path)
+        elif value not in OFF and name in ENDINGS:
+            sized.add(path)
+    return always, sized
+
+
+def _of_another_size(operation: Operation, files: dict[bytes, str]) -> set[bytes]:
+    """The files whose size is not that of their object."""
+    ids = "".join(f"{oid}\n" for oid in files.values()).encode()
+    sizes = operation.view.call("cat-file", "--batch-check=%(objectsize)", "--buffer", input=ids).stdout.split(b"\n")
+    pairs = zip(files, sizes, strict=False)
+    return {path for path, size in pairs if size != b"%d" % _size(operation.git.file(path))}
+
+
+def _size(path: bytes) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return -1
 
 
 def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") -> Snapshot:
@@ -42,6 +104,7 @@ def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") 
             found = _scan(operation, plain)
             full = _with_everything(operation, plain, listing, found, walk.matcher(exclude, git.prefix()))
             _note_racy(operation, plain, full)
+            _note_modes(operation, full)
             index_tree = head.tree if head.tree and not found.staged else operation.write_tree(plain)
             tree = index_tree if full == plain else operation.write_tree(full)
             made = _commit(operation, head, tree, index_tree, message or "Snapshot of the work tree")
@@ -75,7 +138,7 @@ def _without_flags(operation: Operation, exact: str, listing: bytes) -> str:
 
 
 def _scan(operation: Operation, plain: str) -> walk.Scan:
-    found = walk.scan(operation.view, plain)
+    found = operation.scan(plain)
     if found.unmerged:
         raise UnsafeTree(f"{walk.shown(found.unmerged[0])} has an unresolved conflict", hint="git status")
     operation.notes.ignored = [os.fsdecode(path) for path in found.ignored]
@@ -91,7 +154,6 @@ def _with_everything(
     shaped = [path for path in converted(operation, plain, listing, found) if not excluded(path)]
     add, gone = operation.storable([path for path in (*found.changed, *found.untracked) if not excluded(path)])
     ours = [record[2:] for record in walk.split(listing) if excluded(record[2:])]
-    operation.notes.modes = _unusual_modes(operation, (*add, *shaped))
     remove = [*found.deleted, *gone, *shaped, *ours]
     if not remove and not add:
         return plain
@@ -116,11 +178,18 @@ def _note_racy(operation: Operation, plain: str, full: str) -> None:
     operation.notes.young_plain, operation.notes.young_full = texts[plain], texts[full]
 
 
-def _unusual_modes(operation: Operation, paths: Iterable[bytes]) -> dict[str, int]:
-    """Permissions of regular files that a checkout would not give them."""
-    modes = {path: os.lstat(operation.git.file(path)).st_mode for path in paths}
-    regular = {path: stat.S_IMODE(mode) for path, mode in modes.items() if stat.S_ISREG(mode)}
-    return {os.fsdecode(path): mode for path, mode in regular.items() if mode not in PLAIN_MODES}
+def _note_modes(operation: Operation, full: str) -> None:
+    """Notes the permissions of every file, of which git keeps one bit. Costs one ``lstat`` a file."""
+    modes: dict[str, dict[bytes, int]] = {"100644": {}, "100755": {}}
+    for path, git_mode in operation.modes(full).items():
+        with suppress(OSError):
+            found = os.lstat(operation.git.file(path)).st_mode
+            if stat.S_ISREG(found) and git_mode in modes:
+                modes[git_mode][path] = stat.S_IMODE(found)
+    for (git_mode, files), plain in zip(modes.items(), (0o644, 0o755), strict=True):
+        counted = Counter(files.values())
+        operation.notes.usual_modes[git_mode] = usual = max(counted, key=counted.__getitem__, default=plain)
+        operation.notes.modes |= {os.fsdecode(path): mode for path, mode in files.items() if mode != usual}
 
 
 def _commit(operation: Operation, head: Head, tree: str, index_tree: str, message: str) -> str:

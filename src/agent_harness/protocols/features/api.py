@@ -1,25 +1,215 @@
-"""The front door of feature projects: one method a verb, answering with plain values for ``--json``.
+"""The front door of feature projects: what the commands, the MCP server and the demonstration use of them.
 
-Progress is said through ``say``. Only ``init``, ``run``, ``cleanup`` and ``add_features`` start an agent; what a person
-decides is a small commit or a change of state under the lock. Source: features.md section D.
+``FeatureProject`` has one method a verb, answering with plain values for ``--json``. The functions read only, without
+the lock. Importing this module loads what ``harness status`` needs and no more: every other part is imported by the
+verb that uses it. Progress is said through ``say``. Only ``init``, ``run``, ``cleanup`` and ``add_features`` start an
+agent; what a person decides is a small commit or a change of state under the lock. Source: features.md section D.
 """
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
 
-from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import marks, migrations
-from agent_harness.protocols.features.config import load
-from agent_harness.protocols.features.engine import locking
-from agent_harness.protocols.features.engine import run as engine_run
-from agent_harness.protocols.features.engine.locking import locked, settled
-from agent_harness.protocols.features.people import abort, answers, handoff, inspection, maintenance
-from agent_harness.protocols.features.planning import add_features
-from agent_harness.protocols.features.project import Project, Say, silent
-from agent_harness.supervision.dispatch import RefusalPolicy
+from agent_harness.errors import NotAProject, StateDamaged
+from agent_harness.kernel import owner, root
+from agent_harness.protocols.features.layout import FeatureLayout
+from agent_harness.protocols.features.records import FeatureList
 
-Ask = Callable[[str], bool]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+    from typing import Any
+
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.protocols.features.config import Config
+    from agent_harness.protocols.features.people.inspection import ProjectCheck
+    from agent_harness.protocols.features.project import Project
+    from agent_harness.supervision.dispatch import RefusalPolicy
+
+    Ask = Callable[[str], bool]
+    Say = Callable[[str], None]
+
+__all__ = [
+    "ABORT_WARNING",
+    "FeatureLayout",
+    "FeatureList",
+    "FeatureProject",
+    "find",
+    "layout_of",
+    "lines",
+    "log_lines",
+    "log_query",
+    "log_sessions",
+    "log_summary_lines",
+    "problems",
+    "rescue",
+    "settings",
+    "status",
+    "traces",
+    "version",
+]
+
+NO_PROJECT = "No project here or above: no features.json with .harness.yaml"
+ABORT_WARNING = "Are you sure? This will:\n- Stop all operations\n- Keep git commits as-is\n- Clear harness state\n"
+
+
+def _silent(_line: str) -> None:
+    """Says nothing."""
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def find(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> FeatureLayout:
+    """The feature project at or above the working directory; else ``NotAProject`` with these words for a person."""
+    found = root.find()
+    if found is None or found.kind != "features":
+        raise NotAProject(missing, hint=hint)
+    return layout_of(found.path)
+
+
+def layout_of(folder: str | Path) -> FeatureLayout:
+    """The paths of the project in ``folder``; its settings are read only where they have ``paths:``."""
+    layout = FeatureLayout(folder)
+    try:
+        with open(layout.settings, "rb") as file:
+            moved = b"\npaths:" in b"\n" + file.read()
+    except OSError:
+        return layout
+    if not moved:
+        return layout
+    paths = settings(layout.root).paths
+    return FeatureLayout(layout.root, features=paths.features, progress=paths.progress, state_dir=paths.state_dir)
+
+
+def settings(folder: str | Path) -> Config:
+    """The settings of the project in ``folder``, each with its source; ``ConfigurationError`` when they are wrong."""
+    from agent_harness.protocols.features.config import load
+
+    return load(folder)
+
+
+def status(layout: FeatureLayout) -> JsonObject:
+    """Where the project stands, from its state files alone; ``StateDamaged`` for a file of another shape."""
+    from agent_harness.protocols.features import status as features_status
+
+    try:
+        return features_status.read(layout, read_yaml=_read_yaml)
+    except (TypeError, AttributeError, KeyError) as error:
+        raise StateDamaged(f"The state of {layout.root} has an unexpected shape ({error})") from None
+
+
+def _read_yaml(path: str) -> JsonObject:
+    from agent_harness.protocols.features.config.file import read_object
+
+    return read_object(path)
+
+
+def lines(found: Mapping[str, Any]) -> list[str]:
+    """The answer of ``status`` for a person."""
+    from agent_harness.protocols.features import status as features_status
+
+    return features_status.lines(found)
+
+
+def version() -> JsonObject:
+    """The versions of the harness and of its state, where there is no project (UAH-068)."""
+    from agent_harness.protocols.features import migrations
+
+    return migrations.version(None)
+
+
+def problems(folder: Path) -> Iterator[ProjectCheck]:
+    """What keeps sessions of the project in ``folder`` from starting, and what is in order; changes nothing."""
+    from agent_harness.protocols.features.people import inspection
+
+    return inspection.checks(folder)
+
+
+def rescue(layout: FeatureLayout, verb: str, **given: Any) -> JsonObject:
+    """``list``, ``show``, ``restore`` or ``prune`` of what was taken away and is kept in private refs."""
+    import os
+
+    from agent_harness.kernel.git import Git
+    from agent_harness.protocols.features.people import kept
+    from agent_harness.protocols.features.store import FeatureStore
+
+    git = Git(layout.root)
+    if verb == "list":
+        return kept.listed(git)
+    if verb == "show":
+        return kept.show(git, given["ref"])
+    if verb == "prune":
+        asked = FeatureStore(layout).state().kept_candidates
+        return kept.prune(git, given["older_than_days"], waiting=[each.ref for each in asked if each.ref])
+    ours = (layout.relative(layout.progress), layout.relative(layout.features))
+    return kept.restore(git, os.getcwd(), given["ref"], given.get("to"), without=ours)
+
+
+def traces(folder: str) -> JsonObject:
+    """What the harness has put into a project, for whoever takes it out again; changes nothing.
+
+    ``files`` (that people wrote, last), the lines of ``.git/info/exclude`` and of ``.gitignore``, the ``place`` by
+    which the user's state of it is found, the ``lock``. ``Busy`` or ``Refused`` while work is under way.
+    """
+    from agent_harness.protocols.features.planning import adoption
+
+    return adoption.traces(layout_of(folder))
+
+
+# -- the logs ----------------------------------------------------------------------------------------------------------
+
+
+def log_query(
+    layout: FeatureLayout,
+    text: str,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    sources: tuple[str, ...] = (),
+    limit: int = 50,
+    **fields: Any,
+) -> JsonObject:
+    """The newest ``limit`` rows in which every word of ``text`` occurs, oldest first; ``more`` when older ones fit.
+
+    ``fields``: ``session``, ``feature``, ``level``, ``types``. ``UsageError`` for a ``since`` or ``until`` that is no
+    time.
+    """
+    from agent_harness.kernel import clock
+    from agent_harness.protocols.features import logs
+
+    at = clock.now()
+    wanted = logs.Filter(
+        words=tuple(text.split()),
+        since=logs.moment(since, at) if since else None,
+        until=logs.moment(until, at) if until else None,
+        **fields,
+    )
+    return logs.query(layout, wanted, sources=sources, limit=limit)
+
+
+def log_lines(found: Mapping[str, Any], *, utc: bool = False) -> list[str]:
+    """The answer of ``log_query`` for a person, one line a row, in local time or UTC."""
+    from agent_harness.protocols.features import logs
+
+    return [logs.line(row, utc=utc) for row in found["rows"]]
+
+
+def log_sessions(layout: FeatureLayout, *, last: int, session: int | None = None) -> list[JsonObject]:
+    """The last sessions, or one, each with its end, cost, decisions, files, runs and problems; oldest first."""
+    from agent_harness.protocols.features import logs
+
+    return logs.summaries(layout, last=last, session=session)
+
+
+def log_summary_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The answer of ``log_sessions`` for a person."""
+    from agent_harness.protocols.features import logs
+
+    return [line for each in found for line in logs.summary_lines(each)]
+
+
+# -- the verbs of one project ------------------------------------------------------------------------------------------
 
 
 class FeatureProject:
@@ -29,26 +219,34 @@ class FeatureProject:
         self._project = project
 
     @classmethod
-    def open(cls, root: Path, *, say: Say = silent) -> "FeatureProject":
-        """The project in ``root``; ``ConfigurationError`` when its settings are wrong."""
-        config = load(root)
+    def open(cls, folder: Path, *, say: Say = _silent) -> FeatureProject:
+        """The project in ``folder``; ``ConfigurationError`` when its settings are wrong."""
+        from agent_harness.protocols.features.project import Project
+
+        config = settings(folder)
         for warning in config.warnings:
             say(f"Warning: {warning}")
-        return cls(Project.open(root, config, say))
+        return cls(Project.open(folder, config, say))
 
     @classmethod
-    def init(cls, root: Path, spec: Path, *, agents: Sequence[str] = (), say: Say = silent) -> JsonObject:
+    def init(cls, folder: Path, spec: Path, *, agents: Sequence[str] = (), say: Say = _silent) -> JsonObject:
         """Plans a new project: the initializer session, checked, repaired once, committed."""
         from agent_harness.protocols.features.planning import initializer
 
-        return initializer.initialise(root, spec, agents=agents, say=say)
+        return initializer.initialise(folder, spec, agents=agents, say=say)
 
     @classmethod
-    def adopt(cls, root: Path, *, say: Say = silent) -> JsonObject:
-        """Makes a feature project of a repository with code and tests; starts no agent."""
+    def adopt(cls, folder: Path, *, allow_failing: bool = False, say: Say = _silent) -> JsonObject:
+        """Makes a feature project of a repository with code and tests; starts no agent: see ``adoption.adopt``."""
         from agent_harness.protocols.features.planning import adoption
 
-        return adoption.adopt(root, say=say)
+        return adoption.adopt(folder, allow_failing=allow_failing, say=say)
+
+    def _settled(self) -> AbstractContextManager[None]:
+        """The project to itself, every interrupted session made whole."""
+        from agent_harness.protocols.features.engine.locking import settled
+
+        return settled(self._project)
 
     # -- sessions --------------------------------------------------------------------------------------------------
 
@@ -56,113 +254,180 @@ class FeatureProject:
         self,
         *,
         agents: Sequence[str] = (),
-        patience: RefusalPolicy = engine_run.UNATTENDED_POLICY,
+        policy: RefusalPolicy | None = None,
         max_sessions: int | None = 1,
         until_done: bool = False,
         feature_id: int | None = None,
     ) -> JsonObject:
-        """Runs sessions: see ``running.Runs.run``."""
-        return engine_run.Runs(self._project).run(
+        """Runs sessions: see ``engine.run.Runs.run``. A fresh clone first gets the state that git does not hold."""
+        from agent_harness.protocols.features.engine.run import Runs
+        from agent_harness.protocols.features.people import takeover
+
+        if takeover.is_clone(self._project):
+            takeover.begin_anew(self._project)
+        return Runs(self._project).run(
             agents=agents,
-            patience=patience,
+            policy=policy,
             max_sessions=max_sessions,
             until_done=until_done,
             feature_id=feature_id,
         )
 
-    def cleanup(
-        self, *, agents: Sequence[str] = (), patience: RefusalPolicy = engine_run.UNATTENDED_POLICY
-    ) -> JsonObject:
+    def cleanup(self, *, agents: Sequence[str] = (), policy: RefusalPolicy | None = None) -> JsonObject:
         """Runs one cleanup session now (UAH-055)."""
-        return engine_run.Runs(self._project).clean_up(agents=agents, patience=patience)
+        from agent_harness.protocols.features.engine.run import Runs
+
+        return Runs(self._project).clean_up(agents=agents, policy=policy)
 
     def preview(self, feature_id: int | None = None) -> JsonObject:
         """What the next session would get; nothing on disk changes (UAH-048, UAH-049)."""
+        from agent_harness.protocols.features.people import inspection
+
         return inspection.preview(self._project, feature_id)
+
+    def now(self) -> list[str]:
+        """What the sessions under way are doing, one line each; any thread may ask."""
+        import os
+
+        from agent_harness.session import now
+
+        path = self._project.store.now_path()
+        return [now.line(each) for each in now.read(path and os.path.dirname(path))]
+
+    def keep_said(self, text: str) -> None:
+        """Adds what a run says to ``logs/run.log``."""
+        from agent_harness.session import now
+
+        now.keep_said(self._project.layout.log("run.log"), text)
 
     # -- looking ---------------------------------------------------------------------------------------------------
 
     def verify(self, feature_id: int) -> JsonObject:
         """Runs one feature's tests on a clean checkout of what is in the work tree; flips nothing (UAH-051)."""
+        from agent_harness.protocols.features.people import inspection
+
         return inspection.verify(self._project, feature_id)
 
     def verify_all(self) -> JsonObject:
         """Runs the whole suite on what is in the work tree and says it feature by feature; flips nothing."""
+        from agent_harness.protocols.features.people import inspection
+
         return inspection.verify_all(self._project)
 
     def health(self) -> JsonObject:
         """Features, tests, lint and file sizes, measured now (UAH-052)."""
+        from agent_harness.protocols.features.people import inspection
+
         return inspection.measure(self._project)
 
     def version(self) -> JsonObject:
         """The versions of the harness and of the state (UAH-068)."""
+        from agent_harness.protocols.features import migrations
+
         return migrations.version(self._project)
 
     # -- what a person decides -------------------------------------------------------------------------------------
 
     def pause(self, reason: str | None = None) -> JsonObject:
         """Keeps sessions from starting; one that runs ends after its current operation (UAH-056, UAH-057)."""
+        from agent_harness.protocols.features.engine import locking
+
         return locking.pause(self._project, reason)
 
-    def resume(self, choose: str | None = None, *, budget_usd: float | None = None) -> JsonObject:
-        """Ends a pause and answers the stored question; after an abort it begins anew (UAH-058, C12, C39)."""
-        if abort.can_begin_anew(self._project):
-            return abort.begin_anew(self._project)
-        with settled(self._project):
-            return answers.resume(self._project, choose, budget_usd=budget_usd)
+    def resume(
+        self, choose: str | None = None, *, budget_usd: float | None = None, feature_id: int | None = None
+    ) -> JsonObject:
+        """Ends a pause and answers the stored question, the first one or that about a feature; after an abort it begins
+        anew (UAH-058, C12, C39)."""
+        owner.refuse_agents(self._project.layout.root, "harness resume")
+        from agent_harness.protocols.features.people import answers, takeover
+
+        if takeover.can_begin_anew(self._project):
+            return takeover.begin_anew(self._project)
+        with self._settled():
+            return answers.resume(self._project, choose, budget_usd=budget_usd, feature_id=feature_id)
 
     def skip(self, feature_id: int, reason: str | None = None, *, undo: bool = False) -> JsonObject:
         """Takes a feature out of the selection, or puts it back (UAH-059, C53)."""
-        with settled(self._project):
+        owner.refuse_agents(self._project.layout.root, "harness skip")
+        from agent_harness.protocols.features import marks
+
+        with self._settled():
             if undo:
                 return marks.unskip(self._project, feature_id)
             return marks.skip(self._project, feature_id, reason)
 
     def override(self, feature_id: int, *, passes: bool) -> JsonObject:
         """Marks a feature by the person's word; they have confirmed it (UAH-060, UAH-061, C65)."""
-        with settled(self._project):
+        owner.refuse_agents(self._project.layout.root, "harness override")
+        from agent_harness.protocols.features import marks
+
+        with self._settled():
             return marks.override(self._project, feature_id, passes=passes)
 
     def manual_verify(self, feature_id: int, ask: Ask) -> JsonObject:
         """Lets a person run a feature's tests and records their answer (UAH-062, UAH-063)."""
-        with settled(self._project):
+        owner.refuse_agents(self._project.layout.root, "harness manual-verify")
+        from agent_harness.protocols.features.people import inspection
+
+        with self._settled():
             return inspection.manual_verify(self._project, feature_id, ask)
 
     def handoff(self) -> JsonObject:
         """Gives the project to a person (UAH-064)."""
-        with settled(self._project):
-            return handoff.handoff(self._project)
+        owner.refuse_agents(self._project.layout.root, "harness handoff")
+        from agent_harness.protocols.features.people import takeover
+
+        with self._settled():
+            return takeover.handoff(self._project)
 
     def takeback(self, ask: Ask) -> JsonObject:
         """Takes the project back and looks at what the person did (UAH-065, UAH-066)."""
-        with settled(self._project):
-            return handoff.takeback(self._project, ask)
+        owner.refuse_agents(self._project.layout.root, "harness takeback")
+        from agent_harness.protocols.features.people import takeover
+
+        with self._settled():
+            return takeover.takeback(self._project, ask)
 
     def abort(self) -> JsonObject:
         """Ends everything and moves the state aside; the person has confirmed it (UAH-067, C39)."""
-        return abort.abort(self._project)
+        owner.refuse_agents(self._project.layout.root, "harness abort")
+        from agent_harness.protocols.features.people import takeover
+
+        return takeover.abort(self._project)
 
     def add_feature(self, description: str, **given: Any) -> JsonObject:
         """Adds a feature with its test stub, as a commit (UAH-071): see ``add_features.add``."""
-        with settled(self._project):
+        from agent_harness.protocols.features.planning import add_features
+
+        with self._settled():
             return add_features.add(self._project, description, **given)
 
     def add_features(self, spec: Path, *, agents: Sequence[str] = ()) -> JsonObject:
         """Lets an agent plan more features from a specification: see ``add_features.extend``."""
-        with settled(self._project):
+        from agent_harness.protocols.features.planning import add_features
+
+        with self._settled():
             return add_features.extend(self._project, spec, agents=agents)
 
     def migrate(self, *, backup: bool = True) -> JsonObject:
         """Brings older state to this schema (UAH-069, UAH-070)."""
+        from agent_harness.protocols.features import migrations
+        from agent_harness.protocols.features.engine.locking import locked
+
         self._project.require_initialised()
         with locked(self._project):
             return migrations.migrate(self._project, backup=backup)
 
     def maintain(self) -> JsonObject:
         """Watches a complete project until `harness stop` (UAH-485)."""
-        return maintenance.maintain(self._project)
+        from agent_harness.protocols.features.people import inspection
+
+        return inspection.maintain(self._project)
 
     def stop(self) -> JsonObject:
         """Ends the maintenance mode (UAH-072)."""
+        from agent_harness.protocols.features.people import inspection
+
         self._project.require_initialised()
-        return maintenance.stop(self._project)
+        return inspection.stop(self._project)

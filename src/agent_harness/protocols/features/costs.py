@@ -6,6 +6,7 @@ Source: features.md section V, C17, C27, UAH-133..136.
 
 from dataclasses import dataclass
 
+from agent_harness.agents.usage import Totals
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features.records import CostRecord, amount, json_object, number
 
@@ -23,6 +24,21 @@ class Spent:
     cache_write_tokens: int = 0
     cost_usd: float | None = 0.0  # None: the price of a call is not known
     assumed_usd: float = 0.0  # what calls of unknown price count for in the budgets, at a stated assumed price
+
+    @classmethod
+    def by(cls, used: Totals, *, session: int, started: str, feature_id: int | None) -> "Spent":
+        """What the turns of a session used."""
+        return cls(
+            session=session,
+            started=started,
+            feature_id=feature_id,
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens,
+            cached_tokens=used.cached_tokens,
+            cache_write_tokens=used.cache_write_tokens,
+            cost_usd=used.cost_usd,
+            assumed_usd=used.budget_usd() if used.cost_usd is None else 0.0,
+        )
 
     @property
     def tokens(self) -> JsonObject:

@@ -13,26 +13,27 @@ from agent_harness.protocols.features import lifecycle, marks, questions, record
 from agent_harness.protocols.features.engine import accept
 from agent_harness.protocols.features.engine.settlement import Result
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import FeatureList, SessionState
+from agent_harness.protocols.features.records import FeatureList, Question, SessionState
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge
 
 
 def question_after(
     project: Project, state: SessionState, feature_id: int | None, result: Result | None
-) -> JsonObject | None:
+) -> Question | None:
     """The question about this feature as the state stands, or ``None``; ``result`` is the session that just ended.
 
     One that stops the runs goes before one that does not.
     """
     asked = None if feature_id is None else _stopping(project, state, feature_id, result)
     offered = _offered(project, result) if result is not None else None
-    if asked and offered and offered.get("blocks"):
-        return {**asked, "details": [line for line in questions.details(offered) if line.startswith("This blocks")]}
+    if asked and offered and offered.record.get("blocks"):
+        blocked = [line for line in offered.details if line.startswith("This blocks")]
+        return Question({**asked.record, "details": blocked})
     return asked or offered
 
 
-def _stopping(project: Project, state: SessionState, feature_id: int, result: Result | None) -> JsonObject | None:
+def _stopping(project: Project, state: SessionState, feature_id: int, result: Result | None) -> Question | None:
     most = project.config.features.max_stuck_sessions
     if result is not None and result.reason == "budget_exceeded":
         limit = result.told.partition(" ")[0]
@@ -52,7 +53,7 @@ def _stopping(project: Project, state: SessionState, feature_id: int, result: Re
     return None
 
 
-def _offered(project: Project, result: Result) -> JsonObject | None:
+def _offered(project: Project, result: Result) -> Question | None:
     """What a person may decide about a session that was rejected; else the next one tries again (E2, E3)."""
     if result.regressions:
         return question(project, result)
@@ -63,11 +64,11 @@ def _offered(project: Project, result: Result) -> JsonObject | None:
     return questions.question("claim_rejected", told, feature_id=result.feature_id, **facts)
 
 
-def about_size(project: Project) -> JsonObject | None:
+def about_size(project: Project) -> Question | None:
     """Stores the question about the first feature that is larger than recommended, where no other one waits (E10)."""
     state = project.store.state()
     waiting = state.question
-    if waiting and waiting.get("type") != "large_feature":
+    if waiting and waiting.kind != "large_feature":
         return None
     most = project.config.features.max_verification_steps
     found = next(
@@ -87,7 +88,7 @@ def about_size(project: Project) -> JsonObject | None:
     return asked
 
 
-def offer_split(project: Project) -> JsonObject | None:
+def offer_split(project: Project) -> Question | None:
     """The same, said to the person who has just planned or added features."""
     asked = about_size(project)
     if asked:
@@ -126,7 +127,7 @@ def look_again(project: Project, judge: Judge, result: Result) -> Result:
     return replace(result, opened_again=tuple(broken))
 
 
-def question(project: Project, result: Result) -> JsonObject:
+def question(project: Project, result: Result) -> Question:
     """E3; or the panel of UAH-402 where open features wait for what broke."""
     document = project.store.features()
     waiting = accept.blocked_features(document, result.broken_features)
@@ -148,7 +149,7 @@ def question(project: Project, result: Result) -> JsonObject:
     return questions.question("regression", message, details=[failing], **facts)
 
 
-def _of_a_dependency(document: FeatureList, result: Result, blocked: list[int], facts: JsonObject) -> JsonObject:
+def _of_a_dependency(document: FeatureList, result: Result, blocked: list[int], facts: JsonObject) -> Question:
     broken = [f for i in result.broken_features if (f := document.by_id(i))]
     message = " ".join(f"Feature {f.id} ({f.description}) now failing." for f in broken)
     details = [

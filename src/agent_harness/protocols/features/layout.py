@@ -17,7 +17,7 @@
         aborted-TIME/          the state that `harness abort` moved aside
         checkpoints/ID/        copies of the state before a session
         screenshots/session-N/ what the agent of a session has looked at
-        logs/                  events, decisions, agent_actions, sessions (.jsonl), init.log, session-N.log,
+        logs/                  events, decisions, agent_actions, sessions (.jsonl), init.log, run.log, session-N.log,
                                session-N.cassette.jsonl (for `--agent replay:FILE`)
       .git/harness/
         open_session.json      a copy of the record of the session under way, for people and for moved projects
@@ -97,6 +97,11 @@ class FeatureLayout:
         return os.path.join(self.state_dir, "checkpoints")
 
     @property
+    def sanity(self) -> str:
+        """The tests that a session begins with, as a script: written anew for each, and believed by nobody."""
+        return os.path.join(self.state_dir, "sanity.sh")
+
+    @property
     def screenshots(self) -> str:
         return os.path.join(self.state_dir, "screenshots")
 
@@ -107,6 +112,11 @@ class FeatureLayout:
     def log(self, name: str) -> str:
         """The path of one log file, such as ``events.jsonl``."""
         return os.path.join(self.logs, name)
+
+    @property
+    def verdicts(self) -> str:
+        """What the failing step of each rejected claim printed: ``N-STEP.txt``."""
+        return self.log("verdicts")
 
     def transcript(self, session: int) -> str:
         """Where a session's agent output is kept, with its middle cut when it is long."""

@@ -29,6 +29,7 @@ class SessionEnding:
     reason: str = "complete"
     at: str
     kept_work: bool = False  # a WIP commit of this feature exists
+    counted: bool = True  # False: a person decides what it is worth, and nothing is counted before
     failure: str | None = None  # why it was rejected, for the next orientation
     partial: JsonObject | None = None  # what is done, left and under way
     red_tests: tuple[str, ...] = ()  # baseline tests that the WIP leaves failing (C15)
@@ -64,7 +65,7 @@ def _stuck_count(state: SessionState, ending: SessionEnding) -> int:
     if ending.status == "complete":
         return 0
     before = state.stuck_count if state.current_feature == ending.feature_id else 0
-    return before if ending.reason in UNCOUNTED_REASONS else before + 1
+    return before + (ending.counted and ending.reason not in UNCOUNTED_REASONS)
 
 
 def _failures(state: SessionState, ending: SessionEnding) -> dict[str, int]:
@@ -72,7 +73,7 @@ def _failures(state: SessionState, ending: SessionEnding) -> dict[str, int]:
     counted, name = dict(state.failures), str(ending.feature_id)
     if ending.status == "complete":
         counted.pop(name, None)
-    elif ending.status == "failed":
+    elif ending.status == "failed" and ending.counted:
         counted[name] = counted.get(name, 0) + 1
     return counted
 
@@ -81,7 +82,7 @@ def prompt_type(state: SessionState) -> tuple[str, str]:
     """The next session's prompt type, and why in a few words."""
     if state.next_prompt == "cleanup":
         return "cleanup", "enough features are complete, or a person asked for it"
-    if state.next_prompt == "continuation" and state.partial:
+    if state.next_prompt == "continuation" and state.current_feature is not None:
         return "continuation", f"Feature #{state.current_feature} is partial"
     if not state.last_session:
         return "coding", "first session"

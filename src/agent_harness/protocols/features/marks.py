@@ -17,19 +17,14 @@ from agent_harness.agents import usage
 from agent_harness.errors import Refused, UnsafeTree
 from agent_harness.kernel import clock, files, snapshot
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import (
-    private_refs,
-    progress,
-    records,
-    selection,
-    worktree,
-)
-from agent_harness.protocols.features.engine import accept, checkpoints
+from agent_harness.protocols.features import progress, questions, records, repository, selection
+from agent_harness.protocols.features.engine import accept, actions
+from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import Feature, FeatureList, SessionState
-from agent_harness.protocols.features.verdict import proven, screenshots
+from agent_harness.protocols.features.records import Feature, FeatureList
+from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Ruling
 
 
@@ -52,7 +47,7 @@ def change(project: Project, message: str, edit: Callable[[FeatureList], None], 
         document.record["last_updated"] = clock.timestamp()
     try:
         files.write_json(project.layout.features, document.record)
-        worktree.commit_files(project.git, [project.features_name, *also], message)
+        repository.commit_files(project.git, [project.features_name, *also], message)
     except BaseException:
         files.replace(project.layout.features, before)
         raise
@@ -66,7 +61,7 @@ def refuse_unsafe(project: Project) -> None:
     if project.git.branch() is None:
         raise UnsafeTree("HEAD is detached; the commit would belong to no branch", hint="git switch BRANCH")
     name = project.features_name
-    if name in worktree.dirty_paths(project.git):
+    if name in repository.dirty_paths(project.git):
         raise Refused(f"{name} has changes that are not committed", hint=f"git commit {name}")
 
 
@@ -172,19 +167,19 @@ def set_work_aside(project: Project, feature_id: int) -> str | None:
         project.say("There are commits of yours on top of the unfinished work; it stays on the branch.")
     else:
         refuse_unsafe(project)
-        if dirty := [path for path in worktree.dirty_paths(project.git) if path != project.progress_name]:
+        if dirty := [path for path in repository.dirty_paths(project.git) if path != project.progress_name]:
             raise UnsafeTree(f"The work tree is not clean: {', '.join(dirty[:3])}", hint="git stash -u")
-        rescue = _go_back(project, checkpoint, feature_id)
+        rescue = _go_back(project, SessionCheckpoint.from_record(checkpoint), feature_id)
         project.say(f"Its unfinished work is kept: git show {rescue}")
     project.store.update_state(**records.NOTHING_UNFINISHED)
     return rescue
 
 
-def _go_back(project: Project, checkpoint: JsonObject, feature_id: int) -> str | None:
-    ref = private_refs.free(project.git, f"refs/harness/set-aside/{feature_id}")
+def _go_back(project: Project, checkpoint: SessionCheckpoint, feature_id: int) -> str | None:
+    ref = repository.free_ref(project.git, f"refs/harness/set-aside/{feature_id}")
     rescued = snapshot.restore(
         project.git,
-        checkpoints.rollback_point(checkpoint),
+        checkpoint.snapshot,
         ref,
         exclude=project.excluded,
         rescue_files=project.root / project.excluded[0] / "rescue-files" / f"feature-{feature_id}",
@@ -207,10 +202,11 @@ def _leave_baseline(project: Project, feature_id: int) -> None:
 
 def _forget_question(project: Project, feature_id: int) -> None:
     """A question about this feature is answered by what was just done; its counters begin anew."""
+    questions.let_go(project, feature_id)
     state = project.store.state()
-    about = state.question is not None and state.question.get("feature_id") == feature_id
+    about = state.question is not None and state.question.feature_id == feature_id
     project.store.update_state(
-        pending_escalation=None if about else state.question,
+        pending_escalation=None if about or state.question is None else state.question.record,
         verification_failures={k: n for k, n in state.failures.items() if k != str(feature_id)},
         stuck_count=0 if state.current_feature == feature_id else state.stuck_count,
     )
@@ -239,24 +235,27 @@ def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling
     if feature := document.by_id(under_way.feature_id):
         feature.record["awaiting_manual"] = {"session": under_way.session, "at": clock.timestamp()}
     files.write_json(project.layout.features, document.record)
+    commit = accept.candidate(project, under_way, f"{under_way.feature.name} awaits manual verification")
+    return awaiting_person(under_way, accept.accepted(project, under_way, ruling.of(commit), used))
+
+
+def awaiting_person(under_way: OpenSession, settlement: Settlement) -> Settlement:
+    """The settlement of accepted work that does not count before a person has looked at it."""
     name = under_way.feature.name
-    commit = accept.candidate(project, under_way, f"{name} awaits manual verification")
-    settlement = accept.accepted(project, under_way, ruling.of(commit), used)
-    state = SessionState(settlement.state)
-    summary = {**(state.summary or {}), "completed": f"{name}, which awaits a person"}
+    summary = {**(settlement.state.summary or {}), "completed": f"{name}, which awaits a person"}
     event = {
         "event_type": "awaiting_manual",
         "level": "important",
         "feature_id": under_way.feature_id,
-        "commit": commit,
+        "commit": settlement.commit,
         "message": f"{name} awaits manual verification",
     }
     return replace(
         settlement,
-        state=state.but(last_session_summary=summary, next_prompt="coding").record,
+        state=settlement.state.but(last_session_summary=summary, next_prompt="coding"),
         proven=[f.id for f in under_way.features.passing],
         session_record={**settlement.session_record, "feature_completed": False},
-        events=[event],
+        events=[event, *(each for each in settlement.events if each["event_type"] != "feature_completed")],
     )
 
 
@@ -265,6 +264,6 @@ def ask_person(project: Project, feature: Feature, session: int) -> None:
     project.say(f"{feature.name} needs your verification ({feature.verification_type}).")
     for check in feature.manual_checks:
         project.say(f"- {check}")
-    for path in screenshots.of_session(project, session):
+    for path in actions.screenshots_of(project, session):
         project.say(f"Screenshot: {path}")
     project.say(f"Then: harness manual-verify --feature {feature.id}")

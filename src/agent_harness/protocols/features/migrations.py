@@ -12,8 +12,9 @@ from collections.abc import Callable
 
 from agent_harness.errors import Refused
 from agent_harness.kernel import clock
+from agent_harness.kernel.git import own_output
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import records, worktree
+from agent_harness.protocols.features import records
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.store import free_name
 from agent_harness.protocols.features.verdict.judge import Judge
@@ -107,7 +108,7 @@ def _back_up(project: Project) -> str:
     folder = free_name(f"{at.state_dir}.backup.{clock.now():%Y%m%d}")
     name = at.relative(folder)
     project.say(f"Backing up {at.relative(at.state_dir)}/ to {name}/")
-    worktree.exclude(project.git, f"{at.relative(at.state_dir)}.backup.*/")
+    own_output.ignore(project.git.repository, f"{at.relative(at.state_dir)}.backup.*/")
     shutil.copytree(
         at.state_dir, folder, symlinks=True, ignore=lambda where, _: ["lock"] if where == at.state_dir else []
     )

@@ -7,18 +7,23 @@
     baseline tests      every test known to pass still passes, at HEAD, in a worktree of our own
     budget              session, feature and project
 
-Source: features.md section M, C23, C24, C25, C26.
+init.sh runs in a process group of its own and is waited for by its exit status alone, since a server that it leaves
+behind keeps its output open (C60). Those children live as long as the session and end with it, also when the harness
+is killed. Source: features.md section M, UAH-270..273, C23, C24, C25, C26, C33.
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent_harness.errors import ConfigurationError, LimitReached, PreflightFailed, UnsafeTree
+from agent_harness.kernel import process
 from agent_harness.kernel.git import Git
 from agent_harness.protocols.features import costs as cost_rules
-from agent_harness.protocols.features import questions, records, worktree
+from agent_harness.protocols.features import questions, records, repository
 from agent_harness.protocols.features.config import Config
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.project import Project
@@ -73,8 +78,12 @@ def script_files(config: Config) -> list[str]:
     return [s for s in found if s and s.startswith("./") and " " not in s]
 
 
-def git_state(git: Git, *, on_dirty: str, session: int, free_paths: Sequence[str], say: Callable[[str], None]) -> Check:
+def git_state(
+    git: Git, *, on_dirty: str, session: int, free_paths: Sequence[str], state: str, say: Callable[[str], None]
+) -> Check:
     """On a branch, nothing under way, and a clean tree; ``free_paths`` may differ (the harness writes them itself).
+
+    ``state`` is the folder of the harness's own state, of which the branch holds nothing.
 
     A dirty tree is stashed under a name, untracked files included, or refused, as ``git.on_dirty`` says. A stash is
     never popped for the person; how to get it back is printed.
@@ -85,20 +94,21 @@ def git_state(git: Git, *, on_dirty: str, session: int, free_paths: Sequence[str
         raise UnsafeTree(
             f"{under_way.capitalize()} is under way in this repository", hint="git status", check="git_state"
         )
-    if lock := worktree.index_lock(git):
+    if lock := repository.index_lock(git):
         name = os.path.relpath(lock, git.top())
         raise UnsafeTree(
             f"Another git process is at work here, or has died and left {name}", hint=f"ls -l {name}", check="git_state"
         )
     if git.branch() is None:
         _leave_detached_head(git, free_paths, say)
-    dirty = [p for p in worktree.dirty_paths(git) if p not in free_paths]
+    repository.refuse_tracked(git, state)
+    dirty = [p for p in repository.dirty_paths(git) if p not in free_paths]
     if not dirty:
         return Check(name="git_state")
     shown = ", ".join(dirty[:3]) + (f" and {len(dirty) - 3} more" if len(dirty) > 3 else "")
     if on_dirty != "stash":
         raise UnsafeTree(f"The work tree is not clean: {shown}", hint="git stash -u", check="git_state")
-    worktree.set_aside(git, f"harness session {session}", free_paths)
+    repository.set_aside(git, f"harness session {session}", free_paths)
     say(f"The work tree was not clean ({shown}); stashed as 'harness session {session}'. Get it back: git stash pop")
     return Check(name="git_state", note="stashed")
 
@@ -114,13 +124,13 @@ def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str
             hint=f"git branch kept-work && git switch {branch}   or   git switch -c NEW_BRANCH",
             check="git_state",
         )
-    if dirty := [path for path in worktree.dirty_paths(git) if path not in free_paths]:
+    if dirty := [path for path in repository.dirty_paths(git) if path not in free_paths]:
         raise UnsafeTree(
             f"HEAD is detached, and the work tree is not clean: {', '.join(dirty[:3])}",
             hint=f"git stash -u && git switch {branch}",
             check="git_state",
         )
-    worktree.switch(git, branch)
+    repository.switch(git, branch)
     say(f"Warning: HEAD was detached; switched to {branch}.")
 
 
@@ -167,5 +177,110 @@ def valid_features(project: Project) -> FeatureList:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         asked = questions.of_cycle(document)
         hint = f"edit {project.features_name}" + (f", or {questions.hint(asked)}" if asked else "")
-        raise ConfigurationError(found[0] + more, hint=hint, problems=found, escalation=asked)
+        raise ConfigurationError(found[0] + more, hint=hint, problems=found, escalation=asked and asked.record)
     return document
+
+
+# -- the project's own environment -------------------------------------------------------------------------------------
+
+
+SCRIPT_SECONDS = 300.0
+HEALTH_SECONDS = 60.0
+
+
+@contextmanager
+def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
+    """The environment that the project's settings name; whatever was started in the block has ended after it."""
+    settings = project.config.environment
+    environment = DevelopmentEnvironment(
+        project.root,
+        init=settings.init,
+        reset=settings.reset,
+        health_check=settings.health_check,
+        stop=settings.stop,
+        log=Path(project.layout.log("init.log")),
+        say=project.say,
+    )
+    try:
+        yield environment
+    finally:
+        environment.down()
+
+
+class DevelopmentEnvironment:
+    """Starts the environment for one session; ``stop`` ends whatever init.sh left running."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        init: str | None,
+        reset: str | None,
+        health_check: str | None,
+        stop: str | None,
+        log: Path,
+        say: Callable[[str], None],
+        script_seconds: float = SCRIPT_SECONDS,
+    ) -> None:
+        self._root = root
+        self._script_seconds = script_seconds
+        self._init = init
+        self._reset = reset
+        self._health_check = health_check
+        self._stop = stop
+        self._log = log
+        self._say = say
+        self._env: Mapping[str, str] = process.scrubbed_environment()
+        self._running: list[process.Running] = []
+
+    def up(self, *, auto_reset: bool, max_reset_attempts: int) -> None:
+        """The environment is up, or ``PreflightFailed`` names what failed and where its output is."""
+        code = self._script(self._init)
+        resets = 0
+        while code != 0 and auto_reset and self._reset and resets < max_reset_attempts:
+            resets += 1
+            self._say(f"{self._init} failed (exit {code}); running {self._reset} ({resets}/{max_reset_attempts})")
+            if self._script(self._reset) == 0:
+                code = self._script(self._init)
+        if code != 0:
+            said = "Could not recover clean state. Manual intervention needed." if resets else f"{self._init} failed."
+            raise PreflightFailed(
+                f"{said} {self._last_lines()}", hint=f"less {self._log}", check="environment", resets=resets
+            )
+
+    def healthy(self) -> None:
+        """The health check passes, or ``PreflightFailed``."""
+        if not self._health_check:
+            return
+        done = process.run(self._health_check, cwd=self._root, env=self._env, timeout_seconds=HEALTH_SECONDS)
+        if done.exit_code != 0:
+            raise PreflightFailed(
+                f"The health check failed: {self._health_check}", hint="./init.sh", check="environment"
+            )
+
+    def down(self) -> None:
+        """Ends everything the scripts left running; safe to repeat."""
+        while self._running:
+            self._running.pop().stop(grace_seconds=2.0)
+        if self._stop:
+            process.run(self._stop, cwd=self._root, env=self._env, timeout_seconds=HEALTH_SECONDS)
+
+    def _script(self, command: str | None) -> int:
+        if not command:
+            return 0
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        logged = f"({command}) </dev/null >>{shlex.quote(str(self._log))} 2>&1"
+        running = process.start(logged, cwd=self._root, env=self._env, input=b"", keep_background=True)
+        code = running.wait(self._script_seconds)
+        if code == 0:
+            self._running.append(running)
+        else:
+            running.stop(grace_seconds=2.0)
+        return 124 if code is None else code
+
+    def _last_lines(self) -> str:
+        try:
+            lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        except OSError:
+            return ""
+        return f"Last output: {lines[-1][:300]}" if lines else ""

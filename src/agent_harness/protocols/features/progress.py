@@ -6,7 +6,7 @@ Source: features.md section I (UAH-140..143), UAH-248, UAH-341.
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agent_harness.kernel import clock, files
@@ -72,12 +72,18 @@ def recent_entries(path: str) -> list[SessionEntry]:
     ]
 
 
-def recent_decisions(path: str, sessions: int = 3) -> list[tuple[int, str]]:
-    """(session, decision) of the last entries that record decisions, newest first (UAH-248)."""
-    found: list[tuple[int, str]] = []
-    for entry in reversed(recent_entries(path)[-sessions:]):
-        found += [(entry.session, line) for line in entry.part("DECISIONS") if line.lower() not in ("none", "-")]
-    return found
+def recent_decisions(path: str, told: Iterable[tuple[int, str]] = (), sessions: int = 3) -> list[tuple[int, str]]:
+    """(session, decision) of the last sessions that record decisions, newest session first (UAH-248).
+
+    From the parts of their entries, and from what was ``told`` elsewhere, oldest first; the same words count once.
+    """
+    found: dict[int, dict[str, None]] = {}
+    written = ((entry.session, line) for entry in recent_entries(path) for line in entry.part("DECISIONS"))
+    for session, text in (*written, *told):
+        line = " ".join(text.split())
+        if line.lower().strip("-. ") not in ("", "none"):
+            found.setdefault(session, {})[line] = None
+    return [(session, line) for session in sorted(found, reverse=True)[:sessions] for line in found[session]]
 
 
 def has_entry(path: str, session: int) -> bool:

@@ -11,7 +11,7 @@ from agent_harness.kernel import snapshot
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.snapshot import Snapshot
 from agent_harness.protocols.features import costs as cost_rules
-from agent_harness.protocols.features import private_refs
+from agent_harness.protocols.features import repository
 from agent_harness.protocols.features.config import Config
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import FeatureStore
@@ -60,7 +60,7 @@ class Project:
 
     def candidate(self, name: str, message: str, base: Snapshot | None = None) -> str:
         """The commit of the work tree as it is, on a private ref until the session is settled."""
-        commit, ref = private_refs.named(
+        commit, ref = repository.named_ref(
             self.git,
             f"refs/harness/candidates/{name}",
             lambda ref: snapshot.candidate(self.git, ref, exclude=self.excluded, message=message, base=base),
@@ -100,4 +100,6 @@ class Project:
         if self.git.is_repository and self.git.top().resolve() != self.root.resolve():
             raise Refused(f"The project must be the top of its repository, which is {self.git.top()}", hint="git init")
         if not self.store.initialised():
+            if os.path.exists(self.layout.features):
+                raise NotAProject(f"{self.root} has a plan and no state of it", hint="harness resume")
             raise NotAProject(f"{self.root} is not an initialised project", hint="harness init --spec FILE")

@@ -13,21 +13,25 @@
     regression              a session broke tests and was rolled back (E3)           no: the next run tries again
     dependency_regression   the same, and open features wait for what broke          no: the next run tries again
     large_feature           a feature has too many verification steps (E10)          no: it is worked on as it is
+    built_already           a feature's tests pass on the code before as well        its feature alone
+    protected_change        proven, but for protected files that were changed        its feature alone
 
 Those that stop until the next check are facts that every run looks at again: once they are fixed, by an answer or by
-hand, the run goes on. The circle is not even stored: features.json says it. Those that stop nothing are stored as well,
-shown by ``status``, and can be answered until the next session makes them pointless.
+hand, the run goes on. Those that stop nothing are stored as well, shown by ``status``, and can be answered until the
+next session makes them pointless. The last two keep the session's candidate under a private ref: it waits, and its
+feature with it, until the answer; of these there may be several (``kept_candidates`` of the session state).
 Letters mean the same everywhere (C11). Source: features.md section T, C11, C12, C35.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from agent_harness.errors import Escalated, UsageError
-from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records
-from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import FeatureList, SessionState
+from agent_harness.protocols.features.records import FeatureList, Question, SessionState
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from agent_harness.protocols.features.project import Project
 
 OPTIONS: dict[str, tuple[str, ...]] = {
     "feature_stuck": ("split", "manual", "skip", "abort", "retry"),
@@ -42,12 +46,17 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "regression": ("rollback", "manual", "abort"),
     "dependency_regression": ("retry", "investigate", "skip"),
     "large_feature": ("split", "proceed", "skip"),
+    "built_already": ("accept-built", "reject", "manual", "skip", "abort"),
+    "protected_change": ("accept-change", "reject", "manual", "skip", "abort"),
 }
 
 STOPPING = frozenset({"feature_stuck", "verification_failed", "app_broken", "budget_exceeded", "no_way_back"})
 """Kinds that refuse every run until they are answered."""
 
-OFFERED = frozenset({"claim_rejected", "regression", "dependency_regression", "large_feature"})
+KEEPING = frozenset({"built_already", "protected_change"})
+"""Kinds about a candidate that is kept until the answer."""
+
+OFFERED = frozenset({"claim_rejected", "regression", "dependency_regression", "large_feature"}) | KEEPING
 """Kinds that keep no run from starting; the others are looked at again by each run."""
 
 LABELS = {
@@ -63,16 +72,52 @@ LABELS = {
     "edit": "[E]dit features.json",
     "reset": "reset false positi[V]es",
     "proceed": "[P]roceed anyway",
+    "accept-built": "a[C]cept as built already",
+    "accept-change": "a[C]cept the change",
+    "reject": "re[J]ect",
 }
 
+MEANT = {
+    "retry": "the next run tries again",
+    "rollback": "go back to before the unfinished work, which is kept in a rescue",
+    "split": "skip {features}; you add smaller features in its place",
+    "skip": "leave {features} out; harness skip --undo takes it in again",
+    "manual": "the project is in your hands until harness takeback",
+    "abort": "end everything; commits, logs and costs stay",
+    "pause": "no session starts until harness resume",
+    "increase": "raise the budget, to --budget USD or else to twice what it is, and commit the setting",
+    "investigate": "show the tests that fail; the question stays",
+    "edit": "nothing is changed; you correct features.json and commit it",
+    "reset": "mark {features} as not passing, to be built again",
+    "proceed": "work on {features} as it is, and do not ask again",
+    "accept-built": "the kept work is judged again and accepted, where the proof holds that is shown above",
+    "accept-change": "the kept work is judged again with these files allowed to change, and accepted if all else holds",
+    "reject": "the kept work is not taken, it stays in a rescue; the next run tries {features} again",
+}
+"""What an option does, in a line; ``{features}`` are those that the question is about."""
+
 EXPLAINED: dict[str, dict[str, str]] = {
+    "environment": {"manual": "you fix the environment by hand; the next run looks at it again"},
+    "regression": {
+        "rollback": "nothing is left to do: the session is rolled back already, its work kept in a rescue",
+        "manual": "the project is in your hands until harness takeback; the work that broke it is in a rescue",
+    },
+    "claim_rejected": {"manual": "the project is in your hands; harness manual-verify says that the work is right"},
+    "large_feature": {"split": "skip {features}; the commands that add its parts are proposed"},
     "dependency_regression": {
         "retry": "Run new session to fix regression",
         "investigate": "Human reviews what broke",
         "skip": "Mark {features} as skipped, unblock dependents",
     },
 }
-"""What an option does, for the kinds that are shown as a panel with one option a line."""
+"""What an option does for one kind of question, where that is something of its own."""
+
+
+def option_line(asked: Question, option: str) -> str:
+    """The label of an option and what it does; the word alone for one that is not known."""
+    meant = EXPLAINED.get(asked.kind, {}).get(option) or MEANT.get(option, "")
+    features = ", ".join(f"Feature {i}" for i in asked.features) or "the feature"
+    return " - ".join(filter(None, [LABELS.get(option, option), meant.replace("{features}", features)]))
 
 
 def letter(option: str) -> str:
@@ -80,60 +125,39 @@ def letter(option: str) -> str:
     return LABELS[option].partition("[")[2][0].lower()
 
 
-def question(kind: str, message: str, **facts: Any) -> JsonObject:
+def question(kind: str, message: str, **facts: "Any") -> Question:
     """A question as it is stored."""
     stops = {"stops": False} if kind in OFFERED else {}
-    return {"type": kind, "message": message, "options": list(OPTIONS[kind]), **stops, **facts}
+    return Question({"type": kind, "message": message, "options": list(OPTIONS[kind]), **stops, **facts})
 
 
-def stops(asked: Mapping[str, Any] | None) -> bool:
+def stops(asked: Question | None) -> bool:
     """Whether runs end with this question; one of a kind that is not known does."""
-    return asked is not None and asked.get("type") not in OFFERED
+    return asked is not None and asked.kind not in OFFERED
 
 
-def text(asked: Mapping[str, Any]) -> str:
-    """The question with its numbered options and the command that answers it."""
-    if str(asked.get("type")) in EXPLAINED:
-        return _panel(asked)
-    told = "\n".join([str(asked.get("message")), *details(asked)])
-    shown = ", ".join(f"{n} {LABELS.get(o, o)}" for n, o in enumerate(options(asked), 1))
-    gap = "\n" if details(asked) else " "
-    return f"{told}{gap}Options: {shown}. Answer with: harness resume --choose WORD"
+def text(asked: Question) -> str:
+    """The question, one option a line with what it does (UAH-402), and the command that answers it."""
+    options = [f"{n} {option_line(asked, option)}" for n, option in enumerate(asked.options, 1)]
+    head = [asked.title or "A QUESTION", ""] if asked.kind == "dependency_regression" else []
+    said = [*head, asked.message, *asked.details, "", "Options:", *options]
+    return "\n".join([*said, f"Answer with: harness resume --choose WORD{_of_feature(asked)}"])
 
 
-def features(asked: Mapping[str, Any]) -> list[int]:
-    """Ids of the features that the question is about."""
-    found = asked.get("features") or [asked.get("feature_id")]
-    return [i for i in found if isinstance(i, int)]
+def waiting(state: SessionState, document: FeatureList) -> list[Question]:
+    """What waits for an answer, in the order in which it is answered.
+
+    A stored question that stops the runs, the circle that features.json has now, those about kept candidates, any other
+    stored one. A stored circle that is no longer there is no question.
+    """
+    stored = [state.question] if state.question and state.question.kind != "dependency_cycle" else []
+    circle = of_cycle(document)
+    first = [asked for asked in stored if stops(asked)]
+    return [*first, *([circle] if circle else []), *state.kept_candidates, *(q for q in stored if q not in first)]
 
 
-def details(asked: Mapping[str, Any]) -> list[str]:
-    """What is said below the message."""
-    found = asked.get("details")
-    return [str(line) for line in found] if isinstance(found, list) else []
-
-
-def _panel(asked: Mapping[str, Any]) -> str:
-    """One option a line, each with what it does (UAH-402)."""
-    features = ", ".join(f"Feature {i}" for i in asked.get("features") or [])
-    meant = EXPLAINED[str(asked.get("type"))]
-    lines = [
-        f"{n} {LABELS.get(o, o)} - {meant.get(o, o).replace('{features}', features)}"
-        for n, o in enumerate(options(asked), 1)
-    ]
-    title = str(asked.get("title") or "A QUESTION")
-    told = [title, "", str(asked.get("message")), *details(asked), "", "Options:", *lines]
-    return "\n".join([*told, "Answer with: harness resume --choose WORD"])
-
-
-def options(asked: Mapping[str, Any]) -> list[str]:
-    """The words that answer a question; those of a version that asked less are kept."""
-    found = asked.get("options")
-    return [str(o) for o in found] if isinstance(found, list) else []
-
-
-def of_cycle(document: FeatureList) -> JsonObject | None:
-    """The question about the first circle of dependencies; it is read from features.json and never stored (E8)."""
+def of_cycle(document: FeatureList) -> Question | None:
+    """The question about the first circle of dependencies, as features.json has it now (E8)."""
     found = records.cycles(document)
     if not found:
         return None
@@ -142,49 +166,91 @@ def of_cycle(document: FeatureList) -> JsonObject | None:
     return question("dependency_cycle", told, features=sorted({i for path in found for i in path}))
 
 
-def store(project: Project, asked: JsonObject) -> None:
+def store(project: "Project", asked: Question) -> None:
     """Keeps the question until it is answered; the same question is asked once."""
     state = project.store.state()
-    if state.question == asked:
+    if state.question and state.question.record == asked.record:
         return
-    project.store.update_state(pending_escalation=asked)
-    project.store.event("escalation", "critical", **{"session": state.last_session, **asked})
+    project.store.update_state(pending_escalation=asked.record)
+    facts: dict[str, Any] = {"session": state.last_session, **as_event(asked)}
+    project.store.event(**facts)
 
 
-def forget_passing(project: Project) -> None:
+def forget_passing(project: "Project") -> None:
     """Drops a question that every run looks at again, or that the next session answers; to be called before it.
 
     The one about a large feature stays: it is there until it is answered or the feature is done.
     """
-    asked = project.store.state().question
-    if asked and asked.get("type") in OPTIONS and asked.get("type") not in (*STOPPING, "large_feature"):
+    state = project.store.state()
+    asked = state.question
+    if asked and asked.kind in OPTIONS and asked.kind not in (*STOPPING, "large_feature", "dependency_cycle"):
         forget(project)
+    if not (asked or state.kept_candidates):
+        return
+    document = project.store.features()
+    if asked and asked.kind == "dependency_cycle" and of_cycle(document) is None:
+        forget(project)
+    for kept in state.kept_candidates:
+        feature = document.by_id(kept.feature_id)
+        if feature is None or feature.passes or feature.skipped:
+            let_go(project, kept.feature_id)
 
 
-def forget(project: Project) -> None:
+def forget(project: "Project") -> None:
     """Drops the question that is stored."""
     project.store.update_state(pending_escalation=None)
+
+
+def let_go(project: "Project", feature_id: int | None) -> None:
+    """Drops the question about this feature's kept candidate, and the ref that kept it; what was rolled back stays."""
+    state = project.store.state()
+    found = [asked for asked in state.kept_candidates if asked.feature_id == feature_id]
+    if not found:
+        return
+    left = [asked.record for asked in state.kept_candidates if asked not in found]
+    project.store.update_state(kept_candidates=left)
+    for asked in found:
+        if asked.ref and project.git.commit_of(asked.ref):
+            project.git.update_ref(asked.ref, None)
 
 
 def refuse_pending(state: SessionState) -> None:
     """``Escalated`` while a question that stops the runs waits for its answer."""
     asked = state.question
     if asked and stops(asked):
-        raise Escalated(str(asked.get("message")), hint=hint(asked), escalation=asked)
+        raise Escalated(asked.message, hint=hint(asked), escalation=asked.record)
 
 
-def hint(asked: Mapping[str, Any]) -> str:
+def as_event(asked: Question) -> "dict[str, Any]":
+    """The event that says that a question is asked; its kind stands beside the event's own type."""
+    facts = {name: value for name, value in asked.record.items() if name != "type"}
+    return {"event_type": "escalation", "level": "critical", "kind": asked.kind, **facts}
+
+
+def refuse_kept(state: SessionState, feature_id: int | None = None) -> None:
+    """``Escalated`` while a kept candidate, or the one of this feature, waits for an answer."""
+    for asked in state.kept_candidates:
+        if feature_id in (None, asked.feature_id):
+            raise Escalated(asked.message, hint=hint(asked), escalation=asked.record)
+
+
+def hint(asked: Question) -> str:
     """The command that answers a question."""
-    return "harness resume --choose " + "|".join(options(asked) or ["retry"])
+    return "harness resume --choose " + "|".join(asked.options or ["retry"]) + _of_feature(asked)
 
 
-def word(asked: Mapping[str, Any], chosen: str) -> str:
+def _of_feature(asked: Question) -> str:
+    """Which of several questions is meant, in a command."""
+    return f" --feature {asked.feature_id}" if asked.kind in KEEPING else ""
+
+
+def word(asked: Question, chosen: str) -> str:
     """The option that a person means by its number, its letter or its word; ``UsageError`` when it is none of them."""
-    found = options(asked)
+    found = asked.options
     wanted = chosen.strip().lower()
     if wanted.isdecimal() and 0 < int(wanted) <= len(found):
         return found[int(wanted) - 1]
     for option in found:
         if wanted == option or (option in LABELS and wanted == letter(option)):
             return option
-    raise UsageError(f"{asked.get('message')} Choose one of: {', '.join(found)}", hint=hint(asked))
+    raise UsageError(f"{asked.message} Choose one of: {', '.join(found)}", hint=hint(asked))

@@ -7,7 +7,7 @@ them, and importing ``dataclasses`` costs more than all the rest of it. Source: 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from agent_harness.kernel.json import JsonObject
 
@@ -76,6 +76,11 @@ class Feature:
         self.skipped = isinstance(record.get("skipped"), dict)  # a person took it out of the selection (C53)
 
     @property
+    def has_id(self) -> bool:
+        """Its id is a whole number."""
+        return self.id != NO_ID
+
+    @property
     def feature_id(self) -> int | None:
         """The id; ``None`` for ``CLEANUP``, which is no feature."""
         return None if self is CLEANUP else self.id
@@ -100,6 +105,12 @@ class Feature:
     def is_open(self) -> bool:
         """It can be worked on, once what it depends on is there."""
         return not (self.passes or self.skipped or self.awaits_person)
+
+    @property
+    def skip_reason(self) -> str:
+        """Why it was skipped, as far as it was said."""
+        found = json_object(self.record.get("skipped")) or {}
+        return " ".join(str(found.get("reason") or "").split())
 
     @property
     def unblocks(self) -> bool:
@@ -127,6 +138,11 @@ class Feature:
     def requires_red(self) -> bool:
         """Its tests must have failed before the work."""
         return self.record.get("requires_red") is not False
+
+    @property
+    def may_change(self) -> tuple[str, ...]:
+        """Patterns of protected files (tests of others, settings of the runner) that its sessions may change."""
+        return texts(self.record.get("may_change"))
 
     @property
     def automated_checks(self) -> tuple[str, ...]:
@@ -179,7 +195,7 @@ class FeatureList:
 
     def next_id(self) -> int:
         """One behind the last."""
-        return max((f.id for f in self.features if f.id != NO_ID), default=0) + 1
+        return max((f.id for f in self.features if f.has_id), default=0) + 1
 
 
 def percent(part: int, whole: int) -> int:
@@ -202,7 +218,7 @@ def problems(document: FeatureList, *, require_test_file: bool = True) -> list[s
     seen: set[int] = set()
     for feature in document.features:
         lines += _feature_problems(feature, seen, require_test_file)
-    work = {f.id: f.depends_on for f in document.features if f.id != NO_ID}
+    work = {f.id: f.depends_on for f in document.features if f.has_id}
     lines += [f"Feature {one} depends on non-existent Feature {other}" for one, other in graph.missing(work)]
     return lines + ["Dependency cycle detected: " + " → ".join(str(i) for i in path) for path in cycles(document)]
 
@@ -210,7 +226,7 @@ def problems(document: FeatureList, *, require_test_file: bool = True) -> list[s
 def _feature_problems(feature: Feature, seen: set[int], require_test_file: bool) -> "Iterator[str]":
     raw, file = feature.record, feature.test_path
     name = feature.name if isinstance(raw.get("id"), int) else f"Feature {raw.get('id')!r}"
-    if feature.id == NO_ID:
+    if not feature.has_id:
         yield f"{name}: 'id' is not a whole number"
     elif feature.id in seen:
         yield f"{name}: the id is used twice"
@@ -224,6 +240,9 @@ def _feature_problems(feature: Feature, seen: set[int], require_test_file: bool)
         yield f"{name}: 'test_file' {feature.test_file!r} is not a path inside the project"
     if not isinstance(raw.get("passes", False), bool):
         yield f"{name}: 'passes' is neither true nor false"
+    free = raw.get("may_change", [])
+    if not (isinstance(free, list) and all(isinstance(each, str) and each.strip("/ ") for each in free)):
+        yield f"{name}: 'may_change' is not a list of file patterns"
     wanted = raw.get("depends_on")
     if wanted is not None and not (isinstance(wanted, list) and all(isinstance(i, int) for i in wanted)):
         yield f"{name}: 'depends_on' is not a list of feature ids"
@@ -233,7 +252,7 @@ def cycles(document: FeatureList) -> list[list[int]]:
     """Every circle of dependencies, first id again at its end; one that a skipped feature breaks is none (E8)."""
     from agent_harness.kernel import graph
 
-    found = {f.id: f.depends_on for f in document.features if f.id != NO_ID and not f.skipped}
+    found = {f.id: f.depends_on for f in document.features if f.has_id and not f.skipped}
     work = {i: [each for each in needs if each in found] for i, needs in found.items()}
     return [list(path) for path in graph.cycles(work)]
 
@@ -273,6 +292,7 @@ class SessionState:
         "feature_checkpoint",
         "fix_first",
         "handoff",
+        "kept_candidates",
         "last_failure",
         "last_session",
         "next_prompt",
@@ -304,7 +324,10 @@ class SessionState:
         self.timeout_count = number(found["timeout_count"])
         self.paused = _asked(found["paused"], {"reason": "paused"})
         self.handoff = _asked(found["handoff"], {})
-        self.question = json_object(found["pending_escalation"])  # for a person: ``questions.py``
+        asked = json_object(found["pending_escalation"])
+        self.question = None if asked is None else Question(asked)
+        kept = found["kept_candidates"] if isinstance(found["kept_candidates"], list) else []
+        self.kept_candidates = [Question(row) for row in kept if isinstance(row, dict)]  # at most one a feature
         self.sizes_accepted = ids(found["sizes_accepted"])
         self.fix_first = ids(found["fix_first"])
         self.feature_checkpoint = json_object(found["feature_checkpoint"])  # from before the unfinished feature
@@ -337,6 +360,7 @@ NEW_STATE: "JsonObject" = {
     "paused": None,
     "handoff": None,
     "pending_escalation": None,
+    "kept_candidates": [],
     "sizes_accepted": [],
     "fix_first": [],
     "feature_checkpoint": None,
@@ -355,6 +379,51 @@ NOTHING_UNFINISHED: "JsonObject" = {
     "wip_red_tests": [],
 }
 """Members of the session state when no work waits to be continued."""
+
+
+class Question:
+    """What a person is asked, as it is stored; kinds and wording are in ``questions.py``."""
+
+    __slots__ = (
+        *("commit", "details", "failing", "feature_id", "features", "kind", "limit", "message", "options", "paths"),
+        *("record", "ref", "rescue_ref", "session", "title"),
+    )
+
+    def __init__(self, record: "JsonObject") -> None:
+        self.record = record
+        feature = record.get("feature_id")
+        self.kind = str(record.get("type"))
+        self.message = str(record.get("message"))
+        self.options = texts(record.get("options"))  # those of a version that asked less are kept
+        self.feature_id = feature if isinstance(feature, int) else None
+        self.features = ids(record.get("features")) or ids([feature])  # that it is about
+        self.details = texts(record.get("details"))  # said below the message
+        self.failing = texts(record.get("failing"))  # tests
+        self.session = record.get("session")
+        self.rescue_ref = _text(record.get("rescue_ref"))  # keeps what the session did
+        self.commit = _text(record.get("commit"))  # the candidate that is kept until the answer
+        self.ref = _text(record.get("ref"))  # names it
+        self.paths = texts(record.get("paths"))  # protected files that it changes
+        self.limit = _text(record.get("limit"))  # the budget that it ran over: Session, Feature, Project
+        self.title = _text(record.get("title"))
+
+
+def counts(value: object) -> dict[str, int]:
+    """The whole numbers of a JSON object; what is no number is left out."""
+    found = json_object(value) or {}
+    return {str(name): number for name, number in found.items() if isinstance(number, int)}
+
+
+SHOWN_KINDS = 5
+
+
+def shown_kinds(kinds: "Mapping[str, int]") -> str:
+    """``3 F401, 2 E501``: the most frequent kinds first, the rest as a number."""
+    ranked = sorted(kinds.items(), key=lambda row: (-row[1], row[0]))
+    rest = sum(count for _, count in ranked[SHOWN_KINDS:])
+    return ", ".join(
+        [*(f"{count} {kind}" for kind, count in ranked[:SHOWN_KINDS]), *([f"{rest} others"] if rest else [])]
+    )
 
 
 def _text(value: object) -> str | None:

@@ -3,7 +3,11 @@
 Source: features.md UAH-053, UAH-054, UAH-438..442, C52. Imports stay on the hot path.
 """
 
-from agent_harness.protocols.features import records, selection
+import os
+
+from agent_harness.kernel import journal
+from agent_harness.kernel.rate_limits import LimitClock, sentence
+from agent_harness.protocols.features import questions, records, selection
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import FeatureStore
 
@@ -22,7 +26,9 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
     under_way = believed or store.session_copy()
     document, state = _proven_features(store, believed, under_way), store.state()
     passing, total = document.counts()
-    feature = selection.next_feature(document, state).feature
+    asked = questions.waiting(state, document)
+    circle = any(each.kind == "dependency_cycle" for each in asked)
+    feature = None if circle else selection.next_feature(document, state).feature
     score = _score(store, state, passing, total)
     return {
         "project": document.project,
@@ -36,22 +42,41 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
         "termination_reason": state.termination_reason,
         "stuck_count": state.stuck_count,
         "costs": _spent(store.costs(), len(document.passing)),
+        "lint": _lint(store.quality()),
         "health": {"score": round(score, 3), "word": health_word(score)},
         "skipped": [f.id for f in document.features if f.skipped],
-        "escalation": state.question,
+        "skipped_features": [
+            {"id": f.id, "description": f.description, "reason": f.skip_reason} for f in document.features if f.skipped
+        ],
+        "file_alerts": list(records.texts(store.quality().get("file_alerts"))),
+        "escalation": asked[0].record if asked else None,
+        "questions": [each.record for each in asked],
         "paused": store.pause() or state.paused,
         "handoff": state.handoff,
         "awaiting_manual": [f.id for f in document.features if f.awaits_person],
         "last_failure": state.last_failure,
         "open_session": _open(under_way),
+        "client_retry": _client_retry(layout) if under_way else None,
+        "limits": [each.as_notice() for each in LimitClock().all()],
+        "now": _now(store),
     }
+
+
+def _now(store: FeatureStore) -> "list[JsonObject]":
+    path = store.now_path()
+    if path is None:
+        return []
+    from agent_harness.session import now
+
+    return now.read(os.path.dirname(path))
 
 
 def lines(found: "Mapping[str, Any]") -> list[str]:
     """The text form."""
     features, costs = found["features"], found["costs"]
     feature, current = found["feature"], "no feature can be worked on now"
-    if features["total"] and features["passing"] == features["total"]:
+    is_complete = bool(features["total"]) and features["passing"] == features["total"]
+    if is_complete:
         current = "all features are passing"
     elif feature:
         current = f"Ready for Feature #{feature['id']} ({feature['description']})"
@@ -62,21 +87,28 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
         f"Current: {current}",
         f"Last session: {found['status'] if found['session'] else 'none yet'}"
         + (f" ({found['termination_reason']})" if found["termination_reason"] else ""),
-        f"Next prompt: {found['next_prompt']}",
-        f"Stuck count: {found['stuck_count']}",
+        *([] if is_complete else [f"Next prompt: {found['next_prompt']}", f"Stuck count: {found['stuck_count']}"]),
         *_cost_lines(costs),
         f"Health: {found['health']['word']}",
     ]
+    if lint := found["lint"]:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in lint["kinds"].items())
+        new = sum(lint["introduced"].values())
+        rows.append(
+            f"Lint: {lint['errors']} errors, {lint['warnings']} warnings"
+            + (f" ({kinds})" if kinds else "")
+            + (f"; {new} introduced by the last accepted session" if new else "")
+        )
     if found["open_session"]:
-        rows.append(_open_line(found["open_session"]))
+        rows += [_open_line(found["open_session"]), *_now_lines(found["now"])]
+    rows += _provider_lines(found)
     if found["last_failure"]:
         rows.append("Last failure: " + " ".join(str(found["last_failure"]).split())[:300])
-    if found["escalation"]:
-        asked = found["escalation"]
-        words = [str(each) for each in asked.get("options") or []]
-        waits = "A question, which stops no run" if asked.get("stops") is False else "Waits for a person"
-        rows.append(f"{waits}: {asked.get('message')}")
-        rows.append(f"Answer with: harness resume --choose {'|'.join(words) or 'WORD'}")
+    rows += [f"Files: {alert}" for alert in found["file_alerts"]]
+    for each in found["skipped_features"]:
+        why = f": {each['reason']}" if each["reason"] else ""
+        rows.append(f"Skipped: Feature #{each['id']} ({each['description']}){why}")
+    rows += _question_lines(found["questions"])
     if found["awaiting_manual"]:
         names = ", ".join(f"Feature #{i}" for i in found["awaiting_manual"])
         rows.append(f"Awaiting manual verification: {names}")
@@ -86,6 +118,37 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
         why = paused.get("reason") if isinstance(paused, dict) else None
         rows.append(f"Paused{f': {why}' if why else ''}. Go on with: harness resume")
     return rows
+
+
+def _question_lines(asked: "list[JsonObject]") -> "list[str]":
+    """Every question, and how it is answered."""
+    rows: list[str] = []
+    for each in map(records.Question, asked):
+        waits = "Waits for a person" if questions.stops(each) else "A question, which stops no run"
+        if each.kind in questions.KEEPING:
+            waits = f"Feature #{each.feature_id} waits for an answer"
+        rows.append(f"{waits}: {each.message}")
+        rows += [f"  {line}" for line in each.details if line and each.kind in questions.KEEPING]
+        rows.append(f"Answer with: {questions.hint(each)}")
+    return rows
+
+
+def _now_lines(found: "list[JsonObject]") -> list[str]:
+    if not found:
+        return []
+    from agent_harness.session import now
+
+    return [f"  {now.line(each)}" for each in found]
+
+
+def _lint(measured: "JsonObject") -> "JsonObject | None":
+    """The lint of the last accepted session, the most frequent kinds first; ``None`` where nothing was found."""
+    errors, warnings = records.number(measured.get("lint_errors")), records.number(measured.get("lint_warnings"))
+    if not errors and not warnings:
+        return None
+    kinds = sorted(records.counts(measured.get("lint_kinds")).items(), key=lambda row: (-row[1], row[0]))
+    introduced = records.counts(measured.get("lint_introduced"))
+    return {"errors": errors, "warnings": warnings, "kinds": dict(kinds), "introduced": introduced}
 
 
 def health_word(score: float) -> str:
@@ -147,6 +210,19 @@ def _open(under_way: "JsonObject | None") -> "JsonObject | None":
     alive = who is not None and owner.state(who) == "alive"
     named = {name: under_way.get(name) for name in ("session", "feature_id", "phase")}
     return {**named, "running": alive}
+
+
+def _provider_lines(found: "Mapping[str, Any]") -> list[str]:
+    waits = found["client_retry"]
+    return [*([f"{waits['at']}: {waits['message']}"] if waits else []), *map(sentence, found["limits"])]
+
+
+def _client_retry(layout: FeatureLayout) -> "JsonObject | None":
+    """The last line of the log where it says that the client waits for its provider by itself."""
+    last = journal.tail(layout.log("events.jsonl"), 1)
+    if not last or last[0].get("type") != "client_retry":
+        return None
+    return {"at": str(last[0].get("ts")), "message": str(last[0].get("message"))}
 
 
 def _open_line(found: "Mapping[str, Any]") -> str:

@@ -254,6 +254,10 @@ class FeatureStore:
         folder = self._home or trusted_state.existing(self.layout.git_dir, self.layout.root)
         return os.path.join(folder, name) if folder else None
 
+    def now_path(self) -> str | None:
+        """Where a session says what it is doing; ``None`` where no place outside the project can be written."""
+        return self._trusted("now.json")
+
     def open_session(self) -> "JsonObject | None":
         """The session that is, or was, under way here, as the harness itself recorded it outside the project."""
         if self._open is not None:

@@ -1,7 +1,7 @@
-"""The front door of a long task: one method a command of `lth`, each loading only its own room.
+"""The front door of a long task: one method a command of `lth`, each loading only its own part.
 
-Every method takes the options that were given, by their long names, and returns the answer (an object, a text or
-nothing) with the exit status. Errors are ``HarnessError``. Source: ``longtask.md`` 2.
+A command that takes options has a class for them (``longtask.options``), which reads them once; what a method answers
+is an object, a text or nothing, with the exit status. Errors are ``HarnessError``. Source: ``longtask.md`` 2.
 """
 
 from __future__ import annotations
@@ -11,12 +11,44 @@ from agent_harness.protocols.longtask.layout import LongTaskLayout
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from typing import Any
+    from collections.abc import Callable, Mapping
 
-    Options = dict[str, object]
-    Answer = tuple[dict[str, Any] | str | None, int]
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.protocols.longtask.options import (
+        ClassifyOptions,
+        EventOptions,
+        EvidenceOptions,
+        HealthOptions,
+        InitOptions,
+        ListOptions,
+        RecipeOptions,
+        RecordOptions,
+        RescueOptions,
+        RunOptions,
+        TickOptions,
+        VerifyOptions,
+    )
 
-__all__ = ["LongTask"]
+    Answer = tuple[JsonObject | str | None, int]
+    Report = tuple[JsonObject, int]
+
+OPTIONS = {
+    "init": "InitOptions",
+    "tick": "TickOptions",
+    "run": "RunOptions",
+    "resume": "RunOptions",
+    "record": "RecordOptions",
+    "evidence": "EvidenceOptions",
+    "verify": "VerifyOptions",
+    "rescue": "RescueOptions",
+    "classify": "ClassifyOptions",
+    "health": "HealthOptions",
+    "ls": "ListOptions",
+    "summary": "EventOptions",
+    "tail": "EventOptions",
+    "openclaw-recipe": "RecipeOptions",
+}
+"""Command → its class in ``longtask.options``, which is loaded for these alone."""
 
 
 class LongTask:
@@ -25,104 +57,116 @@ class LongTask:
     def __init__(self, task_dir: str | os.PathLike[str]) -> None:
         self.layout = LongTaskLayout(task_dir)
 
-    def init(self, options: Options) -> Answer:
+    def answer(self, command: str, words: Mapping[str, object]) -> Answer:
+        """What a command of `lth` answers to the options that were given, by their long names without the dashes.
+
+        ``UsageError`` for a word, a time or a number that means nothing; nothing is read or written then.
+        """
+        method: Callable[..., Answer] = getattr(self, command.replace("-", "_"))
+        if command not in OPTIONS:
+            return method()
+        from agent_harness.protocols.longtask import options
+
+        return method(getattr(options, OPTIONS[command])(words))
+
+    def init(self, options: InitOptions) -> Answer:
         """Makes a new task. ``longtask.md`` 5."""
         from agent_harness.protocols.longtask.verbs import init
 
         return init.init(self.layout, options)
 
-    def validate(self, options: Options) -> Answer:
+    def validate(self) -> Answer:
         """Checks the files. ``longtask.md`` 6."""
-        from agent_harness.protocols.longtask.verbs import validate
+        from agent_harness.protocols.longtask.verbs import scheduling
 
-        return validate.validate(self.layout, options)
+        return scheduling.validate(self.layout)
 
-    def next(self, options: Options) -> Answer:
+    def next(self) -> Report:
         """What is due. ``longtask.md`` 6."""
-        from agent_harness.protocols.longtask.verbs import validate
+        from agent_harness.protocols.longtask.verbs import scheduling
 
-        return validate.due(self.layout, options)
+        return scheduling.due(self.layout)
 
-    def tick(self, options: Options) -> Answer:
+    def tick(self, options: TickOptions) -> Report:
         """One scheduling decision; starts nothing. ``longtask.md`` 8."""
-        from agent_harness.protocols.longtask.verbs import tick
+        from agent_harness.protocols.longtask.verbs import scheduling
 
-        return tick.tick(self.layout, options)
+        return scheduling.tick(self.layout, options)
 
-    def run(self, options: Options) -> Answer:
+    def run(self, options: RunOptions) -> Report:
         """One bounded slice with one worker. ``longtask.md`` 10."""
         from agent_harness.protocols.longtask.run import runner
 
         return runner.run(self.layout, options)
 
-    def resume(self, options: Options) -> Answer:
+    def resume(self, options: RunOptions) -> Report:
         """The same, and a line on stderr that says why. ``longtask.md`` 19."""
         from agent_harness.protocols.longtask.verbs import status
 
         status.explain(self.layout)
         return self.run(options)
 
-    def record(self, options: Options) -> Answer:
+    def record(self, options: RecordOptions) -> Answer:
         """Writes progress into the checkpoint. ``longtask.md`` 12."""
         from agent_harness.protocols.longtask.verbs import record
 
         return record.record(self.layout, options)
 
-    def evidence(self, options: Options) -> Answer:
+    def evidence(self, options: EvidenceOptions) -> Report:
         """Records a piece of evidence. ``longtask.md`` 12."""
-        from agent_harness.protocols.longtask.verbs import evidence_add
+        from agent_harness.protocols.longtask.verbs import record
 
-        return evidence_add.gather(self.layout, options)
+        return record.gather(self.layout, options)
 
-    def verify(self, options: Options) -> Answer:
+    def verify(self, options: VerifyOptions) -> Report:
         """Checks every success criterion. ``longtask.md`` 13."""
         from agent_harness.protocols.longtask import criteria
 
-        return criteria.verify(self.layout, options)
+        return criteria.verify(self.layout, options.timeout_seconds)
 
-    def rescue(self, options: Options) -> Answer:
+    def rescue(self, options: RescueOptions) -> Report:
         """The working copies as they were before each slice. ``longtask.md`` 10.2."""
         from agent_harness.protocols.longtask.verbs import rescue
 
         return rescue.answer(self.layout, options)
 
-    def classify(self, options: Options) -> Answer:
+    def classify(self, options: ClassifyOptions) -> Report:
         """Names the failure that a text shows. ``longtask.md`` 11."""
-        from agent_harness.protocols.longtask.verbs.classify import classify_command
+        from agent_harness.protocols.longtask.run.classifier import classify_command
 
         return classify_command(self.layout, options)
 
-    def health(self, options: Options) -> Answer:
+    def health(self, options: HealthOptions | None = None) -> Report:
         """Checks the task and what it needs. ``longtask.md`` 17."""
         from agent_harness.protocols.longtask.verbs import health
 
-        return health.health(self.layout, options)
+        return health.health(self.layout, strict=options is not None and options.strict)
 
-    def status(self, options: Options) -> Answer:
+    def status(self) -> Answer:
         """How it stands, for a person. ``longtask.md`` 19."""
         from agent_harness.protocols.longtask.verbs import status
 
-        return status.status(self.layout, options)
+        return status.status(self.layout)
 
-    def ls(self, options: Options) -> Answer:
+    def ls(self, options: ListOptions) -> Answer:
         """The tasks below this folder. ``longtask.md`` 19."""
-        from agent_harness.protocols.longtask.verbs import listing
+        from agent_harness.protocols.longtask.verbs import status
 
-        return listing.ls(self.layout, options)
+        return status.ls(self.layout, options)
 
-    def summary(self, options: Options) -> Answer:
+    def summary(self, options: EventOptions) -> Report:
         """The checkpoint and the log in figures. ``longtask.md`` 6."""
-        from agent_harness.protocols.longtask.verbs import history
+        from agent_harness.protocols.longtask.verbs import status
 
-        return history.summary(self.layout, options)
+        return status.summary(self.layout, options)
 
-    def tail(self, options: Options) -> Answer:
+    def tail(self, options: EventOptions) -> Report:
         """The last events. ``longtask.md`` 6."""
-        from agent_harness.protocols.longtask.verbs import history
+        from agent_harness.protocols.longtask.verbs import status
 
-        return history.tail(self.layout, options)
+        return status.tail(self.layout, options)
 
-    def openclaw_recipe(self, options: Options) -> Answer:
+    def openclaw_recipe(self, options: RecipeOptions) -> Report:
         """The OpenClaw job that wakes this task. ``longtask.md`` 17."""
         from agent_harness.protocols.longtask.verbs import recipe
 

@@ -1,7 +1,7 @@
 """Is `done` proven? A worker that says so is believed only once its claim was verified, also when its run was killed.
 
-The log tells: behind the last worker that `lth run` started, it names either a verification or none. Until there is
-one, whoever looks sees a task that goes on, and the next `lth run` verifies before anything else.
+The log has it: behind the last worker that `lth run` started, it names either a verification or none. Until there is
+one, every reader sees a task that goes on, and the next `lth run` verifies before anything else.
 
 Source: ``longtask.md`` 10.3, 18 (row 11).
 """
@@ -18,18 +18,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
-    from typing import Any
 
+    from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.records import Contract, LogEvent
     from agent_harness.protocols.longtask.run.lease_file import RunLease
     from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
     from agent_harness.supervision.interruption import Stop
 
-    Record = dict[str, Any]
 
-__all__ = ["Seen", "is_proven", "look", "settle"]
-
-VERIFIED = "claim of done verified"
+VERIFIED = records.VERIFIED
 REASON = "a claim of done is not verified"
 
 _PROOFS = frozenset((VERIFIED, "worker output recorded", "fallback evidence recorded"))
@@ -46,51 +44,75 @@ class Seen:
         self.claimed = claimed
 
 
-def look(layout: LongTaskLayout, checkpoint: Checkpoint, now: datetime) -> Seen:
-    """What is due. A claim that is not proven shows as `paused`, whatever else the worker wrote; nothing is written."""
+def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime) -> Seen:
+    """What is due. A claim that is not proven shows as `paused`, whatever else the worker wrote; nothing is written.
+
+    A task whose slices or money are used up asks for a person in place of a run (``longtask.md`` 4). A rate limit ends
+    when the clock of accounts says so.
+    """
+    if checkpoint.status == "blocked" or checkpoint.cooldowns:
+        from agent_harness.protocols.longtask.run import adapters
+
+        checkpoint = adapters.told(task, checkpoint)
     if checkpoint.status != "done" or is_proven(log.newest_first(layout)):
-        return Seen(checkpoint, decide(checkpoint, now), claimed=False)
+        due = decide(checkpoint, now)
+        spent = _used_up(layout, task) if due.decision == "run" else None
+        return Seen(checkpoint, SchedulingDecision("needs-human", spent) if spent else due, claimed=False)
     return Seen(Checkpoint({**checkpoint.raw, "status": "paused"}), SchedulingDecision("run", REASON), claimed=True)
 
 
-def is_proven(events: Iterable[Record]) -> bool:
+def _used_up(layout: LongTaskLayout, task: Contract) -> str | None:
+    """Which bound of the task as a whole is reached, and how a person raises it; ``None`` for none."""
+    try:
+        slices, cost_usd = log.slices(layout)
+    except HarnessError:  # whoever needs this log says what is wrong with it, and starts nothing
+        return None
+    most, most_usd = task.policy.max_slices, task.policy.max_task_cost_usd
+    if slices >= most:
+        return f"{slices} slices were run, of {most}; raise workerPolicy.maxSlices in task.json to go on"
+    if cost_usd >= most_usd:
+        return f"${cost_usd:.2f} of ${most_usd:.2f} are spent; raise workerPolicy.maxTaskCostUsd in task.json to go on"
+    return None
+
+
+def is_proven(events: Iterable[LogEvent]) -> bool:
     """Whether `done` stands on a verification, by the events of the log, the last one written first.
 
     Where no worker was ever started by `lth run`, people say what is done.
     """
     for event in events:
-        kind, reason = event["type"], event.get("reason")
-        if kind == "worker_started" or reason == records.WITHDRAWN:
+        if event.type == "worker_started" or event.reason == records.WITHDRAWN:
             return False
-        if event.get("status") == "done" and (kind == "progress_recorded" or reason in _PROOFS):
+        if event.status == "done" and (event.type == "progress_recorded" or event.reason in _PROOFS):
             return True
     return True
 
 
-def settle(store: LongTaskStore, lock: RunLease, interruption: Stop) -> Record | None:
+def settle(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonObject | None:
     """Verifies a claim that an earlier run left behind; its report, or ``None`` when there is no such claim.
 
     Afterwards the checkpoint says `done` with the proof in the log, or `paused` with the criteria that are not met.
     Call it with the lease in hand; the commands of the criteria run without any other lock. ``Interrupted`` after a
     signal: the claim stays what it is.
     """
-    report: Record | None = None
+
+    def must_stop() -> bool:
+        return interruption.number is not None or not lock.in_time()
+
+    report: JsonObject | None = None
     for last in (False, False, True):
         task, checkpoint = store.load()
-        if not look(store.layout, checkpoint, store.now()).claimed:
+        if not look(store.layout, task, checkpoint, store.now()).claimed:
             break
         from agent_harness.protocols.longtask import criteria
 
         text = jsontext.line(checkpoint.raw)
-        report = criteria.check(store.layout, task, checkpoint, stop=lambda: not _goes_on(lock, interruption))
+
+        report = criteria.check(store.layout, task, checkpoint, stop=must_stop)
         _require(lock, interruption)
-        told = (text, report, last)
-        store.change(lambda change, told=told: _settle(change, *told))
+        verified = (text, report, last)
+        store.change(lambda change, verified=verified: _settle(change, *verified))
     return report
-
-
-def _goes_on(lock: RunLease, interruption: Stop) -> bool:
-    return interruption.number is None and lock.in_time()
 
 
 def _require(lock: RunLease, interruption: Stop) -> None:
@@ -102,7 +124,7 @@ def _require(lock: RunLease, interruption: Stop) -> None:
         raise HarnessError("the lease was lost before the worker started", hint="run the same command again")
 
 
-def _settle(change: CheckpointChange, text: str, report: Record, last: bool) -> None:
+def _settle(change: CheckpointChange, text: str, report: JsonObject, last: bool) -> None:
     """Writes what the verification of a checkpoint found.
 
     Another checkpoint than the verified one is left for the next round; in the ``last`` it is not believed.

@@ -1,5 +1,8 @@
 """Is the task done? Each success criterion, checked against commands, outputs and evidence; nothing is written.
 
+A command that stands on a file which a worker has bent is not run: ``criteria_guard`` writes down such objections in
+``sessions/guard.json``, and everybody who verifies reads them.
+
 Source: ``longtask.md`` 13.
 """
 
@@ -9,26 +12,22 @@ import os
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files
-from agent_harness.protocols.longtask import evidence, objections, values
+from agent_harness.protocols.longtask import evidence
+from agent_harness.protocols.longtask.records import EvidenceItem, RecordView
 from agent_harness.protocols.longtask.run import forbidden
 from agent_harness.protocols.longtask.store import LongTaskStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import Any
+    from collections.abc import Callable
 
+    from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
-    from agent_harness.protocols.longtask.records import Checkpoint, Contract
+    from agent_harness.protocols.longtask.records import Checkpoint, Contract, Criterion
 
-    Record = dict[str, Any]
-
-__all__ = ["DEFAULT_TIMEOUT_SECONDS", "check", "unmet", "unmet_without_commands", "verify"]
 
 DEFAULT_TIMEOUT_SECONDS = 300
-FAILING = ("fail", "failed", "error", "blocked")
-"""What an evidence item's ``status`` says when it proves nothing."""
-
+DECIDED = ("command", "output_contains")  # metrics that need nobody's word
 _TEXTS = ("text", "output", "note", "summary")
 _OUTPUT_BEGINS = "worker: "
 _STDOUT, _STDERR = "## stdout", "## stderr"
@@ -43,7 +42,7 @@ class _Verification:
         self,
         layout: LongTaskLayout,
         task: Contract,
-        items: list[Record],
+        items: list[EvidenceItem],
         timeout_seconds: int,
         stop: Callable[[], bool] | None,
     ) -> None:
@@ -67,15 +66,14 @@ class _Verification:
             return None
 
 
-def verify(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[Record, int]:
-    """The report of ``lth verify`` and its exit code: 0 only when every criterion passes."""
+def verify(layout: LongTaskLayout, timeout_seconds: int | None) -> tuple[JsonObject, int]:
+    """The report of ``lth verify`` and its exit code: 0 only when every criterion passes. ``None``: 300 s a command."""
     store = LongTaskStore(layout)
-    timeout = values.positive(options, "verify-timeout-seconds") or DEFAULT_TIMEOUT_SECONDS
     try:
         task, checkpoint = store.load()
     except HarnessError:
         return {"status": "fail", "taskId": store.task_id(), "errors": store.errors(), "checks": []}, 1
-    report = check(layout, task, checkpoint, timeout_seconds=timeout)
+    report = check(layout, task, checkpoint, timeout_seconds=timeout_seconds or DEFAULT_TIMEOUT_SECONDS)
     return report, 0 if report["status"] == "pass" else 1
 
 
@@ -86,9 +84,9 @@ def check(
     *,
     timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS,
     stop: Callable[[], bool] | None = None,
-) -> Record:
+) -> JsonObject:
     """The report on a task that loads. ``stop`` is asked often while a command runs, and ends it."""
-    items, skipped = evidence.everything(layout, checkpoint.raw)
+    items, skipped = evidence.everything(layout, checkpoint)
     verification = _Verification(layout, task, items, timeout_seconds, stop)
     checks = [_checked(verification, criterion) for criterion in task.criteria]
     passed = bool(checks) and all(each["status"] == "pass" for each in checks)
@@ -101,57 +99,56 @@ def check(
     }
 
 
-def unmet(report: Record) -> list[str]:
-    """The ids of the criteria that a report fails."""
-    return [str(each["id"]) for each in report["checks"] if each["status"] != "pass"]
+def unmet(report: JsonObject, *, besides: str | None = None) -> list[str]:
+    """The ids of the criteria that a report fails, without those of the metric ``besides``."""
+    return [str(each["id"]) for each in report["checks"] if each["status"] != "pass" and each["metric"] != besides]
 
 
 def unmet_without_commands(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> list[str]:
-    """The ids of the criteria that are not met, as far as that can be told without running anything.
+    """The ids of the criteria that are not met, as far as that can be decided without running anything.
 
     A criterion that only a command can decide counts as not met.
     """
-    verification = _Verification(layout, task, evidence.everything(layout, checkpoint.raw)[0], 0, None)
+    verification = _Verification(layout, task, evidence.everything(layout, checkpoint)[0], 0, None)
     return [
-        str(each.get("id"))
+        each.id
         for each in task.criteria
-        if each["metric"] == "command" or _checked(verification, each)["status"] != "pass"
+        if each.metric == "command" or _checked(verification, each)["status"] != "pass"
     ]
 
 
-def _checked(verification: _Verification, criterion: Record) -> Record:
-    metric = criterion["metric"]
+def _checked(verification: _Verification, criterion: Criterion) -> JsonObject:
+    metric = criterion.metric
     rule = _RULES.get(metric)
     found = rule(verification, criterion) if rule else _result("fail", f"unsupported metric: {metric}")
     message = found.pop("message")
     status = found.pop("status")
-    return {"id": criterion.get("id"), "metric": metric, "status": status, **found, "message": message}
+    return {"id": criterion.id, "metric": metric, "status": status, **found, "message": message}
 
 
-def _result(status: str, message: str, **members: object) -> Record:
+def _result(status: str, message: str, **members: object) -> JsonObject:
     return {"status": status, "message": message, **members}
 
 
 # ---- command
 
 
-def _command(verification: _Verification, criterion: Record) -> Record:
-    target = criterion["target"]
-    target = {"command": target} if isinstance(target, str) else target
-    command = target.get("command") if isinstance(target, dict) else None
-    if not isinstance(command, str) or not command.strip():
+def _command(verification: _Verification, criterion: Criterion) -> JsonObject:
+    target = criterion.command
+    command = target.text("command")
+    if command is None:
         return _result("fail", "missing target: a command", **_ran(None, None))
     cwd = _folder(verification, target)
     if "\0" in cwd:
         return _result("fail", f"no folder has such a name: {cwd!r}", **_ran(command, cwd))
-    pattern = forbidden.matched(cwd, forbidden.patterns(verification.task.raw, {}, None), verification.layout.root)
+    pattern = forbidden.matched(cwd, forbidden.patterns(verification.task, RecordView({})), verification.layout.root)
     if pattern:
         return _result("fail", f"refused to run in forbidden cwd {cwd} (matched {pattern})", **_ran(command, cwd))
     if not os.path.isdir(cwd):
         return _result("fail", f"the working directory is no directory: {cwd}", **_ran(command, cwd))
-    if why := objections.against(verification.layout, str(criterion.get("id"))):
-        return _result("fail", why, **_ran(command, cwd))
-    return _run(verification, command, cwd, _seconds(target.get("timeoutSeconds"), verification.timeout_seconds))
+    if bent := next((each for each in standing(verification.layout) if each.criterion == criterion.id), None):
+        return _result("fail", bent.raw["message"], **_ran(command, cwd))
+    return _run(verification, command, cwd, _seconds(target.raw.get("timeoutSeconds"), verification.timeout_seconds))
 
 
 def commands(layout: LongTaskLayout, task: Contract) -> list[tuple[str, str, str]]:
@@ -159,22 +156,19 @@ def commands(layout: LongTaskLayout, task: Contract) -> list[tuple[str, str, str
     verification = _Verification(layout, task, [], 0, None)
     found = []
     for each in task.criteria:
-        target = {"command": each["target"]} if isinstance(each["target"], str) else each["target"]
-        command = target.get("command") if isinstance(target, dict) else None
-        if each["metric"] == "command" and isinstance(command, str) and command.strip():
-            folder = _folder(verification, target)
+        if each.metric == "command" and (command := each.command.text("command")):
+            folder = _folder(verification, each.command)
             if "\0" not in folder and os.path.isdir(folder):
-                found.append((str(each.get("id")), command, folder))
+                found.append((each.id, command, folder))
     return found
 
 
-def _ran(command: str | None, cwd: str | None) -> Record:
+def _ran(command: str | None, cwd: str | None) -> JsonObject:
     return {"command": command, "cwd": cwd, "exitCode": None, "stdout": "", "stderr": ""}
 
 
-def _folder(verification: _Verification, target: Record) -> str:
-    own = target.get("cwd")
-    named = own if isinstance(own, str) and own.strip() else verification.task.repo_path
+def _folder(verification: _Verification, target: RecordView) -> str:
+    named = target.text("cwd") or verification.task.repo_path
     return forbidden.expanded(named or ".", verification.layout.root)
 
 
@@ -183,9 +177,9 @@ def _seconds(given: object, default: int) -> float:
     return float(given) if usable else default  # type: ignore[arg-type]  # it is a number then
 
 
-def _run(verification: _Verification, command: str, cwd: str, seconds: float) -> Record:
+def _run(verification: _Verification, command: str, cwd: str, seconds: float) -> JsonObject:
     from agent_harness.kernel import process
-    from agent_harness.kernel.process.environment import callers_environment
+    from agent_harness.kernel.process.launch_spec import callers_environment
     from agent_harness.kernel.process.output import HeadTail, clipped
     from agent_harness.kernel.redact import redact
 
@@ -217,8 +211,8 @@ def _run(verification: _Verification, command: str, cwd: str, seconds: float) ->
 # ---- output_contains
 
 
-def _output_contains(verification: _Verification, criterion: Record) -> Record:
-    target = criterion["target"]
+def _output_contains(verification: _Verification, criterion: Criterion) -> JsonObject:
+    target = criterion.target
     needles = _needles(target)
     if not needles:
         return _result("fail", "missing target: the text to look for", expected=[], missing=[], evidenceCount=0)
@@ -228,7 +222,7 @@ def _output_contains(verification: _Verification, criterion: Record) -> Record:
         texts, count = _counting(text), 1
         where = path if text is not None else f"{path}, which cannot be read inside the task or its repository"
     else:
-        items = [each for each in verification.items if _proves(each)]
+        items = [each for each in verification.items if each.proves]
         texts, count, where = _texts_of(verification, items), len(items), f"{len(items)} evidence items"
     missing = [needle for needle in needles if not any(needle in text for text in texts)]
     message = f"not found in {where}: {', '.join(missing)}" if missing else f"found in {where}"
@@ -243,23 +237,9 @@ def _needles(target: object) -> list[str]:
     return [each for each in listed if isinstance(each, str) and each] if all(listed) else []
 
 
-def _proves(item: Record) -> bool:
-    """Whether an item may prove anything: what failed, and the output of a worker that failed, does not."""
-    code = item.get("exitCode")
-    failed = item.get("type") == "worker-output" and code is not None and code != 0
-    return not failed and not _is_failing(item)
-
-
-def _is_failing(item: Record) -> bool:
-    status = item.get("status")
-    return isinstance(status, str) and status.strip().lower() in FAILING
-
-
-def _texts_of(verification: _Verification, items: Iterable[Record]) -> list[str]:
-    items = list(items)
-    found = [each[name] for each in items for name in _TEXTS if isinstance(each.get(name), str)]
-    paths = dict.fromkeys(each["path"] for each in items if isinstance(each.get("path"), str) and each["path"].strip())
-    for path in paths:
+def _texts_of(verification: _Verification, items: list[EvidenceItem]) -> list[str]:
+    found = [text for each in items for name in _TEXTS if isinstance(text := each.raw.get(name), str)]
+    for path in dict.fromkeys(path for each in items if (path := each.text("path"))):
         found += _counting(verification.file(path))
     return found
 
@@ -278,29 +258,88 @@ def _counting(text: str | None) -> list[str]:
 # ---- manual
 
 
-def _manual(verification: _Verification, criterion: Record) -> Record:
-    name = criterion.get("id")
-    latest = next((each for each in reversed(verification.items) if _is_about(each, name)), None)
-    if latest is None:
+_WORD = "lth evidence DIR --type review-note --criterion-id ID --status passed --summary TEXT"
+
+
+def _manual(verification: _Verification, criterion: Criterion) -> JsonObject:
+    about = [each for each in reversed(verification.items) if each.is_about(criterion.id)]
+    if not about:
         return _result("fail", "no evidence is linked to this criterion", evidence=None)
+    known = evidence.believed(verification.layout)
+    said = next((each for each in about if each.says_failed or evidence.is_word_of(known, each)), None)
+    latest = said or about[0]
     shown = {
-        "type": latest.get("type"),
-        "path": latest.get("path"),
-        "criterionId": latest.get("criterionId") or latest.get("criterion"),
+        "type": latest.raw.get("type"),
+        "path": latest.raw.get("path"),
+        "criterionId": latest.criterion,
     }
-    if _is_failing(latest):
-        return _result("fail", f"the latest evidence says {latest['status']}", evidence=shown)
+    if said is None:
+        return _result("fail", f"only a worker says so; a person decides it: {_WORD}", evidence=shown)
+    if latest.says_failed:
+        return _result("fail", f"the latest evidence says {latest.raw['status']}", evidence=shown)
     return _result("pass", "evidence is linked to this criterion", evidence=shown)
 
 
-def _is_about(item: Record, name: object) -> bool:
-    listed = item.get("criteria")
-    named = listed if isinstance(listed, list) else []
-    return name in (item.get("criterionId"), item.get("criterion"), item.get("id")) or name in named
-
-
-_RULES: dict[str, Callable[[_Verification, Record], Record]] = {
+_RULES: dict[str, Callable[[_Verification, Criterion], JsonObject]] = {
     "command": _command,
     "output_contains": _output_contains,
     "manual": _manual,
 }
+
+
+FILE = "sessions/guard.json"
+
+
+class Objection(RecordView):
+    """A file that a worker has bent: what speaks against the criterion that stands on it."""
+
+    __slots__ = ()
+
+    @property
+    def criterion(self) -> str:
+        return str(self.raw["criterion"])
+
+    @property
+    def path(self) -> str:
+        return str(self.raw["path"])
+
+    @property
+    def stands(self) -> bool:
+        """Whether the file is still as the worker left it; a person may have edited it."""
+        return digest_of(content_of(self.path)) == self.raw["after"]
+
+
+def standing(layout: LongTaskLayout) -> list[Objection]:
+    """The objections that hold now."""
+    return [each for each in written(layout) if each.stands]
+
+
+def written(layout: LongTaskLayout) -> list[Objection]:
+    """Every objection on record; a record that cannot be read is none."""
+    if not os.path.lexists(os.path.join(layout.root, FILE)):
+        return []
+    try:
+        found = RecordView(files.read_json(layout.inside(FILE), exact=False)).items("objections")
+    except (HarnessError, OSError):
+        return []
+    members = ("criterion", "path", "before", "after", "message")
+    return [
+        Objection(each)
+        for each in found
+        if isinstance(each, dict) and all(isinstance(each.get(name), str) for name in members)
+    ]
+
+
+def content_of(path: str) -> bytes | None:
+    """The content of a regular file; ``None`` for anything else, and when it cannot be read."""
+    try:
+        return files.read_bytes(path)
+    except (HarnessError, OSError, ValueError):
+        return None
+
+
+def digest_of(content: bytes | None) -> str:
+    """Tells a content from every other; empty for none."""
+    from agent_harness.kernel import digest
+
+    return "" if content is None else digest.sha256(content)

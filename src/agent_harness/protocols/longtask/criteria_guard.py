@@ -10,21 +10,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from agent_harness.kernel import files
-from agent_harness.protocols.longtask import criteria, objections
+from agent_harness.protocols.longtask import criteria
+from agent_harness.protocols.longtask.criteria import Objection
 from agent_harness.protocols.longtask.layout import LongTaskLayout
 from agent_harness.protocols.longtask.records import Contract
-from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange
+from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange, Tree
 from agent_harness.verification.command.guard import findings_on, is_test_side
-from agent_harness.verification.command.named_files import Named, Tree, named_by
+from agent_harness.verification.command.named_files import Named, named_by
 from agent_harness.verification.guard import is_read
 from agent_harness.verification.verdict import CRITICAL
-
-__all__ = ["CriteriaGuard"]
-
-Record = dict[str, Any]
 
 MOST_FILES = 20_000  # of a folder; in a larger one nothing is guarded
 _SKIPPED = frozenset({".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".tox", "target"})
@@ -47,9 +43,8 @@ class CriteriaGuard:
 
     def __init__(self, layout: LongTaskLayout, task: Contract) -> None:
         self._layout = layout
-        allowed = task.section("workerPolicy").get("mayChange")
-        self._may_change = [each for each in allowed if isinstance(each, str)] if isinstance(allowed, list) else []
-        self._standing = objections.standing(layout)
+        self._may_change = task.policy.may_change
+        self._standing = criteria.standing(layout)
         commands = criteria.commands(layout, task)
         self._trees = {folder: _tree(layout, folder) for _, _, folder in commands}
         self._guarded = [self._begun(*each) for each in commands if self._trees[each[2]] is not None]
@@ -57,14 +52,14 @@ class CriteriaGuard:
     def ended(self) -> None:
         """Writes down what speaks against the criteria now that the worker is gone."""
         found = [each for guarded in self._guarded for each in self._objections(guarded)]
-        oldest = {(each["criterion"], each["path"]): each for each in [*found, *self._standing]}
-        now = [{**each, "after": objections.digest_of(objections.content_of(each["path"]))} for each in oldest.values()]
+        oldest = {(each.criterion, each.path): each for each in [*found, *self._standing]}
+        now = [{**each.raw, "after": criteria.digest_of(criteria.content_of(each.path))} for each in oldest.values()]
         kept = [each for each in now if each["after"] != each["before"]]
-        if kept or objections.written(self._layout):
+        if kept or criteria.written(self._layout):
             if os.path.islink(self._layout.sessions):
                 os.unlink(self._layout.sessions)
             os.makedirs(self._layout.sessions, exist_ok=True)
-            files.write_json(self._layout.inside(objections.FILE), {"objections": kept})
+            files.write_json(self._layout.inside(criteria.FILE), {"objections": kept})
 
     def _begun(self, criterion: str, command: str, folder: str) -> _Guarded:
         tree = self._trees[folder] or Tree((), lambda path: None)
@@ -77,7 +72,7 @@ class CriteriaGuard:
                 room -= len(content)
         return _Guarded(criterion=criterion, folder=folder, named=named, contents=contents, paths=frozenset(tree.paths))
 
-    def _objections(self, guarded: _Guarded) -> list[Record]:
+    def _objections(self, guarded: _Guarded) -> list[Objection]:
         tree = _tree(self._layout, guarded.folder)
         if tree is None:
             return []
@@ -85,12 +80,14 @@ class CriteriaGuard:
         found = findings_on(changes, guarded.named, may_change=self._may_change)
         by_path = {str(each.data["path"]): _plain(each.message) for each in found if each.severity == CRITICAL}
         return [
-            {
-                "criterion": guarded.criterion,
-                "path": os.path.join(guarded.folder, path),
-                "before": objections.digest_of(guarded.contents.get(path)),
-                "message": message,
-            }
+            Objection(
+                {
+                    "criterion": guarded.criterion,
+                    "path": os.path.join(guarded.folder, path),
+                    "before": criteria.digest_of(guarded.contents.get(path)),
+                    "message": message,
+                }
+            )
             for path, message in by_path.items()
         ]
 
@@ -142,6 +139,6 @@ def _is_text(name: str) -> bool:
 
 def _read(path: str) -> bytes | None:
     try:
-        return objections.content_of(path) if os.lstat(path).st_size <= LIMIT_BYTES else None
+        return criteria.content_of(path) if os.lstat(path).st_size <= LIMIT_BYTES else None
     except OSError:
         return None

@@ -1,22 +1,27 @@
-"""Evidence: what an item is, when two are the same, the window in the checkpoint, and what leaves it.
+"""Evidence: what an item is, when two are the same, the window in the checkpoint, what leaves it, and whose word it is.
 
-Source: ``longtask.md`` 3.3, 12.
+A manual criterion is a person's to decide. From the first slice on, ``words.jsonl`` in the task's folder outside of it
+(``kernel/trusted_state.py``) names each item that was there before a worker, or that a person's command has recorded
+since. A task without this file, made elsewhere or never run here, is believed as it is found. Source: ``longtask.md``
+3.3, 12, 13.
 """
 
 from __future__ import annotations
 
-from agent_harness.protocols.longtask import log
+import os
+
+from agent_harness.kernel import journal, trusted_state
+from agent_harness.kernel.json import jsontext
+from agent_harness.protocols.longtask import log, schema
+from agent_harness.protocols.longtask.records import EvidenceItem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
+    from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.records import Checkpoint
     from agent_harness.protocols.longtask.store import CheckpointChange
 
-    Record = dict[str, Any]
-
-__all__ = ["ORDER", "add", "everything", "in_order"]
 
 ORDER = (
     "type",
@@ -37,53 +42,104 @@ ORDER = (
 """The members of an item in the order in which they are written."""
 
 
-def in_order(item: Record) -> Record:
+def in_order(item: JsonObject) -> JsonObject:
     """The item with its known members in their order, the others behind them, and none that is absent (``None``)."""
     known = {name: item[name] for name in ORDER if item.get(name) is not None}
     return {**known, **{name: value for name, value in item.items() if name not in ORDER and value is not None}}
 
 
-def everything(layout: LongTaskLayout, checkpoint: Record) -> tuple[list[Record], int]:
+def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[EvidenceItem], int]:
     """Archived items, then the window, none twice; and how many damaged lines of the archive were passed over."""
     archived, skipped = log.archived(layout, checkpoint)
-    window = checkpoint.get("evidence")
-    items = [each for each in window if isinstance(each, dict)] if isinstance(window, list) else []
-    known = {log.identity(each) for each in items}
-    return [*(each for each in archived if log.identity(each) not in known), *items], skipped
+    window = checkpoint.evidence
+    known = {each.identity for each in window}
+    return [*(each for each in archived if each.identity not in known), *window], skipped
 
 
-def add(change: CheckpointChange, *items: Record) -> bool:
+def add(change: CheckpointChange, *items: JsonObject) -> bool:
     """Puts items into the window; what no longer fits goes to the archive. True when something was archived.
 
     An item that is in the window already is passed over. ``OutsideTask`` when the archive would lie elsewhere.
     """
-    raw = change.checkpoint.raw
-    window = list(change.checkpoint.items("evidence"))
-    known = {log.identity(each) for each in window if isinstance(each, dict)}
+    checkpoint, size = change.checkpoint, change.task.window
+    window = list(checkpoint.items("evidence"))
+    known = {each.identity for each in checkpoint.evidence}
     for item in items:
-        if log.identity(item) not in known:
-            known.add(log.identity(item))
+        identity = EvidenceItem(item).identity
+        if identity not in known:
+            known.add(identity)
             window.append(in_order(item))
-    size = change.task.window
-    raw["evidence"] = window[-size:]
+    checkpoint.raw["evidence"] = window[-size:]
     change.touch()
-    overflow = window[:-size]
-    if overflow:
+    if overflow := window[:-size]:
         _archive(change, overflow)
     return bool(overflow)
 
 
-def _archive(change: CheckpointChange, items: list[Record]) -> None:
-    path = log.archive_of(change.task)
+def _archive(change: CheckpointChange, items: list[JsonObject]) -> None:
+    path, checkpoint = change.task.archive_path, change.checkpoint
     change.layout.inside(path, "evidencePolicy.archivePath")
-    before = change.checkpoint.section("evidenceArchive").get("archivedCount")
+    before = checkpoint.archived_count
     if before is None:
-        before = len(log.archived(change.layout, change.checkpoint.raw)[0])
-    for item in items:
-        change.archive(item)
-    change.checkpoint.raw["evidenceArchive"] = {
-        **change.checkpoint.section("evidenceArchive"),
+        before = len(log.archived(change.layout, checkpoint)[0])
+    change.archived += items
+    checkpoint.raw["evidenceArchive"] = {
+        **checkpoint.section("evidenceArchive").raw,
         "path": path,
-        "archivedCount": int(before) + len(items),
+        "archivedCount": schema.whole(before, 0) + len(items),
         "updatedAt": change.at,
     }
+
+
+# ---- whose word it is
+
+_WORDS = "words.jsonl"
+
+
+def adopt(layout: LongTaskLayout, checkpoint: Checkpoint) -> None:
+    """Before a worker starts: what there is by now counts as the word of people. Does nothing where that is done."""
+    home = trusted_state.make(layout.task, layout.root)[0]
+    path = home and os.path.join(home, _WORDS)
+    if path and not os.path.lexists(path):
+        items, _ = everything(layout, checkpoint)
+        journal.append(path, {"items": [_digest(each.raw) for each in items]})
+
+
+def note_word(layout: LongTaskLayout, item: JsonObject) -> None:
+    """A person's command has recorded this item."""
+    if path := _words(layout):
+        journal.append(path, {"items": [_digest(item)]})
+
+
+def believed(layout: LongTaskLayout) -> frozenset[str] | None:
+    """The digests of the items that are people's word; ``None`` for a task on which no worker was ever started here."""
+    path = _words(layout)
+    if path is None:
+        return None
+    return frozenset(str(each) for row in journal.read(path) for each in row.get("items") or ())
+
+
+def is_word_of(known: frozenset[str] | None, item: EvidenceItem) -> bool:
+    """Whether an item is a person's word, by what ``believed`` answered."""
+    return known is None or _digest(item.raw) in known
+
+
+def worker_speaks(layout: LongTaskLayout) -> bool:
+    """Whether this process was started by a worker of the task, or by a command that proves it."""
+    from agent_harness.kernel import owner
+
+    root = os.path.realpath(layout.root)
+    named = (each.get("LTH_TASK_DIR") for each in owner.environments())
+    return any(os.path.realpath(folder) == root for folder in named if folder)
+
+
+def _words(layout: LongTaskLayout) -> str | None:
+    home = trusted_state.existing(layout.task, layout.root)
+    path = home and os.path.join(home, _WORDS)
+    return path if path and os.path.isfile(path) else None
+
+
+def _digest(item: JsonObject) -> str:
+    from agent_harness.kernel import digest
+
+    return digest.sha256(jsontext.line(in_order(item)).encode("utf-8", "backslashreplace"))

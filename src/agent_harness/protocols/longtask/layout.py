@@ -19,8 +19,6 @@ import os
 
 from agent_harness.errors import HarnessError
 
-__all__ = ["ARCHIVE", "LongTaskLayout", "OutsideTask", "file_stamp"]
-
 ARCHIVE = "evidence/checkpoint-evidence-archive.jsonl"
 """Where evidence goes that has left the window, unless the contract names another place."""
 

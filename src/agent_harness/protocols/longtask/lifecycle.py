@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-__all__ = ["ROWS", "SchedulingDecision", "decide", "expired_cooldowns", "is_cooling", "reopened", "seconds_until"]
-
 
 class SchedulingDecision:
     """What is due, why, and in how many whole seconds the answer may be another one."""
@@ -42,7 +40,7 @@ def _is(status: str) -> Callable[[Checkpoint, datetime], bool]:
 
 
 def _asks_for_a_person(checkpoint: Checkpoint, now: datetime) -> bool:
-    return checkpoint.blocker is not None and checkpoint.blocker.get("requiresHuman") is True
+    return checkpoint.blocker is not None and checkpoint.blocker.requires_human
 
 
 def _has_no_window(checkpoint: Checkpoint, now: datetime) -> bool:
@@ -97,15 +95,11 @@ def reopened(checkpoint: Checkpoint, now: datetime) -> Checkpoint:
 
 def is_cooling(checkpoint: Checkpoint, worker: str, now: datetime) -> bool:
     """Whether a worker waits for its rate limit to end."""
-    until = _cooldown_end(checkpoint, worker)
+    found = checkpoint.cooldowns.get(worker)
+    until = found.until if found else None
     return until is not None and until > now
 
 
 def expired_cooldowns(checkpoint: Checkpoint, now: datetime) -> list[str]:
     """The workers whose cooldown is over, or has no valid end, in the order of the checkpoint."""
     return [worker for worker in checkpoint.cooldowns if not is_cooling(checkpoint, worker, now)]
-
-
-def _cooldown_end(checkpoint: Checkpoint, worker: str) -> datetime | None:
-    found = checkpoint.cooldowns.get(worker)
-    return moment(found.get("blockedUntil")) if isinstance(found, dict) else None

@@ -11,31 +11,17 @@ import sys
 
 from agent_harness.errors import StateDamaged
 from agent_harness.kernel import files
-from agent_harness.kernel.json import jsontext
+from agent_harness.kernel.json import dollars, jsontext, token_count
 from agent_harness.protocols.longtask import records
 from agent_harness.protocols.longtask.layout import ARCHIVE, LongTaskLayout
+from agent_harness.protocols.longtask.records import EvidenceItem, LogEvent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
 
-    from agent_harness.protocols.longtask.records import Contract
-
-    Record = dict[str, Any]
-
-__all__ = [
-    "add",
-    "add_to_archive",
-    "archive_of",
-    "archive_path",
-    "archived",
-    "events",
-    "lines",
-    "newest_first",
-    "refuse_elsewhere",
-    "warn",
-]
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.protocols.longtask.records import Checkpoint, Contract
 
 
 def warn(text: str) -> None:
@@ -48,7 +34,7 @@ def warn(text: str) -> None:
         return
 
 
-def add(layout: LongTaskLayout, record: Record) -> bool:
+def add(layout: LongTaskLayout, record: JsonObject) -> bool:
     """Adds one event to the log of its UTC day; false, with a warning, when it does not fit the table of events."""
     misfits = records.event_problems(record)
     at = record.get("at")
@@ -80,16 +66,46 @@ def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
             raise StateDamaged(f"{place} is not what it should be, a {_KINDS[fits]}", hint="move it away")
 
 
+_ENDS = ("worker_completed", "worker_failed")
+COUNTED = ("inputTokens", "outputTokens", "cachedTokens", "totalTokens")
+"""The members of a usage besides ``costUsd``: input that was read from a cache is in ``cachedTokens`` alone, and the
+total is input and output without it. What a worker does not say is ``None``."""
 _KINDS = {stat.S_ISDIR: "folder", stat.S_ISREG: "regular file"}
 
 
-def newest_first(layout: LongTaskLayout) -> Iterator[Record]:
+def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
     """Every event, the one written last first, whatever time it bears; damaged lines are passed over silently."""
     from agent_harness.kernel import journal  # few readers need it
 
     for path in reversed(_logs(layout)):
         found = (_record(line, ("type", "at")) for line in journal.backwards(path))
-        yield from (record for record in found if record is not None)
+        yield from (LogEvent(record) for record in found if record is not None)
+
+
+def slices(layout: LongTaskLayout) -> tuple[int, float]:
+    """How many workers were started on the task, and what those cost that say it, in USD."""
+    started, cost = 0, 0.0
+    for path in _logs(layout):
+        for record in filter(None, (_record(line, ("type",)) for _, line in _numbered(path))):
+            started += record["type"] == "worker_started"
+            used = record.get("usage")
+            paid = used.get("costUsd") if isinstance(used, dict) and record["type"] in _ENDS else None
+            if isinstance(paid, int | float) and not isinstance(paid, bool) and 0 < paid < 1e12:
+                cost += paid
+    return started, cost
+
+
+def total_usage(events: Iterable[LogEvent]) -> JsonObject:
+    """The sum over every worker that ended: of how many it is known, of how many not, tokens, cost.
+
+    The cost is ``None`` as soon as one of the known runs does not say it.
+    """
+    ended = [event for event in events if event.type in _ENDS]
+    known = [used for event in ended if isinstance(used := event.raw.get("usage"), dict)]
+    costs = [dollars(each.get("costUsd")) for each in known]
+    sums = {name: sum(token_count(each.get(name)) or 0 for each in known) for name in COUNTED}
+    cost = None if not costs or None in costs else round(sum(filter(None, costs)), 6)
+    return {"knownRuns": len(known), "unknownRuns": len(ended) - len(known), **sums, "costUsd": cost}
 
 
 def _logs(layout: LongTaskLayout) -> list[str]:
@@ -99,39 +115,38 @@ def _logs(layout: LongTaskLayout) -> list[str]:
     return [os.path.join(layout.runs, name) for name in sorted(names) if name.endswith(".jsonl")]
 
 
-def events(layout: LongTaskLayout) -> tuple[list[Record], int]:
+def events(layout: LongTaskLayout) -> tuple[list[LogEvent], int]:
     """Every event, by time, and how many damaged lines were passed over."""
-    found: list[Record] = []
+    found: list[LogEvent] = []
     skipped = 0
     for path in _logs(layout):
         read, missed = lines(path, ("type", "at"))
-        found += read
+        found += map(LogEvent, read)
         skipped += missed
-    found.sort(key=lambda record: record["at"])
+    found.sort(key=lambda event: event.at)
     return found, skipped
 
 
-def archived(layout: LongTaskLayout, checkpoint: Record) -> tuple[list[Record], int]:
-    """The archived evidence items, oldest first, none twice, and how many damaged lines were passed over."""
-    path = archive_path(layout, checkpoint)
-    read, skipped = lines(path, ())
-    items = [line["evidence"] for line in read if isinstance(line.get("evidence"), dict)]
-    return without_repetitions(items), skipped
+def archived(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[EvidenceItem], int]:
+    """The archived evidence items, oldest first, none twice, and how many damaged lines were passed over.
+
+    ``OutsideTask`` when the checkpoint names an archive elsewhere.
+    """
+    named = checkpoint.section("evidenceArchive").text("path") or ARCHIVE
+    read, skipped = lines(layout.inside(named, "evidenceArchive.path"), ())
+    items = [EvidenceItem(line["evidence"]) for line in read if isinstance(line.get("evidence"), dict)]
+    found: dict[tuple[str, ...], EvidenceItem] = {}
+    for item in items:
+        found.setdefault(item.identity, item)
+    return list(found.values()), skipped
 
 
-def archive_path(layout: LongTaskLayout, checkpoint: Record) -> str:
-    """Where readers find the archive. ``OutsideTask`` when the checkpoint names a place elsewhere."""
-    named = checkpoint.get("evidenceArchive")
-    path = named.get("path") if isinstance(named, dict) else None
-    return layout.inside(path if isinstance(path, str) and path.strip() else ARCHIVE, "evidenceArchive.path")
-
-
-def lines(path: str, texts: tuple[str, ...]) -> tuple[list[Record], int]:
+def lines(path: str, texts: tuple[str, ...]) -> tuple[list[JsonObject], int]:
     """The records of a file, and how many of its lines hold none; each of those gets a warning.
 
     A record is an object whose members ``texts`` are strings. A missing file has none.
     """
-    found: list[Record] = []
+    found: list[JsonObject] = []
     skipped = 0
     for number, line in _numbered(path):
         record = _record(line, texts)
@@ -155,7 +170,7 @@ def _numbered(path: str) -> Iterator[tuple[int, bytes]]:
         raise files.refusal(path, "read", error) from None
 
 
-def _record(line: str | bytes, texts: tuple[str, ...]) -> Record | None:
+def _record(line: str | bytes, texts: tuple[str, ...]) -> JsonObject | None:
     try:
         record = jsontext.loads(line, exact=False)
     except ValueError:
@@ -165,37 +180,10 @@ def _record(line: str | bytes, texts: tuple[str, ...]) -> Record | None:
     return record
 
 
-def add_to_archive(layout: LongTaskLayout, task: Contract, items: list[Record], at: str) -> None:
+def add_to_archive(layout: LongTaskLayout, task: Contract, items: list[JsonObject], at: str) -> None:
     """Appends the items that leave the window. ``OutsideTask`` when the contract names a place elsewhere."""
     from agent_harness.kernel import journal
 
-    path = layout.inside(archive_of(task), "evidencePolicy.archivePath")
+    path = layout.inside(task.archive_path, "evidencePolicy.archivePath")
     for item in items:
         journal.append(path, {"schemaVersion": 1, "taskId": task.id, "archivedAt": at, "evidence": item})
-
-
-def archive_of(task: Contract) -> str:
-    """Where writers put what leaves the window, as records name it."""
-    named = task.section("evidencePolicy").get("archivePath")
-    return named if isinstance(named, str) and named.strip() else ARCHIVE
-
-
-def identity(item: Record) -> tuple[str, ...]:
-    """What two recordings of the same evidence have in common."""
-    members = (
-        item.get("type"),
-        item.get("path"),
-        item.get("manifestPath"),
-        item.get("criterionId") or item.get("criterion"),
-        item.get("observedAt"),
-        item.get("summary") or item.get("note"),
-    )
-    return tuple(member if isinstance(member, str) else "" for member in members)
-
-
-def without_repetitions(items: Iterable[Record]) -> list[Record]:
-    """The items in their order, the first of each identity."""
-    found: dict[tuple[str, ...], Record] = {}
-    for item in items:
-        found.setdefault(identity(item), item)
-    return list(found.values())

@@ -10,33 +10,28 @@ import os
 
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import schema
+from agent_harness.protocols.longtask.layout import ARCHIVE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
+    from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
 
-    Record = dict[str, Any]
-
-__all__ = [
-    "DEFAULT_FALLBACK_WAIT_SECONDS",
-    "DEFAULT_WINDOW",
-    "WITHDRAWN",
-    "Checkpoint",
-    "Contract",
-    "constraints",
-    "criteria",
-    "event_problems",
-    "manifest_problems",
-    "moment",
-    "problems",
-    "slug",
-]
 
 DEFAULT_WINDOW = 50
 DEFAULT_FALLBACK_WAIT_SECONDS = 14_400
+DEFAULT_MAX_SLICES = 100
+DEFAULT_MAX_TASK_COST_USD = 100.0
+FAILING = ("fail", "failed", "error", "blocked")
+"""What an evidence item's ``status`` says when it proves nothing."""
+
+FILL_IN = "FILL IN: "
+"""How a text of a template begins that a person has to replace."""
+
+VERIFIED = "claim of done verified"  # the reason in the event of a `done` that was proven
 WITHDRAWN = "worker claimed done without verification"  # the reason in the event of a claim that was taken back
 _SLUG = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
@@ -70,38 +65,15 @@ def slug(text: str, otherwise: str) -> str:
     return "-".join(letters.split()) or otherwise
 
 
-def criteria(task: Record) -> list[Record]:
-    """The success criteria, each with ``id``, ``description``, ``metric`` and ``target``. ``longtask.md`` 3.1."""
-    found = task.get("successCriteria")
-    listed = found if isinstance(found, list) else []
-    return [_criterion(each, number) for number, each in enumerate(listed, 1) if isinstance(each, (str, dict))]
+class RecordView:
+    """One JSON object, read safely: what is missing or of the wrong kind reads as absent.
 
-
-def _criterion(raw: str | Record, number: int) -> Record:
-    if isinstance(raw, str):
-        return {"id": slug(raw, f"criterion-{number}"), "description": raw, "metric": "manual", "target": None}
-    return {**raw, "metric": raw.get("metric", "manual"), "target": raw.get("target")}
-
-
-def constraints(task: Record) -> list[Record]:
-    """The constraints, each with ``id``, ``description``, ``type`` and ``category``. ``longtask.md`` 3.1."""
-    found = task.get("constraints")
-    listed = found if isinstance(found, list) else []
-    return [_constraint(each, number) for number, each in enumerate(listed, 1) if isinstance(each, (str, dict))]
-
-
-def _constraint(raw: str | Record, number: int) -> Record:
-    if isinstance(raw, str):
-        return {"id": slug(raw, f"constraint-{number}"), "description": raw, "type": "hard", "category": "scope"}
-    return {**raw, "type": raw.get("type", "hard"), "category": raw.get("category", "other")}
-
-
-class _View:
-    """Members of one object, read safely: what is missing or of the wrong kind reads as absent."""
+    ``raw`` is what was read and what is written again, with every member that we do not know.
+    """
 
     __slots__ = ("raw",)
 
-    def __init__(self, raw: Record) -> None:
+    def __init__(self, raw: JsonObject) -> None:
         self.raw = raw
 
     def text(self, name: str) -> str | None:
@@ -109,10 +81,14 @@ class _View:
         found = self.raw.get(name)
         return found if isinstance(found, str) and found.strip() else None
 
-    def section(self, name: str) -> Record:
+    def texts(self, name: str) -> list[str]:
+        """The strings of a list."""
+        return [each for each in self.items(name) if isinstance(each, str)]
+
+    def section(self, name: str) -> RecordView:
         """An object; an empty one that is not part of the record when there is none."""
         found = self.raw.get(name)
-        return found if isinstance(found, dict) else {}
+        return RecordView(found if isinstance(found, dict) else {})
 
     def items(self, name: str) -> list[Any]:
         """A list; an empty one that is not part of the record when there is none."""
@@ -120,7 +96,89 @@ class _View:
         return found if isinstance(found, list) else []
 
 
-class Contract(_View):
+# ---- task.json
+
+
+class Criterion:
+    """A success criterion; one that is only a text is decided by hand. ``longtask.md`` 3.1."""
+
+    __slots__ = ("description", "id", "metric", "target")
+
+    def __init__(self, raw: str | JsonObject, number: int) -> None:
+        plain = isinstance(raw, str)
+        members: JsonObject = {"id": slug(raw, f"criterion-{number}"), "description": raw} if plain else raw
+        self.id = str(members.get("id"))
+        self.description = str(members.get("description"))
+        self.metric = str(members.get("metric", "manual"))
+        self.target: object = members.get("target")
+
+    @property
+    def command(self) -> RecordView:
+        """The target of the metric ``command``: ``command``, ``cwd`` and ``timeoutSeconds``."""
+        found = {"command": self.target} if isinstance(self.target, str) else self.target
+        return RecordView(found if isinstance(found, dict) else {})
+
+
+class Constraint:
+    """A constraint; one that is only a text is hard and about the scope. ``longtask.md`` 3.1."""
+
+    __slots__ = ("category", "description", "id", "patterns", "type")
+
+    def __init__(self, raw: str | JsonObject, number: int) -> None:
+        plain = isinstance(raw, str)
+        members: JsonObject = {"id": slug(raw, f"constraint-{number}"), "description": raw} if plain else raw
+        self.id = str(members.get("id"))
+        self.description = str(members.get("description"))
+        self.type = str(members.get("type", "hard"))
+        self.category = str(members.get("category", "scope" if plain else "other"))
+        self.patterns = RecordView(members).texts("forbiddenCwdPatterns")
+
+
+class WorkerPolicy(RecordView):
+    """``workerPolicy``: who may run, who takes over, and what bounds them; names as they are written."""
+
+    __slots__ = ()
+
+    @property
+    def preferred(self) -> str | None:
+        return self.text("preferred")
+
+    @property
+    def allowed(self) -> list[str]:
+        return self.texts("allowed")
+
+    @property
+    def fallback(self) -> str | None:
+        """Who takes over while the preferred worker is rate-limited."""
+        return self.text("fallbackOnRateLimit")
+
+    @property
+    def may_change(self) -> list[str]:
+        """The files that a criterion stands on and that a worker may rewrite all the same."""
+        return self.texts("mayChange")
+
+    @property
+    def takes_rescue_points(self) -> bool:
+        return self.raw.get("rescuePoints") is not False
+
+    @property
+    def max_slices(self) -> int:
+        """How many workers may be started on the task in all."""
+        return schema.whole(self.raw.get("maxSlices"), DEFAULT_MAX_SLICES)
+
+    @property
+    def max_task_cost_usd(self) -> float:
+        """How much all slices together may cost, as far as their workers say it."""
+        found = self.raw.get("maxTaskCostUsd")
+        usable = isinstance(found, int | float) and not isinstance(found, bool) and 0 < found < 1e12
+        return float(found) if usable else DEFAULT_MAX_TASK_COST_USD  # type: ignore[arg-type]  # it is a number then
+
+    def lock_ttl_seconds(self, otherwise: int) -> int:
+        """How long a lease lasts without renewal."""
+        return int(self.raw.get("lockTtlSeconds") or otherwise)
+
+
+class Contract(RecordView):
     """The contract."""
 
     __slots__ = ()
@@ -134,37 +192,119 @@ class Contract(_View):
         return self.text("title") or ""
 
     @property
-    def criteria(self) -> list[Record]:
-        return criteria(self.raw)
+    def objective(self) -> str:
+        return self.text("objective") or ""
 
     @property
-    def constraints(self) -> list[Record]:
-        return constraints(self.raw)
+    def criteria(self) -> list[Criterion]:
+        listed = enumerate(self.items("successCriteria"), 1)
+        return [Criterion(each, number) for number, each in listed if isinstance(each, (str, dict))]
+
+    @property
+    def constraints(self) -> list[Constraint]:
+        listed = enumerate(self.items("constraints"), 1)
+        return [Constraint(each, number) for number, each in listed if isinstance(each, (str, dict))]
+
+    @property
+    def policy(self) -> WorkerPolicy:
+        return WorkerPolicy(self.section("workerPolicy").raw)
 
     @property
     def repo_path(self) -> str | None:
         """The trusted working copy as it is written: ``context.repoPath``, else ``context.repository``."""
-        context = _View(self.section("context"))
+        context = self.section("context")
         return context.text("repoPath") or context.text("repository")
-
-    @property
-    def preferred_worker(self) -> str | None:
-        """``workerPolicy.preferred`` as it is written."""
-        return _View(self.section("workerPolicy")).text("preferred")
 
     @property
     def window(self) -> int:
         """How many evidence items the checkpoint holds at most."""
-        return schema.whole(self.section("evidencePolicy").get("checkpointWindow"), DEFAULT_WINDOW)
+        return schema.whole(self.section("evidencePolicy").raw.get("checkpointWindow"), DEFAULT_WINDOW)
+
+    @property
+    def archive_path(self) -> str:
+        """Where writers put what leaves the window, as records name it."""
+        return self.section("evidencePolicy").text("archivePath") or ARCHIVE
 
     @property
     def fallback_wait_seconds(self) -> int:
         """How long a rate limit without a reset time lasts."""
-        found = self.section("rateLimitPolicy").get("fallbackWaitSeconds")
+        found = self.section("rateLimitPolicy").raw.get("fallbackWaitSeconds")
         return schema.whole(found, DEFAULT_FALLBACK_WAIT_SECONDS)
 
+    @property
+    def wants_handoff(self) -> bool:
+        """Whether a note is written for whoever goes on after a rate limit."""
+        return self.section("rateLimitPolicy").raw.get("allowHandoffOnRateLimit") is not False
 
-class Checkpoint(_View):
+
+# ---- checkpoint.json
+
+
+class EvidenceItem(RecordView):
+    """One piece of evidence, in the window, the archive or an event. ``longtask.md`` 3.3."""
+
+    __slots__ = ()
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What two recordings of the same evidence have in common."""
+        found = self.raw.get
+        members = (
+            found("type"),
+            found("path"),
+            found("manifestPath"),
+            found("criterionId") or found("criterion"),
+            found("observedAt"),
+            found("summary") or found("note"),
+        )
+        return tuple(member if isinstance(member, str) else "" for member in members)
+
+    @property
+    def criterion(self) -> object:
+        """The one criterion that it names."""
+        return self.raw.get("criterionId") or self.raw.get("criterion")
+
+    def is_about(self, criterion: str) -> bool:
+        """Whether it is linked to a criterion."""
+        named = (self.raw.get("criterionId"), self.raw.get("criterion"), self.raw.get("id"))
+        return criterion in named or criterion in self.items("criteria")
+
+    @property
+    def says_failed(self) -> bool:
+        """Whether its status says that it proves nothing."""
+        status = self.raw.get("status")
+        return isinstance(status, str) and status.strip().lower() in FAILING
+
+    @property
+    def proves(self) -> bool:
+        """Whether it may prove anything: what failed, and the output of a worker that failed, does not."""
+        code = self.raw.get("exitCode")
+        failed = self.raw.get("type") == "worker-output" and code is not None and code != 0
+        return not failed and not self.says_failed
+
+
+class Blocker(RecordView):
+    """What keeps a task from going on."""
+
+    __slots__ = ()
+
+    @property
+    def requires_human(self) -> bool:
+        return self.raw.get("requiresHuman") is True
+
+
+class Cooldown(RecordView):
+    """The rate limit of one worker."""
+
+    __slots__ = ()
+
+    @property
+    def until(self) -> datetime | None:
+        """When it ends; ``None`` without a valid time."""
+        return moment(self.raw.get("blockedUntil"))
+
+
+class Checkpoint(RecordView):
     """The state from which any worker resumes."""
 
     __slots__ = ()
@@ -178,22 +318,63 @@ class Checkpoint(_View):
         return self.text("nextStep") or ""
 
     @property
+    def phase(self) -> str | None:
+        return self.text("currentPhase")
+
+    @property
+    def last_step(self) -> str | None:
+        """The step that was completed last."""
+        return self.text("lastCompletedStep")
+
+    @property
     def blocked_until(self) -> str | None:
         return self.text("blockedUntil")
 
     @property
-    def blocker(self) -> Record | None:
+    def blocker(self) -> Blocker | None:
         found = self.raw.get("blocker")
-        return found if isinstance(found, dict) else None
+        return Blocker(found) if isinstance(found, dict) else None
 
     @property
-    def evidence(self) -> list[Record]:
+    def evidence(self) -> list[EvidenceItem]:
         """The window, oldest first."""
-        return [each for each in self.items("evidence") if isinstance(each, dict)]
+        return [EvidenceItem(each) for each in self.items("evidence") if isinstance(each, dict)]
 
     @property
-    def cooldowns(self) -> Record:
-        return self.section("workerCooldowns")
+    def archived_count(self) -> object:
+        """How many items left the window, as it is written."""
+        return self.section("evidenceArchive").raw.get("archivedCount")
+
+    @property
+    def cooldowns(self) -> dict[str, Cooldown]:
+        """By worker."""
+        found = self.section("workerCooldowns").raw.items()
+        return {worker: Cooldown(each if isinstance(each, dict) else {}) for worker, each in found}
+
+
+# ---- runs/YYYY-MM-DD.jsonl
+
+
+class LogEvent(RecordView):
+    """One event of the log."""
+
+    __slots__ = ()
+
+    @property
+    def type(self) -> str:
+        return str(self.raw["type"])
+
+    @property
+    def at(self) -> str:
+        return str(self.raw["at"])
+
+    @property
+    def status(self) -> str | None:
+        return self.text("status")
+
+    @property
+    def reason(self) -> str | None:
+        return self.text("reason")
 
 
 # ---- every problem, in the words of the specification (``longtask.md`` 3.5)
@@ -210,6 +391,21 @@ def problems(task: object, checkpoint: object, layout: LongTaskLayout | None = N
     if layout and not os.path.isfile(layout.operating_rules):
         found.append("missing harness.md")
     return list(dict.fromkeys(found))
+
+
+def unfilled(task: object) -> list[str]:
+    """Each field that says what the template says, one line each; empty when a person has filled the contract in."""
+    if not isinstance(task, dict):
+        return []
+    found = [("objective", task.get("objective"))]
+    for number, each in enumerate(RecordView(task).items("successCriteria")):
+        text, member = (each.get("description"), ".description") if isinstance(each, dict) else (each, "")
+        found.append((f"successCriteria[{number}]{member}", text))
+    return [
+        f"task.{name} is still to be filled in: {text.removeprefix(FILL_IN)}"
+        for name, text in found
+        if isinstance(text, str) and text.startswith(FILL_IN)
+    ]
 
 
 def event_problems(record: object) -> list[str]:
@@ -241,17 +437,17 @@ def _checkpoint_problems(checkpoint: object) -> list[str]:
     return found
 
 
-def _structure(record: object, table: Record, label: str) -> list[str]:
+def _structure(record: object, table: JsonObject, label: str) -> list[str]:
     if not isinstance(record, dict):
         return [f"{label} must be object"]
     body = {**table, "properties": {k: v for k, v in table["properties"].items() if k != "schemaVersion"}}
     body["required"] = [name for name in table["required"] if name != "schemaVersion"]
     found = [*_version_problems(record, label), *schema.misfits(record, body, label)]
-    blank = [name for name in _REQUIRED_TEXTS[label] if not _View(record).text(name)]
+    blank = [name for name in _REQUIRED_TEXTS[label] if not RecordView(record).text(name)]
     return [*found, *(f"missing string: {name}" for name in blank)]
 
 
-def _version_problems(record: Record, label: str) -> list[str]:
+def _version_problems(record: JsonObject, label: str) -> list[str]:
     if "schemaVersion" not in record:
         return [f"{label}.schemaVersion is required; expected 1"]
     version = record["schemaVersion"]

@@ -1,4 +1,4 @@
-"""The way back: what the next run does with what the run before left behind, as one table, and what it clears away.
+"""Recovery: what the next run does with what the run before left behind, as one table, and what it clears away.
 
     lease that is over      retired (``run.lease_file``)
     worker that goes on     ended, when its run id proves that it belongs to that lease
@@ -14,18 +14,16 @@ import os
 
 from agent_harness.kernel import files
 from agent_harness.protocols.longtask import log
-from agent_harness.protocols.longtask.lock import DirectoryLock
+from agent_harness.protocols.longtask.store import DirectoryLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any
 
+    from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.records import LogEvent
 
-    Record = dict[str, Any]
-
-__all__ = ["ROWS", "LeftoverRow", "clear_away", "is_unfinished", "row_for"]
 
 _TEMPORARY = ".tmp."
 
@@ -69,15 +67,15 @@ def row_for(*, lease: str, due: str, unfinished: bool) -> LeftoverRow:
     )
 
 
-def is_unfinished(events: Iterable[Record]) -> bool:
+def is_unfinished(events: Iterable[LogEvent]) -> bool:
     """Whether the last worker that was started never ended, by the log, oldest first."""
     running = False
     for event in events:
-        running = event["type"] == "worker_started" or (running and event["type"] not in _ENDS)
+        running = event.type == "worker_started" or (running and event.type not in _ENDS)
     return running
 
 
-def clear_away(layout: LongTaskLayout, retired: Record | None) -> None:
+def clear_away(layout: LongTaskLayout, retired: JsonObject | None) -> None:
     """Ends what is left of a run that died, and removes the halves of its writes. Call it with the lease in hand."""
     if retired is not None:
         from agent_harness.kernel.process import end_orphans

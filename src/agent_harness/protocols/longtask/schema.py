@@ -5,35 +5,14 @@ The same tables are shipped as ``schemas/*.json`` for editors and other programs
 
 from __future__ import annotations
 
-from agent_harness.protocols.longtask.json_schema import (
-    is_number,
-    misfits,
-    shown,
-    whole,
-)
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    Record = dict[str, Any]
+    from agent_harness.kernel.json import JsonObject
 
-__all__ = [
-    "CHECKPOINT",
-    "EVENT_TYPES",
-    "EVIDENCE_MANIFEST",
-    "EVIDENCE_TYPES",
-    "REASONS",
-    "RUN_EVENT",
-    "SANDBOXES",
-    "SOURCES",
-    "STATUSES",
-    "TASK",
-    "is_number",
-    "misfits",
-    "shown",
-    "whole",
-]
 
 STATUSES = ("active", "paused", "blocked", "done", "needs-human")
 SOURCES = ("openclaw-provider", "codex-cli", "kimi-cli", "scheduler", "external-api", "manual")
@@ -72,28 +51,28 @@ _WORKERS_AS_SOURCE = ("local-command", "openclaw-direct-model", "manual-review")
 
 # ---- the words of the tables
 
-_TEXT: Record = {"type": "string"}
-_FULL_TEXT: Record = {"type": "string", "pattern": "\\S"}  # the check says "missing string" by itself
-_TEXTS: Record = {"type": "array", "items": _TEXT}
-_FLAG: Record = {"type": "boolean"}
-_FROM_ONE: Record = {"type": "integer", "minimum": 1}
-_FROM_ZERO: Record = {"type": "integer", "minimum": 0}
-_VERSION: Record = {"const": 1}
-_TEXT_OR_NULL: Record = {"type": ["string", "null"]}
-_NUMBER_OR_NULL: Record = {"type": ["number", "null"]}
-_SOURCE: Record = {"type": "string", "enum": list(SOURCES)}
-_SOURCE_READ: Record = {"type": "string", "enum": [*SOURCES, *_WORKERS_AS_SOURCE]}
+_TEXT: JsonObject = {"type": "string"}
+_FULL_TEXT: JsonObject = {"type": "string", "pattern": "\\S"}  # the check says "missing string" by itself
+_TEXTS: JsonObject = {"type": "array", "items": _TEXT}
+_FLAG: JsonObject = {"type": "boolean"}
+_FROM_ONE: JsonObject = {"type": "integer", "minimum": 1}
+_FROM_ZERO: JsonObject = {"type": "integer", "minimum": 0}
+_VERSION: JsonObject = {"const": 1}
+_TEXT_OR_NULL: JsonObject = {"type": ["string", "null"]}
+_NUMBER_OR_NULL: JsonObject = {"type": ["number", "null"]}
+_SOURCE: JsonObject = {"type": "string", "enum": list(SOURCES)}
+_SOURCE_READ: JsonObject = {"type": "string", "enum": [*SOURCES, *_WORKERS_AS_SOURCE]}
 
 
-def _object(fields: Record, *required: str) -> Record:
+def _object(fields: JsonObject, *required: str) -> JsonObject:
     return {"type": "object", "properties": fields, "required": list(required)}
 
 
-def _one_of(*words: str) -> Record:
+def _one_of(*words: str) -> JsonObject:
     return {"type": "string", "enum": list(words)}
 
 
-def _or_null(table: Record) -> Record:
+def _or_null(table: JsonObject) -> JsonObject:
     return {**table, "type": [table["type"], "null"]}
 
 
@@ -132,6 +111,7 @@ _WORKER_POLICY = _object(
         "forbiddenCwdPatterns": _TEXTS,
         "lockTtlSeconds": _FROM_ONE,
         "fallbackOnRateLimit": _TEXT,
+        "maxSlices": _FROM_ONE,
     }
 )
 _EVIDENCE_POLICY = _object({"checkpointWindow": _FROM_ONE, "archivePath": _TEXT})
@@ -216,7 +196,7 @@ EVIDENCE_ITEM = _object(
     },
     "type",
 )
-_ITEMS: Record = {"type": "array", "items": EVIDENCE_ITEM}
+_ITEMS: JsonObject = {"type": "array", "items": EVIDENCE_ITEM}
 _BLOCKER = _object(
     {
         "type": _one_of(*REASONS),
@@ -242,7 +222,7 @@ _COOLDOWN = _object(
     }
 )
 
-_AMOUNT: Record = {"type": ["number", "null"], "minimum": 0}
+_AMOUNT: JsonObject = {"type": ["number", "null"], "minimum": 0}
 _USAGE = _object(
     {
         "inputTokens": _AMOUNT,
@@ -306,3 +286,115 @@ EVIDENCE_MANIFEST = _object(
     "recordedAt",
     "evidence",
 )
+
+
+def misfits(value: object, table: JsonObject, path: str) -> list[str]:
+    """Where a value does not fit a table, one line each, in the words of ``longtask.md`` 3.5."""
+    if "anyOf" in table:
+        return _union(value, table["anyOf"], path)
+    if "const" in table:
+        fits = is_number(value) and value == table["const"]
+        return [] if fits else [f"{path} must equal {shown(table['const'])}"]
+    kinds = table.get("type", ())
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if kinds and not any(_IS[kind](value) for kind in kinds):
+        return [f"{path} must be {' or '.join(kinds)}"]
+    if isinstance(value, dict):
+        return _members(value, table, path)
+    if isinstance(value, list):
+        return _entries(value, table, path)
+    return _scalar(value, table, path)
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a number of JSON; true and false are none."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def whole(value: object, default: int) -> int:
+    """A number without a fraction as an ``int``; the default for anything else."""
+    return int(value) if _is_integer(value) else default  # type: ignore[arg-type]  # it is a number then
+
+
+def shown(value: object) -> str:
+    """A value as messages show it: texts as they are, everything else as JSON."""
+    return value if isinstance(value, str) else jsontext.line(value)
+
+
+def _is_integer(value: object) -> bool:
+    return is_number(value) and (isinstance(value, int) or value.is_integer())  # type: ignore[union-attr]  # a float
+
+
+_IS = {
+    "string": lambda value: isinstance(value, str),
+    "number": is_number,
+    "integer": _is_integer,
+    "boolean": lambda value: isinstance(value, bool),
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "null": lambda value: value is None,
+}
+
+
+def _union(value: object, branches: list[JsonObject], path: str) -> list[str]:
+    found = [misfits(value, branch, path) for branch in branches]
+    if not all(found):
+        return []
+    return [f"{path} does not match any allowed schema: {'; '.join(each[0] for each in found)}"]
+
+
+def _members(value: JsonObject, table: JsonObject, path: str) -> list[str]:
+    found = [f"{path}.{name} is required" for name in table.get("required", ()) if name not in value]
+    known = table.get("properties", {})
+    others = table.get("additionalProperties")
+    for name, member in value.items():
+        below = known.get(name, others)
+        if below:
+            found += misfits(member, below, f"{path}.{name}")
+    return found
+
+
+def _entries(value: list[object], table: JsonObject, path: str) -> list[str]:
+    least = table.get("minItems", 0)
+    found = [f"{path} must contain at least {least} item(s)"] if len(value) < least else []
+    below = table.get("items")
+    if below:
+        for number, entry in enumerate(value):
+            found += misfits(entry, below, f"{path}[{number}]")
+    return found
+
+
+def _scalar(value: Any, table: JsonObject, path: str) -> list[str]:
+    if "enum" in table and value is not None and value not in table["enum"]:
+        return [f"{path} must be one of {', '.join(jsontext.line(word) for word in table['enum'])}"]
+    if "minimum" in table and value is not None and value < table["minimum"]:
+        return [f"{path} must be >= {shown(table['minimum'])}"]
+    if value == "" and table.get("minLength"):
+        return [f"{path} must not be empty"]
+    return []
+
+
+FILES: dict[str, tuple[str, str, JsonObject]] = {
+    "lth-task.schema.json": ("Long task", "task.json: the contract of a long task.", TASK),
+    "lth-checkpoint.schema.json": (
+        "Checkpoint of a long task",
+        "checkpoint.json: the state from which any worker resumes.",
+        CHECKPOINT,
+    ),
+    "lth-run-event.schema.json": ("Event of a long task", "One line of runs/YYYY-MM-DD.jsonl.", RUN_EVENT),
+    "lth-evidence-manifest.schema.json": (
+        "Evidence manifest of a long task",
+        "evidence/TYPE-manifest-STAMP.json: one piece of evidence.",
+        EVIDENCE_MANIFEST,
+    ),
+}
+"""File name → title, description, table."""
+
+
+def documents() -> dict[str, JsonObject]:
+    """Every schema by the name of its file."""
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    return {
+        name: {"$schema": draft, "title": title, "description": description, **table}
+        for name, (title, description, table) in FILES.items()
+    }

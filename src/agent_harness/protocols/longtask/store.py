@@ -2,32 +2,162 @@
 
 Readers take no lock and write nothing. A change reads again under ``flock``, is checked before anything is written, and
 lands in this order: kept files, archive, checkpoint, log. A crash in between leaves the state ahead of the log, never a
-claim without its evidence. Source: ``longtask.md`` 3.5, 6, 12, 15.
+claim without its evidence.
+
+The lock is ``flock`` on the task directory itself: it leaves no file and dies with its holder. It is held for
+milliseconds, around one change; the lease of a run is another thing. Source: ``longtask.md`` 3.5, 6, 12, 15.
 """
 
 from __future__ import annotations
 
 import os
 
-from agent_harness.errors import HarnessError
+from agent_harness.errors import HarnessError, LockBusy, StateDamaged
 from agent_harness.kernel import clock, files
 from agent_harness.kernel.json import jsontext
-from agent_harness.protocols.longtask import disk, log, records
+from agent_harness.protocols.longtask import log, records
 from agent_harness.protocols.longtask.layout import LongTaskLayout, file_stamp
 from agent_harness.protocols.longtask.records import Checkpoint, Contract
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from datetime import datetime
-    from typing import Any, TypeVar
+    from typing import Any, Self, TypeVar
 
-    from agent_harness.protocols.longtask.lock import DirectoryLock
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.protocols.longtask.records import LogEvent
 
-    Record = dict[str, Any]
     T = TypeVar("T")
 
-__all__ = ["CheckpointChange", "InvalidTask", "LongTaskStore"]
+
+class UnreadableFile(HarnessError):
+    """A file of the task is missing or holds no JSON."""
+
+    code = "unreadable"
+
+
+def leaves(layout: LongTaskLayout) -> bool:
+    """Whether the checkpoint is a link that leads out of the task or nowhere; nobody reads or writes through it."""
+    if not os.path.islink(layout.checkpoint):
+        return False
+    try:
+        layout.inside(layout.relative(layout.checkpoint))
+    except HarnessError:
+        return True
+    return not os.path.isfile(layout.checkpoint)
+
+
+def replace_link(path: str, content: bytes) -> None:
+    """Puts a file in the place of a link itself, whole or not at all."""
+    temporary = files.temporary_name(path)
+    files.replace(temporary, content)
+    try:
+        os.rename(temporary, path)
+    except OSError as error:
+        files.unlink(temporary)
+        raise files.refusal(path, "written", error) from None
+
+
+def read_json(path: str) -> Any:
+    """The value in a JSON file, whatever it is. ``UnreadableFile`` when it is missing or no JSON."""
+    try:
+        content = files.read_bytes(path)
+        return _loads(content)
+    except FileNotFoundError:
+        raise UnreadableFile(f"Cannot read JSON {path}: there is no such file") from None
+    except (StateDamaged, ValueError) as error:
+        why = str(error).removeprefix(f"{path} is damaged: ")
+        raise UnreadableFile(f"Cannot read JSON {path}: {why}") from None
+    except HarnessError as error:
+        raise UnreadableFile(f"Cannot read JSON {path}: {error.message}") from None
+
+
+def _loads(content: bytes) -> Any:
+    """Half of a character, where another program cut a text, is read as a replacement character."""
+    try:
+        return jsontext.loads(content)
+    except ValueError as error:
+        if "lone surrogate" not in str(error):
+            raise
+    whole = jsontext.line(jsontext.loads(content, exact=False)).encode("utf-16", "surrogatepass")
+    return jsontext.loads(whole.decode("utf-16", "replace"))
+
+
+def make_folder(path: str) -> None:
+    """Makes the folder of a file that is to be written. ``Refused`` when the disk says no."""
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    except OSError as error:
+        raise files.refusal(path, "written", error) from None
+
+
+def names(path: str) -> Iterator[str]:
+    """The path, then the same with ``-2``, ``-3``… before its suffix, without end."""
+    yield path
+    stem, suffix = os.path.splitext(path)
+    number = 2
+    while True:
+        yield f"{stem}-{number}{suffix}"
+        number += 1
+
+
+def create(path: str, content: bytes) -> bool:
+    """Writes a new file durably; false when the name is taken. A crash leaves it whole or empty."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise files.refusal(path, "written", error) from None
+    try:
+        files.replace(path, content)
+    except BaseException:
+        os.unlink(path)
+        raise
+    return True
+
+
+class DirectoryLock:
+    """Excludes every other change of the same directory while it is held; a context manager, not to be nested."""
+
+    __slots__ = ("_descriptor", "root", "timeout_seconds")
+
+    def __init__(self, root: str, *, timeout_seconds: float = 30.0) -> None:
+        self.root = root
+        self.timeout_seconds = timeout_seconds
+        self._descriptor = -1
+
+    def acquire(self) -> None:
+        """Takes the lock. ``LockBusy`` after the timeout, ``Refused`` when it can never be had."""
+        from agent_harness.kernel.lock import await_lock  # readers need none
+
+        try:
+            descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise files.refusal(self.root, "locked", error) from None
+        try:
+            if not await_lock(descriptor, self.timeout_seconds):
+                raise LockBusy(f"{self.root} is locked by another command", hint="try again")
+        except BaseException as error:
+            os.close(descriptor)
+            if isinstance(error, OSError):
+                raise files.refusal(self.root, "locked", error) from None
+            raise
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Gives the lock back. Safe to repeat."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
 
 
 class InvalidTask(HarnessError):
@@ -52,9 +182,9 @@ class CheckpointChange:
         self.now = now
         self.dirty = False
         self.damaged: str | None = None  # where the damaged checkpoint went that ``fallback`` stands in for
-        self.events: list[Record] = []
+        self.events: list[JsonObject] = []
         self.kept: dict[str, bytes] = {}  # absolute path -> content
-        self.archived: list[Record] = []
+        self.archived: list[JsonObject] = []  # evidence that leaves the window
 
     @property
     def at(self) -> str:
@@ -72,7 +202,7 @@ class CheckpointChange:
 
     def free_name(self, name: str) -> str:
         """A name for a new file of the task, as records name it: ``-2``, ``-3``… is added when this one is taken."""
-        for path in disk.names(self.layout.inside(name)):
+        for path in names(self.layout.inside(name)):
             if path not in self.kept and not os.path.lexists(path):
                 return self.layout.relative(path)
         raise AssertionError("there is always a free name")
@@ -82,10 +212,6 @@ class CheckpointChange:
         free = self.free_name(name)
         self.kept[self.layout.inside(free)] = content.encode() if isinstance(content, str) else content
         return free
-
-    def archive(self, item: Record) -> None:
-        """An item that leaves the window."""
-        self.archived.append(item)
 
 
 class LongTaskStore:
@@ -104,21 +230,26 @@ class LongTaskStore:
 
     # ---- reading; takes no lock
 
-    def load(self) -> tuple[Contract, Checkpoint]:
-        """The task as it is now. ``Unreadable``, or ``InvalidTask`` with everything that is wrong."""
-        task = disk.read_json(self.layout.task)
-        if disk.leaves(self.layout):
-            raise disk.UnreadableFile(f"{self.layout.checkpoint} is a link that leads out of the task, or nowhere")
-        checkpoint = disk.read_json(self.layout.checkpoint)
+    def load(self, *, filled: bool = True) -> tuple[Contract, Checkpoint]:
+        """The task as it is now. ``Unreadable``, or ``InvalidTask`` with everything that is wrong.
+
+        A template that nobody has filled in is no task yet; ``filled=False`` reads one.
+        """
+        task = read_json(self.layout.task)
+        if leaves(self.layout):
+            raise UnreadableFile(f"{self.layout.checkpoint} is a link that leads out of the task, or nowhere")
+        checkpoint = read_json(self.layout.checkpoint)
         errors = records.problems(task, checkpoint, self.layout)
+        if filled and not errors:
+            errors = records.unfilled(task)
         if errors:
             raise InvalidTask(errors)
         return Contract(task), Checkpoint(checkpoint)
 
-    def errors(self) -> list[str]:
+    def errors(self, *, filled: bool = True) -> list[str]:
         """Everything that is wrong with the task; empty when it loads."""
         try:
-            self.load()
+            self.load(filled=filled)
         except InvalidTask as error:
             return error.errors
         except HarnessError as error:
@@ -128,12 +259,12 @@ class LongTaskStore:
     def task_id(self) -> str | None:
         """The id in ``task.json``, also of a task that does not load; ``None`` when there is none."""
         try:
-            found = disk.read_json(self.layout.task)
+            found = read_json(self.layout.task)
         except HarnessError:
             return None
         return Contract(found).text("id") if isinstance(found, dict) else None
 
-    def events(self) -> tuple[list[Record], int]:
+    def events(self) -> tuple[list[LogEvent], int]:
         """The log, by time, and how many damaged lines were passed over, each with a warning."""
         return log.events(self.layout)
 
@@ -141,11 +272,9 @@ class LongTaskStore:
 
     def exclusive(self) -> DirectoryLock:
         """The lock on the task directory, for milliseconds; a context manager. ``change`` takes it by itself."""
-        from agent_harness.protocols.longtask.lock import DirectoryLock  # readers need none
-
         return DirectoryLock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
-    def change(self, act: Callable[[CheckpointChange], T], *, fallback: Record | None = None) -> T:
+    def change(self, act: Callable[[CheckpointChange], T], *, fallback: Checkpoint | None = None) -> T:
         """Runs ``act`` on the checkpoint under the lock, and writes what it changed; returns what it returns.
 
         ``act`` edits ``change.checkpoint.raw`` and calls ``change.touch()``. It runs again on a fresh checkpoint when
@@ -154,10 +283,8 @@ class LongTaskStore:
         checkpoint that is gone or does not load: the file is kept as ``evidence/invalid-checkpoint-STAMP.json``, and
         ``change.damaged`` names it.
         """
-        from agent_harness.kernel import state  # readers need none
-
         with self.exclusive():
-            return state.change(
+            return files.change(
                 self.layout.checkpoint,
                 read=lambda: self._open(fallback),
                 act=act,
@@ -166,41 +293,39 @@ class LongTaskStore:
             )
 
     def _write(self, change: CheckpointChange, unedited: Callable[[], None]) -> None:
-        from agent_harness.kernel.state import EditedMeanwhile
-
         content = self._checked(change) if change.dirty else None
         if change.events:
             log.refuse_elsewhere(self.layout, change.at)
         written: list[str] = []
         try:
             for path, kept in change.kept.items():
-                disk.make_folder(path)
-                if not disk.create(path, kept):
-                    raise EditedMeanwhile
+                make_folder(path)
+                if not create(path, kept):
+                    raise files.EditedMeanwhile
                 written.append(path)
             if content is not None:
                 self._write_checkpoint(change, content, unedited)
-        except EditedMeanwhile:
+        except files.EditedMeanwhile:
             for path in written:  # nothing names them
                 os.unlink(path)
             raise
         for record in change.events:
             self.event(record)
 
-    def _open(self, fallback: Record | None) -> CheckpointChange:
+    def _open(self, fallback: Checkpoint | None) -> CheckpointChange:
         try:
             return CheckpointChange(self.layout, *self.load(), self.now())
-        except (InvalidTask, disk.UnreadableFile):
+        except (InvalidTask, UnreadableFile):
             if fallback is None:
                 raise
         return self._open_fallback(fallback)
 
-    def _open_fallback(self, fallback: Record) -> CheckpointChange:
-        task = disk.read_json(self.layout.task)
-        errors = records.problems(task, fallback, self.layout)
+    def _open_fallback(self, fallback: Checkpoint) -> CheckpointChange:
+        task = read_json(self.layout.task)
+        errors = records.problems(task, fallback.raw, self.layout)
         if errors:
             raise InvalidTask(errors)
-        copy = jsontext.loads(jsontext.line(fallback))
+        copy = jsontext.loads(jsontext.line(fallback.raw))
         change = CheckpointChange(self.layout, Contract(task), Checkpoint(copy), self.now())
         change.damaged = change.keep(f"evidence/invalid-checkpoint-{file_stamp(change.at)}.json", self._damage())
         change.dirty = True
@@ -210,7 +335,7 @@ class LongTaskStore:
         """What stands in the place of the checkpoint; of a link that leaves the task, where it leads."""
         path = self.layout.checkpoint
         try:
-            return os.fsencode(f"{os.readlink(path)}\n") if disk.leaves(self.layout) else files.read_bytes(path)
+            return os.fsencode(f"{os.readlink(path)}\n") if leaves(self.layout) else files.read_bytes(path)
         except (OSError, HarnessError):
             return b""
 
@@ -231,12 +356,12 @@ class LongTaskStore:
         unedited()
         if change.archived:
             log.add_to_archive(self.layout, change.task, change.archived, change.at)
-        if disk.leaves(self.layout):
-            disk.replace_link(self.layout.checkpoint, content)
+        if leaves(self.layout):
+            replace_link(self.layout.checkpoint, content)
         else:
             files.replace(self.layout.checkpoint, content, before=unedited)
 
-    def event(self, record: Record) -> bool:
+    def event(self, record: JsonObject) -> bool:
         """Adds one event to the log of its day; false, with a warning, when it does not fit."""
         return log.add(self.layout, record)
 
@@ -245,8 +370,8 @@ class LongTaskStore:
         name."""
         data = content.encode() if isinstance(content, str) else content
         start = self.layout.inside(name)
-        disk.make_folder(start)
-        for path in disk.names(start):
-            if disk.create(path, data):
+        make_folder(start)
+        for path in names(start):
+            if create(path, data):
                 return self.layout.relative(path)
         raise AssertionError("there is always a free name")

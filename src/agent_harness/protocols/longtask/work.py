@@ -1,6 +1,6 @@
 """One worker on one slice, as a piece of work that the engine of every protocol walks.
 
-Whatever the worker is, it is an agent here (``worker_agent``), under the same monitors as all others. A slice has no
+Whatever the worker is, it is an agent here (``run.worker``), under the same monitors as all others. A slice has no
 fix rounds: its successor is the next slice, and what a cut-off worker claims is not believed.
 Source: ``longtask.md`` 10.2 - 10.5.
 """
@@ -9,43 +9,47 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
+from agent_harness.agents import claude_code as claude
 from agent_harness.agents import usage
 from agent_harness.agents.base import Brief
-from agent_harness.agents.claude_code import printing as claude
-from agent_harness.agents.command_line import Printed
+from agent_harness.agents.command import Printed
 from agent_harness.agents.events import Event, RateLimited
+from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, process
+from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.longtask import log
+from agent_harness.protocols.longtask import evidence, log
 from agent_harness.protocols.longtask.criteria_guard import CriteriaGuard
-from agent_harness.protocols.longtask.run import session_folder, worker_agent, worker_result
-from agent_harness.protocols.longtask.run import usage as slice_usage
+from agent_harness.protocols.longtask.run import adapters, outcome, session_folder
 from agent_harness.protocols.longtask.run.adapters import Plan
-from agent_harness.protocols.longtask.run.ran import Ran
+from agent_harness.protocols.longtask.run.outcome import Ran
 from agent_harness.protocols.longtask.run.slice import LeaseGone, Slice
-from agent_harness.protocols.longtask.run.worker_agent import NEVER_STARTED, STOPPED, Startable
-from agent_harness.protocols.longtask.run.worker_result import WorkerResult
-from agent_harness.session.changes import changed_in_folder
-from agent_harness.session.engine import walk
-from agent_harness.session.limits import SessionLimits, watch
-from agent_harness.session.policy import POLICIES, Policy
+from agent_harness.protocols.longtask.run.worker import (
+    NEVER_STARTED,
+    STOPPED,
+    Startable,
+    WorkerResult,
+    agent_of,
+    classified,
+    failure_text,
+    printed_usage,
+    reported_usage,
+)
+from agent_harness.protocols.longtask.store import CheckpointChange
+from agent_harness.session.engine import Turns, walk
+from agent_harness.session.limits import SessionLimits, changed_in_folder, watch
 from agent_harness.session.provider_retry import silence_seconds
-from agent_harness.session.turn import Turns
-from agent_harness.session.work import Ending, TurnRequest, TurnSoFar
-from agent_harness.supervision.monitors import BudgetLimit, ContextWindow, ProjectFacts, Stall
+from agent_harness.session.work import POLICIES, Ending, Policy, TurnRequest, TurnSoFar
+from agent_harness.supervision.monitors import BudgetLimit, ContextWindow, ProjectFacts
 from agent_harness.supervision.outcome import Outcome
-from agent_harness.supervision.transcript import KeyMask, rendered
+from agent_harness.supervision.recording import KeyMask, rendered
+from agent_harness.supervision.stalls import Stall
 
-__all__ = ["Answer", "SliceWork"]
-
-Record = dict[str, Any]
-Answer = tuple[Record, int]
-TakeOver = Callable[[Slice, WorkerResult, str], Answer]
+Answer = tuple[JsonObject, int]
 
 TIMED_OUT = 124
 BY_MONITOR = ("stuck", "budget_exceeded", "context_limit", "no_response")
@@ -63,7 +67,7 @@ Still stuck: no file changed, no test ran. Record what blocks you as the next st
 class ClaimCheck:
     """What a slice that ended well is worth: no claim of `done`, or one with the report on it."""
 
-    verified: dict[str, Record] = field(default_factory=dict)  # report by the text of the checkpoint it is about
+    verified: dict[str, JsonObject] = field(default_factory=dict)  # report by the text of the checkpoint it is about
     final: bool = True
     asks: bool = False
 
@@ -82,6 +86,8 @@ class _Quiet:
     def event(self, event_type: str, **fields: object) -> None:
         if event_type == "provider_retry":
             log.warn(f"the provider did not serve the worker ({fields.get('message')}); it is tried again")
+        if event_type == "client_retry":
+            log.warn(str(fields.get("message")))
 
 
 class SliceWork:
@@ -90,10 +96,8 @@ class SliceWork:
     prefix = ""
     is_stand_in = False
 
-    def __init__(self, slice_: Slice, plan: Plan, take_over: TakeOver | None = None) -> None:
-        """``take_over`` runs another worker, named by its last argument, in the place of this one."""
+    def __init__(self, slice_: Slice, plan: Plan) -> None:
         self.slice = slice_
-        self._take_over = take_over
         self.plan = plan
         self.name = f"Slice of {slice_.prepared.task.id}"
         own = POLICIES["slice"]
@@ -117,10 +121,11 @@ class SliceWork:
             worker=plan.worker,
             cwd=plan.cwd,
             at=self._ran.started_at,
-            takes_point=task.section("workerPolicy").get("rescuePoints") is not False,
+            takes_point=task.policy.takes_rescue_points,
         )
+        evidence.adopt(slice_.layout, slice_.prepared.before)
         self._guard = CriteriaGuard(slice_.layout, task)
-        agent = Startable(worker_agent.agent_of(plan, self._printed, self._refusal), plan, slice_.must_stop)
+        agent = Startable(agent_of(plan, self._printed, self._refusal), plan, slice_.must_stop)
         self._agent = agent
         turns = Turns(
             agent=agent,
@@ -153,6 +158,7 @@ class SliceWork:
                 session=1,
                 prompt_type="coding",
                 model=plan.model,
+                model_chosen=plan.model is not None,
                 budget_usd=left,
                 environment=found,
                 run_id=lock.run_id,
@@ -178,15 +184,15 @@ class SliceWork:
         self._used = usage.merge(self._used, outcome.usage)
 
     def _refusal(self, printed: Printed, exit_code: int | None) -> RateLimited | None:
-        """The refusal as the contract's classes see it, so that the clock of limits and the checkpoint agree."""
+        """The refusal as the contract's classes see it."""
         ran = Ran(self.plan)
         ran.exit_code = STOPPED if exit_code is None else process.exit_status(exit_code)
         ran.stdout, ran.stderr = self._streams()
-        text = worker_result.failure_text(ran, self.slice.prepared.prompt)
-        found = worker_result.classified(ran, text, self.slice.prepared.task)
-        if found["class"] != "rate_limit":
+        text = failure_text(ran, self.slice.prepared.prompt)
+        found = classified(ran, text, self.slice.prepared.task)
+        if not found.limited:
             return None
-        return RateLimited(message=found["summary"], retry_after_seconds=found["retryAfterSeconds"])
+        return RateLimited(message=found.summary, retry_after_seconds=found.retry_after_seconds)
 
     # ---- how it ended
 
@@ -195,7 +201,7 @@ class SliceWork:
         return False
 
     def closed(self) -> Answer | None:
-        """Keeps the output, and looks at what the criteria stand on; the end of a slice whose lease is lost."""
+        """Keeps the output, and checks what the criteria stand on; the end of a slice whose lease is lost."""
         self.attempt = self.slice.kept(self._judged(), self.prefix)
         if self.slice.lock.lost:
             return self._lost()
@@ -205,9 +211,9 @@ class SliceWork:
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> ClaimCheck | None:
         """Whether a claim of `done` holds; ``None`` after any other end than exit 0."""
-        if ending is not None:
+        if ending is not None or self.known.ran.exit_code:
             return None
-        text = self.slice.claim()
+        text = self.slice.worth_verifying()
         return ClaimCheck(verified={text: self.slice.verify(self.known, text)} if text else {})
 
     def accepted(self, ruling: ClaimCheck) -> Answer:
@@ -243,12 +249,29 @@ class SliceWork:
         if ended.ran.stopped:
             return self._answer({"status": slice_.cut_short(ended)}, ended.ran.exit_code)
         slice_.classify(ended)
+        self._agree_on_the_end(ended)
         name = slice_.prepared.fallback
-        if self._take_over and ended.limited and name and not slice_.interruption.number:
-            return self._take_over(slice_, ended, name)
+        if name and ended.limited and not self.is_stand_in and not slice_.interruption.number:
+            return _taken_over(slice_, ended, name)
         return self._answer(slice_.failed(ended, earliest=self.is_stand_in), ended.ran.exit_code)
 
-    def _answer(self, members: Record, code: int) -> Answer:
+    def _agree_on_the_end(self, ended: WorkerResult) -> None:
+        """A rate limit has one end, for the checkpoint and for the account of the worker: that of the clock."""
+        account = adapters.account_of(self.plan.worker) if ended.limited else None
+        if account is None:
+            return
+        found = ended.known_class
+        known = self._outcome.limit if self._outcome else None
+        if known is None or known.source == "guess":
+            known = LimitClock().note(
+                account,
+                said=found.summary,
+                retry_after_seconds=found.retry_after_seconds,
+                guess_seconds=self.slice.prepared.task.fallback_wait_seconds,
+            )
+        found.blocked_until = clock.timestamp(known.until, fraction=True)
+
+    def _answer(self, members: JsonObject, code: int) -> Answer:
         return self.slice.answer(members.pop("status"), self.known) | members, code
 
     def _lost(self) -> Answer:
@@ -268,15 +291,27 @@ class SliceWork:
         failure = self._agent.failure if self._agent else None
         ran.stopped = outcome.reason == "user_pause" or failure == NEVER_STARTED
         if self.plan.run is None:
-            ran.usage = slice_usage.of_agent(self._used)
+            ran.usage = reported_usage(self._used)
         else:
             out, err = self._printed.stdout.text(), self._printed.stderr.text()
-            ran.usage = slice_usage.of_worker(self.plan.worker, out, err)
+            ran.usage = printed_usage(self.plan.worker, out, err)
         if outcome.reason in BY_MONITOR:
             ran.ended_by = outcome.reason
         ran.exit_code, ran.error = failure or _status(self.plan, outcome)
+        self._note_denials(ran)
         ran.finished_at = clock.timestamp(fraction=True)
         return ran
+
+    def _note_denials(self, ran: Ran) -> None:
+        """A worker that may not write, and tried to, has failed, whatever its exit status; of any other it is said."""
+        denied = claude.denied_tools(self._printed.stdout.text()) if self.plan.wrapped else []
+        if not denied:
+            return
+        said = f"Claude Code was not allowed to use {', '.join(denied)}"
+        if ran.exit_code or not self.plan.reads_only:
+            log.warn(said)
+            return
+        ran.exit_code, ran.error, ran.ended_by = STOPPED, said, "permission_denied"
 
 
 def _status(plan: Plan, outcome: Outcome) -> tuple[int, str | None]:
@@ -318,3 +353,87 @@ def _limits(plan: Plan) -> SessionLimits:
         context=ContextWindow(window_tokens=window, wrap_up_message=WRAP_UP),
         stall=Stall(window_tokens=window, force_stop_message=STUCK),
     )
+
+
+# ---- another worker in the place of one that is rate-limited: the same slice, the same prompt (``longtask.md`` 10.5)
+
+_TAKE_OVER = "fallback_on_rate_limit"
+
+
+def _taken_over(work: Slice, first: WorkerResult, name: str) -> Answer:
+    """The answer after a rate limit with a fallback; without a usable one, that of the rate limit alone."""
+    plan, problem = _stand_in_plan(work, name)
+    if plan is None:
+        members = work.failed(first)
+        status = members.pop("status")
+        return work.answer(status, first) | members | {"fallbackError": problem}, first.ran.exit_code
+    work.change(lambda change: _hand_over(change, first, plan), first)
+    second = StandIn(work, plan)
+    members, code = second.walked()
+    return _joint_answer(work, first, second, members, code), code
+
+
+class StandIn(SliceWork):
+    """A second worker, in the place of one that is rate-limited; its settlement is a part of the first one's answer."""
+
+    prefix = "fallback "
+    is_stand_in = True
+
+    def _answer(self, members: JsonObject, code: int) -> Answer:
+        return members, code
+
+    def _lost(self) -> Answer:
+        answer, code = self.slice.lost(self.known)
+        return {"status": answer["status"], "error": answer["error"]}, code
+
+
+def _stand_in_plan(work: Slice, name: str) -> tuple[Plan | None, str]:
+    if adapters.cooldown(work.prepared.before, name, clock.now()):
+        return None, f"{name} is rate-limited itself"
+    try:
+        return adapters.plan(name, work.prepared.task, work.layout, work.options), ""
+    except HarnessError as error:
+        return None, error.message
+
+
+def _hand_over(change: CheckpointChange, first: WorkerResult, plan: Plan) -> None:
+    """What is known of the rate limit is written before the other worker starts, so that no crash forgets it."""
+    found = first.known_class
+    outcome.cool_down(change, first.worker, found, first.items)
+    evidence.add(change, *first.items)
+    text = f"{first.worker} is rate-limited; {plan.worker} takes over"
+    outcome.event_of_class(
+        change,
+        found,
+        first.items,
+        status="fallback",
+        worker=first.worker,
+        until=found.blocked_until,
+        blocker=None,
+        text=text,
+    )
+    status = change.checkpoint.status
+    change.event("checkpoint_written", status=status, reason="classified rate_limit", worker=first.worker)
+    change.event("worker_prompt_generated", worker=plan.worker, reason=_TAKE_OVER)
+    change.event("worker_started", worker=plan.worker, reason=_TAKE_OVER, note=plan.command)
+
+
+def _joint_answer(work: Slice, first: WorkerResult, second: StandIn, members: JsonObject, code: int) -> JsonObject:
+    head = work.prepared.answer
+    primary = first.result()
+    return {
+        **{name: head[name] for name in ("decision", "reason", "dryRun")},
+        "status": members.pop("status"),
+        "waitSeconds": head["waitSeconds"],
+        "worker": primary["worker"],
+        "requestedWorker": work.prepared.requested,
+        "command": primary["command"],
+        "cwd": primary["cwd"],
+        "exitCode": primary["exitCode"],
+        "finalExitCode": code,
+        "outputPath": primary["outputPath"],
+        "classification": primary["classification"],
+        "fallback": second.known.result(),
+        **({"usage": primary["usage"]} if "usage" in primary else {}),
+        **members,
+    }

@@ -7,8 +7,8 @@ Source: ``tasklist.md`` 13.3.
 
 from __future__ import annotations
 
-from agent_harness.errors import NotAProject, NothingEligible, StateDamaged
-from agent_harness.kernel import root
+from agent_harness.errors import HarnessError, NotAProject, NothingEligible, StateDamaged
+from agent_harness.kernel import owner, root
 from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import ADD, CATEGORIES, DEFAULT_LEASE_SECONDS
 
@@ -18,18 +18,17 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from agent_harness.protocols.tasklist.workers.worker import Worker
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.supervision.dispatch import RefusalPolicy
 
-    Record = dict[str, Any]
-
-__all__ = ["ADD", "CATEGORIES", "TaskList", "check", "lines", "read_lines", "status"]
+__all__ = ["ADD", "CATEGORIES", "TaskList", "check", "lines", "read_lines", "restore", "status", "traces"]
 
 CLAIM = "harness task claim"
 END = "harness session end"
 
 
-def _with_next(answer: Record, command: str) -> Record:
+def _with_next(answer: JsonObject, command: str) -> JsonObject:
     return {**answer, "next": command}
 
 
@@ -58,7 +57,7 @@ class TaskList:
 
         ``NotAProject`` when there is none.
         """
-        from agent_harness.protocols.tasklist.workers.worker import Worker
+        from agent_harness.protocols.tasklist.claims.worker import Worker
 
         found = root.find(start, kind="tasklist", pin=start is None)
         if found is None:
@@ -78,41 +77,51 @@ class TaskList:
     # -- planning ----------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def init(folder: str, **options: Any) -> Record:
+    def init(folder: str, **options: Any) -> JsonObject:
         """Makes the files of a task list where they are missing."""
         from agent_harness.protocols.tasklist import planning
 
         answer = planning.create(folder, **options)
         return _with_next(answer, ADD)
 
-    def add(self, tasks: Sequence[Mapping[str, Any]]) -> Record:
+    def add(self, tasks: Sequence[Mapping[str, Any]]) -> JsonObject:
         """Adds tasks, all or none."""
         from agent_harness.protocols.tasklist import planning
+        from agent_harness.protocols.tasklist import status as list_status
 
         ids = planning.add(self.store, tasks)
-        return _with_next({"task_id": ids[0] if ids else None, "task_ids": ids}, "harness run")
+        following = list_status.next_command(self.store.read(), paused=self.store.paused())
+        return _with_next({"task_id": ids[0] if ids else None, "task_ids": ids}, following)
 
-    def set(self, task_id: str, changes: Mapping[str, str]) -> Record:
+    def set(self, task_id: str, changes: Mapping[str, str]) -> JsonObject:
         """A person's correction of one task."""
+        owner.refuse_agents(self.layout.root, "harness task set")
         from agent_harness.protocols.tasklist import planning
 
         return _with_next({"task": planning.set_fields(self.store, task_id, changes)}, "harness status")
 
-    def status(self, *, tail: int = 5) -> Record:
+    def reset(self, task_ids: Sequence[str] = (), *, failed: bool = False) -> JsonObject:
+        """Failed tasks are tried again, with all their attempts."""
+        owner.refuse_agents(self.layout.root, "harness task reset")
+        from agent_harness.protocols.tasklist import planning
+
+        return _with_next({"reset": planning.reset(self.store, task_ids, failed=failed)}, "harness run")
+
+    def status(self, *, tail: int = 5) -> JsonObject:
         """Where the list stands; takes no lock."""
         return status(self.layout.root, tail=tail)
 
-    def stats(self) -> Record:
+    def stats(self) -> JsonObject:
         """The numbers, also into the log."""
-        from agent_harness.protocols.tasklist.workers import sessions
+        from agent_harness.protocols.tasklist.claims import sessions
 
         return _with_next(sessions.log_stats(self.worker), "harness status")
 
     # -- sessions ----------------------------------------------------------------------------------------------------
 
-    def session_start(self, *, take_over: bool = False) -> Record:
+    def session_start(self, *, take_over: bool = False) -> JsonObject:
         """Begins a session, or finds the one that this worker has under way."""
-        from agent_harness.protocols.tasklist.workers import sessions
+        from agent_harness.protocols.tasklist.claims import sessions
 
         answer = sessions.start(self.worker, take_over=take_over)
         return _with_next(answer, self._after_recovery(answer["recovered"]) if answer["recovered"] else CLAIM)
@@ -125,26 +134,27 @@ class TaskList:
                 return f"harness task complete {each['task_id']}"
         return self._go_on()
 
-    def session_end(self) -> Record:
+    def session_end(self) -> JsonObject:
         """Ends the session with its numbers."""
-        from agent_harness.protocols.tasklist.workers import sessions
+        from agent_harness.protocols.tasklist.claims import sessions
 
         answer = sessions.end(self.worker)
         return _with_next(answer, "harness session start" if answer["work_left"] else "harness status")
 
-    def pause(self, why: str = "") -> Record:
+    def pause(self, why: str = "") -> JsonObject:
         """Makes everything rest until ``resume``."""
-        from agent_harness.protocols.tasklist.workers import sessions
+        from agent_harness.protocols.tasklist.claims import sessions
 
         return _with_next(sessions.pause(self.worker, why), "harness resume")
 
-    def resume(self) -> Record:
+    def resume(self) -> JsonObject:
         """Takes back a pause and a halt."""
-        from agent_harness.protocols.tasklist.workers import sessions
+        owner.refuse_agents(self.layout.root, "harness resume")
+        from agent_harness.protocols.tasklist.claims import sessions
 
         return _with_next(sessions.resume(self.worker), "harness run")
 
-    def activate(self) -> Record:
+    def activate(self) -> JsonObject:
         """Makes hooks act here."""
         self.store.activate()
         return _with_next({"active": True}, "harness status")
@@ -154,13 +164,15 @@ class TaskList:
         """Whether hooks act here."""
         return self.store.active()
 
-    def deactivate(self) -> Record:
+    def deactivate(self) -> JsonObject:
         """Makes hooks rest here."""
         return _with_next({"active": False, "was_active": self.store.deactivate()}, "harness activate")
 
     # -- running agents ----------------------------------------------------------------------------------------------
 
-    def run(self, *, agents: Sequence[str], policy: RefusalPolicy, say: Callable[[str], None], **limits: Any) -> Record:
+    def run(
+        self, *, agents: Sequence[str], policy: RefusalPolicy, say: Callable[[str], None], **limits: Any
+    ) -> JsonObject:
         """Works the list down with the agents of these specifications; ``exit_code`` is in the answer.
 
         ``limits``: ``max_tasks``, ``max_minutes`` of each attempt, ``max_cost_usd`` of them all. ``NothingEligible``
@@ -169,13 +181,31 @@ class TaskList:
         import os
 
         from agent_harness.agents import registry
-        from agent_harness.protocols.tasklist.runner import run
+        from agent_harness.protocols.tasklist import run
         from agent_harness.supervision.dispatch import Dispatcher, startable
 
         self._refuse_empty()
-        found = registry.resolve_all(tuple(agents), configured=None, environ=os.environ)
-        allowed = startable(found, say, "harness run --agent SPEC")
+        try:
+            found = registry.resolve_all(tuple(agents), configured=None, environ=os.environ)
+            allowed = startable(found, say, "harness run --agent SPEC")
+        except HarnessError:
+            self._refuse_resting()  # what the list itself waits for is the nearer reason
+            raise
         return run.run(self.worker, Dispatcher(allowed, policy, say), say=say, **limits)
+
+    def now(self) -> list[str]:
+        """What the attempts under way are doing, one line each; any thread may ask."""
+        from agent_harness.protocols.tasklist import status as list_status
+        from agent_harness.session import now
+
+        return [now.line(each) for each in list_status.now_records(self.layout)]
+
+    def keep_said(self, text: str) -> None:
+        """Adds what a run says to ``.harness/logs/run.log``."""
+        from agent_harness.session import now
+
+        if not self.layout.linked():
+            now.keep_said(self.layout.run_log, text)
 
     def _refuse_empty(self) -> None:
         try:
@@ -185,22 +215,38 @@ class TaskList:
         if not state.tasks:
             raise NothingEligible("there are no tasks yet", hint=ADD)
 
+    def _refuse_resting(self) -> None:
+        """Raises what keeps every agent from a task here: a pause, a halt, a limit, nothing to do, a damaged list."""
+        from agent_harness.protocols.tasklist.claims import claim
+
+        claim.preview(self.worker, self.store.read(), self.store.now())
+
     def drive(
         self, command: Sequence[str], *, times: int, say: Callable[[str], None], countdown: Callable[[str], None]
-    ) -> Record:
+    ) -> JsonObject:
         """Starts an interactive client again and again until no work is left; ``exit_code`` is in the answer."""
-        from agent_harness.protocols.tasklist.runner import drive
+        from agent_harness.protocols.tasklist import run
 
-        return drive.drive(self.worker, command, times=times, say=say, countdown=countdown)
+        return run.drive(self.worker, command, times=times, say=say, countdown=countdown)
 
     # -- the work ----------------------------------------------------------------------------------------------------
 
-    def next(self) -> Record:
+    def next(self) -> JsonObject:
         """What ``claim`` would give; changes nothing."""
         from agent_harness.protocols.tasklist.claims import claim
 
         task = claim.preview(self.worker, self.store.read(), self.store.now())
         return _with_next({"task": dict(task.raw), "task_id": task.id, "title": task.title}, CLAIM)
+
+    def preview(self) -> JsonObject:
+        """What `harness run` would take next, and what the open tasks will cost by the record; changes nothing."""
+        from agent_harness.agents import usage
+        from agent_harness.protocols.tasklist import status as list_status
+
+        found = self.next()
+        expected = list_status.estimate(self.layout, self.store.read())
+        line = usage.estimate_line(expected, "task")
+        return {**found, "estimate": expected, "estimate_line": line, "next": "harness run"}
 
     def claim(
         self,
@@ -208,36 +254,36 @@ class TaskList:
         *,
         lease_seconds: float = DEFAULT_LEASE_SECONDS,
         dirty: str = "remember",
-    ) -> Record:
+    ) -> JsonObject:
         """The next task, given to this worker."""
         from agent_harness.protocols.tasklist.claims import claim
 
         answer = claim.claim(self.worker, task_id, lease_seconds=lease_seconds, dirty=dirty)
         return _with_next(answer, f'harness task checkpoint {answer["task_id"]} 1/3 "what was done"')
 
-    def checkpoint(self, task_id: str, step: int, total: int, text: str) -> Record:
+    def checkpoint(self, task_id: str, step: int, total: int, text: str) -> JsonObject:
         """Records a finished step, and renews the claim."""
-        from agent_harness.protocols.tasklist.claims import checkpoint
+        from agent_harness.protocols.tasklist.claims.worker import checkpoint
 
-        answer = checkpoint.checkpoint(self.worker, task_id, step, total, text)
+        answer = checkpoint(self.worker, task_id, step, total, text)
         further = f'harness task checkpoint {task_id} {step + 1}/{total} "what was done"'
         return _with_next(answer, f"harness task complete {task_id}" if step >= total else further)
 
-    def renew(self, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> Record:
+    def renew(self, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> JsonObject:
         """Moves the end of the claim forward."""
-        from agent_harness.protocols.tasklist.claims import checkpoint
+        from agent_harness.protocols.tasklist.claims.worker import renew
 
-        answer = checkpoint.renew(self.worker, task_id, lease_seconds=lease_seconds)
+        answer = renew(self.worker, task_id, lease_seconds=lease_seconds)
         return _with_next(answer, f"harness task complete {task_id}")
 
-    def run_step(self, task_id: str, command: Sequence[str], *, timeout_seconds: float = 3600.0) -> Record:
+    def run_step(self, task_id: str, command: Sequence[str], *, timeout_seconds: float = 3600.0) -> JsonObject:
         """Runs something long for a task, and holds on to the claim meanwhile."""
-        from agent_harness.protocols.tasklist.claims import lease_keeper
+        from agent_harness.protocols.tasklist.claims.worker import run_step
 
-        answer = lease_keeper.run_step(self.worker, task_id, command, timeout_seconds=timeout_seconds)
+        answer = run_step(self.worker, task_id, command, timeout_seconds=timeout_seconds)
         return _with_next(answer, f'harness task checkpoint {task_id} M/N "what was done"')
 
-    def validate(self, task_id: str) -> Record:
+    def validate(self, task_id: str) -> JsonObject:
         """Runs what proves the task; records nothing but the proof."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
@@ -245,7 +291,7 @@ class TaskList:
         passed = answer["result"] == "PASS"
         return _with_next(answer, f"harness task complete {task_id}" if passed else f"harness task validate {task_id}")
 
-    def complete(self, task_id: str, *, commit: bool = True, message: str | None = None) -> Record:
+    def complete(self, task_id: str, *, commit: bool = True, message: str | None = None) -> JsonObject:
         """Proves the task, commits the work and closes it."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
@@ -254,14 +300,14 @@ class TaskList:
 
     def fail(
         self, task_id: str, *, category: str, message: str, rollback: bool = True, allow_pushed: bool = False
-    ) -> Record:
+    ) -> JsonObject:
         """Closes the attempt without a proof, and goes back to what was there before it."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.fail(self.worker, task_id, category, message, rollback=rollback, allow_pushed=allow_pushed)
         return _with_next(answer, self._go_on())
 
-    def release(self, task_id: str, why: str) -> Record:
+    def release(self, task_id: str, why: str) -> JsonObject:
         """Gives the task back untried, and goes back to what was there before it."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
@@ -275,18 +321,18 @@ class TaskList:
             return "harness status"
         return CLAIM if selection.next_task(state) else END
 
-    # -- the way back ------------------------------------------------------------------------------------------------
+    # -- going back --------------------------------------------------------------------------------------------------
 
-    def recover(self, task_id: str | None = None, *, decide: str | None = None) -> Record:
+    def recover(self, task_id: str | None = None, *, decide: str | None = None) -> JsonObject:
         """Fixes a damaged state, and the tasks that an interrupted session left."""
-        from agent_harness.protocols.tasklist import damage
+        from agent_harness.protocols.tasklist import recovery
         from agent_harness.protocols.tasklist.attempts import recover
 
-        restored = damage.restore_if_needed(self.worker)
+        restored = recovery.restore_if_needed(self.worker)
         found = recover.recover(self.worker, task_id, decide=decide)
         return _with_next({"restored": restored, "tasks": found}, self._after_recovery(found))
 
-    def rollback(self, task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> Record:
+    def rollback(self, task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
         """Goes back to what was there when the task was claimed; ``dry_run`` only says what that would do.
 
         ``allow_pushed`` goes back over commits that a remote has.
@@ -299,27 +345,28 @@ class TaskList:
         )
         return _with_next(answer, further)
 
-    def rescue_list(self) -> Record:
+    def rescue_list(self) -> JsonObject:
         """What rollbacks took away."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
         found = rescue.entries(self.worker)
         return _with_next({"rescues": found}, f"harness rescue show {found[0]['ref']}" if found else "harness status")
 
-    def rescue_show(self, ref: str) -> Record:
+    def rescue_show(self, ref: str) -> JsonObject:
         """What one of them holds."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
         return _with_next(rescue.show(self.worker, ref), f"harness rescue restore {ref} --to DIR")
 
-    def rescue_restore(self, ref: str, *, to: str | None = None) -> Record:
+    def rescue_restore(self, ref: str, *, to: str | None = None) -> JsonObject:
         """Writes what a rescue holds into a folder."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
         return _with_next(rescue.restore(self.worker, ref, to=to), "harness status")
 
-    def rescue_prune(self, *, older_than_days: float) -> Record:
+    def rescue_prune(self, *, older_than_days: float) -> JsonObject:
         """Forgets old rescues; a person's decision."""
+        owner.refuse_agents(self.layout.root, "harness rescue prune")
         from agent_harness.protocols.tasklist.attempts import rescue
 
         return _with_next(rescue.prune(self.worker, older_than_days=older_than_days), "harness rescue list")
@@ -328,21 +375,21 @@ class TaskList:
 # ---- for those who only look: no worker, no lock ---------------------------------------------------------------------
 
 
-def status(folder: str, *, tail: int = 5) -> Record:
+def status(folder: str, *, tail: int = 5) -> JsonObject:
     """Where the list in a folder stands, with so many lines of its log. ``StateDamaged`` when it does not parse."""
     from agent_harness.protocols.tasklist import status
 
     return status.read(TaskListLayout(folder), tail=tail)
 
 
-def lines(found: Record) -> list[str]:
+def lines(found: JsonObject) -> list[str]:
     """The answer of ``status`` for a person."""
     from agent_harness.protocols.tasklist import status
 
     return status.lines(found)
 
 
-def check(folder: str) -> Record:
+def check(folder: str) -> JsonObject:
     """What ``harness doctor`` shows of the list in a folder. ``StateDamaged`` when it does not parse."""
     from agent_harness.protocols.tasklist import selection, store
 
@@ -356,14 +403,33 @@ def check(folder: str) -> Record:
         "without_validation": [
             task.id for task in state.tasks if task.status != "completed" and not task.validation_command
         ],
-        "isolation": state.isolation,
+        "isolation": state.config.isolation,
         "halt": state.halt,
         "work_left": selection.work_left(state),
         "active": store.TaskStore(layout).active(),
     }
 
 
-def read_lines(text: str) -> list[Record]:
+def restore(folder: str) -> JsonObject | None:
+    """Puts the backup in place of a damaged state, which is kept; ``None`` when the state is whole."""
+    from agent_harness.protocols.tasklist import recovery
+    from agent_harness.protocols.tasklist.claims.worker import Worker
+
+    return recovery.restore_if_needed(Worker.open(TaskListLayout(folder), environ={}))
+
+
+def traces(folder: str) -> JsonObject:
+    """What the harness has put into a folder, for whoever takes it out again; changes nothing.
+
+    ``files`` (that people wrote, last), the lines of ``.git/info/exclude`` and of ``.gitignore``, the ``place`` by
+    which the user's state of it is found, the ``lock``. ``Busy`` or ``Refused`` while work is under way.
+    """
+    from agent_harness.protocols.tasklist import planning
+
+    return planning.traces(TaskListLayout(folder))
+
+
+def read_lines(text: str) -> list[JsonObject]:
     """The tasks of a text with one JSON object for each line; ``UsageError`` names the line that is none."""
     from agent_harness.protocols.tasklist import planning
 

@@ -15,6 +15,7 @@
         validate/ID.N.log       the output of a validation
         rescue-files/ID/N/      files that no commit can hold, moved out of the way of a rollback
         sessions/               what the agents of `harness run` said
+        logs/run.log            what `harness run` said itself
 
 Source: ``tasklist.md`` 1.
 """
@@ -22,8 +23,6 @@ Source: ``tasklist.md`` 1.
 from __future__ import annotations
 
 import os
-
-__all__ = ["HARNESS_FILES", "STATE_FILE", "TaskListLayout", "path_of", "safe_name", "written"]
 
 STATE_FILE = "harness-tasks.json"
 
@@ -143,9 +142,13 @@ class TaskListLayout:
     def costs(self) -> str:
         return self._at(".harness", "sessions", "costs.jsonl")
 
+    @property
+    def run_log(self) -> str:
+        return self._at(".harness", "logs", "run.log")
+
     def linked(self) -> str | None:
         """The first of the harness's own folders that is a link, and so may lead out of the project."""
-        own = ("", "claims", "validate", "rescue-files", "sessions")
+        own = ("", "claims", "logs", "validate", "rescue-files", "sessions")
         return next((path for name in own if os.path.islink(path := self._at(".harness", name).rstrip("/"))), None)
 
     def claim(self, task_id: str) -> str:

@@ -15,11 +15,11 @@ from agent_harness.kernel import clock, lease
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from agent_harness.protocols.tasklist.records import Task
 
-__all__ = ["MOVES", "checkpoint", "complete", "fail", "mark", "reap", "release", "renew", "reopen", "start"]
 
 MOVES: dict[tuple[str, str], str] = {
     ("pending", "start"): "in_progress",
@@ -97,16 +97,16 @@ def checkpoint(task: Task, step: int, total: int, description: str, at: datetime
     kept = found if isinstance(found, list) else []
     attempt = task.attempts + 1
     entry = {"step": step, "total": total, "description": description, "timestamp": clock.timestamp(at)}
-    same = [n for n, each in enumerate(kept) if _is_step(each, step, attempt)]
+    same = [
+        n
+        for n, each in enumerate(kept)
+        if isinstance(each, dict) and each.get("step") == step and each.get("attempt") in (None, attempt)
+    ]
     if same:
         kept[same[-1]] = {**kept[same[-1]], **entry}
     else:
         kept.append({**entry, "attempt": attempt})
     task.raw["checkpoints"] = kept
-
-
-def _is_step(entry: object, step: int, attempt: int) -> bool:
-    return isinstance(entry, dict) and entry.get("step") == step and entry.get("attempt") in (None, attempt)
 
 
 def complete(task: Task, at: datetime) -> None:
@@ -124,6 +124,11 @@ def fail(task: Task, category: str, message: str, at: datetime, *, give_up: bool
     task.raw["failed_at"] = clock.timestamp(at, fraction=True)
     _note(task, category, message)
     _let_go(task)
+
+
+def keep_rescues(task: Task, refs: Iterable[str]) -> None:
+    """Names the refs of what rollbacks took away, each once."""
+    task.raw["rescues"] = [*task.rescues, *(ref for ref in refs if ref not in task.rescues)]
 
 
 def reap(task: Task, at: datetime) -> None:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import os
 import shlex
+from contextlib import suppress
 
-from agent_harness.errors import ConfigurationError, Refused, StateDamaged, UsageError
-from agent_harness.kernel import files, graph
+from agent_harness.errors import Busy, ConfigurationError, Refused, StateDamaged, UsageError
+from agent_harness.kernel import clock, files, graph
 from agent_harness.protocols.tasklist import progress, proven, records
-from agent_harness.protocols.tasklist.layout import TaskListLayout
+from agent_harness.protocols.tasklist.layout import HARNESS_FILES, TaskListLayout
+from agent_harness.protocols.tasklist.records import DEFAULT_MAX_ATTEMPTS, DEFAULT_TIMEOUT_SECONDS, VERSION, WORKTREE
 from agent_harness.protocols.tasklist.store import TaskStore, backup_is_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
     from typing import Any
 
+    from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.tasklist.store import TaskListChange
 
-    Record = dict[str, Any]
-
-__all__ = ["FIELDS", "add", "create", "read_lines", "set_fields"]
 
 IGNORED = (
     "harness-tasks.json",
@@ -77,7 +78,7 @@ def create(
     max_sessions: int = 50,
     init_script: bool = False,
     gitignore: str = "exclude",
-) -> Record:
+) -> JsonObject:
     """Makes the files of a task list where they are missing; what is there stays as it is.
 
     ``gitignore`` is ``exclude`` (into ``.git/info/exclude``), ``gitignore`` (into ``.gitignore``) or ``none``.
@@ -90,17 +91,21 @@ def create(
     created: list[str] = []
     kept: list[str] = []
     with store.lock():
-        state = records.new_state(store.now(), mode=mode, max_tasks=max_tasks, max_sessions=max_sessions)
-        for name, make in (
-            ("harness-tasks.json", lambda: store.create(state)),
-            ("harness-progress.txt", lambda: _first_line(store)),
-            ("harness-init.sh", lambda: init_script and _script(layout)),
-        ):
-            is_there = os.path.lexists(os.path.join(layout.root, name))
-            if is_there:
+        state = new_state(store.now(), mode=mode, max_tasks=max_tasks, max_sessions=max_sessions)
+        first = progress.entry("INIT", 0, text=f"Harness initialized for project {layout.root}")
+        makers: dict[str, Callable[[], object]] = {
+            "harness-tasks.json": lambda: store.create(state),
+            "harness-progress.txt": lambda: store.log(first),
+            "harness-init.sh": lambda: files.replace(layout.init_script, INIT_SCRIPT, mode=0o755),
+        }
+        for name, make in makers.items():
+            if os.path.lexists(os.path.join(layout.root, name)):
                 kept.append(name)
-            elif make():
+            elif init_script or name != "harness-init.sh":
+                make()
                 created.append(name)
+        if "harness-tasks.json" in created:
+            proven.adopt(layout, records.State(state))
         (kept if store.active() else created).append(".harness-active")
         store.activate()
     ignored = _ignore(layout, gitignore)
@@ -119,17 +124,6 @@ def _refuse_lost(layout: TaskListLayout) -> None:
     )
 
 
-def _first_line(store: TaskStore) -> bool:
-    root = store.layout.root
-    store.log(progress.entry("INIT", 0, text=f"Harness initialized for project {root}"))
-    return True
-
-
-def _script(layout: TaskListLayout) -> bool:
-    files.replace(layout.init_script, INIT_SCRIPT, mode=0o755)
-    return True
-
-
 def _ignore(layout: TaskListLayout, where: str) -> str | None:
     """Adds the harness's files to the ignore rules; the file that was written, ``None`` when nothing was."""
     if where == "none":
@@ -145,8 +139,7 @@ def _ignore(layout: TaskListLayout, where: str) -> str | None:
     except FileNotFoundError:
         found = ""
         os.makedirs(os.path.dirname(path), exist_ok=True)
-    prefix = os.fsdecode(git.prefix()) if where != "gitignore" else ""
-    wanted = [f"/{prefix}/{name}" if prefix else f"/{name}" for name in IGNORED]
+    wanted = _ignored_lines(os.fsdecode(git.prefix()) if where != "gitignore" else "")
     missing = [line for line in wanted if line not in found.splitlines()]
     if not missing:
         return None
@@ -155,7 +148,100 @@ def _ignore(layout: TaskListLayout, where: str) -> str | None:
     return path
 
 
-# ---- adding ------------------------------------------------------------------------------------------------------
+def _ignored_lines(prefix: str) -> list[str]:
+    return [f"/{prefix}/{name}" if prefix else f"/{name}" for name in IGNORED]
+
+
+def traces(layout: TaskListLayout) -> JsonObject:
+    """What the harness has put into this folder; see ``api.traces``.
+
+    ``Busy`` while a task is being worked on, ``Refused`` where an interrupted one has not been recovered.
+    """
+    from glob import escape, glob
+
+    from agent_harness.kernel.git import Git
+    from agent_harness.kernel.lock import LOCK_FILE
+    from agent_harness.protocols.tasklist.claims import leases
+
+    store = TaskStore(layout)
+    with suppress(StateDamaged):  # then no session can be known
+        state, now = store.read(), store.now()
+        for task in (each for each in state.tasks if each.status == "in_progress"):
+            if leases.is_live(task, state, now):
+                raise Busy(f"{task.id} is being worked on", hint="harness pause, then the same command")
+            raise Refused(f"{task.id} was interrupted, with its work in the folder", hint="harness task recover")
+    git = Git(layout.root)
+    prefix = os.fsdecode(git.prefix()) if git.is_repository else ""
+    patterns = [name for name in HARNESS_FILES if name not in ("harness-tasks.json", "harness-init.sh")]
+    found = [path for name in patterns for path in sorted(glob(os.path.join(escape(layout.root), name)))]
+    own = [path for path in (layout.init_script,) if _is_template(path)]
+    return {
+        "kind": "tasklist",
+        "files": [*found, *own, *(path for path in (layout.tasks,) if os.path.lexists(path))],
+        "excluded": _ignored_lines(prefix),
+        "gitignore": _ignored_lines(""),
+        "place": layout.tasks,
+        "lock": {"file": LOCK_FILE, "compatible": True},
+    }
+
+
+def _is_template(path: str) -> bool:
+    try:
+        return files.read_bytes(path) == INIT_SCRIPT.encode()
+    except OSError:
+        return False
+
+
+def new_state(at: datetime, *, mode: str = "exclusive", max_tasks: int = 20, max_sessions: int = 50) -> JsonObject:
+    """The state of an empty task list."""
+    return {
+        "version": VERSION,
+        "created": clock.timestamp(at),
+        "session_config": {
+            "concurrency_mode": mode,
+            "max_tasks_per_session": max_tasks,
+            "max_sessions": max_sessions,
+            "isolation": WORKTREE,
+        },
+        "tasks": [],
+        "session_count": 0,
+        "last_session": None,
+    }
+
+
+def new_task(
+    task_id: str,
+    title: str,
+    *,
+    priority: str | None = None,
+    depends_on: list[str] | None = None,
+    max_attempts: int = DEFAULT_MAX_ATTEMPTS,
+    validation: str | None = None,
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    cleanup: str | None = None,
+) -> JsonObject:
+    """A pending task with every member that the protocol knows."""
+    return {
+        "id": task_id,
+        "title": title,
+        "status": "pending",
+        "priority": priority or "P1",
+        "depends_on": depends_on or [],
+        "attempts": 0,
+        "max_attempts": max_attempts,
+        "started_at_commit": None,
+        "validation": {
+            "command": validation,
+            "timeout_seconds": int(timeout_seconds) if timeout_seconds == int(timeout_seconds) else timeout_seconds,
+        },
+        "on_failure": {"cleanup": cleanup},
+        "error_log": [],
+        "checkpoints": [],
+        "completed_at": None,
+    }
+
+
+# ---- adding ----------------------------------------------------------------------------------------------------------
 
 
 def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -168,7 +254,7 @@ def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
     def act(change: TaskListChange) -> list[str]:
         found = change.state.raw["tasks"]
         taken = {task.id for task in change.state.tasks}
-        new: list[Record] = []
+        new: list[JsonObject] = []
         for each in tasks:
             _refuse_malformed(each)
             wanted = each.get("id") or _fresh_id([*found, *new])
@@ -178,6 +264,10 @@ def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
             new.append(_new_task(each, wanted))
         found.extend(new)
         _refuse_impossible(records.State(change.state.raw), {each["id"] for each in new})
+        whole = records.State(change.state.raw)
+        proven.adopt(store.layout, whole)
+        for each in new:
+            proven.keep_proof(store.layout, whole.by_id[each["id"]])
         change.touch()
         return [each["id"] for each in new]
 
@@ -194,12 +284,12 @@ def _fresh_id(found: Sequence[object]) -> str:
     return f"task-{max(numbers) + 1:03d}"
 
 
-def _new_task(given: Mapping[str, Any], task_id: str) -> Record:
+def _new_task(given: Mapping[str, Any], task_id: str) -> JsonObject:
     """A whole task from what was given; members that we do not know stay."""
     title = given.get("title") or given.get("description")
     if not isinstance(title, str) or not title.strip():
         raise UsageError("a task needs a title", hint='harness add "what is to be done" --validate "pytest -q"')
-    task = records.new_task(task_id, " ".join(title.split()))
+    task = new_task(task_id, " ".join(title.split()))
     for name, value in given.items():
         is_object = isinstance(value, dict) and isinstance(task.get(name), dict)
         task[name] = {**task[name], **value} if is_object else value
@@ -251,7 +341,7 @@ def _refuse_impossible(state: records.State, new: set[str]) -> None:
             )
 
 
-def read_lines(text: str) -> list[Record]:
+def read_lines(text: str) -> list[JsonObject]:
     """Tasks from JSON lines; ``UsageError`` names the line that is none."""
     from agent_harness.kernel.json import jsontext
 
@@ -269,13 +359,14 @@ def read_lines(text: str) -> list[Record]:
     return found
 
 
-# ---- a person's corrections --------------------------------------------------------------------------------------
+# ---- a person's corrections ------------------------------------------------------------------------------------------
 
 
-def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Record:
+def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> JsonObject:
     """Sets members of a task; its new record. ``completed`` is never set by hand: ``complete`` proves it."""
+    said_by = _speaker()
 
-    def act(change: TaskListChange) -> Record:
+    def act(change: TaskListChange) -> JsonObject:
         task = change.state.by_id.get(task_id)
         if task is None:
             raise UsageError(f"There is no task {task_id}", hint="harness status")
@@ -289,25 +380,68 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Re
                 hint=f"harness task release {task_id} 'the proof must change'",
             )
         _refuse_unwritable(changes)
+        before = task.validation_command
         for name, text in changes.items():
             _set(task.raw, name, _value(name, text))
         if "status" in changes:
             proven.forget(store.layout, task_id)
         if changes.get("status") == "pending":
-            task.raw.update(completed_at=None, error_log=_without_dependency(task))
+            _unblock(task)
         _refuse_impossible(records.State(change.state.raw), {task_id} if "depends_on" in changes else set())
-        text = f"a person set {', '.join(f'{name}={value}' for name, value in changes.items())}"
-        change.log(progress.entry("WARN", change.state.session_count, at=change.now, task=task_id, text=text))
+        if any(name.startswith("validation.") for name in changes):
+            proven.keep_proof(store.layout, records.State(change.state.raw).by_id[task_id])
+        said = ", ".join(f"{name}={value}" for name, value in changes.items())
+        was = f" (validation.command was: {before})" if "validation.command" in changes else ""
+        change.note("WARN", f"set by {said_by}: {said}{was}", task=task_id)
         change.touch()
         return dict(task.raw)
 
     return store.change(act)
 
 
-def _without_dependency(task: records.Task) -> list[object]:
-    """A task that a person makes pending again is not held by what blocked it before."""
-    found = task.raw.get("error_log")
-    return [each for each in found if not str(each).startswith("[DEPENDENCY]")] if isinstance(found, list) else []
+def reset(store: TaskStore, task_ids: Sequence[str], *, failed: bool = False) -> list[str]:
+    """Makes failed tasks pending, as if they had not been tried; their ids. ``failed``: all that have failed for good.
+
+    All of them or none: ``UsageError`` and ``Refused`` name the first that is no failed task.
+    """
+
+    def act(change: TaskListChange) -> list[str]:
+        by_id = change.state.by_id
+        for task_id in task_ids:
+            if task_id not in by_id:
+                raise UsageError(f"There is no task {task_id}", hint="harness status")
+            if by_id[task_id].status != "failed":
+                raise Refused(f"{task_id} is {by_id[task_id].status}, and has not failed", hint="harness status")
+        chosen = [each for each in change.state.tasks if each.id in task_ids or (failed and each.given_up)]
+        for task in chosen:
+            task.raw.update(status="pending", attempts=0)
+            _unblock(task)
+            proven.forget(store.layout, task.id)
+            change.note("WARN", f"reset by {said_by}: status=pending, attempts=0", task=task.id)
+        if chosen:
+            change.touch()
+        return [each.id for each in chosen]
+
+    said_by = _speaker()
+    if failed == bool(task_ids):
+        raise UsageError("Name the failed tasks, or --failed for all of them", hint="harness task reset --failed")
+    return store.change(act)
+
+
+_CLIENTS = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "GEMINI_CLI")
+"""Variables that a client gives to the commands of its agent."""
+
+
+def _speaker() -> str:
+    """Who calls, for the log: ``command`` is a person, or an agent that hides what it is."""
+    return "an agent's command" if any(os.environ.get(name) for name in _CLIENTS) else "command"
+
+
+def _unblock(task: records.Task) -> None:
+    """What blocked it before holds it no longer."""
+    log = task.raw.get("error_log")
+    kept = [each for each in log if not str(each).startswith("[DEPENDENCY]")] if isinstance(log, list) else []
+    task.raw.update(completed_at=None, error_log=kept)
 
 
 def _value(name: str, text: str) -> object:
@@ -335,7 +469,7 @@ def _number(name: str, text: str) -> int | float:
     return int(number) if number == int(number) else number
 
 
-def _set(raw: Record, name: str, value: object) -> None:
+def _set(raw: JsonObject, name: str, value: object) -> None:
     outer, dot, inner = name.partition(".")
     if not dot:
         raw[name] = value

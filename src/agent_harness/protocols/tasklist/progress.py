@@ -16,19 +16,6 @@ if TYPE_CHECKING:
 
     from agent_harness.protocols.tasklist.layout import TaskListLayout
 
-__all__ = [
-    "KINDS",
-    "LogLine",
-    "condensed",
-    "entry",
-    "is_outcome",
-    "last_error_time",
-    "outcomes",
-    "parse",
-    "quoted",
-    "stats_text",
-    "tail",
-]
 
 KINDS = ("INIT", "Starting", "Completed", "ERROR", "CHECKPOINT", "ROLLBACK", "RECOVERY", "STATS", "LOCK", "WARN")
 MAX_TEXT = 500
@@ -73,16 +60,12 @@ def entry(
     ``note`` ends the text with short words of our own, which are neither looked through nor cut.
     """
     parts = [f"[{clock.timestamp(at)}]", f"[SESSION-{session}]", kind]
-    parts += [f"[{_in_brackets(task)}]"] if task is not None else []
+    if task is not None:  # an id that cannot be mistaken for the end of its brackets, or for two lines
+        parts.append(f"[{_one_line(task).replace(']', ')')[:200]}]")
     parts += [f"[{category}]"] if category else []
     parts += [_plain(text, MAX_TEXT - len(note) - 1 if note else MAX_TEXT)] if text else []
     parts += [note] if note else []
     return " ".join(parts)
-
-
-def _in_brackets(task: str) -> str:
-    """An id that cannot be mistaken for the end of its brackets, or for two lines."""
-    return _one_line(task).replace("]", ")")[:200]
 
 
 def _plain(text: str, most: int) -> str:

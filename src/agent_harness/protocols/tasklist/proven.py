@@ -2,6 +2,7 @@
 
     $XDG_STATE_HOME/agent-harness/projects/NAME/
         proven.json              the tasks that the harness completed; others that say so are proven again
+        proofs.jsonl             what proves each task that was added or corrected by a command; the last line counts
         claims/ID.KEY.json       the proof as it was when the task was claimed, and which files have passed it
         red-before.json          what validations said of the code before, by tree and command
         said.json                what is said once of a list, and was
@@ -15,35 +16,20 @@ from __future__ import annotations
 import os
 
 from agent_harness.errors import ConfigurationError, HarnessError
-from agent_harness.kernel import digest, files, trusted_state
+from agent_harness.kernel import digest, files, journal, trusted_state
+from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.tasklist.layout import safe_name, written
+from agent_harness.protocols.tasklist.records import json_object, texts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
+    from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.tasklist.layout import TaskListLayout
     from agent_harness.protocols.tasklist.records import State, Task
 
-    Record = dict[str, Any]
-
-__all__ = [
-    "ProofChanged",
-    "adopt",
-    "begin",
-    "first_time",
-    "forget",
-    "hand_over",
-    "note_pass",
-    "passed",
-    "prove",
-    "red_before_file",
-    "refuse_changed",
-    "terms",
-    "unproven",
-]
 
 PROVEN = "proven.json"
+PROOFS = "proofs.jsonl"
 RED_BEFORE = "red-before.json"
 SAID = "said.json"
 
@@ -54,13 +40,42 @@ class ProofChanged(ConfigurationError):
     code = "proof_changed"
 
 
+class ClaimTerms:
+    """How a claim is to be proven."""
+
+    __slots__ = ("files", "isolation", "requires_red")
+
+    def __init__(self, isolation: str, requires_red: str, files: JsonObject | None = None) -> None:
+        self.isolation = isolation
+        self.requires_red = requires_red
+        self.files = files  # what decides in a folder of which git keeps nothing, as it was at the claim
+
+
+class PassOnRecord:
+    """A validation that passed for the present claim."""
+
+    __slots__ = ("command", "red_before", "trees", "where")
+
+    def __init__(self, record: JsonObject) -> None:
+        self.command = record.get("command")
+        self.trees = texts(record.get("trees"))  # that have passed it
+        self.where = record.get("where")
+        self.red_before = record.get("red_before")
+
+
 def _home(layout: TaskListLayout, *, make: bool) -> str | None:
     if make:
         return trusted_state.make(layout.tasks, layout.root)[0]
     return trusted_state.existing(layout.tasks, layout.root)
 
 
-def _read(path: str) -> Record:
+def now_path(layout: TaskListLayout, worker: str | None = None, *, make: bool = False) -> str | None:
+    """Where an attempt says what it is doing, for each worker its own; ``None`` where no place can be written."""
+    home = _home(layout, make=make)
+    return os.path.join(home, f"now-{safe_name(worker)}.json" if worker else "now.json") if home else None
+
+
+def _read(path: str) -> JsonObject:
     try:
         return files.read_json(path)
     except (OSError, HarnessError):
@@ -87,6 +102,12 @@ def prove(layout: TaskListLayout, state: State, task_id: str) -> None:
         files.write_json(path, {"root": written(layout.root), "proven": sorted({*_proven(home), task_id})}, backup=True)
 
 
+def elsewhere(layout: TaskListLayout) -> str | None:
+    """What to say where the notes are not at their usual place, as in a sandbox: they count only there."""
+    line = trusted_state.make(layout.tasks, layout.root)[1]
+    return f"{line} A session that can use it proves the task once more." if line else None
+
+
 def forget(layout: TaskListLayout, task_id: str) -> None:
     """Takes the note back: the task is to be proven again. Call it under the lock."""
     home = _home(layout, make=False)
@@ -107,14 +128,65 @@ def unproven(layout: TaskListLayout, state: State) -> list[Task]:
 
 def _proven(home: str) -> list[str]:
     path = os.path.join(home, PROVEN)
-    found = (_read(path) or _read(f"{path}.bak")).get("proven")
-    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+    return texts((_read(path) or _read(f"{path}.bak")).get("proven"))
+
+
+# ---- what proves a task ----------------------------------------------------------------------------------------------
+
+
+def keep_proof(layout: TaskListLayout, task: Task) -> None:
+    """Writes down what proves a task that a command has added or corrected. Call it under the lock."""
+    if home := _home(layout, make=True):
+        journal.append(os.path.join(home, PROOFS), {"task": task.id, **_proof_of(task)})
+
+
+def put_back(layout: TaskListLayout, task: Task, *, claimed: bool) -> str | None:
+    """Gives a task the proof back that it was claimed with, else added; what was wrong, for the log. Under the lock.
+
+    What no command has added is believed as it is found at its first claim, and from then on kept.
+    """
+    kept = _claim_record(layout, task) if claimed else _kept_proof(layout, task.id)
+    if not kept:
+        keep_proof(layout, task)
+    changed = [name for name, now in _proof_of(task).items() if name in kept and kept[name] != now]
+    if not changed:
+        return None
+    found = task.raw.get("validation")
+    validation = dict(found) if isinstance(found, dict) else {}
+    for name in changed:
+        validation[name] = kept[name]
+        if name == "may_change" and not kept[name]:
+            del validation[name]
+    task.raw["validation"] = validation
+    said = "; ".join(f"validation.{name} was changed in the file and is put back: {kept[name]}" for name in changed)
+    return f"{said} (to change it: harness task set {task.id} validation.{changed[0]}=...)"
+
+
+def _proof_of(task: Task) -> JsonObject:
+    return {"command": task.validation_command, "may_change": task.may_change}
+
+
+def _kept_proof(layout: TaskListLayout, task_id: str) -> JsonObject:
+    """The last record of a task; one look for its name in the bytes, however long the list is."""
+    home = _home(layout, make=False)
+    try:
+        text = files.read_bytes(os.path.join(home, PROOFS)) if home else b""
+    except OSError:
+        return {}
+    start = text.rfind(jsontext.line({"task": task_id}).removesuffix("}").encode() + b",")
+    if start < 0:
+        return {}
+    try:
+        found = jsontext.loads(text[start : text.find(b"\n", start)].decode())
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 # ---- the proof of a claim --------------------------------------------------------------------------------------------
 
 
-def begin(layout: TaskListLayout, state: State, task: Task, *, kept: Record | None = None) -> None:
+def begin(layout: TaskListLayout, state: State, task: Task, *, kept: JsonObject | None = None) -> None:
     """Writes down what proves a task that has just been claimed, and forgets its earlier claims. Under the lock.
 
     ``kept`` is what decides in a folder of which git keeps nothing.
@@ -127,8 +199,8 @@ def begin(layout: TaskListLayout, state: State, task: Task, *, kept: Record | No
     for name in os.listdir(folder):
         if name.rpartition(".json")[0].rpartition(".")[0] == safe_name(task.id):
             os.unlink(os.path.join(folder, name))
-    record: Record = {"task": task.id, "command": task.validation_command, "may_change": task.may_change}
-    record |= {"isolation": state.isolation, "requires_red": state.requires_red}
+    record: JsonObject = {"task": task.id, **_proof_of(task)}
+    record |= {"isolation": state.config.isolation, "requires_red": state.config.requires_red}
     files.write_json(_claim(home, task), {**record, "files": kept} if kept else record)
 
 
@@ -143,20 +215,20 @@ def hand_over(layout: TaskListLayout, task: Task, token: str) -> None:
 def refuse_changed(layout: TaskListLayout, task: Task) -> None:
     """``ProofChanged`` when the validation is not the one that the task was claimed with."""
     found = _claim_record(layout, task)
-    for name, now in (("command", task.validation_command), ("may_change", task.may_change)):
+    for name, now in _proof_of(task).items():
         if name in found and found[name] != now:
             raise ProofChanged(
                 f"validation.{name} of {task.id} was changed while the task was in progress; it was: {found[name]}",
-                hint=f"harness task release {task.id} 'the proof was changed'   and let a person decide",
+                hint="it is put back; look at harness-progress.txt, then: harness resume",
                 task_id=task.id,
             )
 
 
-def terms(layout: TaskListLayout, state: State, task: Task) -> Record:
-    """``isolation`` and ``requires_red`` as they were at the claim, else as they are now; ``files`` that were kept."""
-    now = {"isolation": state.isolation, "requires_red": state.requires_red, "files": None}
-    found = _claim_record(layout, task)
-    return {name: found.get(name, value) for name, value in now.items()}
+def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
+    """The terms as they were at the claim, else as they are now."""
+    found, now = _claim_record(layout, task), state.config
+    isolation, red = found.get("isolation", now.isolation), found.get("requires_red", now.requires_red)
+    return ClaimTerms(isolation, red, json_object(found.get("files")))
 
 
 def red_before_file(layout: TaskListLayout) -> str | None:
@@ -177,7 +249,7 @@ def first_time(layout: TaskListLayout, name: str) -> bool:
     return True
 
 
-def note_pass(layout: TaskListLayout, task: Task, record: Record) -> None:
+def note_pass(layout: TaskListLayout, task: Task, record: JsonObject) -> None:
     """Notes which files have passed the validation, for this claim."""
     home = _home(layout, make=True)
     if home:
@@ -185,13 +257,13 @@ def note_pass(layout: TaskListLayout, task: Task, record: Record) -> None:
         files.write_json(_claim(home, task), {"task": task.id, **_claim_record(layout, task), "passed": record})
 
 
-def passed(layout: TaskListLayout, task: Task) -> Record:
-    """What ``note_pass`` noted for this claim; empty when there is nothing."""
-    found = _claim_record(layout, task).get("passed")
-    return found if isinstance(found, dict) else {}
+def passed(layout: TaskListLayout, task: Task) -> PassOnRecord | None:
+    """What ``note_pass`` noted for this claim."""
+    found = json_object(_claim_record(layout, task).get("passed"))
+    return PassOnRecord(found) if found else None
 
 
-def _claim_record(layout: TaskListLayout, task: Task) -> Record:
+def _claim_record(layout: TaskListLayout, task: Task) -> JsonObject:
     home = _home(layout, make=False)
     return _read(_claim(home, task)) if home and task.claim_token else {}
 

@@ -13,23 +13,9 @@ from agent_harness.kernel.lease import Lease
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
-    from typing import Any
 
-    Record = dict[str, Any]
+    from agent_harness.kernel.json import JsonObject
 
-__all__ = [
-    "ADD",
-    "CATEGORIES",
-    "DEFAULT_LEASE_SECONDS",
-    "DEFAULT_TIMEOUT_SECONDS",
-    "VERSION",
-    "ListMistake",
-    "State",
-    "Task",
-    "natural_key",
-    "new_state",
-    "new_task",
-]
 
 VERSION = 2
 ADD = 'harness add "what is to be done" --validate "a command that proves it"'
@@ -44,6 +30,15 @@ WORKTREE, IN_PLACE = "worktree", "in_place"
 """Where a validation runs: in a checkout of the candidate commit, or in the folder as it is."""
 DEFAULT_MAX_TASKS = 20
 DEFAULT_MAX_SESSIONS = 50
+KNOWN_MEMBERS = frozenset(
+    (
+        *("id", "title", "status", "priority", "depends_on", "attempts", "max_attempts", "validation", "on_failure"),
+        *("started_at_commit", "started_branch", "base_ref", "error_log", "checkpoints", "completed_at", "failed_at"),
+        *("claimed_by", "claimed_at", "claimed_process", "claimed_session", "lease_expires_at", "lease_seconds"),
+        *("claim_token", "worktree", "last_claim_token", "last_owner", "last_session", "rescues", "proof"),
+    )
+)
+"""Members of a task that the protocol knows."""
 STATUSES = ("pending", "in_progress", "completed", "failed")
 _RANKS = {"P0": 0, "P1": 1, "P2": 2}
 _LAST_RANK = 3
@@ -66,28 +61,35 @@ def real(value: object) -> float | None:
     return float(value) if abs(value) < 1e300 else None  # NaN is smaller than nothing
 
 
-def natural_key(task_id: str) -> tuple[tuple[bool, int, str], ...]:
-    """Sorts ids as a person does: runs of digits as numbers, so that ``task-999`` comes before ``task-1000``."""
-    parts: list[tuple[bool, int, str]] = []
-    run, digits = "", False
-    for letter in task_id:
-        is_digit = "0" <= letter <= "9"
-        if run and is_digit != digits:
-            parts.append(_part(run, digits))
-            run = ""
-        run, digits = run + letter, is_digit
-    return (*parts, _part(run, digits)) if run else tuple(parts)
-
-
-def _part(run: str, digits: bool) -> tuple[bool, int, str]:
-    stripped = run.lstrip("0") if digits else ""
-    return (not digits, len(stripped), stripped) if digits else (True, 0, run)  # longer numbers are larger
-
-
 def _copied(value: object) -> object:
     if isinstance(value, dict):
         return {name: _copied(each) for name, each in value.items()}
     return [_copied(each) for each in value] if isinstance(value, list) else value
+
+
+def json_object(value: object) -> JsonObject | None:
+    """The value where it is an object."""
+    return value if isinstance(value, dict) else None
+
+
+def texts(value: object) -> list[str]:
+    """The texts of a list; none where it is no list."""
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+class FinishedStep:
+    """One finished step of an attempt."""
+
+    __slots__ = ("attempt", "record", "step")
+
+    def __init__(self, record: JsonObject) -> None:
+        self.record = record
+        self.step = record.get("step")
+        self.attempt = record.get("attempt")
+
+    def is_of(self, attempt: int) -> bool:
+        """Whether it belongs to an attempt that is under way; one that names no attempt does."""
+        return self.attempt in (None, attempt)
 
 
 class Task:
@@ -95,13 +97,13 @@ class Task:
 
     __slots__ = ("raw",)
 
-    def __init__(self, raw: Record) -> None:
+    def __init__(self, raw: JsonObject) -> None:
         self.raw = raw
 
     def __repr__(self) -> str:
         return f"Task({self.id!r}, {self.status!r})"
 
-    def copy(self) -> Record:
+    def copy(self) -> JsonObject:
         """What is written of it, to be kept."""
         return _copied(self.raw)  # type: ignore[return-value]
 
@@ -109,17 +111,8 @@ class Task:
         found = self.raw.get(name)
         return found if isinstance(found, str) and found else None
 
-    def _object(self, name: str) -> Record:
-        found = self.raw.get(name)
-        return found if isinstance(found, dict) else {}
-
-    def _objects(self, name: str) -> list[Record]:
-        found = self.raw.get(name)
-        return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-
-    def _texts(self, name: str) -> list[str]:
-        found = self.raw.get(name)
-        return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+    def _object(self, name: str) -> JsonObject:
+        return json_object(self.raw.get(name)) or {}
 
     @property
     def id(self) -> str:
@@ -177,13 +170,36 @@ class Task:
     @property
     def may_change(self) -> list[str]:
         """Patterns of files that the task may change although its validation names or loads them."""
-        found = self._object("validation").get("may_change")
-        return [each for each in found if isinstance(each, str) and each] if isinstance(found, list) else []
+        return [each for each in texts(self._object("validation").get("may_change")) if each]
 
     @property
-    def proof(self) -> Record:
+    def proof(self) -> JsonObject:
         """How the task was proven when it was completed: ``where`` and ``red_before``."""
         return self._object("proof")
+
+    @property
+    def worktree(self) -> str | None:
+        """The work tree that it was claimed in, as ``layout.written`` writes it."""
+        return self._text("worktree")
+
+    @property
+    def claimed_process(self) -> object:
+        """The program that the session of the claim runs in, as ``Owner`` writes it."""
+        return self.raw.get("claimed_process")
+
+    @property
+    def last_owner(self) -> str | None:
+        """Whose claim it was whose outcome was recorded last."""
+        return self._text("last_owner")
+
+    @property
+    def completed_commit(self) -> str | None:
+        return self._text("completed_commit")
+
+    @property
+    def rest(self) -> JsonObject:
+        """The members that the protocol does not know: written for whoever works on the task."""
+        return {name: value for name, value in self.raw.items() if name not in KNOWN_MEMBERS}
 
     @property
     def cleanup(self) -> str | None:
@@ -192,16 +208,17 @@ class Task:
 
     @property
     def error_log(self) -> list[str]:
-        return self._texts("error_log")
+        return texts(self.raw.get("error_log"))
 
     @property
-    def checkpoints(self) -> list[Record]:
-        return self._objects("checkpoints")
+    def checkpoints(self) -> list[FinishedStep]:
+        found = self.raw.get("checkpoints")
+        return [FinishedStep(each) for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
     @property
-    def checkpoints_of_attempt(self) -> list[Record]:
-        """Those of the attempt under way; one that names no attempt belongs to it."""
-        return [each for each in self.checkpoints if each.get("attempt") in (None, self.attempts + 1)]
+    def checkpoints_of_attempt(self) -> list[FinishedStep]:
+        """Those of the attempt under way."""
+        return [each for each in self.checkpoints if each.is_of(self.attempts + 1)]
 
     @property
     def claimed_by(self) -> str | None:
@@ -254,7 +271,7 @@ class Task:
 
     @property
     def rescues(self) -> list[str]:
-        return self._texts("rescues")
+        return texts(self.raw.get("rescues"))
 
     @property
     def blocked_only(self) -> bool:
@@ -280,21 +297,66 @@ class ListMistake:
         self.field = field
         self.message = message
 
-    def as_json(self) -> Record:
+    def as_json(self) -> JsonObject:
         """The members of the JSON record."""
         return {"category": "CONFIG", "task_id": self.task_id, "field": self.field, "message": self.message}
+
+
+class SessionLease:
+    """The session lease of exclusive mode; a lease without a readable end has ended."""
+
+    __slots__ = ("ends", "owner", "process", "record", "renewed")
+
+    def __init__(self, record: JsonObject) -> None:
+        self.record = record
+        self.owner = record.get("owner")
+        self.process = record.get("process")  # of the owner, for a proof of its death
+        self.renewed = clock.parse(record.get("renewed_at"))
+        self.ends = clock.parse(record.get("expires_at"))
+
+
+class SessionConfig:
+    """``session_config`` of the state; what is malformed reads as its default."""
+
+    __slots__ = (
+        "concurrent",
+        "fix_rounds",
+        "isolation",
+        "max_sessions",
+        "max_tasks",
+        "reflect_iterations",
+        "requires_red",
+        "rollback_policy",
+    )
+
+    def __init__(self, record: JsonObject) -> None:
+        get = record.get
+        rounds, red, policy = get("fix_rounds"), get("requires_red"), get("rollback")
+        is_number = isinstance(rounds, int) and not isinstance(rounds, bool) and rounds >= 0
+        self.concurrent = get("concurrency_mode") == "concurrent"
+        self.max_tasks = whole(get("max_tasks_per_session"), DEFAULT_MAX_TASKS)  # outcomes of a session; 0: any number
+        self.max_sessions = whole(get("max_sessions"), DEFAULT_MAX_SESSIONS)  # of the whole list; 0: any number
+        self.reflect_iterations = whole(get("reflect_iterations"), 0)
+        # Further turns of `harness run`'s agent after a failed proof; ``None`` where the list does not say.
+        self.fix_rounds: int | None = rounds if is_number else None
+        # Where validations run; a list that does not say so was made before there was a choice.
+        self.isolation = WORKTREE if get("isolation") == WORKTREE else IN_PLACE
+        # What becomes of a validation that passes on the code before as well.
+        self.requires_red: str = red if red in ("off", "tell", "reject") else "tell"
+        self.rollback_policy: str = policy if policy in ("restore", "none", "hard") else "restore"
 
 
 class State:
     """The whole file. ``StateDamaged`` when ``tasks`` is not a list."""
 
-    __slots__ = ("_by_id", "_findings", "raw", "tasks")
+    __slots__ = ("_by_id", "_findings", "config", "raw", "tasks")
 
-    def __init__(self, raw: Record) -> None:
+    def __init__(self, raw: JsonObject) -> None:
         found = raw.get("tasks")
         if not isinstance(found, list):
             raise StateDamaged("harness-tasks.json has no list of tasks", hint="harness task recover")
         self.raw = raw
+        self.config = SessionConfig(json_object(raw.get("session_config")) or {})
         self.tasks = [Task(each) for each in found if isinstance(each, dict)]
         self._by_id: dict[str, Task] | None = None
         self._findings: list[ListMistake] | None = None
@@ -313,53 +375,9 @@ class State:
                 self._by_id.setdefault(task.id, task)
         return self._by_id
 
-    def _config(self, name: str) -> object:
-        found = self.raw.get("session_config")
-        return found.get(name) if isinstance(found, dict) else None
-
     @property
     def version(self) -> int:
         return whole(self.raw.get("version"), VERSION)
-
-    @property
-    def concurrent(self) -> bool:
-        return self._config("concurrency_mode") == "concurrent"
-
-    @property
-    def max_tasks(self) -> int:
-        """Outcomes a session may record; 0 means any number."""
-        return whole(self._config("max_tasks_per_session"), DEFAULT_MAX_TASKS)
-
-    @property
-    def max_sessions(self) -> int:
-        """Sessions of the whole list; 0 means any number."""
-        return whole(self._config("max_sessions"), DEFAULT_MAX_SESSIONS)
-
-    @property
-    def fix_rounds(self) -> int | None:
-        """Further turns of ``harness run``'s agent after a failed proof; ``None`` where the list does not say."""
-        found = self._config("fix_rounds")
-        return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
-
-    @property
-    def reflect_iterations(self) -> int:
-        return whole(self._config("reflect_iterations"), 0)
-
-    @property
-    def isolation(self) -> str:
-        """Where validations run; a list that does not say so was made before there was a choice."""
-        return WORKTREE if self._config("isolation") == WORKTREE else IN_PLACE
-
-    @property
-    def requires_red(self) -> str:
-        """What becomes of a validation that passes on the code before as well: ``off``, ``tell`` or ``reject``."""
-        found = self._config("requires_red")
-        return found if found in ("off", "tell", "reject") else "tell"  # type: ignore[return-value]
-
-    @property
-    def rollback_policy(self) -> str:
-        found = self._config("rollback")
-        return found if found in ("restore", "none", "hard") else "restore"  # type: ignore[return-value]
 
     @property
     def session_count(self) -> int:
@@ -367,23 +385,27 @@ class State:
 
     @property
     def sessions_used_up(self) -> bool:
-        return 0 < self.max_sessions <= self.session_count
+        return 0 < self.config.max_sessions <= self.session_count
 
     @property
     def revision(self) -> int:
         return whole(self.raw.get("revision"), 0)
 
     @property
-    def halt(self) -> Record | None:
+    def halt(self) -> JsonObject | None:
         """Why everything stopped for a person; ``None`` when it did not."""
-        found = self.raw.get("halt")
-        return found if isinstance(found, dict) else None
+        return json_object(self.raw.get("halt"))
 
     @property
-    def session(self) -> Record | None:
+    def session(self) -> SessionLease | None:
         """The session lease of exclusive mode."""
         found = self.raw.get("session")
-        return found if isinstance(found, dict) else None
+        return SessionLease(found) if isinstance(found, dict) else None
+
+    @property
+    def worker_sessions(self) -> JsonObject:
+        """By worker, the session that it has under way in a concurrent list."""
+        return json_object(self.raw.get("worker_sessions")) or {}
 
     def findings(self) -> list[ListMistake]:
         """What a person must fix: ids that are missing or double, malformed or unknown dependencies, odd statuses."""
@@ -418,52 +440,3 @@ class State:
             if task.status not in STATUSES:
                 found.append(ListMistake(task.id, "status", f"{task.id} has the unknown status {task.status!r}"))
         return found
-
-
-def new_state(at: datetime, *, mode: str = "exclusive", max_tasks: int = 20, max_sessions: int = 50) -> Record:
-    """The state of an empty task list."""
-    return {
-        "version": VERSION,
-        "created": clock.timestamp(at),
-        "session_config": {
-            "concurrency_mode": mode,
-            "max_tasks_per_session": max_tasks,
-            "max_sessions": max_sessions,
-            "isolation": WORKTREE,
-        },
-        "tasks": [],
-        "session_count": 0,
-        "last_session": None,
-    }
-
-
-def new_task(
-    task_id: str,
-    title: str,
-    *,
-    priority: str | None = None,
-    depends_on: list[str] | None = None,
-    max_attempts: int = DEFAULT_MAX_ATTEMPTS,
-    validation: str | None = None,
-    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
-    cleanup: str | None = None,
-) -> Record:
-    """A pending task with every member that the protocol knows."""
-    return {
-        "id": task_id,
-        "title": title,
-        "status": "pending",
-        "priority": priority or "P1",
-        "depends_on": depends_on or [],
-        "attempts": 0,
-        "max_attempts": max_attempts,
-        "started_at_commit": None,
-        "validation": {
-            "command": validation,
-            "timeout_seconds": int(timeout_seconds) if timeout_seconds == int(timeout_seconds) else timeout_seconds,
-        },
-        "on_failure": {"cleanup": cleanup},
-        "error_log": [],
-        "checkpoints": [],
-        "completed_at": None,
-    }

@@ -1,15 +1,26 @@
-"""What to do with a task that an interrupted session left in progress: one table, by what the work tree shows.
+"""What is left after an interruption: one table for a task in progress, and the backup for a damaged state file.
 
-Source: ``tasklist.md`` 12.
+The backup is one write old, so a task that was just given away or finished looks older in it than it is; the log tells
+what it does not know yet. Nothing in the log is believed blindly: a completion is proven again, a claim gets the lease
+it would have had. Source: ``tasklist.md`` 8, 12.
 """
 
 from __future__ import annotations
 
+from agent_harness.errors import StateDamaged
+from agent_harness.kernel import clock, files, journal
+from agent_harness.protocols.tasklist import lifecycle, progress, store
+from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-__all__ = ["ROWS", "RecoveryRow", "row_for"]
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.progress import LogLine
+    from agent_harness.protocols.tasklist.records import Task
+    from agent_harness.protocols.tasklist.store import TaskListChange
 
 
 class RecoveryRow:
@@ -47,3 +58,95 @@ def row_for(*, uncommitted: bool, commits: bool, checkpoints: bool) -> RecoveryR
         for row in ROWS
         if (row.uncommitted, row.commits) == (uncommitted, commits) and row.checkpoints in (None, checkpoints)
     )
+
+
+# ---- a damaged state file --------------------------------------------------------------------------------------------
+
+_TELLING = ("Starting", "Completed", "ERROR", "RECOVERY")
+
+
+def restore_if_needed(worker: Worker) -> JsonObject | None:
+    """Puts the backup in place of a damaged state; ``None`` when the state is whole.
+
+    The damaged file is kept. ``StateDamaged`` when there is no valid backup; the log says so once.
+    """
+    if _damage(worker) is None:
+        return None
+    with worker.store.lock() as lock:
+        reason = _damage(worker)
+        if reason is None:  # somebody else has just done it
+            return None
+        kept = _put_back(worker)
+        replayed = worker.store.change_under(lock, _replay(worker, reason))
+    return {"kept": kept, "reason": reason, "replayed": replayed}
+
+
+def _damage(worker: Worker) -> str | None:
+    """What is wrong with the state, ``None`` when it is whole."""
+    try:
+        worker.store.read()
+    except StateDamaged as error:
+        return error.message
+    return None
+
+
+def _put_back(worker: Worker) -> str | None:
+    lost = "harness-tasks.json corrupted and unrecoverable"
+    if store.backup_is_whole(worker.layout):
+        return files.restore(worker.layout.tasks)
+    line = progress.entry("ERROR", 0, category="ENV_SETUP", text=lost)
+    last = progress.tail(worker.layout, 1)
+    if not last or not last[0].endswith(line.partition("] ")[2]):
+        worker.store.log(line)
+    raise StateDamaged(lost, hint="report it to a person and stop")
+
+
+def _replay(worker: Worker, reason: str) -> Callable[[TaskListChange], list[str]]:
+    last = _last_words(worker)
+
+    def act(change: TaskListChange) -> list[str]:
+        change.note("RECOVERY", f'action="restored from .bak" reason={progress.quoted(reason)}')
+        changed = [task.id for task in change.state.tasks if task.id in last and _catch_up(task, last[task.id], change)]
+        change.touch()
+        return changed
+
+    return act
+
+
+def _last_words(worker: Worker) -> dict[str, LogLine]:
+    """The last line about each task that tells its state."""
+    found: dict[str, LogLine] = {}
+    for line in journal.backwards(worker.layout.progress):
+        entry = progress.parse(line)
+        if entry and entry.task and entry.kind in _TELLING:
+            found.setdefault(entry.task, entry)
+    return found
+
+
+def _catch_up(task: Task, said: LogLine, change: TaskListChange) -> bool:
+    if task.status == "completed":
+        return False
+    if said.kind == "ERROR" and said.category and task.status == "in_progress" and progress.is_outcome(said):
+        lifecycle.fail(task, said.category, said.text, said.time or change.now)
+        return True
+    if said.kind in ("Starting", "Completed") and task.status in ("pending", "failed") and _is_later(task, said):
+        at = said.time or change.now
+        seconds = DEFAULT_LEASE_SECONDS if said.kind == "Starting" else 1.0
+        task.raw["status"] = "pending"
+        lifecycle.start(task, owner="unknown", token="", at=at, lease_seconds=seconds)
+        _find_base(task, said)
+        return True
+    return False
+
+
+def _is_later(task: Task, said: LogLine) -> bool:
+    """Whether the line is younger than the failure that the backup knows of."""
+    known, at = task.failed_at, said.time
+    return known is None or at is None or clock.timestamp(at) >= clock.timestamp(known)
+
+
+def _find_base(task: Task, said: LogLine) -> None:
+    """The commit that a Starting line names, for the recovery to look at."""
+    _, found, base = said.text.rpartition("(base=")
+    if found and base.rstrip(")").isalnum() and base.rstrip(")") != "none":
+        task.raw["started_at_commit"] = base.rstrip(")")

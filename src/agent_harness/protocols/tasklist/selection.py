@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from agent_harness.kernel import graph
 from agent_harness.protocols.tasklist import lifecycle
-from agent_harness.protocols.tasklist.records import STATUSES, natural_key
+from agent_harness.protocols.tasklist.records import STATUSES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,19 +18,23 @@ if TYPE_CHECKING:
 
     FailureTime = Callable[[str], datetime | None]
 
-__all__ = [
-    "Marked",
-    "counts",
-    "eligible",
-    "finished",
-    "in_progress",
-    "next_task",
-    "retryable",
-    "settle",
-    "signature",
-    "stats",
-    "work_left",
-]
+
+def natural_key(task_id: str) -> tuple[tuple[bool, int, str], ...]:
+    """Sorts ids as a person does: runs of digits as numbers, so that ``task-999`` comes before ``task-1000``."""
+    parts: list[tuple[bool, int, str]] = []
+    run, digits = "", False
+    for letter in task_id:
+        is_digit = "0" <= letter <= "9"
+        if run and is_digit != digits:
+            parts.append(_part(run, digits))
+            run = ""
+        run, digits = run + letter, is_digit
+    return (*parts, _part(run, digits)) if run else tuple(parts)
+
+
+def _part(run: str, digits: bool) -> tuple[bool, int, str]:
+    stripped = run.lstrip("0") if digits else ""
+    return (not digits, len(stripped), stripped) if digits else (True, 0, run)  # longer numbers are larger
 
 
 class Marked:
@@ -119,8 +123,12 @@ def eligible(state: State, failure_time: FailureTime | None = None) -> list[Task
     """
     fresh, again = _candidates(state)
     fresh.sort(key=_urgency)
-    again.sort(key=lambda task: (task.rank, _failed_at(task, failure_time), natural_key(task.id)))
-    return [*fresh, *again]
+
+    def order(task: Task) -> tuple[object, ...]:
+        found = task.failed_at or (failure_time(task.id) if failure_time else None)
+        return task.rank, found.timestamp() if found else 0.0, natural_key(task.id)
+
+    return [*fresh, *sorted(again, key=order)]
 
 
 def next_task(state: State, failure_time: FailureTime | None = None) -> Task | None:
@@ -134,11 +142,6 @@ def next_task(state: State, failure_time: FailureTime | None = None) -> Task | N
 
 def _urgency(task: Task) -> tuple[int, object]:
     return task.rank, natural_key(task.id)
-
-
-def _failed_at(task: Task, failure_time: FailureTime | None) -> float:
-    found = task.failed_at or (failure_time(task.id) if failure_time else None)
-    return found.timestamp() if found else 0.0
 
 
 def _candidates(state: State) -> tuple[list[Task], list[Task]]:
@@ -214,6 +217,12 @@ def work_left(state: State) -> bool:
         return False
     dead = _unreachable(state)
     return any(task.id not in dead for task in open_ones)
+
+
+def open_count(state: State) -> int:
+    """How many tasks may still be worked on: all but those that are completed, over, or out of reach."""
+    dead = _unreachable(state)
+    return sum(1 for task in unfinished(state) if not _over(state, task) and task.id not in dead)
 
 
 def finished(state: State) -> bool:

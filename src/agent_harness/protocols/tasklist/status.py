@@ -1,80 +1,93 @@
-"""Where a task list stands, from its files alone; takes no lock. Source: ``tasklist.md`` 13.2."""
+"""Where a task list stands, from its files alone, and what the agents of ``harness run`` have cost on it.
+
+Reading takes no lock. A cost that an agent did not report, and that no price list knows, stays unknown. Source:
+``tasklist.md`` 13.2.
+"""
 
 from __future__ import annotations
 
 import os
 
-from agent_harness.kernel import clock
+from agent_harness.kernel import clock, journal
+from agent_harness.kernel.rate_limits import LimitClock, sentence
 from agent_harness.kernel.terminal import printable
 from agent_harness.protocols.tasklist import (
     progress,
     proven,
     selection,
-    spending,
     store,
 )
+from agent_harness.protocols.tasklist.claims import leases
 from agent_harness.protocols.tasklist.records import ADD
-from agent_harness.protocols.tasklist.workers import session_lease
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
+    from agent_harness.agents.usage import Totals
+    from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.tasklist.layout import TaskListLayout
     from agent_harness.protocols.tasklist.records import State, Task
 
-    Record = dict[str, Any]
 
-__all__ = ["lines", "next_command", "read"]
-
-
-def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> Record:
+def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonObject:
     """The answer of ``harness status``. ``StateDamaged`` when the state does not parse."""
     state, now = store.read(layout), clock.now()
-    holder = session_lease.holder(state, now)
+    holder, following = leases.holder(state, now), selection.next_task(state)
     return {
         "kind": "tasklist",
         "root": layout.root,
         "active": os.path.isfile(layout.marker),
         "paused": os.path.lexists(layout.pause),
         "halt": state.halt,
-        "mode": "concurrent" if state.concurrent else "exclusive",
-        "isolation": state.isolation,
-        "requires_red": state.requires_red,
+        "mode": "concurrent" if state.config.concurrent else "exclusive",
+        "isolation": state.config.isolation,
+        "requires_red": state.config.requires_red,
         "counts": {**selection.counts(state), "blocked": selection.blocked_count(state)},
         "stats": selection.stats(state),
         "work_left": selection.work_left(state),
         "session_count": state.session_count,
-        "max_sessions": state.max_sessions,
+        "max_sessions": state.config.max_sessions,
         "last_session": state.raw.get("last_session"),
-        "session": {name: holder.get(name) for name in ("n", "owner", "started_at", "expires_at")} if holder else None,
+        "session": {name: holder.record.get(name) for name in ("n", "owner", "started_at", "expires_at")}
+        if holder
+        else None,
         "in_progress": [_claim_of(task) for task in selection.in_progress(state)],
         "next": next_command(state, paused=os.path.lexists(layout.pause)),
-        "next_task": _named(selection.next_task(state)),
+        "next_task": {"id": following.id, "title": following.title} if following else None,
         "rescues": sum(len(task.rescues) for task in state.tasks),
         "green_before": [task.id for task in state.tasks if task.proof.get("red_before") == "green"],
         "unproven": [task.id for task in proven.unproven(layout, state)],
         "findings": [each.as_json() for each in state.findings()],
-        "costs": spending.read(layout),
+        "costs": costs(layout),
+        "limits": [each.as_notice() for each in LimitClock().all()],
+        "now": now_records(layout),
         "log": progress.tail(layout, tail),
         **({"tasks": [_row(task) for task in state.tasks]} if tasks else {}),
     }
+
+
+def now_records(layout: TaskListLayout) -> list[JsonObject]:
+    """What the attempts under way are doing: see ``session/now.py``."""
+    path = proven.now_path(layout)
+    if path is None:
+        return []
+    from agent_harness.session import now
+
+    return now.read(os.path.dirname(path))
 
 
 def next_command(state: State, *, paused: bool = False) -> str:
     """The one command to type now."""
     if state.halt or paused:
         return "harness resume"
-    if state.findings() and not selection.next_task(state):
+    following = selection.next_task(state)
+    if state.findings() and not following:
         return "harness task set ID FIELD=VALUE"
+    if following and not following.validation_command:  # a run would end there, with nothing done
+        return f"harness task set {following.id} validation.command='...'"
     return "harness run" if selection.work_left(state) else ADD
 
 
-def _named(task: Task | None) -> Record | None:
-    return {"id": task.id, "title": task.title} if task else None
-
-
-def _claim_of(task: Task) -> Record:
+def _claim_of(task: Task) -> JsonObject:
     return {
         "id": task.id,
         "title": task.title,
@@ -84,7 +97,7 @@ def _claim_of(task: Task) -> Record:
     }
 
 
-def _row(task: Task) -> Record:
+def _row(task: Task) -> JsonObject:
     return {
         "id": task.id,
         "title": task.title,
@@ -97,7 +110,7 @@ def _row(task: Task) -> Record:
     }
 
 
-def lines(found: Record) -> list[str]:
+def lines(found: JsonObject) -> list[str]:
     """The same for a person."""
     counts = found["counts"]
     words = ("completed", "failed", "in_progress", "pending", "blocked")
@@ -107,14 +120,20 @@ def lines(found: Record) -> list[str]:
         f"Tasks: {summary}, {counts['total']} in all",
         f"Sessions: {found['session_count']} of {found['max_sessions'] or 'any number'}; last ended {last}",
     ]
-    text += [*spending.lines(found["costs"]), *_warnings(found)]
-    text += [_task_line(row) for row in found.get("tasks", ())]
+    if found["now"]:
+        from agent_harness.session import now
+
+        text += [f"Now: {now.line(each)}" for each in found["now"]]
+    text += [*_cost_lines(found["costs"]), *_warnings(found)]
+    for row in found.get("tasks", ()):
+        why = f"   {row['last_error'][:100]}" if row["last_error"] else ""
+        text.append(f"[{row['status']}] {row['id']}: {row['title']} ({row['attempts']}/{row['max_attempts']}){why}")
     if found["log"]:
         text += ["", *found["log"]]
     return [printable(line) for line in (*text, "", f"next: {found['next']}")]
 
 
-def _warnings(found: Record) -> list[str]:
+def _warnings(found: JsonObject) -> list[str]:
     text = []
     if found["paused"]:
         text.append("Paused by a person: harness resume")
@@ -132,10 +151,100 @@ def _warnings(found: Record) -> list[str]:
         text.append("Hooks rest here: harness activate")
     if found["rescues"]:
         text.append(f"{found['rescues']} rescued attempts are kept: harness rescue list")
+    text += [sentence(each) for each in found["limits"]]
     text += [f"CONFIG {each['field']}: {each['message']}" for each in found["findings"]]
     return [*text, ""]
 
 
-def _task_line(row: Record) -> str:
-    why = f"   {row['last_error'][:100]}" if row["last_error"] else ""
-    return f"[{row['status']}] {row['id']}: {row['title']} ({row['attempts']}/{row['max_attempts']}){why}"
+# ---- costs: one row for each attempt ---------------------------------------------------------------------------------
+
+
+def note_cost(
+    layout: TaskListLayout, *, session: int, task_id: str, result: str, used: Totals, agent: str | None = None
+) -> None:
+    """Adds the row of one attempt; ``cost_usd`` is ``None`` where it is not known, or nothing was reported."""
+    known = used.reported and used.cost_usd is not None
+    journal.append(
+        layout.costs,
+        {
+            "at": clock.timestamp(),
+            "session": session,
+            "task_id": task_id,
+            "result": result,
+            "agent": agent,
+            "input_tokens": used.input_tokens,
+            "output_tokens": used.output_tokens,
+            "cached_tokens": used.cached_tokens,
+            "cache_write_tokens": used.cache_write_tokens,
+            "cost_usd": used.cost_usd if known else None,
+            **({} if known else {"assumed_usd": round(used.budget_usd(), 4)}),
+        },
+    )
+
+
+def costs(layout: TaskListLayout) -> JsonObject | None:
+    """The sum of all attempts so far; ``None`` when the harness has started no agent here.
+
+    ``per_completed_usd`` is all that was paid, for failed attempts too, over the tasks that were completed so.
+    """
+    rows = list(journal.read(layout.costs))
+    if not rows:
+        return None
+    known = [cost for row in rows if (cost := _dollars(row, "cost_usd")) is not None]
+    completed = {str(row.get("task_id")) for row in rows if row.get("result") == "completed"}
+    total = round(sum(known), 4)
+    return {
+        "total_usd": total,
+        "attempts": len(rows),
+        "attempts_of_unknown_cost": len(rows) - len(known),
+        "assumed_usd": round(sum(_dollars(row, "assumed_usd") or 0.0 for row in rows), 4),
+        "completed": len(completed),
+        "per_completed_usd": round(total / len(completed), 4) if completed else None,
+        "by_task": _by_task(rows),
+    }
+
+
+def estimate(layout: TaskListLayout, state: State) -> JsonObject:
+    """What the open tasks will cost, by what the completed ones have cost: see ``usage.estimate``."""
+    from agent_harness.agents import usage
+
+    paid = costs(layout)
+    by_task: dict[str, float | None] = paid["by_task"] if paid else {}
+    done = [task.id for task in state.tasks if task.status == "completed"]
+    return usage.estimate(
+        left=selection.open_count(state),
+        proven=[by_task[task_id] for task_id in done if task_id in by_task],
+        spent_usd=paid["total_usd"] if paid else 0.0,
+        tried=paid is not None,
+    )
+
+
+def _by_task(rows: list[JsonObject]) -> dict[str, float | None]:
+    """What each task has cost; ``None`` as soon as one of its attempts is unknown."""
+    found: dict[str, float | None] = {}
+    for row in rows:
+        task, cost = str(row.get("task_id")), _dollars(row, "cost_usd")
+        before = found.get(task, 0.0)
+        found[task] = None if cost is None or before is None else round(before + cost, 4)
+    return found
+
+
+def _cost_lines(found: JsonObject | None) -> list[str]:
+    """The same for a person."""
+    if found is None:
+        return []
+    unknown, completed = found["attempts_of_unknown_cost"], found["completed"]
+    each = f"; ${found['per_completed_usd']:.2f} for each of {completed} completed" if completed else ""
+    least = "at least " if unknown else ""
+    text = [f"Costs: {least}${found['total_usd']:.2f}{each}"]
+    if unknown:
+        which = f"{unknown} of {found['attempts']} attempts"
+        text.append(f"Unknown cost: {which}; counted as ${found['assumed_usd']:.2f} against the budget of their run")
+    return text
+
+
+def _dollars(row: JsonObject, name: str) -> float | None:
+    value = row.get(name)
+    return (
+        float(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12 else None
+    )

@@ -17,15 +17,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
-    from typing import Any, TypeVar
+    from typing import TypeVar
 
-    from agent_harness.kernel.json.spans import ListDocument
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.kernel.json.list_file import ListDocument
     from agent_harness.kernel.lock import Lock
     from agent_harness.protocols.tasklist.layout import TaskListLayout
 
     T = TypeVar("T")
 
-__all__ = ["TaskListChange", "TaskStore", "read"]
 
 _HINT = "harness status"
 
@@ -69,7 +69,7 @@ class TaskListChange:
         self.now = now
         self.dirty = False
         self.lines: list[str] = []
-        self._tasks: list[records.Record] | None = []  # changed in place; ``None`` when any may be
+        self._tasks: list[JsonObject] | None = []  # changed in place; ``None`` when any may be
 
     def touch(self, *tasks: records.Task) -> None:
         """Says that the state was changed and must be written: of the tasks, these alone; without any, perhaps all.
@@ -83,6 +83,21 @@ class TaskListChange:
     def log(self, line: str) -> None:
         """A line for the log, written after the state."""
         self.lines.append(line)
+
+    def note(
+        self, kind: str, text: str, *, task: str | None = None, category: str | None = None, end: str = ""
+    ) -> None:
+        """The same for an entry of the session and the moment of this change; ``progress.entry`` has the members."""
+        from agent_harness.protocols.tasklist import progress
+
+        number = self.state.session_count
+        self.log(progress.entry(kind, number, at=self.now, task=task, category=category, text=text, note=end))
+
+    def halt(self, category: str, message: str, task_id: str | None = None) -> None:
+        """Stops everything for a person: hooks let go, and no claim succeeds before ``harness resume``."""
+        at = clock.timestamp(self.now)
+        self.state.raw["halt"] = {"category": category, "task_id": task_id, "message": message, "at": at}
+        self.touch()
 
     def write(self, path: str, *, before: Callable[[], None]) -> None:
         """Replaces the state that was read, counted as one more revision; see ``list_file.write``."""
@@ -160,18 +175,16 @@ class TaskStore:
         raises drops everything. ``LockBusy`` after the timeout, ``StateDamaged``, ``ConfigurationError`` for a file of
         a later version.
         """
-        from agent_harness.kernel import state  # readers need neither
-        from agent_harness.kernel.lock import LockLost
+        from agent_harness.kernel.lock import LockLost  # readers need none
 
         def under_a_lock() -> T:
             with self.lock() as lock:
                 return self.change_under(lock, act)
 
-        return state.repeated(under_a_lock, self.layout.tasks, after=LockLost, hint=_HINT)
+        return files.repeated(under_a_lock, self.layout.tasks, after=LockLost, hint=_HINT)
 
     def change_under(self, lock: Lock, act: Callable[[TaskListChange], T]) -> T:
         """The same for a caller that holds the lock; ``LockLost`` when it was taken away meanwhile."""
-        from agent_harness.kernel import state
 
         def write(change: TaskListChange, unedited: Callable[[], None]) -> None:
             def still_ours() -> None:
@@ -183,7 +196,7 @@ class TaskStore:
             for line in change.lines:
                 self.log(line)
 
-        return state.change(self.layout.tasks, read=self._open, act=act, write=write, hint=_HINT)
+        return files.change(self.layout.tasks, read=self._open, act=act, write=write, hint=_HINT)
 
     def _open(self) -> TaskListChange:
         change = TaskListChange(self._document(), self.now())
@@ -194,12 +207,22 @@ class TaskStore:
             )
         return change
 
-    def create(self, raw: dict[str, Any]) -> bool:
+    def create(self, raw: JsonObject) -> bool:
         """Writes the first state; false when there is one already. Call it under ``lock``."""
         if os.path.lexists(self.layout.tasks):
             return False
         files.write_json(self.layout.tasks, raw)
         return True
+
+    def note(self, kind: str, text: str, *, task: str | None = None, category: str | None = None) -> None:
+        """Adds an entry of the present session to the log; of session 0 where the state cannot be read."""
+        from agent_harness.protocols.tasklist import progress
+
+        try:
+            number = self.read().session_count
+        except StateDamaged:
+            number = 0
+        self.log(progress.entry(kind, number, task=task, category=category, text=text))
 
     def log(self, line: str) -> None:
         """Adds one line to the log."""

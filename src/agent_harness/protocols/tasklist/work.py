@@ -1,11 +1,13 @@
 """One attempt of ``harness run`` at a claimed task, as the session engine asks it.
 
 The agent's first turn, fix rounds after a failed proof, and one of three ends: completed, failed, given back.
-Source: ``tasklist.md`` 11, 12.
+Source: ``tasklist.md`` 5, 11 to 13.
 """
 
+import json
 import os
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,28 +15,21 @@ from typing import Any
 from agent_harness.agents.base import Agent, Brief
 from agent_harness.agents.usage import Totals
 from agent_harness.errors import HarnessError, NotOwner, Refused, TimedOut, VerificationFailed
+from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process import new_run_id
-from agent_harness.protocols.tasklist import progress
+from agent_harness.protocols.tasklist import progress, proven
 from agent_harness.protocols.tasklist.attempts import commits, rollback, verbs
-from agent_harness.protocols.tasklist.claims.lease_keeper import LeaseKeeper
+from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper, Worker
 from agent_harness.protocols.tasklist.layout import safe_name
 from agent_harness.protocols.tasklist.records import Task
-from agent_harness.protocols.tasklist.runner import prompt
-from agent_harness.protocols.tasklist.workers.worker import Worker
-from agent_harness.session.changes import changed_in_folder, changed_in_repository
-from agent_harness.session.engine import walk
-from agent_harness.session.limits import SessionLimits, watch
-from agent_harness.session.policy import POLICIES, Policy
+from agent_harness.session.engine import Turns, walk
+from agent_harness.session.limits import SessionLimits, changed_in_folder, changed_in_repository, watch
+from agent_harness.session.now import NowRecord
 from agent_harness.session.provider_retry import silence_seconds
-from agent_harness.session.turn import Turns
-from agent_harness.session.work import Ending, TurnRequest, TurnSoFar
+from agent_harness.session.work import POLICIES, Ending, Policy, TurnRequest, TurnSoFar
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import BudgetLimit, ProjectFacts
 from agent_harness.supervision.recording import Recording
-
-__all__ = ["Attempted", "AttemptTerms", "TaskRuling", "TaskWork", "attempt"]
-
-Record = dict[str, Any]
 
 UNCOUNTED = {
     "user_pause": "a person stopped the run",
@@ -43,6 +38,9 @@ UNCOUNTED = {
     "refused": "the provider did not serve the agent",
 }
 """Endings that are not the task's fault: the task is given back untried."""
+
+AT_ONCE_SECONDS = 30.0
+"""An agent that ends with an error earlier, without work and without usage, has not begun with the task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,13 +66,14 @@ class Attempted:
     ends_run: str | None = None  # why no further task should be begun
     exit_code: int = 9  # of a run that ends so
     refused: bool = False  # the provider refused; it was no attempt
+    failed_at_once: str | None = None  # what an agent said that ended with an error before it began; no attempt either
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskRuling:
     """What the harness's own run of the validation says: completed, or why not."""
 
-    completed: Record | None = None
+    completed: JsonObject | None = None
     error: VerificationFailed | TimedOut | None = None
     asks: bool = False
 
@@ -161,6 +160,14 @@ class TaskWork:
             ),
             silence_seconds=silence_seconds(None, terms.agent.capabilities),
             stop_requested=stop_requested,
+            now=NowRecord(
+                proven.now_path(worker.layout, worker.id, make=True),
+                item=task.id,
+                title=task.title,
+                session=session,
+                agent=terms.agent.name,
+                budget_usd=self._budget_usd,
+            ),
         )
 
     @property
@@ -171,17 +178,17 @@ class TaskWork:
     @property
     def policy(self) -> Policy:
         """The row of the table, with the list's own number of fix rounds."""
-        rounds = self._worker.store.read().fix_rounds
+        rounds = self._worker.store.read().config.fix_rounds
         return POLICIES["task"] if rounds is None else replace(POLICIES["task"], fix_rounds=rounds)
 
     def brief(self, ruling: TaskRuling | None) -> str:
         """The task, or what the validation said of the work so far."""
         task = self._task
         if ruling is None or ruling.error is None:
-            return prompt.first(task, log=progress.condensed(self._worker.layout), rescues=task.rescues)
+            return first_prompt(task, log=progress.condensed(self._worker.layout), rescues=task.rescues)
         self._terms.say(f"{task.id}: {ruling.error.message}; sent back")
         tail = ruling.error.data.get("tail")
-        return prompt.fix(task, ruling.error.message, list(tail) if isinstance(tail, list) else [])
+        return fix_prompt(task, ruling.error.message, list(tail) if isinstance(tail, list) else [])
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
         """The turn in the worker's own folder; the verbs that the agent calls find this claim."""
@@ -226,7 +233,7 @@ class TaskWork:
             found = rollback.evidence(self._worker, self._task)
         except Refused:
             return True
-        return not found["known"] or bool(found["uncommitted"] or found["commits"])
+        return not found.known or bool(found.uncommitted or found.commits)
 
     def closed(self) -> Attempted | None:
         """What the agent made of the task by the verbs; ``None`` while it is still open."""
@@ -265,8 +272,13 @@ class TaskWork:
     def unfinished(self, ending: Ending) -> Attempted:
         """Given back untried when it was not the task's fault; else failed."""
         if ending.reason in UNCOUNTED:
-            return self._give_back(ending)
+            return self._give_back(ending, UNCOUNTED[ending.reason])
         outcome = ending.outcome
+        took = time.monotonic() - self.turns.began
+        if ending.reason == "error" and not self.turns.so_far.used.reported and took < AT_ONCE_SECONDS:
+            said = ending.message or "it said nothing"
+            given = self._give_back(ending, f"the agent ended at once with an error: {said}")
+            return replace(given, refused=False, ends_run=None, failed_at_once=said)
         left = f"the agent ended with exit {outcome.exit_code}" if outcome else ending.reason
         return self._fail("TASK_EXEC", ending.message or left, ending)
 
@@ -279,8 +291,7 @@ class TaskWork:
         where = f"; its work is in {done['rescue']}" if done.get("rescue") else ""
         return replace(self._attempted("failed", f"[{category}] {message}{where}"), ends_run=ends_run)
 
-    def _give_back(self, ending: Ending) -> Attempted:
-        why = UNCOUNTED[ending.reason]
+    def _give_back(self, ending: Ending, why: str) -> Attempted:
         try:
             with self._terms.stop.held():
                 done = verbs.release(self._worker, self._task.id, why)
@@ -297,3 +308,58 @@ class TaskWork:
 
     def _attempted(self, result: str, message: str) -> Attempted:
         return Attempted(task_id=self._task.id, result=result, message=message, used=self.turns.so_far.used)
+
+
+# ---- what the agent is told about its task: ``tasklist.md`` 5, 12.2, 13
+
+FEEDBACK_CHARACTERS = 6000
+
+RULES = """\
+Rules:
+- Work on this task only, in this folder. Leave harness-tasks.json and harness-progress.txt alone.
+- After each larger step: harness task checkpoint {id} M/N "what was done"
+- When you are done, end your turn. The harness runs the validation itself; only its result counts. It commits what you
+  leave; commit yourself if you like.
+- When the task cannot be done: harness task fail {id} --category TASK_EXEC "why", and end your turn.
+- Never weaken, skip or delete a test, and leave the scripts and settings alone that the validation runs: what was there
+  at the claim may not change. New tests and assertions are welcome.
+"""
+
+
+def first_prompt(task: Task, *, log: Sequence[str], rescues: Sequence[str]) -> str:
+    """The opening prompt of an attempt."""
+    parts = [f"# Task {task.id}: {task.title}", ""]
+    parts += [f"Attempt {task.attempts + 1} of {task.max_attempts}."]
+    if task.validation_command:
+        seconds = f"{task.timeout_seconds:g} s at most"
+        parts += [f"It is done when this command exits with 0 ({seconds}):", "", f"    {task.validation_command}"]
+    if more := task.rest:
+        parts += ["", "More about it:", json.dumps(more, ensure_ascii=False, indent=2)]
+    if task.error_log:
+        parts += ["", "Earlier attempts failed:", *[f"- {each}" for each in task.error_log[-5:]]]
+    if rescues:
+        parts += ["", "What they had done was taken back, and is kept for you to look at:"]
+        parts += [f"- git show {ref}" for ref in rescues[-3:]]
+    if log:
+        parts += ["", "What happened on this list so far, newest last:", *[f"  {line}" for line in log]]
+    return "\n".join([*parts, "", RULES.format(id=task.id)])
+
+
+def fix_prompt(task: Task, said: str, output: Sequence[Any]) -> str:
+    """The prompt of a further round, after the validation has said no."""
+    text = "\n".join(str(line) for line in output)[-FEEDBACK_CHARACTERS:]
+    return "\n".join(
+        [
+            f"# Task {task.id}: {task.title}",
+            "",
+            f"The harness ran the validation and it failed: {said}",
+            f"    {task.validation_command}",
+            "",
+            "The end of its output:",
+            text or "(no output)",
+            "",
+            "Fix the cause. Your work is as you left it.",
+            "",
+            RULES.format(id=task.id),
+        ]
+    )

@@ -6,19 +6,23 @@
 * ``lendable`` says what of the ignored environment a checkout gets.
 """
 
-from agent_harness.verification.command.folders import KeptFiles, keep
 from agent_harness.verification.command.judge import (
+    GREEN,
+    NOT_RUN,
     OFF,
+    RED,
     REJECT,
     TELL,
     CommandCheck,
     CommandVerdict,
+    KeptFiles,
+    Remembered,
     examine_command,
     judge_command,
     judge_folder,
+    keep,
     run_in_place,
 )
-from agent_harness.verification.command.red_before import GREEN, NOT_RUN, RED, Remembered
 
 __all__ = [
     "GREEN",

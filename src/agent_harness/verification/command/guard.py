@@ -1,18 +1,22 @@
 """Rules on what a candidate changes of the files that its validation command names or loads.
 
-Values in, findings out. What was there at the claim may not be weakened, deleted or rewritten; tests and assertions may
-come. A ``CRITICAL`` finding rejects, and its message names the file, the line and the setting that allows the change.
+Values in, findings out; comments and layout never count. What was there at the claim may not be weakened, deleted or
+rewritten; tests and assertions may come. A ``CRITICAL`` finding rejects, and its message names the file, the line and
+the setting that allows the change.
 """
 
+import ast
+import difflib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from agent_harness.kernel.git.status import matcher
+from agent_harness.verification import sources
 from agent_harness.verification.changes import CandidateChanges, FileChange
-from agent_harness.verification.command.additions import changed_package, changed_script, weakened_test
-from agent_harness.verification.command.make import weakened
-from agent_harness.verification.command.named_files import EVERYTHING, Named
+from agent_harness.verification.command.named_files import EVERYTHING, Named, package_scripts
+from agent_harness.verification.command.parsing import weakened
 from agent_harness.verification.guard import (
     TEST_FOLDERS,
     belongs,
@@ -20,14 +24,113 @@ from agent_harness.verification.guard import (
     product_findings,
     settings_findings,
 )
-from agent_harness.verification.runner_config import is_conftest, is_runner_config, is_test_file
-from agent_harness.verification.shadowing import shadows
+from agent_harness.verification.runner_config import is_conftest, is_runner_config, is_test_file, shadows
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, Finding
 
 __all__ = ["findings_on", "is_test_side"]
-
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_COMMENTS = {
+    ".js": "//",
+    ".ts": "//",
+    ".mjs": "//",
+    ".cjs": "//",
+    ".go": "//",
+    ".rs": "//",
+    ".java": "//",
+    ".php": "//",
+}
+_LEAVING_OUT = re.compile(
+    r"\b(x(it|test|describe)|f(it|describe)|todo|exit|return|process|Skip|SkipNow|ignore|Ignore|Disabled|pending)\b"
+    r"|\.(skip|only|todo|skipIf|runIf)\b|@(skip|disabled)|t\.Skip|/\*|#if\b|=begin|__END__"
+)
+_RUNNER_MEMBERS = ("jest", "vitest", "mocha", "ava", "type", "nyc", "c8")
+_SHOWN = 60
 _Rule = Callable[[str, bytes, bytes], str | None]
 _ALLOWED_BY = "a task that is meant to change it names it in validation.may_change"
+
+
+def changed_script(path: str, before: bytes, after: bytes) -> str | None:
+    """Where a script that proves something is another one now: ``line 3: 'exit 1' is now 'exit 0'``."""
+    if path.endswith(".py") and sources.same(before, after):
+        return None
+    old, new = _lines(path, before), _lines(path, after)
+    return None if [text for _, text in old] == [text for _, text in new] else _first_difference(old, new)
+
+
+def weakened_test(path: str, before: bytes, after: bytes) -> str | None:
+    """What a test file, or what tests stand on, no longer says; additions are free."""
+    if PurePosixPath(path).suffix == ".py":
+        return _weakened_python(before, after)
+    old, new = _lines(path, before), _lines(path, after)
+    matcher = difflib.SequenceMatcher(None, [text for _, text in old], [text for _, text in new], autojunk=False)
+    for kind, start, end, into, until in matcher.get_opcodes():
+        if kind in ("delete", "replace"):
+            gone = old[start]
+            return f"line {gone[0]} '{gone[1][:_SHOWN]}' is gone or changed"
+        if kind == "insert" and (
+            line := next((new[at] for at in range(into, until) if _LEAVING_OUT.search(new[at][1])), None)
+        ):
+            return f"the new line {line[0]} '{line[1][:_SHOWN]}' may leave tests out"
+        del end
+    return None
+
+
+def changed_package(names: Sequence[str]) -> Callable[[str, bytes, bytes], str | None]:
+    """A rule for package.json: these scripts, and what configures the test runners in it, stay as they were."""
+
+    def rule(_: str, before: bytes, after: bytes) -> str | None:
+        old, new = package_scripts(before), package_scripts(after)
+        hooks = [f"{side}{name}" for name in names for side in ("pre", "post")]
+        different = [name for name in (*names, *hooks) if old.get(name) != new.get(name)]
+        if different:
+            now = new.get(different[0])
+            return f"its script {different[0]} is " + (f"now '{now[:_SHOWN]}'" if now else "gone")
+        members = [name for name in _RUNNER_MEMBERS if _member(before, name) != _member(after, name)]
+        return f"it sets {', '.join(members)}" if members else None
+
+    return rule
+
+
+def _member(content: bytes, name: str) -> object:
+    import json
+
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        return "unreadable"
+    return document.get(name) if isinstance(document, dict) else None
+
+
+def _lines(path: str, content: bytes) -> list[tuple[int, str]]:
+    """Lines that say something, with their numbers; the first line of a script names its interpreter."""
+    sign = _COMMENTS.get(PurePosixPath(path).suffix, "#")
+    text = content.decode("utf-8", "surrogateescape").splitlines()
+    numbered = ((number, line.strip()) for number, line in enumerate(text, 1))
+    return [
+        (number, line) for number, line in numbered if line and (not line.startswith(sign) or line.startswith("#!"))
+    ]
+
+
+def _first_difference(old: Sequence[tuple[int, str]], new: Sequence[tuple[int, str]]) -> str:
+    for (number, was), (_, now) in zip(old, new, strict=False):
+        if was != now:
+            return f"line {number}: '{was[:_SHOWN]}' is now '{now[:_SHOWN]}'"
+    if len(old) > len(new):
+        return f"line {old[len(new)][0]}: '{old[len(new)][1][:_SHOWN]}' is gone"
+    return f"line {new[len(old)][0]}: '{new[len(old)][1][:_SHOWN]}' is new"
+
+
+# ---- Python --------------------------------------------------------------------------------------------------------
+
+
+def _weakened_python(before: bytes, after: bytes) -> str | None:
+    old, new = sources.parse(before), sources.parse(after)
+    if old is None:
+        return None if before.strip() == after.strip() else "it could not be read before, and is another one now"
+    if new is None:
+        return "it can no longer be read"
+    names = sources.changed(old, new)
+    return f"{', '.join(list(dict.fromkeys(names))[:5])} changed or went" if names else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +156,9 @@ def findings_on(changes: CandidateChanges, named: Named, *, may_change: Sequence
 def is_test_side(path: str, named: Named) -> bool:
     """Whether a path belongs to the tests that the command runs, or to what they stand on."""
     return (
-        bool(named.tests) and (is_test_file(path) or is_conftest(path) or _in_test_folder(path)) and _near(path, named)
+        bool(named.tests)
+        and (is_test_file(path) or is_conftest(path) or TEST_FOLDERS & {*PurePosixPath(path).parts[:-1]} != set())
+        and _near(path, named)
     )
 
 
@@ -127,10 +232,6 @@ def _finding(code: str, change: FileChange, message: str, **facts: object) -> Fi
 
 
 # ---- where -----------------------------------------------------------------------------------------------------------
-
-
-def _in_test_folder(path: str) -> bool:
-    return bool({*PurePosixPath(path).parts[:-1]} & TEST_FOLDERS)
 
 
 def _near(path: str, named: Named) -> bool:

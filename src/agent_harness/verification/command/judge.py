@@ -3,45 +3,135 @@
 The order answers the cheap question first: what the candidate changes of the files that the command names or loads;
 then the command on the candidate, in a checkout of our own; where it fails there, the command in the folder itself, so
 that a person reads which of the two it is; where it passes, the command on the code before.
+
+In a folder that is in no git work tree nothing can be checked out: what decides about the work there is kept as it was,
+and compared; the command runs in the folder itself, and there is no code before to ask.
 """
 
+import base64
+import binascii
+import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+import posixpath
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
+from typing import Any, Self
 
-from agent_harness.kernel import process
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.objects import Objects
 from agent_harness.kernel.redact import redact
-from agent_harness.verification.changes import CandidateChanges
-from agent_harness.verification.command.folders import KeptFiles, changes_since
+from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange, Tree, between, tree_at
 from agent_harness.verification.command.guard import findings_on, is_test_side
-from agent_harness.verification.command.lending import ignored_paths, import_folders, left_behind, lendable
 from agent_harness.verification.command.named_files import Named, named_by
-from agent_harness.verification.command.red_before import GREEN, NOT_RUN, RED, Remembered
-from agent_harness.verification.command.trees import changes_between, has_submodules, tree_at
 from agent_harness.verification.guard import is_read
 from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
 from agent_harness.verification.runner.execution import Stop, run_command
+from agent_harness.verification.runner.lending import (
+    ignored_paths,
+    import_folders,
+    left_behind,
+    lendable,
+    mapped_in,
+)
 from agent_harness.verification.verdict import CRITICAL, WARN, Finding
 from agent_harness.verification.workspace import Overlay, Workspace, workspace
 
 __all__ = [
-    "OFF",
-    "REJECT",
-    "TELL",
     "CommandCheck",
     "CommandVerdict",
+    "GREEN",
+    "KeptFiles",
+    "NOT_RUN",
+    "OFF",
+    "RED",
+    "REJECT",
+    "Remembered",
+    "TELL",
     "examine_command",
     "judge_command",
     "judge_folder",
+    "keep",
     "run_in_place",
 ]
-
+RED, GREEN, NOT_RUN = "red", "green", "not_run"
+_MOST_KEPT = 1000  # answers kept, the newest
 OFF, TELL, REJECT = "off", "tell", "reject"
 _SHOWN = 3  # names written out in a message
+_MOST_FILES = 20_000  # paths of a folder that are looked at
+_MOST_BYTES = 16 * 1024 * 1024  # contents of a folder that are kept
+_PASSED_OVER = frozenset(
+    {".git", ".hg", ".svn", ".harness", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".pytest_cache"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptFiles:
+    """The paths of a folder, and the contents of those that decide."""
+
+    paths: frozenset[str]
+    contents: Mapping[str, bytes]
+
+    def as_record(self) -> dict[str, Any]:
+        """The members of the JSON record."""
+        texts = {path: base64.b64encode(content).decode() for path, content in sorted(self.contents.items())}
+        return {"paths": sorted(self.paths), "contents": texts}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self | None:
+        """What ``as_record`` wrote; ``None`` for anything else."""
+        paths, contents = record.get("paths"), record.get("contents")
+        if not isinstance(paths, list) or not isinstance(contents, dict):
+            return None
+        try:
+            kept = {str(path): base64.b64decode(text, validate=True) for path, text in contents.items()}
+        except (TypeError, ValueError, binascii.Error):
+            return None
+        return cls(paths=frozenset(map(str, paths)), contents=kept)
+
+
+class Remembered:
+    """What is known of commands on the code before, in one file; ``None`` as its path remembers nothing.
+
+    Kept outside the project, by tree and command, so that the same question is asked once. A record that is lost or was
+    altered costs a run, or at worst a wrong remark: it decides nothing alone unless ``requires_red`` says ``reject``.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None) -> None:
+        self._path = os.fspath(path) if path else None
+
+    def get(self, tree: str, folder: str, command: str) -> str | None:
+        """``RED`` or ``GREEN`` as it was found before."""
+        found = self._read().get(_key(tree, folder, command))
+        return found if found in (RED, GREEN) else None
+
+    def put(self, tree: str, folder: str, command: str, answer: str) -> None:
+        """Remembers an answer; a folder that cannot be written is passed over."""
+        if self._path is None:
+            return
+        known = self._read()
+        known.pop(key := _key(tree, folder, command), None)
+        kept = dict(list(known.items())[-_MOST_KEPT + 1 :])
+        try:
+            files.write_json(self._path, {**kept, key: answer})
+        except OSError:
+            return
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            return files.read_json(self._path) if self._path else {}
+        except (OSError, HarnessError):
+            return {}
+
+
+def _key(tree: str, folder: str, command: str) -> str:
+    return hashlib.sha256("\0".join((tree, folder, command)).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +211,9 @@ def judge_folder(
 
 def run_in_place(root: str | os.PathLike[str], check: CommandCheck, *, stop: Stop | None = None) -> CommandVerdict:
     """Runs the command in a folder as it is, and asks nothing else: for work that is in nobody's hands."""
-    return _verdict(_ran(check, Path(root), process.scrubbed_environment(), stop), IN_PLACE)
+    with tempfile.TemporaryDirectory(prefix="harness-compiled-", ignore_cleanup_errors=True) as compiled:
+        variables = process.scrubbed_environment({"PYTHONPYCACHEPREFIX": compiled})  # else the next commit has them
+        return _verdict(_ran(check, Path(root), variables, stop), IN_PLACE)
 
 
 @dataclass(slots=True)
@@ -156,12 +248,11 @@ class _Judgement:
         tree = tree_at(self.git, self.objects, self.base)
         self.named = named_by(self.check.command, tree)
         named = self.named
-        self.changes = changes_between(
+        self.changes = between(
             self.git,
             self.objects,
             self.base,
             self.candidate,
-            tree,
             wanted=lambda path: path in named.files or is_read(path) or is_test_side(path, named),
         )
         return findings_on(self.changes, named, may_change=self.check.may_change)
@@ -196,7 +287,7 @@ class _Judgement:
         texts = " ".join(self.named.texts)
         speaks_of_it = str(self.git.root) in texts or "git" in texts or bool(self.named.outside)
         more = bool(self.ignored and (self.lent() or left_behind(self.ignored, ())))
-        return more or speaks_of_it or has_submodules(self.objects, self.candidate)
+        return more or speaks_of_it or bool(self.changes and self.changes.submodules)
 
     def only_here(self, done: CommandVerdict) -> Finding:
         """It fails there and passes here: said as exactly that."""
@@ -273,14 +364,80 @@ def _variables(root: Path, space: Workspace, lent: Sequence[str]) -> dict[str, s
     """The variables of a run in a checkout: what leads into the project's folder leads into the checkout instead."""
     variables = process.scrubbed_environment()
     search = variables.get("PATH", os.defpath)
-    imports = import_folders(root, lent, search, space)
-    own = [_moved(entry, root, space) for entry in variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    imports = import_folders(mapped_in(root, lent, search), space)
+    own = [space.moved(entry, root) for entry in variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
     if imports or own:
         variables["PYTHONPATH"] = os.pathsep.join(dict.fromkeys((*imports, *own)))
-    variables["PATH"] = os.pathsep.join(_moved(entry, root, space) for entry in search.split(os.pathsep))
+    variables["PATH"] = os.pathsep.join(space.moved(entry, root) for entry in search.split(os.pathsep))
     return {**variables, "PWD": str(space.cwd)}
 
 
-def _moved(entry: str, root: Path, space: Workspace) -> str:
-    real, place = Path(os.path.realpath(root / entry)), Path(os.path.realpath(root))
-    return str(space.cwd / real.relative_to(place)) if real.is_relative_to(place) and entry else entry
+# -- a folder without git ----------------------------------------------------------------------------------------------
+
+
+def keep(root: str, command: str) -> KeptFiles:
+    """What decides about work in a folder, as it is now; call it before the work begins."""
+    tree = _tree(root)
+    named = named_by(command, tree)
+    contents: dict[str, bytes] = {}
+    room = _MOST_BYTES
+    for path in sorted(tree.paths):
+        content = tree.read(path) if _decides(path, named) else None
+        if content is not None and len(content) <= room:
+            contents[path] = content
+            room -= len(content)
+    return KeptFiles(paths=frozenset(tree.paths), contents=contents)
+
+
+def changes_since(root: str, command: str, kept: KeptFiles) -> tuple[Named, CandidateChanges]:
+    """What the command names by the files that were kept, and how the folder differs from them."""
+    before = Tree(kept.paths, kept.contents.get)
+    named, now = named_by(command, before), _tree(root)
+    changed = (_change(path, kept, now) for path in sorted({*kept.contents, *now.paths}) if _decides(path, named))
+    changes = CandidateChanges(
+        files=tuple(each for each in changed if each), before=kept.paths, after=frozenset(now.paths)
+    )
+    return named, changes
+
+
+def _decides(path: str, named: Named) -> bool:
+    return path in named.files or is_read(path) or is_test_side(path, named)
+
+
+def _change(path: str, kept: KeptFiles, now: Tree) -> FileChange | None:
+    is_link, before = path in now.links, kept.contents.get(path)
+    after = now.read(path) if path in now.paths else None
+    if path in kept.paths and before is None and not is_link:
+        return None  # too large to be kept, or a link then as well
+    if before == after and not is_link:
+        return None
+    status = "A" if path not in kept.paths else "M" if path in now.paths or is_link else "D"
+    return FileChange(path=path, status=status, before=before, after=after, link=is_link)
+
+
+def _tree(root: str) -> Tree:
+    """The files of a folder, read without following a link."""
+    place = Path(root)
+    paths: dict[str, None] = {}
+    links: dict[str, str] = {}
+    for path in islice(_walk(place), _MOST_FILES):
+        paths[path] = None
+        if (place / path).is_symlink():
+            links[path] = posixpath.normpath(posixpath.join(posixpath.dirname(path), str((place / path).readlink())))
+
+    def read(path: str) -> bytes | None:
+        full = place / path
+        try:
+            plain = stat.S_ISREG(full.lstat().st_mode) and full.stat().st_size <= LIMIT_BYTES
+            return files.read_bytes(full) if plain else None
+        except (OSError, HarnessError):
+            return None
+
+    return Tree(paths.keys(), read, links)
+
+
+def _walk(root: Path) -> Iterator[str]:
+    for folder, names, found in os.walk(root):
+        names[:] = sorted(name for name in names if name not in _PASSED_OVER)
+        below = Path(folder).relative_to(root)
+        yield from (str(below / name) for name in sorted(found))

@@ -8,17 +8,17 @@ grep 3``) is the work, and is left free; so are the files that ``grep``, ``test`
 import json
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from agent_harness.verification.changes import Tree
 from agent_harness.verification.check import LAUNCHERS
-from agent_harness.verification.command.make import Makefile
-from agent_harness.verification.command.shell_text import simple_commands
+from agent_harness.verification.command.parsing import Makefile, simple_commands
 from agent_harness.verification.guard import TEST_FOLDERS
 from agent_harness.verification.runner_config import is_test_file
 
-__all__ = ["EVERYTHING", "Named", "Tree", "named_by"]
+__all__ = ["EVERYTHING", "Named", "named_by"]
 
 EVERYTHING = ""  # among the tests: whatever the runner finds
 _MOST_FILES = 200  # scripts that are read for further names
@@ -94,15 +94,6 @@ _JUDGE_NAME = re.compile(r"(^|[/_.-])(check|verify|validate|test|tests|lint|ci|a
 _SHELL_OPTION = re.compile(r"[-+][a-z]*o$|--(rcfile|init-file)$")
 _SHEBANG = re.compile(rb"#!.*\b(sh|bash|dash|zsh|ksh|ash)\b")
 _RUNS_TESTS = re.compile(rb"\b(pytest|unittest|nose2?)\b")
-
-
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """A tree as it is read: all paths of its files relative to the project, and their contents on demand."""
-
-    paths: Collection[str]
-    read: Callable[[str], bytes | None]
-    links: Mapping[str, str] = field(default_factory=dict)  # path of a symbolic link -> where it leads, in the project
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,21 +192,16 @@ def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool
         _interpreted(found, "python", rest[rest.index("run") + 1 :], folder, filtered=filtered)
     elif program in _RUNNERS or (program in _BUILD_TOOLS and _TESTING_VERBS & {*rest}):
         _runner(found, program, rest, folder)
-        _wrapper(found, words[0], folder)
+        if "/" in words[0] and _resolved(found, words[0], folder):  # a script that starts a tool, such as ./gradlew
+            _script(found, words[0], folder, filtered=False)
     elif _INTERPRETERS.match(program):
         _interpreted(found, program, rest, folder, filtered=filtered)
     elif "/" in words[0] or words[0].endswith((".sh", ".bash")):
         _script(found, words[0], folder, filtered=filtered)
         _handed_on(found, rest, folder, filtered=filtered)
     elif program in _COMPARING:
-        found.scripts.update(path for path in _paths(found, rest, folder) if _is_expected(path))
+        found.scripts.update(path for path in _paths(found, rest, folder) if _EXPECTED.search(path))
     _by_name(found, program, rest, folder)
-
-
-def _wrapper(found: _Names, word: str, folder: str) -> None:
-    """A script of the project that starts a tool, such as ``./gradlew``."""
-    if "/" in word and _resolved(found, word, folder):
-        _script(found, word, folder, filtered=False)
 
 
 def _shell(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
@@ -408,10 +394,6 @@ def _by_name(found: _Names, program: str, rest: Sequence[str], folder: str) -> N
 
 def _paths(found: _Names, words: Sequence[str], folder: str) -> list[str]:
     return [path for word in words if (path := _resolved(found, word, folder))]
-
-
-def _is_expected(path: str) -> bool:
-    return bool(_EXPECTED.search(path))
 
 
 def _resolved(found: _Names, word: str, folder: str) -> str | None:

@@ -16,13 +16,18 @@ from agent_harness.kernel import process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.redact import redact
 from agent_harness.verification.check import Command, parse, report_options, with_report
-from agent_harness.verification.runner import witness
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
 from agent_harness.verification.runner.testreport import (
+    WITNESS_VARIABLE,
     Report,
     ReportProblem,
+    Witness,
+    WitnessedSession,
+    believed,
+    check_sessions,
     read_cases,
     read_junit,
+    witness_settings,
 )
 from agent_harness.verification.verdict import TestRun
 from agent_harness.verification.workspace import Overlay, Workspace, in_place, workspace
@@ -85,15 +90,17 @@ def execute(
     report = private / "report.xml"
     root = None if space.has_settings or "--rootdir" in command else str(space.cwd)
     options = report_options(str(report), str(private / "cache"), keep_going=keep_going, root=root)
-    started, extra = with_report(parsed, environment.words(parsed, space.cwd), str(report), options)
-    variables = {**environment.variables_for(parsed, space), **extra}
-    if not _is_watched(parsed, environment):
+    variables = environment.variables_for(parsed, space)
+    words = environment.words(parsed, space.cwd)
+    started, extra = with_report(parsed, words, str(report), options, imports=variables["PYTHONPATH"])
+    variables |= extra
+    if not parsed.pytest and (parsed.reports_itself or environment.report):  # another runner, with a report of its own
         report = _fresh_report(space, environment, report)
         done = run_command(started, cwd=space.cwd, variables=variables, timeout_seconds=timeout_seconds, stop=stop)
         found = _judged(done, lambda: read_junit(report), timeout_seconds, "")
         return _test_run(parsed, space, environment, done, found)
-    with witness.Witness(private) as seen:
-        variables[witness.VARIABLE] = witness.settings(
+    with Witness(private) as seen:
+        variables[WITNESS_VARIABLE] = witness_settings(
             seen.address,
             project=None if environment.isolation == IN_PLACE else environment.root,
             keep=environment.kept,
@@ -115,15 +122,11 @@ def execute_plain(
     parsed = parse(command)
     environment = environment.completed(parsed)
     started = environment.words(parsed, space.cwd) or command
-    variables = {**environment.variables_for(parsed, space), **dict(parsed.variables)}
+    variables = environment.variables_for(parsed, space)
+    variables |= {name: value for name, value in parsed.variables if name != "PYTHONPATH"}
     done = run_command(started, cwd=space.cwd, variables=variables, timeout_seconds=timeout_seconds, stop=stop)
     problem = f"it ran into its limit of {timeout_seconds:g} s" if done.timed_out else None
     return _test_run(parsed, space, environment, done, (None, problem))
-
-
-def _is_watched(command: Command, environment: RunEnvironment) -> bool:
-    """Whether our pytest plugin must have its say: for everything but other runners that write their own report."""
-    return command.pytest or not (command.reports_itself or environment.report)
 
 
 def _fresh_report(space: Workspace, environment: RunEnvironment, private: Path) -> Path:
@@ -155,16 +158,20 @@ def run_command(
     timeout_seconds: float,
     stop: Callable[[], bool] | None,
 ) -> process.Completed:
-    """The command's run; a folder that is not there is a command that cannot be found."""
+    """The command's run; a folder that is not there is a command that cannot be found.
+
+    Its temporary files have a folder of their own, which is gone afterwards.
+    """
     try:
-        return process.run(
-            command,
-            cwd=cwd,
-            env=variables,
-            timeout_seconds=timeout_seconds,
-            keep_bytes=OUTPUT_BYTES,
-            stop=stop,
-        )
+        with tempfile.TemporaryDirectory(prefix="harness-run-", ignore_cleanup_errors=True) as temporary:
+            return process.run(
+                command,
+                cwd=cwd,
+                env={**variables, "TMPDIR": temporary},
+                timeout_seconds=timeout_seconds,
+                keep_bytes=OUTPUT_BYTES,
+                stop=stop,
+            )
     except Refused as error:
         return process.Completed(
             exit_code=NOT_FOUND,
@@ -191,13 +198,11 @@ def _judged(done: process.Completed, read: Callable[[], Report], limit_seconds: 
         return None, str(problem)
 
 
-def _believed(
-    sessions: dict[int, witness.WitnessedSession], report: Path, done: process.Completed, *, plain: bool
-) -> Report:
+def _believed(sessions: dict[int, WitnessedSession], report: Path, done: process.Completed, *, plain: bool) -> Report:
     if not sessions and not plain:
         raise ReportProblem("no test report was written; another runner than pytest writes JUnit XML to {report}")
-    witness.check(sessions)
-    found = witness.believed(sessions, *read_cases(report))
+    check_sessions(sessions)
+    found = believed(sessions, *read_cases(report))
     ended = {session.finished for session in sessions.values()}
     if plain and done.exit_code == 0 and ended != {0}:
         raise ReportProblem(f"the process ended with 0 although pytest ended with {max(e or 0 for e in ended)}")

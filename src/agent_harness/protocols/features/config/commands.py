@@ -8,7 +8,7 @@ import re
 import shlex
 import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,7 +100,7 @@ def feature_command(full: str) -> str | None:
     one gets the placeholder right behind ``pytest``.
     """
     words = list(_WORD.finditer(full))
-    runner = next((w for w in words if re.fullmatch(r"(?:.*/)?(?:pytest|py\.test)", w.group())), None)
+    runner = _runner(full)
     pairs = zip(words[1:], words, strict=False)
     paths = [w for w, before in pairs if _is_tests_path(w.group(), before.group(), runner is not None)]
     if paths:
@@ -108,6 +108,35 @@ def feature_command(full: str) -> str | None:
     if runner is None:
         return None
     return f"{full[: runner.end()]} {PLACEHOLDER}{full[runner.end() :]}"
+
+
+_STOPS = re.compile(r"\s+(?:--exitfirst|--maxfail(?:=|\s+)\d+)(?=\s|$)")
+_LETTERS = re.compile(r"\s+-([hlqsvx]*x[hlqsvx]*)(?=\s|$)")
+
+
+def without(command: str, tests: Iterable[str]) -> str:
+    """A pytest command that runs to its end and leaves these test files or tests out; any other command as it is."""
+    runner = _runner(command)
+    if runner is None:
+        return command
+    rest = _STOPS.sub("", command[runner.end() :])
+    rest = _LETTERS.sub(lambda found: f" -{kept}" if (kept := found[1].replace("x", "")) else "", rest)
+    left_out = "".join(f" --{'deselect' if '::' in each else 'ignore'}={shlex.quote(each)}" for each in tests)
+    return f"{command[: runner.end()]}{left_out}{rest}"
+
+
+def paths_of(command: str, root: Path) -> list[str]:
+    """The files and folders of the project that a pytest command names; ``::node`` is cut off."""
+    runner = _runner(command)
+    found = [word.group().strip("\"'").partition("::")[0] for word in _WORD.finditer(command)] if runner else []
+    return [word for word in found[1:] if word and not word.startswith("-") and (root / word).exists()]
+
+
+def _runner(command: str) -> re.Match[str] | None:
+    return next((word for word in _WORD.finditer(command) if _PYTEST.fullmatch(word.group())), None)
+
+
+_PYTEST = re.compile(r"(?:.*/)?(?:pytest|py\.test)")
 
 
 def _is_tests_path(word: str, before: str, pytest: bool) -> bool:

@@ -1,11 +1,13 @@
 """YAML files as plain values: ``.harness.yaml`` with the line of every key, or one error that names the line.
 
-The settings of several places lie one over the other in ``Layers``, with the source of each key.
+The settings of several places lie one over the other in ``Layers``, with the source of each key. ``default_text`` is
+the file that a new project begins with: only what a person wants to see and change.
 """
 
 import io
 import json
 import os
+import re
 import stat
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -209,7 +211,80 @@ class Layers:
             value = value.get(name) if isinstance(value, Mapping) else None
         return value
 
-    def given(self, key: Key) -> bool:
-        """True when some layer has the key, also with an empty value."""
-        section = self.get(key[:-1])
-        return isinstance(section, Mapping) and key[-1] in section
+    def decided(self, key: Key) -> bool:
+        """True when a layer gives the key a value: ``key: ""`` does, and switches off; a bare ``key:`` does not."""
+        return key in self.sources
+
+
+# -- the file that a new project begins with ---------------------------------------------------------------------------
+
+
+_PLAIN = re.compile(r"[A-Za-z./][A-Za-z0-9 _./={}\[\]-]*")
+_NOT_TEXT = frozenset({"true", "false", "null", "yes", "no", "on", "off", "."})
+
+_TEMPLATE = """\
+# How the harness works on this project. Every setting that is not here has a default.
+
+project:
+  name: {name}
+
+environment:
+  init: ./init.sh    # starts what the tests need; exit 0 means that it is up
+  reset: ./reset.sh  # forces a clean state when init fails
+  # health_check: curl -sf http://localhost:8000/health
+
+testing:
+  full: {full}
+  feature: {feature}
+
+quality:
+  {lint}
+
+costs:
+  per_session_usd: 10.00
+  per_feature_usd: 25.00
+  total_project_usd: 200.00
+
+session:
+  timeout_minutes: 60
+
+# verification:
+#   links: [.venv, node_modules]  # ignored folders that the tests need
+
+# agent:  # or --agent, or HARNESS_AGENT
+#   kind: command
+#   command: ["python3", "agent.py"]
+"""
+
+
+def default_text(project_name: str, *, full: str, feature: str, lint: str | None) -> str:
+    """A commented ``.harness.yaml``, valid as it stands; ``lint=None`` leaves the linter to be looked for (C22)."""
+    name = " ".join("".join(char if char.isprintable() else " " for char in project_name).split())
+    return _TEMPLATE.format(
+        name=_on_one_line(name or "project"),
+        full=_on_one_line(full),
+        feature=_on_one_line(feature),
+        lint=_lint_line(lint) if lint else _NO_LINTER,
+    )
+
+
+_NO_LINTER = "lint_command:  # none found; for example: ruff check src/"
+
+
+def _lint_line(command: str) -> str:
+    return f"lint_command: {_on_one_line(command)}"
+
+
+def with_linter(text: str, command: str) -> str:
+    """The settings of ``default_text`` with a linter where none was found; any other text stays as it is."""
+    return text.replace(_NO_LINTER, _lint_line(command))
+
+
+def _on_one_line(text: str) -> str:
+    """The text as YAML writes it on one line: plain where that reads back the same, else in double quotes."""
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    plain = _PLAIN.fullmatch(text) and text == text.strip() and text.lower() not in _NOT_TEXT and ": " not in text
+    if plain and not re.fullmatch(r"\.[0-9._e+-]*|\.(?:inf|nan)", text, re.IGNORECASE):
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)
+    return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in quoted)

@@ -8,23 +8,73 @@ it on first use. A default of ``None`` on a command means "derived from the proj
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from agent_harness.protocols.features.config.values import (
-    Command,
-    Count,
-    CountOrNone,
-    Dollars,
-    Folder,
-    Inside,
-    Minutes,
-    OptionalCommand,
-    Section,
-    Share,
-    Switch,
-    Texts,
-    Title,
-)
+_SWITCHES = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
+
+
+def _switch(value: object) -> object:
+    """YAML 1.2 reads ``no`` as text; people mean false."""
+    return _SWITCHES.get(value.lower(), value) if isinstance(value, str) else value
+
+
+def _command(value: str) -> str:
+    if not value.strip():
+        raise ValueError("must not be empty")
+    if "\0" in value:
+        raise ValueError("must not contain a NUL character")
+    return value
+
+
+def _blank_is_none(value: object) -> object:
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+def _title(value: str) -> str:
+    if not value.strip() or any(ord(c) < 32 for c in value):
+        raise ValueError("must be one line of text that is not empty")
+    return value
+
+
+def _inside(value: str) -> str:
+    parts = value.replace("\\", "/").split("/")
+    if not value.strip() or value.startswith("/") or ".." in parts or "\0" in value:
+        raise ValueError("must be a path inside the project")
+    return value.rstrip("/")
+
+
+def _folder(value: str) -> str:
+    if _inside(value) in {".", ".git"} or value.startswith(".git/"):
+        raise ValueError("must name a folder inside the project, and not .git")
+    return value.rstrip("/")
+
+
+Switch = Annotated[bool, BeforeValidator(_switch)]
+Title = Annotated[str, AfterValidator(_title)]
+Command = Annotated[str, AfterValidator(_command)]
+OptionalCommand = Annotated[Command | None, BeforeValidator(_blank_is_none)]
+Inside = Annotated[str, AfterValidator(_inside)]
+Folder = Annotated[str, AfterValidator(_folder)]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+CountOrNone = Annotated[int, Field(ge=0, le=1_000_000_000)]
+Dollars = Annotated[float, Field(ge=0, le=1_000_000_000, allow_inf_nan=False)]
+Minutes = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+Texts = Annotated[tuple[str, ...], Field(strict=False)]
+
+
+class Section(BaseModel):
+    """A part of the file. Frozen; an empty value (``key:``) counts as absent; unknown keys stay in ``model_extra``."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True, validate_default=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_absent(cls, given: object) -> object:
+        return {k: v for k, v in given.items() if v is not None} if isinstance(given, Mapping) else given
+
+
+# -- the sections ------------------------------------------------------------------------------------------------------
 
 
 class ProjectSection(Section):
@@ -114,7 +164,9 @@ def _repeated_error(count: object) -> str:
 
 
 class Progress(Section):
-    check_interval_tokens: Count = Field(50_000, description="Tokens between two checks for progress.")
+    check_interval_tokens: Count = Field(
+        50_000, description="Growth of the context between two checks for progress, in tokens."
+    )
     stuck_warning: str = Field(
         "You appear stuck. Consider a different approach.", description="Said after the first check without progress."
     )
@@ -137,7 +189,9 @@ class Progress(Section):
 
 
 class Quality(Section):
-    lint_command: OptionalCommand = Field(None, description="Linter; default: ruff when the project can run it.")
+    lint_command: OptionalCommand = Field(
+        None, description="Linter; default: ruff if the project can run it; '' for none."
+    )
     max_file_lines: Count = Field(500, description="A file with more lines is too large.")
     cleanup_interval: Count = Field(10, description="Completed features between two cleanup sessions.")
     warn_on_lint_errors: Switch = Field(True, description="Lint errors warn; false rejects the session.")
@@ -156,6 +210,11 @@ class Verification(Section):
     )
     timeout_minutes: Minutes = Field(30.0, description="Wall-clock limit of each verification command.")
     fix_rounds: CountOrNone = Field(3, description="Times that the agent may fix a failed proof in one session (C03).")
+    built_already: Literal["ask", "accept"] = Field(
+        "ask",
+        description="Work that exists already, in a run until done: ask a person, or accept it where older code shows "
+        "its tests red.",
+    )
     report: Inside | None = Field(None, description="Where a runner that is not pytest writes its JUnit XML.")
 
 
@@ -212,14 +271,15 @@ class McpServerSettings(Section):
     enabled: Switch = Field(False, description="Start this server for the agent.")
     command: OptionalCommand = Field(None, description="Program of the server.")
     args: Texts = Field((), description="Its arguments.")
-    config: dict[str, object] = Field(default_factory=dict, description="The server's own settings, kept as they are.")
+    env: dict[str, str] = Field(default_factory=dict, description="Variables for the server alone.")
+    config: dict[str, object] = Field(default_factory=dict, description="The server's own settings, handed on to it.")
 
 
 MCP_SERVERS: dict[str, dict[str, object]] = {
     "puppeteer": {
         "enabled": False,
         "command": "npx",
-        "args": ["-y", "@anthropic/puppeteer-mcp"],
+        "args": ["-y", "@playwright/mcp@latest"],
         "config": {
             "headless": True,
             "viewport": {"width": 1280, "height": 720},
@@ -228,22 +288,34 @@ MCP_SERVERS: dict[str, dict[str, object]] = {
     },
     "postgres": {
         "enabled": False,
-        "command": "npx",
-        "args": ["-y", "@anthropic/postgres-mcp"],
+        "command": "uvx",
+        "args": ["postgres-mcp"],
         "config": {"connection_string": "${DATABASE_URL}", "read_only": True},
     },
 }
 
 
 def _with_known_servers(given: object) -> object:
-    """The document's two servers, off, under what the file says about them (UAH-212..216)."""
+    """The document's two servers, off, under what the file says about them (UAH-212..216).
+
+    Of a program that the file names itself, nothing is known; else what it leaves out of ``config`` stays as it is.
+    """
     if not isinstance(given, Mapping):
         return given
     merged: dict[str, object] = {name: dict(server) for name, server in MCP_SERVERS.items()}
     for name, server in given.items():
         known = MCP_SERVERS.get(str(name), {})
-        merged[name] = {**known, **server} if isinstance(server, Mapping) else ({} if server is None else server)
+        merged[name] = _over(known, server) if isinstance(server, Mapping) else ({} if server is None else server)
     return merged
+
+
+def _over(known: Mapping[str, object], server: Mapping[str, object]) -> dict[str, object]:
+    usual, own = known.get("config"), server.get("config")
+    if "command" in server or "args" in server:
+        return {**known, "config": {}, **server}
+    if isinstance(usual, Mapping) and isinstance(own, Mapping):
+        return {**known, **server, "config": {**usual, **own}}
+    return {**known, **server}
 
 
 class Tools(Section):
@@ -251,7 +323,11 @@ class Tools(Section):
     shell: ShellTool = Field(default_factory=ShellTool)
     mcp_servers: Annotated[
         dict[str, McpServerSettings], BeforeValidator(_with_known_servers), Field(validate_default=True)
-    ] = Field(default_factory=dict, description="MCP servers by name.")
+    ] = Field(
+        default_factory=dict,
+        description="MCP servers by name: `enabled`, `command`, `args`, `env`, `config`. `${VARIABLE}` is filled in; a "
+        "key of `config` that cannot be handed on is refused. See [agents](agents.md#mcp-servers).",
+    )
 
 
 class OnTimeout(Section):

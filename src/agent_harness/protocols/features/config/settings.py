@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_harness.errors import ConfigurationError
-from agent_harness.protocols.features.config import commands, file, problems
-from agent_harness.protocols.features.config.file import Key, Layers, Source
-from agent_harness.protocols.features.config.template import default_text
+from agent_harness.protocols.features.config import commands, file
+from agent_harness.protocols.features.config.file import Key, Layers, Source, default_text
 from agent_harness.protocols.features.layout import FeatureLayout
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+    from agent_harness.protocols.features.config import schema
 
 if TYPE_CHECKING:
     from agent_harness.protocols.features.config import schema
@@ -74,8 +78,11 @@ class Config:
     def test_command(self, test_file: str) -> str:
         """The shell command that runs one feature's tests; ``test_file`` may carry ``::node`` and odd characters.
 
-        ConfigurationError when neither ``testing.feature`` nor ``testing.full`` tells how (C22).
+        The whole suite for a feature that names no test file (UAH-190). ConfigurationError when neither
+        ``testing.feature`` nor ``testing.full`` tells how (C22).
         """
+        if not test_file:
+            return str(self.testing.full)
         if self.testing.feature is None:
             raise ConfigurationError(
                 f"{self.path.name}: testing.feature is missing, and `{self.testing.full}` does not tell it",
@@ -137,17 +144,17 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Key, ob
 def _derive(layers: Layers, facts: commands.FoundTooling) -> None:
     """Fills what the settings leave open: from a neighbour key (C17), else from the project (C22)."""
     for key, other in _NEIGHBOURS:
-        if not layers.given(key) and layers.get(other):
+        if not layers.decided(key) and layers.get(other):
             layers.set(key, layers.get(other), layers.sources.get(other, "default"))
     sanity_lint = None if facts.lint is None else f"{facts.lint} --select=E,F,W"
     for key, value in (
         (("quality", "lint_command"), facts.lint),
-        (("testing", "sanity", "lint"), None if layers.given(("quality", "lint_command")) else sanity_lint),
+        (("testing", "sanity", "lint"), None if layers.decided(("quality", "lint_command")) else sanity_lint),
         (("testing", "unit"), f"{facts.runner} tests/unit -x"),
         (("testing", "e2e"), f"{facts.runner} tests/e2e -x"),
         (("testing", "full"), f"{facts.runner} tests/ -v"),
     ):
-        if not layers.given(key) or (key == ("testing", "full") and not layers.get(key)):
+        if not layers.decided(key) or (key == ("testing", "full") and not layers.get(key)):
             layers.set(key, value, "default")
     full = layers.get(("testing", "full"))
     if not layers.get(("testing", "feature")) and isinstance(full, str):
@@ -172,16 +179,116 @@ def _validated(layers: Layers) -> Config:
     try:
         model = HarnessFile.model_validate(layers.values)
     except ValidationError as problem:
-        raise problems.wrong(layers, problem) from None
+        found = problem.errors(include_url=False)
+        raise error(layers, [(tuple(str(part) for part in e["loc"]), _words(e)) for e in found]) from None
     feature = model.testing.feature
     if feature is not None and (why := commands.quoting_problem(feature)):
-        raise problems.error(layers, [(("testing", "feature"), why)])
+        raise error(layers, [(("testing", "feature"), why)])
     sections = {name: getattr(model, name) for name in HarnessFile.model_fields}
-    unknown = list(problems.unknown_keys(model))
+    unknown = list(_unknown_keys(model))
     rows = {
         ".".join(key): (value, layers.sources.get(key, "default"))
         for key, value in file.leaves(model.model_dump())
         if not any(key[: len(u)] == u for u in unknown)
     }
-    warnings = tuple(problems.warning(layers, key) for key in unknown)
+    warnings = tuple(_warning_of(layers, key) for key in unknown)
     return Config(**sections, path=layers.document.path, warnings=warnings, _raw=layers.document.values, _rows=rows)
+
+
+# -- what is wrong, in words for a person ------------------------------------------------------------------------------
+
+
+_WORDS: Mapping[str, str] = {
+    "missing": "is missing",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "string_type": "must be text; put it in quotes",
+    "literal_error": "must be {expected}",
+    "greater_than": "must be more than {gt:g}",
+    "greater_than_equal": "must be at least {ge:g}",
+    "less_than_equal": "must be at most {le:g}",
+    "model_type": "must be a section with keys of its own",
+    "model_attributes_type": "must be a section with keys of its own",
+    "dict_type": "must be a section with keys of its own",
+    "tuple_type": "must be a list",
+    "value_error": "{error}",
+}
+
+
+def _words(error: "ErrorDetails") -> str:
+    said = _WORDS.get(error["type"], error["msg"]).format(**error.get("ctx", {}))
+    shown = error["input"]
+    if error["type"] == "missing" or isinstance(shown, Mapping):
+        return said
+    text = repr(shown)
+    return f"{said} (it is {text if len(text) <= 60 else text[:57] + '...'})"
+
+
+def error(layers: Layers, problems: list[tuple[Key, str]]) -> ConfigurationError:
+    """An error that names file, key and line; ``problems`` are keys with what is wrong about them."""
+    key, why = problems[0]
+    document = layers.document
+    outside = layers.where.get(key)
+    line = None if outside else document.line(key)
+    place = outside or (f"{document.path.name}:{line}" if line else document.path.name)
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    target = outside or (f"line {line} of {document.path}" if line else f"{document.path}")
+    verb = "Add it to" if why == _WORDS["missing"] else "Fix"
+    return ConfigurationError(
+        f"{place}: {'.'.join(key)} {why}{more}",
+        hint=f"{verb} {document.path if verb == 'Add it to' else target}, then run the same command again.",
+        file=str(document.path),
+        key=".".join(key),
+        line=line,
+        problems=[f"{'.'.join(k)} {w}" for k, w in problems],
+    )
+
+
+def _unknown_keys(model: "schema.Section", at: Key = ()) -> Iterator[Key]:
+    """Keys that no setting has, below every known section."""
+    yield from ((*at, name) for name in model.model_extra or {})
+    for name in type(model).model_fields:
+        for below, value in _sections(getattr(model, name)):
+            yield from _unknown_keys(value, (*at, name, *below))
+
+
+def _sections(value: object) -> Iterator[tuple[Key, "schema.Section"]]:
+    from agent_harness.protocols.features.config.schema import Section
+
+    if isinstance(value, Section):
+        yield (), value
+    elif isinstance(value, Mapping):
+        yield from (((str(name),), below) for name, below in value.items() if isinstance(below, Section))
+
+
+def _warning_of(layers: Layers, key: Key) -> str:
+    """One line about an unknown key, with the setting that was probably meant."""
+    from difflib import get_close_matches
+
+    from agent_harness.protocols.features.config.schema import HarnessFile
+
+    known = _setting_names(HarnessFile)
+    written = ".".join(key)
+    near = get_close_matches(written, known, n=1, cutoff=0.75) or get_close_matches(
+        key[-1], [name for name in known if name.rpartition(".")[2] == key[-1]], n=1
+    )
+    place = layers.where.get(key)
+    if place is None:
+        line = layers.document.lines.get(key)
+        place = f"{layers.document.path.name}:{line}" if line else layers.document.path.name
+    return f"{place}: unknown key {written!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+
+
+def _setting_names(model: "type[schema.Section]", at: Key = ()) -> list[str]:
+    from agent_harness.protocols.features.config.schema import Section
+
+    names: list[str] = []
+    for name, entry in model.model_fields.items():
+        names.append(".".join((*at, name)))
+        if isinstance(entry.annotation, type) and issubclass(entry.annotation, Section):
+            names.extend(_setting_names(entry.annotation, (*at, name)))
+    return names

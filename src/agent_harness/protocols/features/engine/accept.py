@@ -1,26 +1,24 @@
 """How a session ends well or badly, each as a settlement: accepted, or rolled back (handed off: ``wip.py``).
 
-Source: features.md C03, C05, C07, C08, C15, C16, C20, C66; rows UAH-296..300, UAH-341..346.
+Before a verdict, what the agent may not touch is put back as it was when its turn began: state files and checkpoints
+from memory, the settings from the commit before the session. Logs are only ever appended to and are not compared.
+Source: features.md C03, C05, C07, C08, C15, C16, C20, C31, C66, S09; rows UAH-296..300, UAH-341..346.
 """
 
+import os
 from collections.abc import Sequence
 
 from agent_harness.agents import usage
+from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, graph
 from agent_harness.kernel.git import DETACHED
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import (
-    costs,
-    lifecycle,
-    private_refs,
-    progress,
-)
-from agent_harness.protocols.features.engine import checkpoints
+from agent_harness.protocols.features import costs, progress, questions, repository
 from agent_harness.protocols.features.engine.open_session import OpenSession, seconds_since
 from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import FeatureList
-from agent_harness.protocols.features.store import own_place
+from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question
+from agent_harness.protocols.features.store import free_name, own_place
 from agent_harness.protocols.features.verdict.judge import Ruling
 
 
@@ -28,7 +26,7 @@ def put_back_features(project: Project, under_way: OpenSession) -> None:
     """features.json as it was before the agent: unverified claims and illegal edits are gone."""
     own_place(project.layout.features, project.layout.root)
     expected = files.dumps(under_way.features.record)
-    kept = project.git.show(checkpoints.rollback_point(under_way.checkpoint).commit, project.features_name)
+    kept = project.git.show(under_way.checkpoint.snapshot.commit, project.features_name)
     files.replace(project.layout.features, kept if kept is not None else expected)
 
 
@@ -43,12 +41,12 @@ def candidate(project: Project, under_way: OpenSession, message: str) -> str:
     It always descends from the commit before the session: where the agent rewrote that history, its own commits stay
     under ``refs/harness/rewritten/N`` and the candidate is one commit on top of the true history.
     """
-    rollback_point = checkpoints.rollback_point(under_way.checkpoint)
+    rollback_point = under_way.checkpoint.snapshot
     commit = project.candidate(str(under_way.session), message, rollback_point)
     if rollback_point.head is None or project.git.ancestor(rollback_point.head, commit):
         return commit
     wanted = f"refs/harness/rewritten/{under_way.session}"
-    _, kept = private_refs.named(project.git, wanted, lambda ref: project.git.update_ref(ref, commit))
+    _, kept = repository.named_ref(project.git, wanted, lambda ref: project.git.update_ref(ref, commit))
     project.store.event("history_rewritten", "critical", session=under_way.session, ref=kept, base=rollback_point.head)
     rebuilt = project.git.commit_tree(project.git.tree_of(commit), [rollback_point.head], message)
     project.git.update_ref(project.candidate_refs[-1], rebuilt)
@@ -65,14 +63,11 @@ def ensure_progress_entry(project: Project, under_way: OpenSession, parts: Seque
 def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
     """The candidate becomes the branch's head; baseline, sizes and state follow; it is pushed."""
     feature = under_way.feature
-    rollback_point = checkpoints.rollback_point(under_way.checkpoint)
+    rollback_point = under_way.checkpoint.snapshot
     completed = f"{feature.name} ({feature.description})"
     commits = [found.sha for found in project.git.commits_between(rollback_point.head, ruling.commit)]
-    ending = lifecycle.SessionEnding(
-        session=under_way.session,
-        feature_id=under_way.feature_id,
-        status="complete",
-        at=clock.timestamp(),
+    state = under_way.state_after(
+        "complete",
         summary={"completed": completed, "commits": commits, "status": "complete"},
     )
     event = {
@@ -83,7 +78,6 @@ def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usa
         "commit": ruling.commit,
         "message": f"{completed} verified",
     }
-    state = lifecycle.after_session(under_way.state, ending)
     done, interval = len(_proven(under_way)), project.config.quality.cleanup_interval
     if done // interval > state.cleaned_up_at // interval:  # enough features are complete (UAH-321, C36)
         state = state.but(next_prompt="cleanup")
@@ -93,14 +87,14 @@ def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usa
         commit=ruling.commit,
         branch=rollback_point.branch,
         expected_head=branch_tip(project, rollback_point.branch),
-        state=state.record,
+        state=state,
         proven=_proven(under_way),
         costs=costs_after(project, under_way, used),
         session_record=session_record(under_way, used, "complete", completed=True),
         baseline=next_baseline(project, under_way, ruling),
         file_sizes=ruling.proof.file_sizes,
         quality=quality_record(project, under_way, ruling),
-        events=[event],
+        events=[event, *file_alerts(under_way, ruling)],
         push=True,
     )
 
@@ -114,43 +108,51 @@ def _proven(under_way: OpenSession) -> list[int]:
 
 def quality_record(project: Project, under_way: OpenSession, ruling: Ruling) -> JsonObject:
     """quality.json after an accepted session."""
+    lint = ruling.proof.lint
     return {
-        "lint_errors": ruling.proof.lint_errors,
+        "lint_errors": lint and lint.errors,
+        "lint_warnings": lint and lint.warnings,
+        "lint_kinds": lint and dict(lint.kinds),
+        "lint_introduced": dict(ruling.proof.lint_introduced),
         "max_lines": project.config.quality.max_file_lines,
+        "file_alerts": [alert["message"] for alert in ruling.proof.file_alerts],
         "session": under_way.session,
     }
 
 
-def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> JsonObject:
+def file_alerts(under_way: OpenSession, ruling: Ruling) -> list[JsonObject]:
+    """The events about files that the session has left too large, or that have grown fast (UAH-315)."""
+    sizes = (ruling.proof.file_sizes or {}).get("files") or {}
+    changed = [a for a in ruling.proof.file_alerts if sizes[a["path"]]["session_changed"] == under_way.session]
+    return [{"event_type": "file_alert", "level": "important", **alert} for alert in changed]
+
+
+def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> Baseline:
     """test_baseline.json after an accepted session (UAH-130)."""
     proof = ruling.proof
     members = {"session": under_way.session, "timestamp": clock.timestamp(), "tree": project.git.tree_of(ruling.commit)}
-    return under_way.baseline.measured(proof.passing, proof.total, **members).record
+    return under_way.baseline.measured(proof.passing, proof.total, **members)
 
 
 def without_rollback_point(
-    project: Project, under_way: OpenSession, failure: str, used: usage.Totals, asked: JsonObject
+    project: Project, under_way: OpenSession, failure: str, used: usage.Totals, asked: Question
 ) -> Settlement:
     """Nothing is accepted and nothing can go back: the question about it is stored (UAH-390)."""
-    ending = lifecycle.SessionEnding(
-        session=under_way.session,
-        feature_id=under_way.feature_id,
-        status="failed",
+    state = under_way.state_after(
+        "failed",
         reason="error",
-        at=clock.timestamp(),
         failure=failure,
         summary={"completed": "nothing", "commits": [], "status": "failed, not rolled back"},
     )
-    state = lifecycle.after_session(under_way.state, ending)
     return Settlement(
         kind="nothing",
         session=under_way.session,
-        state=state.but(pending_escalation=asked).record,
+        state=state.but(pending_escalation=asked.record),
         costs=costs_after(project, under_way, used),
         session_record=session_record(under_way, used, "error", completed=False) | {"rejected": failure},
-        baseline=under_way.baseline.record,
+        baseline=under_way.baseline,
         progress_entry=progress.entry(under_way.session, [("HARNESS", [failure])]),
-        events=[{"event_type": "escalation", "level": "critical", **asked}],
+        events=[questions.as_event(asked)],
     )
 
 
@@ -160,11 +162,8 @@ def rolled_back(project: Project, under_way: OpenSession, failure: str, used: us
     Where a person has committed since, only this session goes back: their commits stay on the branch.
     """
     feature = under_way.feature
-    ending = lifecycle.SessionEnding(
-        session=under_way.session,
-        feature_id=under_way.feature_id,
-        status="failed",
-        at=clock.timestamp(),
+    state = under_way.state_after(
+        "failed",
         failure=failure,
         summary={"completed": "nothing", "commits": [], "status": "failed, rolled back"},
     )
@@ -179,11 +178,35 @@ def rolled_back(project: Project, under_way: OpenSession, failure: str, used: us
         kind="rollback",
         session=under_way.session,
         checkpoint=under_way.rollback,
-        state=lifecycle.after_session(under_way.state, ending).record,
+        state=state,
         costs=costs_after(project, under_way, used),
         session_record=session_record(under_way, used, "complete", completed=False) | {"rejected": failure},
-        baseline=under_way.baseline.record,
+        baseline=under_way.baseline,
         progress_entry=entry,
+    )
+
+
+def kept_for_person(project: Project, under_way: OpenSession, asked: Question, used: usage.Totals) -> Settlement:
+    """What the session did goes back, as after a rejection; its candidate is kept, and a person is asked about it.
+
+    Nothing is counted against the feature before the answer.
+    """
+    told = f"kept until a person answers ({asked.kind})"
+    state = under_way.state_after(
+        "failed",
+        counted=False,
+        summary={"completed": "nothing", "commits": [], "status": f"{under_way.feature.name} {told}"},
+    )
+    kept = [q.record for q in state.kept_candidates if q.feature_id != asked.feature_id]
+    return Settlement(
+        kind="rollback",
+        session=under_way.session,
+        checkpoint=under_way.rollback,
+        state=state.but(kept_candidates=[*kept, asked.record]),
+        costs=costs_after(project, under_way, used),
+        session_record=session_record(under_way, used, "complete", completed=False) | {"asked": asked.kind},
+        baseline=under_way.baseline,
+        events=[questions.as_event(asked)],
     )
 
 
@@ -194,20 +217,12 @@ def blocked_features(document: FeatureList, feature_ids: Sequence[int]) -> list[
     return [f.id for f in document.features if f.id in waiting and not f.passes]
 
 
-def costs_after(project: Project, under_way: OpenSession, used: usage.Totals) -> JsonObject:
+def costs_after(project: Project, under_way: OpenSession, used: usage.Totals) -> CostRecord:
     """The cost record with this session in it, counted from the record as it was before the session."""
-    spent = costs.Spent(
-        session=under_way.session,
-        started=under_way.started_at,
-        feature_id=under_way.feature_id,
-        input_tokens=used.input_tokens,
-        output_tokens=used.output_tokens,
-        cached_tokens=used.cached_tokens,
-        cache_write_tokens=used.cache_write_tokens,
-        cost_usd=used.cost_usd,
-        assumed_usd=used.budget_usd() if used.cost_usd is None else 0.0,
+    spent = costs.Spent.by(
+        used, session=under_way.session, started=under_way.started_at, feature_id=under_way.feature_id
     )
-    return costs.add_session(under_way.costs, spent, project.budgets).record
+    return costs.add_session(under_way.costs, spent, project.budgets)
 
 
 def session_record(under_way: OpenSession, used: usage.Totals, reason: str, *, completed: bool) -> JsonObject:
@@ -222,4 +237,67 @@ def session_record(under_way: OpenSession, used: usage.Totals, reason: str, *, c
         "feature_completed": completed,
         "tokens_used": {"input": used.input_tokens, "output": used.output_tokens},
         "cost_usd": used.cost_usd,
+        "agent": under_way.agent_name or None,
+        "model": under_way.model,
+        "prompt_type": under_way.prompt_type,
+        "base": under_way.checkpoint.snapshot.head,
     }
+
+
+# -- the harness's own files, put back as they were --------------------------------------------------------------------
+
+
+TAMPERED = "harness_state_tampered"
+
+
+def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
+    """Makes the harness's own files what they were; the names of those that were not."""
+    return [*_tampered_settings(project, under_way), *project.store.tampered()]
+
+
+def tampering(changed: list[str]) -> str:
+    """What the person is told."""
+    more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
+    return "The agent changed files of the harness: " + ", ".join(changed[:5]) + more
+
+
+def report_tampering(project: Project, under_way: OpenSession) -> None:
+    """Puts everything back and says so, where a session ends without a verdict on its work."""
+    if changed := put_back_state(project, under_way):
+        project.say(f"{tampering(changed)}; put back.")
+        project.store.event(
+            TAMPERED, "critical", session=under_way.session, feature_id=under_way.feature_id, message=tampering(changed)
+        )
+
+
+def put_back_settings(project: Project, under_way: OpenSession) -> str | None:
+    """The settings as they were before a session that was cut short; where the others are kept, if they differed.
+
+    Whether the agent or a person has edited them since cannot be told, so nothing of it is lost, and it counts for
+    nothing until a person puts it there.
+    """
+    at = project.layout
+    try:
+        found = files.read_bytes(at.settings)
+    except (OSError, HarnessError):
+        found = b""
+    if not _tampered_settings(project, under_way):
+        return None
+    kept = free_name(os.path.join(at.state_dir, f"settings-of-session-{under_way.session}.yaml"))
+    own_place(kept, at.root)
+    files.replace(kept, found)
+    project.store.event(
+        TAMPERED,
+        "critical",
+        session=under_way.session,
+        message=tampering([at.relative(at.settings)]),
+        kept=at.relative(kept),
+    )
+    return at.relative(kept)
+
+
+def _tampered_settings(project: Project, under_way: OpenSession) -> list[str]:
+    path = project.layout.settings
+    name = project.layout.relative(path)
+    expected = project.git.show(under_way.checkpoint.snapshot.commit, name)
+    return [name] if expected is not None and project.store.restore(path, expected) else []

@@ -1,16 +1,27 @@
 """What the agent of a session did, as far as can be told: from its prefixes, its tool calls, its output, and git.
 
 Rows go to agent_actions.jsonl, decisions to decisions.jsonl as well, tokens to usage.jsonl. Nothing here decides
-anything, except that a project may ask for prefixes. Source: features.md section W, UAH-139, UAH-422..436, C43, C44.
+anything, except that a project may ask for prefixes.
+
+A copy of each image that the agent names with ``[VISUAL:SCREENSHOT]`` goes to ``.harness/screenshots/session-N/``, for
+a person to look at too; the event has session, feature and digest. Source: features.md section W, UAH-092, UAH-139,
+UAH-422..436, UAH-448, C43, C44, C59.
 """
+
+import os
+import shutil
+from collections.abc import Iterable
 
 from agent_harness.agents import markers, usage
 from agent_harness.agents.events import Event, Usage
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import files
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.features.engine import checkpoints
+from agent_harness.protocols.features import progress, repository
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.store import free_name, own_place
 
 LOG = "agent_actions.jsonl"
 FALLBACK = "Agent output not fully structured, using fallback"
@@ -72,6 +83,50 @@ def of_session(project: Project, session: int) -> list[JsonObject]:
     return [row for row in project.store.recent(LOG, _OF_ONE_SESSION) if row.get("session") == session]
 
 
+MOST_TOLD = 20  # lines of one part of an entry
+
+
+def told_by_traces(project: Project, under_way: OpenSession) -> list[progress.Part]:
+    """WHAT I DID and DECISIONS of a session whose agent wrote no entry: its commits, its files, its prefixes."""
+    decided = [
+        " ".join(str(row.get("text")).split())
+        for row in project.store.recent("decisions.jsonl", _OF_ONE_SESSION)
+        if row.get("session") == under_way.session
+    ]
+    did = [*commits_of(project, under_way), *_files_of(project, under_way)] or ["nothing that left a trace"]
+    return [
+        ("WHAT I DID", [*_at_most(did), "(told by the harness: the agent wrote no entry)"]),
+        *([("DECISIONS", _at_most(list(dict.fromkeys(decided))))] if decided else []),
+    ]
+
+
+def commits_of(project: Project, under_way: OpenSession) -> list[str]:
+    """The commits that the agent has made in this session so far, oldest first, each as one line."""
+    tip = project.git.head()
+    made = project.git.commits_between(under_way.checkpoint.snapshot.head, tip) if tip else []
+    return [f"committed {commit.sha[:10]}: {commit.subject}" for commit in reversed(made)]
+
+
+def _files_of(project: Project, under_way: OpenSession) -> list[str]:
+    """One line that names the files that differ from before the session."""
+    base, tip = under_way.checkpoint.snapshot.head, project.git.head()
+    committed = [path for _, path in project.git.changed_paths(base, tip)] if tip and base != tip else []
+    found = sorted({*committed, *repository.dirty_paths(project.git)} - {project.progress_name, project.features_name})
+    more = f" and {len(found) - MOST_TOLD} more" if len(found) > MOST_TOLD else ""
+    return [f"changed {', '.join(found[:MOST_TOLD])}{more}"] if found else []
+
+
+def _at_most(lines: list[str]) -> list[str]:
+    left = len(lines) - MOST_TOLD
+    return lines if left <= 0 else [*lines[:MOST_TOLD], f"and {left} more"]
+
+
+def last_test_run(project: Project, session: int) -> str | None:
+    """The last result of tests that the agent was shown in a session, as the runner printed it."""
+    results = [row.get("result") for row in of_session(project, session) if row.get("type") == "test_run"]
+    return str(results[-1]) if results else None
+
+
 def missing_prefixes(project: Project, session: int) -> str | None:
     """Why a claim is refused where ``logging.require_prefixes`` asks for prefixes, and none was shown (UAH-200)."""
     settings = project.config.logging
@@ -87,8 +142,75 @@ def log_from_git(project: Project, under_way: OpenSession, commit: str | None) -
     if commit is None or not project.config.logging.fallback_tracking:
         return
     told = {row.get("path") for row in of_session(project, under_way.session) if row.get("type") == "file_write"}
-    rollback_point = checkpoints.rollback_point(under_way.checkpoint)
+    rollback_point = under_way.checkpoint.snapshot
     for _, path in project.git.changed_paths(rollback_point.head, commit):
         if path not in told:
             row = {"session": under_way.session, "type": "file_write", "path": path, "source": "git"}
             project.store.log(LOG, row)
+
+
+# -- screenshots -------------------------------------------------------------------------------------------------------
+
+
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif")
+MOST_IMAGE_BYTES = 20_000_000
+MOST_IMAGES = 50  # of one turn
+
+
+def folder_for_images(project: Project) -> str:
+    """The folder in which an agent leaves its images, which is there now; relative to the project (UAH-092)."""
+    folder = project.layout.screenshots
+    own_place(os.path.join(folder, "image"), project.layout.root)
+    return project.layout.relative(folder)
+
+
+def keep_screenshots(project: Project, session: int, feature_id: int | None, named: Iterable[str]) -> list[str]:
+    """Copies the images that a turn has named; the kept paths, relative to the project. The others are told of."""
+    kept: list[str] = []
+    for path in list(dict.fromkeys(named))[:MOST_IMAGES]:
+        fields = {"session": session, "feature_id": feature_id, "path": path}
+        source = _image(project, path)
+        if source is None:
+            project.store.event("screenshot_missing", message=f"no image of the project: {path}", **fields)
+            continue
+        try:
+            copy = _copied(project, session, source)
+        except (OSError, HarnessError) as error:
+            project.store.event("screenshot_missing", message=str(error), **fields)
+            continue
+        kept.append(project.layout.relative(copy))
+        project.store.event("screenshot_kept", kept=kept[-1], sha256=files.digest(copy), **fields)
+    return kept
+
+
+def screenshots_of(project: Project, session: int) -> list[str]:
+    """The images kept of a session, relative to the project."""
+    folder = _folder(project, session)
+    if os.path.islink(folder) or not os.path.isdir(folder):
+        return []
+    return [project.layout.relative(os.path.join(folder, name)) for name in sorted(os.listdir(folder))]
+
+
+def _folder(project: Project, session: int) -> str:
+    return os.path.join(project.layout.screenshots, f"session-{session}")
+
+
+def _image(project: Project, path: str) -> str | None:
+    """The absolute path of an image inside the project; ``None`` for anything else. Links lead nowhere."""
+    root = os.path.realpath(project.root)
+    try:
+        found = os.path.join(root, path)
+        real = os.path.realpath(found)
+        whole = os.path.isfile(real) and not os.path.islink(found) and os.path.getsize(real) <= MOST_IMAGE_BYTES
+    except (OSError, ValueError):
+        return None
+    inside = real.startswith(root + os.sep) and real.lower().endswith(IMAGE_SUFFIXES)
+    return real if whole and inside else None
+
+
+def _copied(project: Project, session: int, source: str) -> str:
+    target = os.path.join(_folder(project, session), os.path.basename(source))
+    own_place(target, project.layout.root)
+    target = free_name(target)
+    shutil.copyfile(source, target)
+    return target

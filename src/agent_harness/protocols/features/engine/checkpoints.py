@@ -1,66 +1,105 @@
 """The recovery point taken before a session: a git snapshot and copies of the state.
 
 The snapshot is a private ref, so that deleting ``.harness/checkpoints`` takes no rollback point away; its record also
-goes into the open session below ``.git``. Source: features.md UAH-463..467, C09, C31.
+goes into the open session below ``.git``. There stay
+
+    for ever        the newest of each completed feature
+    while it lasts  what unfinished work, or a session under way, goes back to
+    always          the newest ``checkpoints.keep_per_feature`` of each unfinished feature
+    for a time      every other, until it is older than ``checkpoints.max_age_days``
+
+A checkpoint goes with its private ref, which kept its commits alive; a ref whose folder is gone has its time as well.
+Source: features.md UAH-463..467, UAH-477..479, C09, C31, C34.
 """
 
 import os
 import secrets
 import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
-from agent_harness.errors import StateDamaged
+from agent_harness.errors import HarnessError, StateDamaged
 from agent_harness.kernel import clock, files, snapshot
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.snapshot import Snapshot
-from agent_harness.protocols.features import private_refs
+from agent_harness.protocols.features import records, repository
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import FeatureList
 
 
-def create(project: Project, session: int, feature_id: int | None, reason: str = "pre_feature") -> JsonObject:
-    """A recovery point of everything as it is now; the record that ``rollback_point`` understands."""
+@dataclass(frozen=True, kw_only=True)
+class SessionCheckpoint:
+    """One recovery point; ``rest`` holds what another version has written beside it."""
+
+    id: str = ""
+    timestamp: str | None = None
+    session: int | None = None
+    feature_id: int | None = None
+    git_ref: str | None = None  # HEAD
+    features_json_hash: str | None = None
+    progress_file_hash: str | None = None
+    reason: str = "pre_feature"
+    snapshot: Snapshot
+    rest: JsonObject = field(default_factory=dict)
+
+    @classmethod
+    def from_record(cls, record: JsonObject) -> "SessionCheckpoint":
+        """The recovery point in a record; ``StateDamaged`` when the record names no snapshot."""
+        try:
+            rest = {**record}
+            taken = Snapshot.from_record(rest.pop("snapshot"))
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            raise StateDamaged(f"The record of a checkpoint is not whole: {error}") from None
+        known: JsonObject = {name: rest.pop(name) for name in _MEMBERS & rest.keys()}
+        return cls(**known, snapshot=taken, rest=rest)
+
+    @property
+    def record(self) -> JsonObject:
+        """The JSON object that is written."""
+        known: JsonObject = {name: getattr(self, name) for name in self.__dataclass_fields__ if name in _MEMBERS}
+        return {**known, "snapshot": self.snapshot.as_record(), **self.rest}
+
+    def is_gone(self, project: Project) -> bool:
+        """Whether nothing of it is left in the repository, so that no rollback can use it (UAH-390)."""
+        return project.git.commit_of(self.snapshot.commit) is None
+
+
+_MEMBERS = SessionCheckpoint.__dataclass_fields__.keys() - {"snapshot", "rest"}
+
+
+def create(project: Project, session: int, feature_id: int | None, reason: str = "pre_feature") -> SessionCheckpoint:
+    """A recovery point of everything as it is now."""
     checkpoint_id = f"s{session}-{secrets.token_hex(4)}"
     message = f"harness checkpoint {checkpoint_id}"
-    taken, _ = private_refs.named(
+    taken, _ = repository.named_ref(
         project.git,
         f"refs/harness/checkpoints/{checkpoint_id}",
         lambda ref: snapshot.take(project.git, ref, exclude=project.excluded, message=message),
     )
-    record: JsonObject = {
-        "id": checkpoint_id,
-        "timestamp": clock.timestamp(),
-        "session": session,
-        "feature_id": feature_id,
-        "git_ref": taken.head,
-        "features_json_hash": files.digest(project.layout.features),
-        "progress_file_hash": files.digest(project.layout.progress),
-        "reason": reason,
-        "snapshot": taken.as_record(),
-    }
+    checkpoint = SessionCheckpoint(
+        id=checkpoint_id,
+        timestamp=clock.timestamp(),
+        session=session,
+        feature_id=feature_id,
+        git_ref=taken.head,
+        features_json_hash=files.digest(project.layout.features),
+        progress_file_hash=files.digest(project.layout.progress),
+        reason=reason,
+        snapshot=taken,
+    )
     clear_unfinished(project)
-    _copy_state(project, record)
+    _copy_state(project, checkpoint)
     project.store.event("checkpoint_created", checkpoint_id=checkpoint_id, git_ref=taken.head, reason=reason)
-    return record
+    return checkpoint
 
 
-def rollback_point(record: JsonObject) -> Snapshot:
-    """The snapshot in a checkpoint's record; ``StateDamaged`` when the record is not whole."""
-    try:
-        return Snapshot.from_record(record["snapshot"])
-    except (TypeError, KeyError, AttributeError) as error:
-        raise StateDamaged(f"The record of a checkpoint is not whole: {error}") from None
-
-
-def is_gone(project: Project, record: JsonObject) -> bool:
-    """Whether nothing of it is left in the repository, so that no rollback can use it (UAH-390)."""
-    return project.git.commit_of(rollback_point(record).commit) is None
-
-
-def differences(project: Project, record: JsonObject) -> list[str]:
+def differences(project: Project, checkpoint: SessionCheckpoint) -> list[str]:
     """What is not as the checkpoint has it: HEAD, features.json, the progress file (UAH-471)."""
     now = {
-        "HEAD": (project.git.head(), record.get("git_ref")),
-        project.features_name: (files.digest(project.layout.features), record.get("features_json_hash")),
-        project.progress_name: (files.digest(project.layout.progress), record.get("progress_file_hash")),
+        "HEAD": (project.git.head(), checkpoint.git_ref),
+        project.features_name: (files.digest(project.layout.features), checkpoint.features_json_hash),
+        project.progress_name: (files.digest(project.layout.progress), checkpoint.progress_file_hash),
     }
     return [name for name, (found, expected) in now.items() if found != expected]
 
@@ -74,10 +113,85 @@ def clear_unfinished(project: Project) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _copy_state(project: Project, record: JsonObject) -> None:
-    folder = os.path.join(project.layout.checkpoints, record["id"])
+def _copy_state(project: Project, checkpoint: SessionCheckpoint) -> None:
+    folder = os.path.join(project.layout.checkpoints, checkpoint.id)
     os.makedirs(folder, exist_ok=True)
     for path in (project.layout.session_state, project.layout.baseline):
         if os.path.isfile(path):
             files.replace(os.path.join(folder, os.path.basename(path)), files.read_bytes(path))
-    files.write_json(os.path.join(folder, "checkpoint.json"), record)
+    files.write_json(os.path.join(folder, "checkpoint.json"), checkpoint.record)
+
+
+# -- how long they are kept --------------------------------------------------------------------------------------------
+
+REFS = "refs/harness/checkpoints/"
+
+
+def prune(project: Project) -> list[str]:
+    """Removes the checkpoints that have had their time; their ids. One that cannot be removed stays."""
+    found = _all(project)
+    state, session = project.store.state(), project.store.open_session() or {}
+    # what unfinished work, or a session under way, goes back to
+    named = [
+        state.feature_checkpoint,
+        *(records.json_object(session.get(k)) for k in ("checkpoint", "base", "rollback")),
+    ]
+    settings = project.config.checkpoints
+    kept = _needed(found, project.store.features(), keep=settings.keep_per_feature) | {
+        str(each.get("id")) for each in named if each
+    }
+    old = clock.now() - timedelta(days=min(settings.max_age_days, 1_000_000))
+    gone = [name for name in _expired(found, kept, old) if _remove(project, found[name])]
+    if gone:
+        project.store.event("checkpoints_pruned", "routine", checkpoints=gone)
+    return gone
+
+
+def _needed(found: Mapping[str, JsonObject], document: FeatureList, *, keep: int) -> set[str]:
+    """The checkpoints that stay whatever their age is."""
+    kept: set[str] = set()
+    for feature in document.features:
+        own = [name for name, record in found.items() if record.get("feature_id") == feature.id]
+        own.sort(key=lambda name: (records.number(found[name].get("session")), str(found[name].get("timestamp"))))
+        most = 1 if feature.passes else keep
+        kept.update(own[len(own) - most :] if most < len(own) else own)
+    return kept
+
+
+def _expired(found: Mapping[str, JsonObject], kept: Iterable[str], old: datetime) -> list[str]:
+    """Those that nothing needs and that were taken before a moment; one without a readable time stays."""
+    spared = set(kept)
+    taken = {name: clock.parse(record.get("timestamp")) for name, record in found.items() if name not in spared}
+    return [name for name, moment in taken.items() if moment is not None and moment < old]
+
+
+def _all(project: Project) -> dict[str, JsonObject]:
+    """Every checkpoint by its id: from its folder, or else from its ref."""
+    found: dict[str, JsonObject] = {}
+    listed = project.git.text("for-each-ref", "--format=%(refname) %(creatordate:iso-strict)", REFS)
+    for line in listed.splitlines():
+        ref, _, taken = line.partition(" ")
+        found[ref.removeprefix(REFS)] = {"timestamp": taken, "snapshot": {"ref": ref}}
+    place = project.layout.checkpoints
+    for name in os.listdir(place) if os.path.isdir(place) and not os.path.islink(place) else ():
+        try:
+            record = files.read_json(os.path.join(place, name, "checkpoint.json"))
+        except (OSError, StateDamaged):
+            continue
+        if record.get("id") == name:
+            found[name] = {**record, "folder": os.path.join(place, name)}
+    return found
+
+
+def _remove(project: Project, record: JsonObject) -> bool:
+    """The ref first: a folder without it is found again, a ref without its folder has to grow old."""
+    snapshot = record.get("snapshot")
+    ref = str(snapshot.get("ref")) if isinstance(snapshot, Mapping) else ""
+    try:
+        if ref.startswith(REFS) and project.git.commit_of(ref):
+            project.git.update_ref(ref, None)
+    except HarnessError:
+        return False
+    if folder := record.get("folder"):
+        shutil.rmtree(folder, ignore_errors=True)
+    return True

@@ -13,7 +13,7 @@ from agent_harness.errors import Busy
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import Lock
-from agent_harness.protocols.features import migrations, worktree
+from agent_harness.protocols.features import migrations, repository
 from agent_harness.protocols.features.engine import recover
 from agent_harness.protocols.features.project import Project
 
@@ -42,7 +42,7 @@ def settled(project: Project) -> Iterator[None]:
     with locked(project):
         if note := project.store.settle_in():
             project.say(note)
-        worktree.keep_out_of_sight(project.git, project.state_name)
+        repository.keep_out_of_sight(project.git, project.state_name)
         migrations.bring_up_to_date(project)
         recover.recover(project)
         yield

@@ -4,6 +4,7 @@ The record holds all that a later harness needs to recover: who runs it, the rol
 Source: features.md C31, C56.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +12,8 @@ from agent_harness.agents import usage
 from agent_harness.errors import StateDamaged
 from agent_harness.kernel import clock, owner
 from agent_harness.kernel.json import JsonObject
+from agent_harness.protocols.features import lifecycle
+from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import CLEANUP, Baseline, CostRecord, Feature, FeatureList, SessionState
 
@@ -23,9 +26,9 @@ class OpenSession:
     feature_id: int | None  # None: a cleanup session
     prompt_type: str
     started_at: str
-    checkpoint: JsonObject  # the rollback point from before this session
-    base: JsonObject  # the one from before the feature's first session; the same unless this is a continuation
-    rollback: JsonObject  # where a rejection goes back to: base, or the checkpoint when a person has committed since
+    checkpoint: SessionCheckpoint  # the rollback point from before this session
+    base: SessionCheckpoint  # the one from before the feature's first session; the same unless this is a continuation
+    rollback: SessionCheckpoint  # of a rejection: base, or the checkpoint when a person has committed since
     features: FeatureList  # features.json as it was
     state: SessionState
     baseline: Baseline
@@ -35,6 +38,8 @@ class OpenSession:
     phase: str = "preparing"
     harness: JsonObject = field(default_factory=dict)
     agent: JsonObject | None = None  # the process that runs the agent
+    agent_name: str = ""  # its kind
+    model: str | None = None  # that it was asked to use
     used: JsonObject = field(default_factory=dict)  # tokens and cost of the turns that ended
 
     @classmethod
@@ -45,20 +50,27 @@ class OpenSession:
         """
         try:
             known: JsonObject = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
-            known |= {name: view(known[name] or {}) for name, view in VIEWS.items()}
+            known |= {name: parse(known[name] or {}) for name, parse in PARSERS.items()}
             return cls(**known)
         except (TypeError, KeyError, AttributeError) as error:
             raise StateDamaged(f"The record of the session under way is not whole: {error}") from None
 
     def as_record(self) -> JsonObject:
         """The JSON object that is written."""
-        return {n: getattr(self, n).record if n in VIEWS else getattr(self, n) for n in self.__dataclass_fields__}
+        return {n: getattr(self, n).record if n in PARSERS else getattr(self, n) for n in self.__dataclass_fields__}
 
     def at(self, project: Project, phase: str, **changes: Any) -> "OpenSession":
         """The same session in another phase, recorded durably before this returns."""
         moved = replace(self, phase=phase, harness=owner.current().as_record(), **changes)
         project.store.write_open_session(moved.as_record())
         return moved
+
+    def state_after(self, status: str, **facts: Any) -> SessionState:
+        """The state that follows when the session ends now; ``facts`` are fields of ``lifecycle.SessionEnding``."""
+        ending = lifecycle.SessionEnding(
+            session=self.session, feature_id=self.feature_id, status=status, at=clock.timestamp(), **facts
+        )
+        return lifecycle.after_session(self.state, ending)
 
     @property
     def feature(self) -> Feature:
@@ -69,8 +81,14 @@ class OpenSession:
         return feature
 
 
-VIEWS = {"features": FeatureList, "state": SessionState, "baseline": Baseline, "costs": CostRecord}
-"""The members that are state files as they were before the session."""
+PARSERS: Mapping[str, Callable[[JsonObject], Any]] = {
+    **dict.fromkeys(("checkpoint", "base", "rollback"), SessionCheckpoint.from_record),
+    "features": FeatureList,
+    "state": SessionState,
+    "baseline": Baseline,
+    "costs": CostRecord,
+}
+"""The members that are recovery points, and state files as they were before the session."""
 
 
 def totals_of(project: Project, session: int) -> usage.Totals:

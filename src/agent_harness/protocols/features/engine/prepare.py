@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from agent_harness.errors import HarnessError, PreflightFailed
 from agent_harness.kernel import clock
 from agent_harness.kernel.process import new_run_id
-from agent_harness.protocols.features import lifecycle, preflight, selection
+from agent_harness.protocols.features import lifecycle, preflight, repository, selection
 from agent_harness.protocols.features.engine import checkpoints
+from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.engine.open_session import OpenSession
-from agent_harness.protocols.features.environment import DevelopmentEnvironment
+from agent_harness.protocols.features.preflight import DevelopmentEnvironment
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.prompts import orientation
 from agent_harness.protocols.features.records import CLEANUP, Feature, SessionState
@@ -93,6 +94,7 @@ def _checks(
                 on_dirty=project.config.git.on_dirty,
                 session=number,
                 free_paths=(project.progress_name,),
+                state=project.state_name,
                 say=project.say,
             )
         )
@@ -105,7 +107,12 @@ def _checks(
         environment.up(auto_reset=on_failure.auto_reset, max_reset_attempts=on_failure.max_reset_attempts)
         environment.healthy()
         passed.append(preflight.Check(name="environment"))
-    red = _baseline(project, judge, state, verified_tree) if wanted.baseline_tests else None
+    red = None
+    if wanted.baseline_tests:
+        red = _baseline(project, judge, state, verified_tree)
+        known, broken = len(project.store.baseline().passing), len(red or state.red_tests or ())
+        passed.append(preflight.Check(name="baseline_tests", note=f"{known - broken} of {known}"))
+    repository.ignore_always(project.git, project.state_name)
     notes = [f"{check.name}{f' ({check.note})' if check.note else ''}" for check in passed]
     _note(project, "preflight_passed", number, began, checks=notes)
     return red
@@ -138,12 +145,13 @@ def _baseline(project: Project, judge: Judge, state: SessionState, verified_tree
     return None
 
 
-def begin(project: Project, start: Start) -> OpenSession:
+def begin(project: Project, start: Start, agent: str = "") -> OpenSession:
     """The checkpoint is taken and the session is recorded as under way; from here a crash is recovered."""
     state = start.state
     checkpoint = checkpoints.create(project, start.number, start.feature.feature_id)
-    earlier = state.feature_checkpoint if start.prompt_type == "continuation" else None
-    if earlier and checkpoints.is_gone(project, earlier):
+    kept = state.feature_checkpoint if start.prompt_type == "continuation" else None
+    earlier = SessionCheckpoint.from_record(kept) if kept else None
+    if earlier and earlier.is_gone(project):
         project.say("The checkpoint from before this feature is gone; a rejection goes back to before this session.")
         earlier = None
     base = earlier or checkpoint
@@ -164,5 +172,7 @@ def begin(project: Project, start: Start) -> OpenSession:
         costs=project.store.costs(),
         run_id=new_run_id(),
         git_config=project.git.record_config(),
+        agent_name=agent,
+        model=project.config.models.for_prompt(start.prompt_type),
     )
     return under_way.at(project, "preparing")

@@ -7,23 +7,20 @@ is kept, and nothing of what it says was decided is carried out. Source: feature
 
 from dataclasses import replace
 
+from agent_harness.agents.command import forget_servers_files
 from agent_harness.errors import Busy, Refused, StateDamaged
 from agent_harness.kernel import owner, process
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import recovery, worktree
-from agent_harness.protocols.features.engine import (
-    actions,
-    checkpoints,
-    state_guard,
-    wip,
-)
+from agent_harness.protocols.features import recovery, repository
+from agent_harness.protocols.features.engine import accept, actions, wip
 from agent_harness.protocols.features.engine import (
     settlement as engine_settlement,
 )
+from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.engine.open_session import OpenSession, totals_of
 from agent_harness.protocols.features.engine.settlement import Result
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.publish import push_retry
+from agent_harness.protocols.features.publish import pushes
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.protocols.features.work import plan
 from agent_harness.protocols.features.work.cleanup import ended_early as cleanup_ended_early
@@ -50,6 +47,7 @@ def recover(project: Project) -> JsonObject | None:
     number = found.get("session")
     action = recovery.action_for(str(found.get("phase")))
     ended = process.end_orphans(found.get("agent") or {"run_id": found.get("run_id")})
+    forget_servers_files(found.get("run_id"))
     if action.phase in (plan.PLANNING, plan.PLANNED):
         return plan.recover(project, found, lambda: _restore_state(project, found))
     if action.step == "forget":
@@ -62,7 +60,7 @@ def recover(project: Project) -> JsonObject | None:
         return {"session": number, "step": _settle(project, found)}
     under_way = OpenSession.from_record(found)
     _restore_state(project, found)
-    settings = state_guard.put_back_after_crash(project, under_way)
+    settings = accept.put_back_settings(project, under_way)
     _hand_off(project, under_way, "error", f"Session {number} was interrupted")
     continues = f"Session {number + 1 if isinstance(number, int) else ''} continues it"
     project.say(f"Its work is kept; {continues}." if under_way.feature_id else "The cleanup is still due.")
@@ -77,12 +75,12 @@ def recover(project: Project) -> JsonObject | None:
 
 def _settle(project: Project, found: JsonObject) -> str:
     """Carries out the settlement that was written down, or the one that takes its place when the branch has moved."""
-    settlement = engine_settlement.Settlement(**found["settlement"])
+    settlement = engine_settlement.Settlement.from_record(found["settlement"])
     if not engine_settlement.is_overtaken(project, settlement):
         settled = engine_settlement.carry_out(project, found)
         if settled.rescue_ref:
             project.say(f"Rolled back. What was taken away is kept: git show {settled.rescue_ref}")
-        push_retry.after_push(project, lambda: Judge(project), settlement, settled, found.get("git_config"))
+        pushes.after_push(project, lambda: Judge(project), settlement, settled, found.get("git_config"))
         return "settle"
     engine_settlement.settle(project, found, wip.overtaken(project, OpenSession.from_record(found), settlement))
     return "unadopted"
@@ -112,8 +110,9 @@ def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
     state = project.store.state()
     try:
         under_way = OpenSession.from_record(found)
-        rollback_point = checkpoints.rollback_point(under_way.checkpoint)
+        rollback_point = under_way.checkpoint.snapshot
         feature_id = under_way.feature.id
+        base = SessionCheckpoint.from_record(state.feature_checkpoint) if state.feature_checkpoint else None
     except StateDamaged:
         return None
     head = project.git.head()
@@ -130,7 +129,7 @@ def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
     checkpoint = under_way.checkpoint
     return replace(
         under_way,
-        base=state.feature_checkpoint or checkpoint,
+        base=base or checkpoint,
         rollback=checkpoint,
         state=state,
         baseline=project.store.baseline(),
@@ -141,7 +140,7 @@ def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
 def _is_of_this_repository(project: Project, found: JsonObject) -> bool:
     """Whether the checkpoint is of this repository, and not of one that was at the same place before."""
     try:
-        commit = checkpoints.rollback_point(found.get("checkpoint") or {}).commit
+        commit = SessionCheckpoint.from_record(found.get("checkpoint") or {}).snapshot.commit
     except StateDamaged:
         return False
     return project.git.commit_of(commit) is not None
@@ -160,12 +159,13 @@ def interrupted(project: Project, reason: str, message: str | None = None) -> Re
     if found is None:
         return Result(session=0, feature_id=None, status="partial", reason=reason, message="", exit_code=130)
     process.end_orphans(found.get("agent") or {"run_id": found.get("run_id")})
+    forget_servers_files(found.get("run_id"))
     under_way = OpenSession.from_record(found)
     if found.get("phase") == "settling":
         _settle(project, found)
     else:
         _restore_state(project, found)
-        state_guard.report(project, under_way)
+        accept.report_tampering(project, under_way)
         _hand_off(project, under_way, reason, message or "Paused by a person")
     name = under_way.feature.name
     return Result(
@@ -180,11 +180,11 @@ def interrupted(project: Project, reason: str, message: str | None = None) -> Re
 
 def _hand_off(project: Project, under_way: OpenSession, reason: str, message: str) -> None:
     used = totals_of(project, under_way.session)
-    found = [path for path in worktree.dirty_paths(project.git) if path != project.progress_name]
+    found = [path for path in repository.dirty_paths(project.git) if path != project.progress_name]
     if under_way.feature_id is None:
         settlement = cleanup_ended_early(project, under_way, reason, used)
     else:
-        settlement = wip.handed_off(project, under_way, reason, used, red_tests=None, message=message)
+        settlement = wip.handed_off(project, under_way, reason, used, unfinished=None, message=message)
     actions.log_from_git(project, under_way, settlement.commit)
     engine_settlement.settle(project, under_way.as_record(), settlement)
     if settlement.kind == "hand_off" and found:

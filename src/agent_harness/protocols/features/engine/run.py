@@ -1,42 +1,37 @@
 """Sessions one after the other: what `harness run` does, from recovery to the summary.
 
-Source: features.md sections M, N, AA; C29, C35, C40, C50.
+Source: features.md sections M, N, AA; UAH-483, C29, C35, C40, C50.
 """
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from agent_harness.agents import registry
 from agent_harness.agents.base import Agent
 from agent_harness.errors import (
+    ConfigurationError,
     HarnessError,
     LimitInForce,
+    NothingEligible,
+    PersonNeeded,
     PreflightFailed,
     Refused,
 )
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import (
-    escalation,
-    migrations,
-    questions,
-    selection,
-    worktree,
-)
-from agent_harness.protocols.features.engine import locking, recover, summary
+from agent_harness.protocols.features import escalation, logs, migrations, questions, repository, selection
+from agent_harness.protocols.features.config.mcp_servers import demand_programs, switched_on
+from agent_harness.protocols.features.engine import checkpoints, locking, recover
 from agent_harness.protocols.features.engine.locking import locked
 from agent_harness.protocols.features.engine.prepare import Start, begin, prepare
 from agent_harness.protocols.features.engine.settlement import Result
-from agent_harness.protocols.features.environment import DevelopmentEnvironment
-from agent_harness.protocols.features.logs import retention
-from agent_harness.protocols.features.preflight import valid_features
+from agent_harness.protocols.features.preflight import running, valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import mirror
-from agent_harness.protocols.features.records import CLEANUP, Feature
+from agent_harness.protocols.features.records import CLEANUP, Feature, FeatureList, SessionState
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.work import kept_candidate
 from agent_harness.protocols.features.work.cleanup import CleanupWork
 from agent_harness.protocols.features.work.cleanup import ask_for as ask_for_cleanup
 from agent_harness.protocols.features.work.feature import FeatureWork
@@ -45,11 +40,13 @@ from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
 from agent_harness.verification.workspace import clear_leftovers
 
-UNATTENDED_POLICY = RefusalPolicy()
-
 
 def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
-    """The agent of this run, and those that may take over from it; ``ToolMissing`` when it cannot be started."""
+    """The agent of this run, and those that may take over from it; ``ToolMissing`` when it cannot be started.
+
+    The MCP servers of the settings can be handed to it, or it is an error: nothing has begun yet.
+    """
+    demand_programs(switched_on(project.config.tools.mcp_servers), project.root)
     agents = registry.resolve_all(specs, configured=project.config.agent, environ=os.environ, root=project.root)
     return startable(agents, project.say, "harness run --agent SPEC")
 
@@ -74,18 +71,19 @@ class Runs:
         self._project = project
         self._cleanup_only = False
         self._spare = False  # another agent can take over from the one at work
+        self._unattended = False  # the run goes on without a person as far as it can
 
-    def clean_up(self, *, agents: Sequence[str] = (), patience: RefusalPolicy = UNATTENDED_POLICY) -> JsonObject:
+    def clean_up(self, *, agents: Sequence[str] = (), policy: RefusalPolicy | None = None) -> JsonObject:
         """One cleanup session now, also when all features are complete (UAH-055)."""
         self._cleanup_only = True
         self._project.say("Triggering cleanup session...")
-        return self.run(agents=agents, patience=patience)
+        return self.run(agents=agents, policy=policy)
 
     def run(
         self,
         *,
         agents: Sequence[str] = (),
-        patience: RefusalPolicy = UNATTENDED_POLICY,
+        policy: RefusalPolicy | None = None,
         max_sessions: int | None = 1,
         until_done: bool = False,
         feature_id: int | None = None,
@@ -96,13 +94,20 @@ class Runs:
         ``until_done``; its feature's ``stuck_count`` bounds that. ``feature_id`` chooses the feature; the run ends
         when it is proven. ``Busy`` while the project is paused or handed off. A session that the provider refused is
         none of ``max_sessions``; then another of the ``agents`` takes over, or the run waits with the project free for
-        others, or it ends, by its ``patience``. ``LimitInForce`` when it could not even begin.
+        others, or it ends, by its ``policy``. ``LimitInForce`` when it could not even begin.
         """
         project = self._project
         project.require_initialised()
         migrations.refuse_newer(project)
         locking.refuse_resting(project)
-        dispatcher = Dispatcher(choose_agents(project, agents), patience, project.say)
+        policy = policy or RefusalPolicy()
+        self._unattended = until_done
+        try:
+            allowed = choose_agents(project, agents)
+        except HarnessError:
+            _refuse_waiting(project, feature_id)
+            raise
+        dispatcher = Dispatcher(allowed, policy, project.say)
         results: list[Result] = []
         limits = _Limits(max_sessions, until_done, feature_id)
         with interruption.watched(lambda: project.store.pause() is not None) as stop:
@@ -110,10 +115,10 @@ class Runs:
                 try:
                     return self._stretch(dispatcher, stop, results, limits)
                 except LimitInForce as refusal:
-                    if not patience.wait:
-                        return summary.refused(project, refusal, results)
+                    if not policy.wait:
+                        return _refused(project, refusal, results)
                     if not dispatcher.wait(refusal, stop.requested):
-                        return summary.paused(project, results)
+                        return {**_summary(project, results, None), "exit_code": 0}  # a person paused it
 
     def _stretch(
         self, dispatcher: Dispatcher, stop: interruption.Stop, results: list[Result], limits: "_Limits"
@@ -126,15 +131,16 @@ class Runs:
             while limits.allow(results):
                 choice = self._choice(feature_id)
                 if choice.feature is None:
-                    return summary.nothing_left(project, choice, results, recovered)
+                    return _nothing_left(project, choice, results, recovered)
                 agent = dispatcher.choose()
                 self._spare = dispatcher.has_spare(agent)
                 result, verified_tree = self._one_session(agent, choice.feature, stop, verified_tree)
                 result = mirror.close(project, result)
                 results.append(result)
-                if self._must_stop(result, limits.until_done) or (feature_id is not None and result.accepted):
+                settled = result.accepted or bool(result.asked)
+                if self._must_stop(result, limits.until_done) or (feature_id is not None and settled):
                     break
-        return summary.summary(project, results, recovered)
+        return _summary(project, results, recovered)
 
     def _put_in_order(self) -> JsonObject | None:
         """What comes before the first session, under the lock; what had to be recovered."""
@@ -142,12 +148,12 @@ class Runs:
         clear_leftovers(project.root)
         if note := project.store.settle_in():
             project.say(note)
-        worktree.keep_out_of_sight(project.git, project.state_name)
+        repository.keep_out_of_sight(project.git, project.state_name)
         migrations.bring_up_to_date(project)
-        retention.prune_daily(project)
+        logs.prune_daily(project)
         recovered = recover.recover(project)
         locking.refuse_resting(project)  # what was recovered may have paused it
-        retention.prune_checkpoints(project)
+        checkpoints.prune(project)
         questions.forget_passing(project)
         proven.check(project)
         if self._cleanup_only:
@@ -155,12 +161,28 @@ class Runs:
         return recovered
 
     def _choice(self, feature_id: int | None) -> selection.Choice:
-        document, state = valid_features(self._project), self._project.store.state()
+        state = self._project.store.state()
+        try:
+            document = valid_features(self._project)
+        except ConfigurationError:
+            self._ask_about_circle(state)
+            raise
+        if feature_id is not None:
+            questions.refuse_kept(state, feature_id)
         if feature_id is None:
             choice = selection.next_feature(document, state)
             due = state.next_prompt == "cleanup" and (choice.feature is not None or self._cleanup_only)
             return selection.Choice(CLEANUP) if due else choice
         return selection.Choice(selection.chosen_feature(document, state, feature_id))
+
+    def _ask_about_circle(self, state: SessionState) -> None:
+        """Keeps the question about features that depend on each other, unless another one stops the runs (E8)."""
+        asked = questions.of_cycle(self._project.store.features())
+        stored = state.question
+        if asked is None or (stored and questions.stops(stored) and stored.kind != asked.kind):
+            return
+        questions.store(self._project, asked)
+        self._project.say(questions.text(asked))
 
     def _one_session(
         self, agent: Agent, feature: Feature, stop: interruption.Stop, verified_tree: str | None
@@ -170,20 +192,22 @@ class Runs:
         self._escalate(feature.feature_id)
         questions.refuse_pending(project.store.state())
         judge = Judge(project)
-        with _environment(project) as environment:
+        with running(project) as environment:
             try:
                 start = prepare(project, judge, environment, feature, verified_tree)
             except PreflightFailed as failed:
                 escalation.after_preflight(project, failed)
                 raise
             result = escalation.look_again(project, judge, self._walk(start, agent, judge, stop))
+            if result.asked and self._unattended:
+                result = kept_candidate.take_unattended(project, judge, result)
         self._escalate(result.feature_id, result)
         tree = project.git.tree_of(result.commit) if result.accepted and result.commit else None
         return result, tree
 
     def _walk(self, start: Start, agent: Agent, judge: Judge, stop: interruption.Stop) -> Result:
         project = self._project
-        under_way = begin(project, start)
+        under_way = begin(project, start, agent.name)
         project.store.event(
             "session_started",
             session=start.number,
@@ -220,6 +244,8 @@ class Runs:
             return True
         if result.reason == "rate_limited":
             return False
+        if result.asked:
+            return not until_done
         if result.exit_code in (0, 1) and result.reason not in ("error", "user_pause"):
             waiting = self._project.store.state().question
             return questions.stops(waiting) or (result.exit_code == 1 and not until_done)
@@ -235,6 +261,26 @@ class Runs:
                 questions.store(project, asked)
 
 
+def _refuse_waiting(project: Project, feature_id: int | None) -> None:
+    """Raises what keeps every agent from this project: a question, a plan that is damaged or done, a feature's state.
+
+    That is nearer than an agent that cannot be started. While a session waits to be recovered nothing is known.
+    """
+    if project.store.open_session() is not None:
+        return
+    state, document = project.store.state(), valid_features(project)
+    questions.refuse_pending(state)
+    if feature_id is not None:
+        selection.chosen_feature(document, state, feature_id)
+        return
+    choice = selection.next_feature(document, state)
+    if choice.feature is None and state.next_prompt != "cleanup":
+        questions.refuse_kept(state)
+        passing, total = document.counts()
+        hint = "harness verify --all" if choice.all_proven else "harness status"
+        raise NothingEligible(f"Nothing can be worked on: {passing} of {total} proven", hint=hint)
+
+
 def _as_fault(error: Exception) -> HarnessError:
     """What a session ends with that an error has ended: an agent was started, so it is no refusal before the start."""
     if not isinstance(error, HarnessError):
@@ -245,19 +291,101 @@ def _as_fault(error: Exception) -> HarnessError:
     return error
 
 
-@contextmanager
-def _environment(project: Project) -> Iterator[DevelopmentEnvironment]:
-    settings = project.config.environment
-    environment = DevelopmentEnvironment(
-        project.root,
-        init=settings.init,
-        reset=settings.reset,
-        health_check=settings.health_check,
-        stop=settings.stop,
-        log=Path(project.layout.log("init.log")),
-        say=project.say,
-    )
-    try:
-        yield environment
-    finally:
-        environment.down()
+# -- how a run ends ----------------------------------------------------------------------------------------------------
+
+
+WHEN_COMPLETE = "Project complete. Options: [M]aintenance, [A]dd features, [E]xit"
+BUT_FOR_SKIPPED = "Complete but for what was skipped. Options: [M]aintenance, [A]dd features, [E]xit"
+
+
+def _summary(project: Project, results: Sequence[Result], recovered: JsonObject | None) -> JsonObject:
+    """What the run did, where the project stands now, and the question that waits for a person, which is also said."""
+    passing, total = project.store.features().counts()
+    last = results[-1] if results else None
+    escalation.about_size(project)
+    state, document = project.store.state(), project.store.features()
+    first, *others = [*questions.waiting(state, document), None]
+    if first:
+        project.say(questions.text(first))
+    for asked in filter(None, others):
+        project.say(f"After that: {asked.message}")
+    kept = {asked.feature_id for asked in state.kept_candidates}
+    unanswered = any(r.asked and r.feature_id in kept for r in results)
+    return {
+        "sessions": [r.as_json() for r in results],
+        "recovered": recovered,
+        "features": {"passing": passing, "total": total},
+        "skipped": _skipped(document),
+        "escalation": first and first.record,
+        "exit_code": 3 if unanswered or questions.stops(first) else last.exit_code if last else 0,
+    }
+
+
+def _skipped(document: FeatureList) -> list[JsonObject]:
+    """What a person left out, with their reasons."""
+    return [{"id": f.id, "description": f.description, "reason": f.skip_reason} for f in document.features if f.skipped]
+
+
+def _nothing_left(
+    project: Project, choice: selection.Choice, results: Sequence[Result], recovered: JsonObject | None
+) -> JsonObject:
+    """No feature can be chosen. ``PersonNeeded`` or ``NothingEligible`` unless all that is not skipped is proven."""
+    document = project.store.features()
+    passing, total = document.counts()
+    if not choice.all_proven:
+        for line in choice.waiting:
+            project.say(f"- {line}")
+        if project.store.state().kept_candidates and results:
+            return {**_summary(project, results, recovered), "exit_code": 3}
+        questions.refuse_kept(project.store.state())
+        if waiting := [f.id for f in document.features if f.awaits_person]:
+            raise PersonNeeded(
+                f"Nothing else can be worked on: Feature #{waiting[0]} awaits your verification.",
+                hint=f"harness manual-verify --feature {waiting[0]}",
+                waiting=list(choice.waiting),
+            )
+        raise NothingEligible(
+            f"No feature can be worked on: {passing}/{total} are passing and the rest waits.",
+            hint="harness status",
+            waiting=list(choice.waiting),
+        )
+    if passing < total:
+        project.say(f"{passing} of {total} features are passing; the others were skipped:")
+        for line in choice.waiting:
+            project.say(f"- {line}")
+        project.say("Take one in again with: harness skip --feature N --undo")
+    else:
+        project.say(f"All {total} features are passing!")
+    if not results:
+        return _final_check(project, passing, total, recovered)
+    return _summary(project, results, recovered)
+
+
+def _final_check(project: Project, passing: int, total: int, recovered: JsonObject | None) -> JsonObject:
+    """The whole suite once more, when a run begins with nothing left to do (UAH-483)."""
+    head = project.git.head() or "HEAD"
+    judge = Judge(project)
+    facts = judge.suite(head)
+    proven.require(project, facts)
+    lint = judge.lint(head)
+    project.say(f"Full suite: {len(facts.passing)} passed.")
+    project.say(f"Lint: {lint.problem or f'{lint.errors} errors, {lint.warnings} warnings'}")
+    project.say(WHEN_COMPLETE if passing == total else BUT_FOR_SKIPPED)
+    return {
+        "complete": True,
+        "sessions": [],
+        "recovered": recovered,
+        "features": {"passing": passing, "total": total},
+        "skipped": _skipped(project.store.features()),
+        "escalation": None,
+        "exit_code": 0,
+    }
+
+
+def _refused(project: Project, refusal: LimitInForce, results: Sequence[Result]) -> JsonObject:
+    """The summary of a run that a rate limit ends; before its first session it is the refusal itself."""
+    if not results:
+        raise refusal
+    project.say(refusal.message)
+    project.say(f"next: {refusal.hint}")
+    return {**_summary(project, results, None), "exit_code": refusal.exit_code, "limit": refusal.as_json()}

@@ -5,16 +5,20 @@ the new contents of every state file. Each step can be repeated without a second
 """
 
 import os
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from agent_harness.errors import HarnessError, UnsafeTree
+from agent_harness.errors import HarnessError, StateDamaged, UnsafeTree
 from agent_harness.kernel import snapshot
 from agent_harness.kernel.git import DETACHED, Pushed
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.features import private_refs, progress, worktree
+from agent_harness.protocols.features import progress, repository
 from agent_harness.protocols.features.engine import checkpoints
+from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import Baseline, CostRecord, SessionState
 from agent_harness.protocols.features.store import own_place
 
 
@@ -33,6 +37,7 @@ class Result:
     cost_usd: float | None = None
     exit_code: int = 0
     told: str = ""  # what the monitor said that ended the agent's turn
+    asked: str = ""  # the kind of the question for which its candidate is kept
     rejected_as: str = ""  # the code of the finding for which the harness did not believe a claim
     regressions: tuple[str, ...] = ()  # tests of the baseline that the session broke
     broken_features: tuple[int, ...] = ()  # those whose tests these are
@@ -44,24 +49,51 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Settlement:
-    """What a session comes to. JSON values only."""
+    """What a session comes to; ``rest`` holds what another version has written beside it."""
 
     kind: str  # accept, hand_off, rollback, nothing
     session: int
-    state: JsonObject
-    costs: JsonObject
-    session_record: JsonObject
+    state: SessionState
+    costs: CostRecord
+    session_record: JsonObject  # the row of sessions.jsonl
     commit: str | None = None  # the branch's new head, for accept and hand_off
     branch: str | None = None
     expected_head: str | None = None
-    checkpoint: JsonObject | None = None  # where a rollback goes
-    baseline: JsonObject | None = None
+    checkpoint: SessionCheckpoint | None = None  # where a rollback goes
+    baseline: Baseline | None = None
     file_sizes: JsonObject | None = None
     quality: JsonObject | None = None
     proven: list[int] | None = None  # the features that count from now on, for accept (``verdict.proven``)
     progress_entry: str | None = None  # for rollback: what the harness tells the next reader
     events: list[JsonObject] = field(default_factory=list)
     push: bool = False
+    kept_ref: str | None = None  # kept the commit until now, for accept: the files are not the commit's yet
+    rest: JsonObject = field(default_factory=dict)
+
+    @classmethod
+    def from_record(cls, record: JsonObject) -> "Settlement":
+        """The settlement that was written down; ``StateDamaged`` when the record is not whole."""
+        try:
+            known: JsonObject = {name: record[name] for name in cls.__dataclass_fields__.keys() & record.keys()}
+            known |= {name: parse(known[name]) for name, parse in PARSERS.items() if known.get(name) is not None}
+            known["rest"] = {name: value for name, value in record.items() if name not in known}
+            return cls(**known)
+        except (TypeError, AttributeError) as error:
+            raise StateDamaged(f"The record of a settlement is not whole: {error}") from None
+
+    @property
+    def record(self) -> JsonObject:
+        """The JSON object that is written."""
+        known = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "rest"}
+        return {name: getattr(each, "record", each) for name, each in known.items()} | self.rest
+
+
+PARSERS: Mapping[str, Callable[[JsonObject], Any]] = {
+    "state": SessionState,
+    "costs": CostRecord,
+    "baseline": Baseline,
+    "checkpoint": SessionCheckpoint.from_record,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,22 +109,22 @@ class Settled:
 
 def settle(project: Project, open_session: JsonObject, settlement: Settlement) -> Settled:
     """Writes the settlement down, then carries it out."""
-    record = {**open_session, "phase": "settling", "settlement": asdict(settlement)}
+    record = {**open_session, "phase": "settling", "settlement": settlement.record}
     project.store.write_open_session(record)
     return carry_out(project, record)
 
 
 def carry_out(project: Project, open_session: JsonObject) -> Settled:
     """Does every step of a settlement that was written down; safe to repeat after a crash at any point."""
-    settlement = Settlement(**open_session["settlement"])
-    if lock := worktree.index_lock(project.git):  # it outlived its process: preflight saw none, and the agent is gone
+    settlement = Settlement.from_record(open_session["settlement"])
+    if lock := repository.index_lock(project.git):  # it outlived its process: preflight saw none, and the agent is gone
         os.unlink(lock)
         project.store.event("index_lock_removed", path=lock)
     rescue = _tree(project, open_session, settlement)
     _files(project, settlement)
     _logs(project, settlement, rescue)
     pushed = _push(project, settlement, open_session.get("git_config"))
-    _forget_candidates(project, settlement.session)
+    _forget_candidates(project, settlement)
     project.store.close_session()
     return Settled(
         rescue_ref=rescue.get("ref"),
@@ -107,12 +139,20 @@ def _tree(project: Project, open_session: JsonObject, settlement: Settlement) ->
     if settlement.kind == "rollback":
         return _roll_back(project, open_session, settlement)
     if settlement.commit and settlement.branch and not _is_on_branch(project, settlement):
+        if settlement.kept_ref:
+            repository.write_changes(
+                project.git,
+                settlement.expected_head,
+                settlement.commit,
+                now=project.tree_now(),
+                free=(project.progress_name,),
+            )
         snapshot.adopt(
             project.git,
             settlement.commit,
             branch=settlement.branch,
             expected_head=settlement.expected_head,
-            base=checkpoints.rollback_point(open_session["checkpoint"]),
+            base=SessionCheckpoint.from_record(open_session["checkpoint"]).snapshot,
         )
     return {}
 
@@ -137,13 +177,13 @@ def _roll_back(project: Project, open_session: JsonObject, settlement: Settlemen
     done = open_session.get("rescue")
     if done is not None:
         return done
-    checkpoint = settlement.checkpoint or open_session["checkpoint"]
+    checkpoint = settlement.checkpoint or SessionCheckpoint.from_record(open_session["checkpoint"])
     earlier_try = open_session.get("rescue_ref")
-    ref = private_refs.free(project.git, f"refs/harness/rolled-back/{settlement.session}")
+    ref = repository.free_ref(project.git, f"refs/harness/rolled-back/{settlement.session}")
     project.store.write_open_session({**open_session, "rescue_ref": earlier_try or ref})
     rescued = snapshot.restore(
         project.git,
-        checkpoints.rollback_point(checkpoint),
+        checkpoint.snapshot,
         ref,
         exclude=project.excluded,
         rescue_files=project.root / project.excluded[0] / "rescue-files" / str(settlement.session),
@@ -169,11 +209,11 @@ def _files(project: Project, settlement: Settlement) -> None:
     if settlement.progress_entry and not progress.has_entry(at.progress, settlement.session):
         progress.append(at.progress, settlement.progress_entry)
     for path, value in (
-        (at.baseline, settlement.baseline),
+        (at.baseline, settlement.baseline.record if settlement.baseline else None),
         (at.file_sizes, settlement.file_sizes),
         (at.quality, settlement.quality),
-        (at.costs, settlement.costs),
-        (at.session_state, settlement.state),
+        (at.costs, settlement.costs.record),
+        (at.session_state, settlement.state.record),
     ):
         if value is not None:
             project.store.write(path, value)
@@ -185,21 +225,23 @@ def _logs(project: Project, settlement: Settlement, rescue: JsonObject) -> None:
     if settlement.session in project.store.recorded_sessions():
         return
     if settlement.kind == "rollback":
-        checkpoint = settlement.checkpoint or {}
+        checkpoint = settlement.checkpoint
         project.store.event(
             "rollback_completed",
             session=settlement.session,
-            checkpoint_id=checkpoint.get("id"),
+            checkpoint_id=checkpoint and checkpoint.id,
             rolled_back_commits=rescue.get("commits") or [],
-            restored_to_session=checkpoint.get("session"),
+            restored_to_session=checkpoint and checkpoint.session,
             rescue_ref=rescue.get("ref"),
             left_in_place=rescue.get("left_in_place") or [],
         )
     # a try before a crash may have written some of them already
-    written = [(row.get("session"), row.get("type")) for row in project.store.recent("events.jsonl", 40)]
+    written = [
+        (row.get("session"), row.get("type"), row.get("path")) for row in project.store.recent("events.jsonl", 40)
+    ]
     for event in [*settlement.events, {"event_type": "session_ended", **settlement.session_record}]:
         fields: JsonObject = {**event, "session": settlement.session}
-        if (settlement.session, fields["event_type"]) not in written:
+        if (settlement.session, fields.get("type", fields["event_type"]), fields.get("path")) not in written:
             project.store.event(**fields)
     project.store.log("sessions.jsonl", settlement.session_record)
 
@@ -221,10 +263,11 @@ def _push(project: Project, settlement: Settlement, recorded: JsonObject | None)
     return replace(pushed, message=message)
 
 
-def _forget_candidates(project: Project, session: int) -> None:
+def _forget_candidates(project: Project, settlement: Settlement) -> None:
     """The private refs of what was judged: by now the commit is on the branch, or in the rescue."""
-    usual = (f"refs/harness/candidates/{session}", f"refs/harness/candidates/{session}-wip")
-    for ref in dict.fromkeys((*usual, *project.candidate_refs)):
+    usual = (f"refs/harness/candidates/{settlement.session}", f"refs/harness/candidates/{settlement.session}-wip")
+    kept = filter(None, [settlement.kept_ref])
+    for ref in dict.fromkeys((*usual, *kept, *project.candidate_refs)):
         if project.git.commit_of(ref):
             project.git.update_ref(ref, None)
     project.candidate_refs.clear()

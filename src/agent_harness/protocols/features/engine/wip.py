@@ -10,17 +10,13 @@ from agent_harness.agents import usage
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import (
-    lifecycle,
-    private_refs,
-    progress,
-    worktree,
-)
-from agent_harness.protocols.features.engine import accept, checkpoints
+from agent_harness.protocols.features import progress, repository
+from agent_harness.protocols.features.engine import accept, actions
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature
+from agent_harness.protocols.features.verdict.judge import Unfinished
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,20 +117,23 @@ def recorded(reason: str) -> str:
     return (WORDINGS[reason].recorded or reason) if reason in WORDINGS else reason
 
 
+NOT_RUN = Unfinished()
+
+
 def handed_off(
     project: Project,
     under_way: OpenSession,
     reason: str,
     used: usage.Totals,
     *,
-    red_tests: Sequence[str] | None = (),
+    unfinished: Unfinished | None = NOT_RUN,
     failure: str | None = None,
     message: str | None = None,
 ) -> Settlement:
     """The settlement of a session that ends unfinished; claims are taken back.
 
-    Nothing is committed when nothing changed (C66); then the next session starts the feature afresh. ``red_tests`` of
-    ``None`` means that nobody has counted them. A merge or rebase that the agent left unfinished cannot be a commit:
+    Nothing is committed when nothing changed (C66); then the next session starts the feature afresh. ``unfinished`` of
+    ``None`` means that nobody has run the tests. A merge or rebase that the agent left unfinished cannot be a commit:
     then the session is rolled back, and all of it is in the rescue.
     """
     if waiting := project.git.operation_under_way():
@@ -144,23 +143,19 @@ def handed_off(
     if wanted and not _passes_without_trace(project, under_way, reason):
         _tell_termination(project, under_way, reason)
     left = _what_is_left(project, under_way, reason)
-    rollback_point = checkpoints.rollback_point(under_way.checkpoint)
-    ending = lifecycle.SessionEnding(
-        session=under_way.session,
-        feature_id=under_way.feature_id,
-        status="partial",
+    rollback_point = under_way.checkpoint.snapshot
+    state = under_way.state_after(
+        "partial",
         reason=recorded(reason),
-        at=clock.timestamp(),
         kept_work=left.kept,
         failure=failure,
-        partial=_partial(project, under_way, reason, left),
-        red_tests=tuple(red_tests or ()),
-        checkpoint=under_way.base,
+        partial=_partial(project, under_way, reason, left, unfinished),
+        red_tests=unfinished.red if unfinished else (),
+        checkpoint=under_way.base.record,
         wip_commit=left.commit or left.own or under_way.state.wip_commit,
         summary={"completed": "nothing", "commits": left.commits, "status": f"partial ({reason.replace('_', ' ')})"},
     )
-    state = lifecycle.after_session(under_way.state, ending)
-    if red_tests is None:
+    if unfinished is None:
         state = state.but(wip_red_tests=None)
     return Settlement(
         kind="hand_off" if left.commit else "nothing",
@@ -168,7 +163,7 @@ def handed_off(
         commit=left.commit,
         branch=rollback_point.branch,
         expected_head=accept.branch_tip(project, rollback_point.branch),
-        state=state.record,
+        state=state,
         costs=accept.costs_after(project, under_way, used),
         session_record=accept.session_record(under_way, used, recorded(reason), completed=False),
         events=[_event(under_way, reason, left.commit, message)],
@@ -182,18 +177,15 @@ def overtaken(project: Project, under_way: OpenSession, settlement: Settlement) 
     """
     commit = str(settlement.commit)
     wanted = f"refs/harness/unadopted/{under_way.session}"
-    ref = wanted if project.git.commit_of(wanted) == commit else private_refs.free(project.git, wanted)
+    ref = wanted if project.git.commit_of(wanted) == commit else repository.free_ref(project.git, wanted)
     project.git.update_ref(ref, commit)
     name = under_way.feature.name
     told = f"The branch has moved since Session {under_way.session} ended; its work on {name} is kept in {ref}."
     project.say(told)
     _take_back_claim(project, commit)
-    ending = lifecycle.SessionEnding(
-        session=under_way.session,
-        feature_id=under_way.feature_id,
-        status="partial",
+    state = under_way.state_after(
+        "partial",
         reason="error",
-        at=clock.timestamp(),
         failure=told,
         summary={"completed": "nothing", "commits": [], "status": f"partial (kept in {ref})"},
     )
@@ -203,8 +195,8 @@ def overtaken(project: Project, under_way: OpenSession, settlement: Settlement) 
         commit=None,
         push=False,
         proven=None,
-        state=lifecycle.after_session(under_way.state, ending).record,
-        baseline=under_way.baseline.record,
+        state=state,
+        baseline=under_way.baseline,
         file_sizes=None,
         quality=None,
         session_record={**settlement.session_record, "termination_reason": "error", "feature_completed": False},
@@ -247,7 +239,7 @@ class _Left:
 
 
 def _what_is_left(project: Project, under_way: OpenSession, reason: str) -> _Left:
-    rollback_point = checkpoints.rollback_point(under_way.checkpoint)
+    rollback_point = under_way.checkpoint.snapshot
     moved = project.git.head() != rollback_point.head
     commit = accept.candidate(project, under_way, _wip_message(project, reason, under_way.feature))
     changed = [path for _, path in project.git.changed_paths(rollback_point.head, commit)]
@@ -278,7 +270,7 @@ def what_became_of_it(project: Project, settlement: Settlement, reason: str) -> 
     """Where the work of a session that was handed off is, for the person."""
     if settlement.kind == "hand_off":
         return "its work is kept in a WIP commit"
-    left = [path for path in worktree.dirty_paths(project.git) if path != project.progress_name]
+    left = [path for path in repository.dirty_paths(project.git) if path != project.progress_name]
     if left and not _is_committed(project, reason):
         return "its work is left uncommitted, as the settings say"
     return "nothing was changed"
@@ -287,8 +279,8 @@ def what_became_of_it(project: Project, settlement: Settlement, reason: str) -> 
 def _passes_without_trace(project: Project, under_way: OpenSession, reason: str) -> bool:
     """Whether nothing at all happened in a session that was never served."""
     quiet = reason in WORDINGS and WORDINGS[reason].quiet
-    unmoved = project.git.head() == checkpoints.rollback_point(under_way.checkpoint).head
-    return quiet and unmoved and not worktree.dirty_paths(project.git)
+    unmoved = project.git.head() == under_way.checkpoint.snapshot.head
+    return quiet and unmoved and not repository.dirty_paths(project.git)
 
 
 def _wip_message(project: Project, reason: str, feature: Feature) -> str:
@@ -316,38 +308,69 @@ def _event(under_way: OpenSession, reason: str, commit: str | None, message: str
 
 def _tell_termination(project: Project, under_way: OpenSession, reason: str) -> None:
     told = WORDINGS.get(reason, WORDINGS["error"]).told
-    if told is None:
-        return
     line = f"SESSION TERMINATED: {told} (Session {under_way.session})"
     if any(line in entry.text for entry in progress.recent_entries(project.layout.progress)):
+        return
+    if told is None and not _left_traces(project, under_way):
         return
     accept.ensure_progress_entry(
         project,
         under_way,
         [
             ("FEATURE", f"#{under_way.feature_id} ({under_way.feature.description})"),
-            ("CURRENT STATE", ["ended by the harness; the work so far is in the WIP commit"]),
+            *actions.told_by_traces(project, under_way),
+            ("CURRENT STATE", ["not finished; the work so far is in the WIP commit"]),
         ],
     )
-    progress.append(project.layout.progress, f"\n{line}\n")
+    if told:
+        progress.append(project.layout.progress, f"\n{line}\n")
 
 
-def _partial(project: Project, under_way: OpenSession, reason: str, left: _Left) -> JsonObject:
-    """What the next session is told: the agent's own words first, then what earlier sessions said."""
+def _left_traces(project: Project, under_way: OpenSession) -> bool:
+    moved = project.git.head() != under_way.checkpoint.snapshot.head
+    return moved or any(path != project.progress_name for path in repository.dirty_paths(project.git))
+
+
+def _partial(
+    project: Project, under_way: OpenSession, reason: str, left: _Left, unfinished: Unfinished | None
+) -> JsonObject:
+    """What the next session is told: the agent's own words first, then what git and the tests say, then earlier words.
+
+    What is left always names the tests that fail, where they were run.
+    """
     entries = [e for e in progress.recent_entries(project.layout.progress) if e.session == under_way.session]
     told = entries[-1] if entries else None
     done = told.part("WHAT I DID") if told else []
     to_do = (told.part("NEXT") or told.part("WHAT'S LEFT")) if told else []
     earlier = left.earlier or {}
     files = [*(earlier.get("wip_files") or []), *left.files]
+    found = _failing(under_way.feature, unfinished)
+    if unfinished is None and (ran := actions.last_test_run(project, under_way.session)):
+        found = [f"the last run of tests that the agent saw said: {ran}"]
     return {
         "feature_id": under_way.feature_id,
         "session": under_way.session,
         "reason": "no claim" if reason == "complete" else reason,
-        "done": done or earlier.get("done") or [],
-        "left": to_do or earlier.get("left") or [],
+        "done": done or actions.commits_of(project, under_way) or earlier.get("done") or [],
+        "left": [*(to_do or ([] if found else earlier.get("left") or [])), *found],
         "wip_files": list(dict.fromkeys(files))[:40],
     }
+
+
+def _failing(feature: Feature, unfinished: Unfinished | None) -> list[str]:
+    """What the tests say about the unfinished work, in a line or two."""
+    if unfinished is None or unfinished == NOT_RUN:
+        return []
+    lines = [f"these tests worked before, and fail now: {_named(unfinished.red)}"] if unfinished.red else []
+    if unfinished.failing:
+        lines.append(f"{len(unfinished.failing)} of the feature's own tests fail: {_named(unfinished.failing)}")
+    elif unfinished.passing:
+        lines.append(f"the tests of {feature.test_file} pass; the feature was not claimed")
+    return lines
+
+
+def _named(tests: Sequence[str], most: int = 5) -> str:
+    return ", ".join(tests[:most]) + (f" and {len(tests) - most} more" if len(tests) > most else "")
 
 
 def rest(project: Project, reason: str) -> None:

@@ -6,56 +6,59 @@ own. Source: features.md section T, UAH-058, UAH-392..402, UAH-533, C11, C12, C2
 """
 
 import shlex
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from agent_harness.errors import Refused, UsageError
 from agent_harness.kernel import files
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import marks, questions, worktree
+from agent_harness.protocols.features import marks, progress, questions, records, repository
 from agent_harness.protocols.features.config.file import with_value
 from agent_harness.protocols.features.engine import locking
-from agent_harness.protocols.features.people import abort, handoff
+from agent_harness.protocols.features.people import takeover
+from agent_harness.protocols.features.preflight import running
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import Feature, SessionState
+from agent_harness.protocols.features.records import Feature, Question, SessionState
 from agent_harness.protocols.features.selection import next_feature
+from agent_harness.protocols.features.store import own_place
+from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.work import kept_candidate
 
 
-def resume(project: Project, choose: str | None, *, budget_usd: float | None = None) -> JsonObject:
+def resume(
+    project: Project, choose: str | None, *, budget_usd: float | None = None, feature_id: int | None = None
+) -> JsonObject:
     """Ends a pause, answers the question that waits, and says what comes next; starts no session (C40).
 
-    ``UsageError`` for an answer that the question does not have, or where a question waits and none is given.
+    Of several questions the first in order, or the first about ``feature_id``. ``UsageError`` for an answer that the
+    question does not have, or where a question waits and none is given.
     """
     was_paused = locking.end(project)
     state = project.store.state()
-    asked = _asked(project, state)
+    waiting = questions.waiting(state, project.store.features())
+    asked = next((each for each in waiting if feature_id is None or feature_id in each.features), None)
     if asked is None:
         if choose:
             raise UsageError("No question waits for an answer", hint="harness status")
         return {"answered": None, "was_paused": was_paused, **_say_next(project, state)}
     if choose is None and not questions.stops(asked):
         project.say(questions.text(asked))
-        return {"answered": None, "was_paused": was_paused, "escalation": asked, **_say_next(project, state)}
+        return {"answered": None, "was_paused": was_paused, "escalation": asked.record, **_say_next(project, state)}
     if choose is None:
         raise UsageError(questions.text(asked), hint=questions.hint(asked))
     word = questions.word(asked, choose)
-    answer = (ANSWERS_OF_KIND.get((str(asked.get("type")), word)) or ANSWERS[word])(project, asked, budget_usd)
+    answer = (ANSWERS_OF_KIND.get((asked.kind, word)) or ANSWERS[word])(project, asked, budget_usd)
     if project.store.initialised():
         _forget(project, asked)
-    project.store.event("escalation_answered", feature_id=asked.get("feature_id"), type=asked.get("type"), answer=word)
-    return {"answered": word, "feature_id": asked.get("feature_id"), "next": "harness run", **answer}
-
-
-def _asked(project: Project, state: SessionState) -> JsonObject | None:
-    """The question that is to be answered first: a stored one that stops the runs, the circle, any other stored one."""
-    stored = state.question
-    if stored is not None and questions.stops(stored):
-        return stored
-    return questions.of_cycle(project.store.features()) or stored
+    project.store.event("escalation_answered", feature_id=asked.feature_id, kind=asked.kind, answer=word)
+    return {"answered": word, "feature_id": asked.feature_id, "next": "harness run", **answer}
 
 
 def _say_next(project: Project, state: SessionState) -> JsonObject:
     handed = state.handoff
+    passing, total = project.store.features().counts()
+    if total and passing == total and handed is None:
+        project.say(f"Nothing left: {passing} of {total} proven. harness verify --all runs every test again.")
+        return {"next": "harness verify --all"}
     project.say(f"Resuming from session {state.last_session}...")
     project.say(f"Next prompt: {state.next_prompt}")
     feature = next_feature(project.store.features(), state).feature
@@ -66,80 +69,82 @@ def _say_next(project: Project, state: SessionState) -> JsonObject:
     return {"next": "harness takeback" if handed is not None else "harness run"}
 
 
-def _forget(project: Project, asked: Mapping[str, Any]) -> None:
+def _forget(project: Project, asked: Question) -> None:
     """The question is answered; what it counted begins anew, where it stood for a count."""
+    if asked.kind in questions.KEEPING:
+        questions.let_go(project, asked.feature_id)
+        return
     if not questions.stops(asked):
         questions.forget(project)
         return
-    counted = {k: n for k, n in project.store.state().failures.items() if k != str(asked.get("feature_id"))}
+    counted = {k: n for k, n in project.store.state().failures.items() if k != str(asked.feature_id)}
     project.store.update_state(pending_escalation=None, stuck_count=0, verification_failures=counted)
 
 
 # -- one function an answer --------------------------------------------------------------------------------------------
 
 
-def _retry(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
-    project.say(f"Feature #{asked.get('feature_id')} queued.")
+def _retry(project: Project, asked: Question, _budget: float | None) -> JsonObject:
+    project.say(f"Feature #{asked.feature_id} queued.")
     return {}
 
 
-def _skip(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
-    for feature_id in questions.features(asked):
-        marks.skip(project, feature_id, str(asked.get("message")))
-    return {"skipped": questions.features(asked)}
+def _skip(project: Project, asked: Question, _budget: float | None) -> JsonObject:
+    for feature_id in asked.features:
+        marks.skip(project, feature_id, asked.message)
+    return {"skipped": list(asked.features)}
 
 
-def _split(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
-    for feature_id in questions.features(asked):
-        marks.skip(project, feature_id, "to be split into smaller features")
+def _split(project: Project, asked: Question, _budget: float | None) -> JsonObject:
+    _skip_to_split(project, asked)
     project.say('Add the parts: harness add-feature "..."')
-    return {"skipped": questions.features(asked), "next": 'harness add-feature "..."'}
+    return {"skipped": list(asked.features), "next": 'harness add-feature "..."'}
 
 
-def _manual(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
-    if asked.get("type") == "environment":
+def _manual(project: Project, asked: Question, _budget: float | None) -> JsonObject:
+    if asked.kind == "environment":
         project.say("Fix the environment by hand, then: harness run")
         return {}
-    return handoff.handoff(project, feature_id=next(iter(questions.features(asked)), None))
+    return takeover.handoff(project, feature_id=next(iter(asked.features), None))
 
 
-def _rollback(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
-    kept = [marks.set_work_aside(project, feature_id) for feature_id in questions.features(asked)]
+def _rollback(project: Project, asked: Question, _budget: float | None) -> JsonObject:
+    kept = [marks.set_work_aside(project, feature_id) for feature_id in asked.features]
     return {"rescue_ref": next(iter(kept), None)}
 
 
-def _abort(project: Project, _asked: JsonObject, _budget: float | None) -> JsonObject:
-    return abort.clear(project)
+def _abort(project: Project, _asked: Question, _budget: float | None) -> JsonObject:
+    return takeover.clear_state(project)
 
 
-def _pause(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
+def _pause(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     project.store.settle_in()
-    paused = {"reason": str(asked.get("message"))}
+    paused = {"reason": asked.message}
     project.store.write_pause(paused)
     locking.keep(project, paused)
     project.say("State saved. Resume with: harness resume")
     return {"next": "harness resume"}
 
 
-def _increase(project: Project, asked: JsonObject, budget: float | None) -> JsonObject:
-    return raise_budget(project, str(asked.get("limit") or "Session"), budget)
+def _increase(project: Project, asked: Question, budget: float | None) -> JsonObject:
+    return raise_budget(project, asked.limit or "Session", budget)
 
 
-def _investigate(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
-    for node in asked.get("failing") or []:
+def _investigate(project: Project, asked: Question, _budget: float | None) -> JsonObject:
+    for node in asked.failing:
         project.say(f"- {node}")
     project.say(f"Look at it with: {project.config.testing.full}")
-    return {"failing": asked.get("failing") or []}
+    return {"failing": list(asked.failing)}
 
 
-def _edit(project: Project, _asked: JsonObject, _budget: float | None) -> JsonObject:
+def _edit(project: Project, _asked: Question, _budget: float | None) -> JsonObject:
     project.say(f"Edit {project.features_name}, commit it, then: harness run")
     return {}
 
 
-def _reset(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
-    marks.reset(project, questions.features(asked))
-    return {"reset": questions.features(asked)}
+def _reset(project: Project, asked: Question, _budget: float | None) -> JsonObject:
+    marks.reset(project, asked.features)
+    return {"reset": list(asked.features)}
 
 
 # -- a higher budget ---------------------------------------------------------------------------------------------------
@@ -156,12 +161,12 @@ def raise_budget(project: Project, limit: str, budget_usd: float | None) -> Json
         raise UsageError(f"costs.{key} is ${now:.2f} already", hint="harness resume --choose increase --budget USD")
     path = project.layout.settings
     name = project.layout.relative(path)
-    if name in worktree.dirty_paths(project.git):
+    if name in repository.dirty_paths(project.git):
         raise Refused(f"{name} has changes that are not committed", hint=f"git commit {name}")
     before = files.read_bytes(path)
     try:
         files.replace(path, with_value(before.decode("utf-8-sig"), "costs", key, wanted))
-        worktree.commit_files(project.git, [name], f"harness: costs.{key} raised to {wanted:g}")
+        repository.commit_files(project.git, [name], f"harness: costs.{key} raised to {wanted:g}")
     except BaseException:
         files.replace(path, before)
         raise
@@ -173,55 +178,58 @@ def raise_budget(project: Project, limit: str, budget_usd: float | None) -> Json
 # -- words that mean something of their own to one kind of question ----------------------------------------------------
 
 
-def _by_hand(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
+def _by_hand(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     """A person looks at work that the harness did not believe (E2)."""
-    _say_rescue(project, asked)
-    answer = handoff.handoff(project, feature_id=next(iter(questions.features(asked)), None))
-    project.say(f"If it is right after all: harness manual-verify --feature {asked.get('feature_id')}")
+    answer = _fix_by_hand(project, asked, None)
+    project.say(f"If it is right after all: harness manual-verify --feature {asked.feature_id}")
     return answer
 
 
-def _fix_by_hand(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
+def _fix_by_hand(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     """A person fixes what a session broke (E3)."""
     _say_rescue(project, asked)
-    return handoff.handoff(project, feature_id=next(iter(questions.features(asked)), None))
+    return takeover.handoff(project, feature_id=next(iter(asked.features), None))
 
 
-def _confirm_rollback(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
+def _confirm_rollback(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     """The rollback was done at once (C03); it is confirmed (E3)."""
-    project.say(f"Session {asked.get('session')} is rolled back; nothing else is to be done.")
+    project.say(f"Session {asked.session} is rolled back; nothing else is to be done.")
     _say_rescue(project, asked)
-    return {"rescue_ref": asked.get("rescue_ref")}
+    return {"rescue_ref": asked.rescue_ref}
 
 
-def _review(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
+def _review(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     """What broke, and the work that broke it (UAH-402)."""
-    for node in asked.get("failing") or []:
+    for node in asked.failing:
         project.say(f"- {node}")
     _say_rescue(project, asked)
-    return {"failing": asked.get("failing") or [], "rescue_ref": asked.get("rescue_ref")}
+    return {"failing": list(asked.failing), "rescue_ref": asked.rescue_ref}
 
 
-def _skip_broken(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
-    found = [i for i in questions.features(asked) if not marks.feature_of(project, i).skipped]
-    marks.skip_broken(project, found, str(asked.get("message")))
+def _skip_broken(project: Project, asked: Question, _budget: float | None) -> JsonObject:
+    found = [i for i in asked.features if not marks.feature_of(project, i).skipped]
+    marks.skip_broken(project, found, asked.message)
     return {"skipped": found}
 
 
-def _split_large(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
+def _split_large(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     """The feature is skipped, and the parts that would take its place are proposed (UAH-533)."""
-    parts = [part for i in questions.features(asked) for part in _parts(project, marks.feature_of(project, i))]
-    for feature_id in questions.features(asked):
-        marks.skip(project, feature_id, "to be split into smaller features")
+    parts = [part for i in asked.features for part in _parts(project, marks.feature_of(project, i))]
+    _skip_to_split(project, asked)
     project.say("Add the parts, for example:")
     for part in parts:
         project.say(f"  {part}")
-    return {"skipped": questions.features(asked), "proposed": parts, "next": 'harness add-feature "..."'}
+    return {"skipped": list(asked.features), "proposed": parts, "next": 'harness add-feature "..."'}
+
+
+def _skip_to_split(project: Project, asked: Question) -> None:
+    for feature_id in asked.features:
+        marks.skip(project, feature_id, "to be split into smaller features")
 
 
 def _parts(project: Project, feature: Feature) -> list[str]:
     """One `add-feature` for as many steps as a feature should have."""
-    steps = [str(step) for step in feature.steps or []]
+    steps = feature.steps
     most = project.config.features.max_verification_steps
     cuts = range(0, len(steps), most)
     depends = [f"--depends-on {i}" for i in feature.depends_on]
@@ -238,21 +246,48 @@ def _parts(project: Project, feature: Feature) -> list[str]:
     ]
 
 
-def proceed(project: Project, asked: JsonObject, _budget: float | None) -> JsonObject:
+def proceed(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     """The feature is worked on as it is, and not asked about again."""
     state = project.store.state()
-    accepted = [*(state.sizes_accepted or []), *questions.features(asked)]
+    accepted = [*state.sizes_accepted, *asked.features]
     project.store.update_state(sizes_accepted=sorted(set(accepted)))
-    project.say(f"Feature #{asked.get('feature_id')} stays as it is.")
+    project.say(f"Feature #{asked.feature_id} stays as it is.")
     return {}
 
 
-def _say_rescue(project: Project, asked: Mapping[str, Any]) -> None:
-    if ref := asked.get("rescue_ref"):
-        project.say(f"What Session {asked.get('session')} did is kept: git diff HEAD {ref}")
+# -- a candidate that was kept for the answer --------------------------------------------------------------------------
 
 
-ANSWERS: dict[str, Callable[[Project, JsonObject, float | None], JsonObject]] = {
+def _accept_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:
+    """The kept work is judged again, and on the branch when it holds; else all is as before and the question waits."""
+    with running(project) as environment:
+        environment.up(auto_reset=False, max_reset_attempts=0)
+        taken = kept_candidate.take(project, Judge(project), asked)
+    return {"session": taken.session, "commit": taken.commit, "accepted": taken.accepted, "exit_code": taken.exit_code}
+
+
+def _reject_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:
+    """As if the harness had rejected it: counted, told to the next session, kept in a rescue."""
+    state, name = project.store.state(), str(asked.feature_id)
+    told = f"A person did not take the work of Session {asked.session}: {asked.message}"
+    line = [("HARNESS", [f"A person did not take the work on Feature #{asked.feature_id}; it was rolled back."])]
+    own_place(project.layout.progress, project.layout.root)
+    progress.append(project.layout.progress, progress.entry(records.number(asked.session), line))
+    project.store.update_state(
+        verification_failures={**state.failures, name: state.failures.get(name, 0) + 1},
+        stuck_count=state.stuck_count + (state.current_feature == asked.feature_id),
+        last_failure=told,
+    )
+    project.say(f"Not taken. Feature #{asked.feature_id} queued. What was taken away: harness rescue list")
+    return {}
+
+
+def _say_rescue(project: Project, asked: Question) -> None:
+    if ref := asked.rescue_ref:
+        project.say(f"What Session {asked.session} did is kept: git diff HEAD {ref}")
+
+
+ANSWERS: dict[str, Callable[[Project, Question, float | None], JsonObject]] = {
     "retry": _retry,
     "skip": _skip,
     "split": _split,
@@ -265,9 +300,12 @@ ANSWERS: dict[str, Callable[[Project, JsonObject, float | None], JsonObject]] = 
     "edit": _edit,
     "reset": _reset,
     "proceed": proceed,
+    "accept-built": _accept_kept,
+    "accept-change": _accept_kept,
+    "reject": _reject_kept,
 }
 
-ANSWERS_OF_KIND: dict[tuple[str, str], Callable[[Project, JsonObject, float | None], JsonObject]] = {
+ANSWERS_OF_KIND: dict[tuple[str, str], Callable[[Project, Question, float | None], JsonObject]] = {
     ("claim_rejected", "manual"): _by_hand,
     ("regression", "rollback"): _confirm_rollback,
     ("regression", "manual"): _fix_by_hand,

@@ -4,29 +4,47 @@
     verify          one feature's tests, or all of them; flips nothing
     manual_verify   a person's own look, recorded when they say yes
     preview         the next session, without running it: `harness run --dry-run`
+    checks          what keeps sessions from starting: `harness doctor`
+    maintain        the whole suite from time to time, until `harness stop`
 
-Source: features.md UAH-048..052, UAH-062, UAH-063, UAH-438..442, C36, C52.
+No agent is started. A suite that fails ends the maintenance with the question about false positives (E9).
+Source: features.md UAH-048..052, UAH-062, UAH-063, UAH-072, UAH-438..442, UAH-484, UAH-485, UAH-488, C36, C51, C52.
 """
 
-from collections.abc import Callable
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from agent_harness.errors import Refused, UsageError
+from agent_harness.agents import usage
+from agent_harness.errors import Busy, HarnessError, Refused, UsageError
+from agent_harness.kernel import clock, files, lock, owner
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
+    costs,
     lifecycle,
     marks,
     migrations,
+    preflight,
+    questions,
     records,
+    repository,
     selection,
     status,
 )
+from agent_harness.protocols.features.config import load
+from agent_harness.protocols.features.config.mcp_servers import demand_programs, switched_on
+from agent_harness.protocols.features.engine import actions, locking
+from agent_harness.protocols.features.engine.locking import locked
 from agent_harness.protocols.features.engine.open_session import CLEANUP
-from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.prompts import orientation
-from agent_harness.protocols.features.records import Feature
-from agent_harness.protocols.features.verdict import proven, quality, screenshots
+from agent_harness.protocols.features.records import Feature, FeatureList
+from agent_harness.protocols.features.store import own_place
+from agent_harness.protocols.features.verdict import proven, quality
 from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.supervision import interruption
 from agent_harness.verification.workspace import clear_leftovers
 
 
@@ -62,7 +80,13 @@ def measure(project: Project) -> JsonObject:
             "percent": records.percent(len(suite.passing), len(suite.passing) + len(counted)),
             "problem": suite.problem,
         },
-        "lint": {"errors": lint.errors, "warnings": lint.warnings, "problem": lint.problem},
+        "lint": {
+            "errors": lint.errors,
+            "warnings": lint.warnings,
+            "kinds": dict(lint.kinds),
+            "by_lines": lint.by_lines,
+            "problem": lint.problem,
+        },
         "files": {"count": len(sizes), "large": quality.large_files(sizes, most), "max_lines": most},
         "score": round(score, 3),
         "word": status.health_word(score),
@@ -80,6 +104,10 @@ def _lines(found: JsonObject) -> list[str]:
         f"TESTS: {tests['passing']}/{tests['total']} passing ({tests['percent']}%)",
         f"LINT: {lint['errors']} errors, {lint['warnings']} warnings",
     ]
+    if lint["kinds"]:
+        rows.append(f"  {records.shown_kinds(lint['kinds'])}")
+    if lint["by_lines"]:
+        rows.append("  these are lines of output: the harness does not know the linter's format")
     rows += [f"  {part['problem']}" for part in (tests, lint) if part["problem"]]
     rows.append("\nFILE HEALTH:")
     for row in files["large"]:
@@ -99,7 +127,7 @@ def verify(project: Project, feature_id: int) -> JsonObject:
     """Runs one feature's tests on a clean checkout of what is in the work tree; flips nothing (UAH-051)."""
     project.require_initialised()
     clear_leftovers(project.root)
-    document = valid_features(project)
+    document = preflight.valid_features(project)
     feature = document.by_id(feature_id)
     if feature is None:
         known = ", ".join(str(f.id) for f in document.features)
@@ -115,7 +143,7 @@ def verify_all(project: Project) -> JsonObject:
     """
     project.require_initialised()
     clear_leftovers(project.root)
-    document = valid_features(project)
+    document = preflight.valid_features(project)
     project.say(f"Running the whole suite...\n\n$ {project.config.testing.full}")
     facts = Judge(project).suite_of_tree()
     rows = [_row(feature, facts.passing, facts.failing) for feature in document.features]
@@ -173,9 +201,8 @@ def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool])
     project.say(f"Run: {project.config.test_command(file)}")
     for check in feature.manual_checks:
         project.say(f"- {check}")
-    waiting = feature.awaits_person
-    session = waiting.get("session") if isinstance(waiting, dict) else None
-    for path in screenshots.of_session(project, session) if isinstance(session, int) else ():
+    session = feature.accepted_in
+    for path in actions.screenshots_of(project, session) if session is not None else ():
         project.say(f"Screenshot: {path}")
     if not ask("Did all tests pass?"):
         project.say(f"Feature #{feature_id} stays open.")
@@ -193,13 +220,17 @@ def preview(project: Project, feature_id: int | None = None) -> JsonObject:
     project.require_initialised()
     migrations.refuse_newer(project)
     state = project.store.state()
-    document = valid_features(project)
+    document = preflight.valid_features(project)
     choice = selection.next_feature(document, state)
     if feature_id is not None:
         choice = selection.Choice(selection.chosen_feature(document, state, feature_id))
     prompt_type, reason = lifecycle.prompt_type(state)
     if prompt_type == "cleanup":
         choice = selection.Choice(CLEANUP)
+    passing, total = document.counts()
+    if total and passing == total and prompt_type != "cleanup" and feature_id is None:
+        project.say(f"Nothing left: {passing} of {total} proven. harness verify --all runs every test again.")
+        return {"session": None, "feature_id": None, "complete": True, "next": "harness verify --all"}
     number = project.store.next_session()
     text = orientation.summary_of(project, state, choice, number)
     feature = choice.feature
@@ -209,14 +240,177 @@ def preview(project: Project, feature_id: int | None = None) -> JsonObject:
     if feature and feature is not CLEANUP:
         say(f"  Feature: #{feature.id} ({feature.description})")
         say(f"  Test file: {feature.test_file}")
+    expected = _estimate(project, document)
+    say(f"\n{usage.estimate_line(expected, 'feature')}")
+    say(f"  Budget left: ${expected['budget_left_usd']:.2f} of the project")
     say("\nOrientation summary that would be injected:\n")
     say(text)
     say("No changes made.")
     return {
         "session": number,
+        "estimate": expected,
         "prompt_type": prompt_type,
         "reason": reason,
         "feature_id": feature and feature.feature_id,
         "test_file": feature and feature.test_file,
         "orientation": text,
     }
+
+
+def _estimate(project: Project, document: FeatureList) -> JsonObject:
+    """What the open features will cost by the record of the proven ones, and what the project's budget leaves."""
+    spent = project.store.costs()
+    rows = {row.get("feature_id"): row for row in spent.by_feature}
+    proven_costs: list[float | None] = []
+    for feature in document.passing:
+        row = rows.get(feature.id, {})
+        proven_costs.append(
+            None if records.amount(row.get("assumed_cost_usd")) else records.amount(row.get("cost_usd"))
+        )
+    found = usage.estimate(
+        left=sum(1 for each in document.features if not each.passes and not each.skipped),
+        proven=proven_costs,
+        spent_usd=spent.total_usd,
+        tried=bool(rows),
+    )
+    return {**found, "budget_left_usd": round(max(0.0, project.budgets.total - costs.counted(spent)), 4)}
+
+
+# -- what keeps sessions from starting ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ProjectCheck:
+    """What one look at a project came to; ``fix`` is the command that fixes it, ``repair`` does what is safe."""
+
+    name: str
+    state: str  # ok, warning, wrong
+    message: str
+    fix: str | None = None
+    repair: Callable[[], object] | None = field(default=None, compare=False)
+
+
+def checks(folder: Path) -> Iterator[ProjectCheck]:
+    """Settings, state, features, scripts, and who works on it; ``ConfigurationError`` when the settings are wrong."""
+    config = load(folder)
+    yield ProjectCheck("settings", "ok", ".harness.yaml is valid")
+    for warning in config.warnings:
+        yield ProjectCheck("settings", "warning", warning, "harness config --show-origin")
+    project = Project.open(folder, config)
+    if not os.path.exists(project.layout.session_state):
+        fix = "harness init --spec FILE   or   harness init --adopt"
+        yield ProjectCheck("state", "warning", "not initialised here", fix)
+        return
+    document = project.store.features()
+    passing, total = document.counts()
+    if problems := records.problems(document, require_test_file=config.features.require_test_file):
+        yield ProjectCheck("features", "wrong", problems[0], f"edit {project.features_name}")
+    else:
+        yield ProjectCheck("features", "ok", f"{passing} of {total} are passing")
+    found = migrations.version(project)
+    if found["migration_needed"]:
+        message = f"state of schema {found['state_schema']}"
+        yield ProjectCheck("schema", "warning", message, "harness migrate", lambda: _migrate(project))
+    if project.git.is_repository and not project.git.ok("check-ignore", "--quiet", f"{project.state_name}/state"):
+        message = f"git sees {project.state_name}/, which is this machine's alone"
+        fix = f"echo '/{project.state_name}/' >> .git/info/exclude"
+        hide = lambda: repository.keep_out_of_sight(project.git, project.state_name)  # noqa: E731
+        yield ProjectCheck("ignored", "warning", message, fix, hide)
+    try:
+        preflight.harness_files(project.layout, list(filter(None, (config.environment.init, config.environment.reset))))
+    except HarnessError as error:
+        yield ProjectCheck("files", "wrong", error.message, error.hint)
+    try:
+        servers = switched_on(config.tools.mcp_servers)
+        demand_programs(servers, folder)
+        if servers:
+            yield ProjectCheck("mcp servers", "ok", f"{', '.join(servers)} can be started")
+    except HarnessError as error:
+        yield ProjectCheck("mcp servers", "wrong", error.message, error.hint)
+    yield from _waiting(project)
+
+
+def _migrate(project: Project) -> None:
+    with locked(project):
+        migrations.migrate(project, backup=True)
+
+
+def _waiting(project: Project) -> Iterator[ProjectCheck]:
+    state = project.store.state()
+    for asked in questions.waiting(state, project.store.features()):
+        yield ProjectCheck("question", "wrong", asked.message, questions.hint(asked))
+    if state.handoff is not None:
+        yield ProjectCheck("handoff", "warning", "the project is in a person's hands", "harness takeback")
+    if paused := locking.found(project):
+        yield ProjectCheck("pause", "warning", f"paused: {paused.get('reason')}", "harness resume")
+    holder = lock.holder(project.root, project.layout.relative(project.layout.lock))
+    if holder:
+        yield ProjectCheck("lock", "ok", f"a harness is at work: {holder}")
+    elif project.store.open_session() is not None:
+        message = "a session was interrupted; the next run recovers it"
+        yield ProjectCheck("session", "warning", message, "harness run")
+    else:
+        yield ProjectCheck("lock", "ok", "nobody is at work")
+
+
+# -- maintenance mode --------------------------------------------------------------------------------------------------
+
+
+LOOK_SECONDS = 0.5
+
+
+def maintain(project: Project) -> JsonObject:
+    """Checks the suite at every interval until somebody says stop; ``Escalated`` when it fails."""
+    path = project.layout.maintenance
+    own_place(path, project.layout.root)
+    files.write_json(path, {"since": clock.timestamp(), "harness": owner.current().as_record()})
+    project.store.event("maintenance_started")
+    project.say("Entering maintenance mode...\nHarness will run periodic health checks. End it with: harness stop")
+    checks = 0
+    try:
+        with interruption.watched(lambda: not os.path.lexists(path)) as stop, stop.listening(waits=True):
+            while _wait(project, stop):
+                checks += _check(project)
+    except KeyboardInterrupt:
+        pass  # the second Ctrl-C ends it like the first
+    finally:
+        if os.path.lexists(path):
+            os.unlink(path)
+        project.store.event("maintenance_ended", checks=checks)
+    project.say("Maintenance mode ended.")
+    return {"checks": checks, "next": "harness status"}
+
+
+def stop(project: Project) -> JsonObject:
+    """Ends the maintenance mode; whether it was on."""
+    path = project.layout.maintenance
+    there = os.path.lexists(path)
+    if there:
+        os.unlink(path)
+    project.say("Maintenance mode stopped." if there else "Maintenance mode is not on.")
+    return {"stopped": there, "next": "harness status"}
+
+
+def _wait(project: Project, stop: interruption.Stop) -> bool:
+    """Whether the interval is over; false as soon as somebody wants the end."""
+    until = time.monotonic() + project.config.maintenance.interval_minutes * 60 * clock.time_scale()
+    while stop.requested() is None:
+        left = until - time.monotonic()
+        if left <= 0:
+            return True
+        time.sleep(min(LOOK_SECONDS, left))
+    return False
+
+
+def _check(project: Project) -> bool:
+    """One look at the whole suite; left out while another harness is at work here."""
+    try:
+        with locked(project):
+            questions.forget_passing(project)
+            facts = Judge(project).suite(project.git.head() or "HEAD")
+            proven.require(project, facts)
+    except Busy:
+        return False
+    project.store.event("maintenance_check", "routine", passing=len(facts.passing))
+    project.say(f"{clock.timestamp()} Health check: {len(facts.passing)} tests pass.")
+    return True

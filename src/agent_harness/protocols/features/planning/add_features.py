@@ -24,20 +24,14 @@ from agent_harness.errors import (
 from agent_harness.kernel import files
 from agent_harness.kernel.git import DETACHED
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import (
-    escalation,
-    marks,
-    preflight,
-    prompts,
-    records,
-    worktree,
-)
+from agent_harness.protocols.features import escalation, marks, preflight, prompts, records, repository
 from agent_harness.protocols.features.engine import checkpoints, run
+from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.planning import initializer
 from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature, FeatureList
-from agent_harness.protocols.features.verdict import claims
+from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.work import plan
 from agent_harness.protocols.features.work.plan import PlanWork
 from agent_harness.session.engine import walk
@@ -91,7 +85,7 @@ def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> JsonObject
 
 def _refuse_unsafe(project: Project) -> None:
     marks.refuse_unsafe(project)
-    if dirty := [path for path in worktree.dirty_paths(project.git) if path != project.progress_name]:
+    if dirty := [path for path in repository.dirty_paths(project.git) if path != project.progress_name]:
         raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:3])}", hint="git add -A && git commit")
     state = project.store.state()
     if state.next_prompt == "continuation":
@@ -114,7 +108,7 @@ def _prompt(project: Project, before: FeatureList, text: str) -> str:
     )
 
 
-def _problems(project: Project, before: FeatureList, checkpoint: JsonObject) -> list[str]:
+def _problems(project: Project, before: FeatureList, checkpoint: SessionCheckpoint) -> list[str]:
     """Everything that the plan did and may not do, one line each."""
     if changed := project.store.tampered():
         return [f"the state of the harness was changed: {', '.join(changed)}"]
@@ -124,7 +118,7 @@ def _problems(project: Project, before: FeatureList, checkpoint: JsonObject) -> 
         return [str(error)]
     old = {f.id for f in before.features}
     new = [f for f in after.features if f.id not in old]
-    changes = claims.compare(before, after)
+    changes = proven.compare_claims(before, after)
     found = [line for line in changes.violations if not line.endswith(": added")]
     found += [f"Feature #{i}: 'passes' was changed" for i in changes.claims]
     found += records.problems(after, require_test_file=True)
@@ -134,9 +128,9 @@ def _problems(project: Project, before: FeatureList, checkpoint: JsonObject) -> 
     return found or _wrong_files(project, new, checkpoint)
 
 
-def _wrong_files(project: Project, new: list[Feature], checkpoint: JsonObject) -> list[str]:
+def _wrong_files(project: Project, new: list[Feature], checkpoint: SessionCheckpoint) -> list[str]:
     """New test files are there, and no other file differs."""
-    rollback_point = checkpoints.rollback_point(checkpoint)
+    rollback_point = checkpoint.snapshot
     tests = {f.test_path for f in new}
     candidate = project.candidate("extend", MESSAGE, rollback_point)
     changed = list(project.git.changed_paths(rollback_point.head, candidate))
@@ -147,8 +141,8 @@ def _wrong_files(project: Project, new: list[Feature], checkpoint: JsonObject) -
     ]
 
 
-def _commit(project: Project, checkpoint: JsonObject) -> str:
-    rollback_point = checkpoints.rollback_point(checkpoint)
+def _commit(project: Project, checkpoint: SessionCheckpoint) -> str:
+    rollback_point = checkpoint.snapshot
     commit = project.candidate("extend", MESSAGE, rollback_point)
     if rollback_point.head is not None and not project.git.ancestor(rollback_point.head, commit):
         raise VerificationFailed("The agent rewrote the history.")
@@ -186,6 +180,7 @@ def add(
     steps: Sequence[str] = (),
     depends_on: Sequence[int] = (),
     verification_type: str | None = None,
+    may_change: Sequence[str] = (),
 ) -> JsonObject:
     """Adds one feature behind the last id; the test file is named after it unless given.
 
@@ -209,6 +204,8 @@ def add(
         feature["depends_on"] = list(depends_on)
     if verification_type and verification_type != "automated":
         feature["verification_type"] = verification_type
+    if may_change:
+        feature["may_change"] = list(may_change)
     feature["passes"] = False
     _refuse_invalid(project, document, feature)
     added = Feature(feature)

@@ -7,20 +7,22 @@ that ended because the tests could not be run, is resumed by the same command. S
 
 import os
 import stat
+from glob import escape, glob
 from pathlib import Path
 
-from agent_harness.errors import ConfigurationError, Refused, UnsafeTree
-from agent_harness.kernel import clock, files
+from agent_harness.errors import Busy, ConfigurationError, Refused, UnsafeTree
+from agent_harness.kernel import clock, files, lock
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import progress, records, worktree
+from agent_harness.protocols.features import progress, records, repository
 from agent_harness.protocols.features.config import commands as command_rules
 from agent_harness.protocols.features.config import default_text, load
 from agent_harness.protocols.features.engine.locking import locked
 from agent_harness.protocols.features.layout import FeatureLayout
-from agent_harness.protocols.features.people import abort
+from agent_harness.protocols.features.people import takeover
 from agent_harness.protocols.features.planning import initializer
 from agent_harness.protocols.features.project import Project, Say
+from agent_harness.protocols.features.store import FeatureStore
 from agent_harness.protocols.features.verdict import proven
 
 MESSAGE = "harness: project adopted"
@@ -28,8 +30,12 @@ ADOPTED = [("WHAT I DID", ["the project was adopted with the code and tests that
 TESTS = ("tests", "test", "testing")
 
 
-def adopt(root: Path, *, say: Say) -> JsonObject:
-    """Makes the repository in ``root`` a feature project; refused with the disk unchanged when that is not safe."""
+def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
+    """Makes the repository in ``root`` a feature project; refused with the disk unchanged when that is not safe.
+
+    A suite of which no test passes proves nothing, and no claim could hold: ``Refused`` with the first error, to be
+    resumed, unless ``allow_failing``.
+    """
     layout = initializer.layout_of(root)
     git = Git(root)
     _refuse_unsafe(root, layout, git)
@@ -41,13 +47,13 @@ def adopt(root: Path, *, say: Say) -> JsonObject:
         raise ConfigurationError(found[0], hint=f"edit {project.features_name}, then harness init --adopt")
     for name in written:
         say(f"Created: {name}")
-    own = [name for name in _own_names(layout) if name in worktree.dirty_paths(git)]
+    own = [name for name in _own_names(layout) if name in repository.dirty_paths(git)]
     if own:
-        worktree.commit_files(git, own, MESSAGE)
+        repository.commit_files(git, own, MESSAGE)
     say(f"Running the suite once: {config.testing.full}")
     with locked(project):
         project.store.settle_in()
-        measured = _measure(project)
+        measured = _measure(project, allow_failing=allow_failing)
     passing, total = project.store.features().counts()
     say(f"Known to pass: {len(measured['passing'])} tests. Known failures: {len(measured['failing'])}.")
     for node in measured["failing"][:10]:
@@ -79,7 +85,7 @@ def _refuse_unsafe(root: Path, layout: FeatureLayout, git: Git) -> None:
         raise UnsafeTree("HEAD is detached", hint="git switch BRANCH")
     if not os.access(root, os.W_OK | os.X_OK):
         raise Refused(f"{root} cannot be written", hint=f"ls -ld {root}")
-    dirty = [path for path in worktree.dirty_paths(git) if path not in _own_names(layout)]
+    dirty = [path for path in repository.dirty_paths(git) if path not in _own_names(layout)]
     if dirty:
         raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:3])}", hint="git add -A && git commit")
     links = [name for name in _own_names(layout) if (root / name).is_symlink()]
@@ -137,15 +143,55 @@ def _no_features(name: str) -> str:
     return files.dumps(whole)
 
 
-def _measure(project: Project) -> JsonObject:
-    """The state of the adopted project; ``Refused``, to be resumed, when the suite cannot be run."""
-    facts = abort.suite_at_head(project)
+def _measure(project: Project, *, allow_failing: bool) -> JsonObject:
+    """The state of the adopted project; ``Refused``, to be resumed, when the suite cannot be run or nothing passes."""
+    facts = takeover.suite_at_head(project)
     if facts.problem or not facts.total:
         raise Refused(
             f"The tests could not be run: {facts.problem or 'the command ran no test'}",
             hint="set testing.full in .harness.yaml, then harness init --adopt",
         )
+    if not facts.passing and not allow_failing:
+        raise Refused(
+            f"No test passes here, {len(facts.failing)} fail: {facts.first_error or 'no reason was printed'}",
+            hint=f"make `{project.config.testing.full}` work, then harness init --adopt  (or add --allow-failing)",
+        )
     failing = proven.not_open(project.store.features(), facts.failing)
-    abort.fresh_state(project, facts, known_failures=failing)
+    takeover.fresh_state(project, facts, known_failures=failing)
     project.store.event("adopted", session=0, passing=len(facts.passing), known_failures=len(failing))
     return {"passing": sorted(facts.passing), "failing": failing, "total": facts.total}
+
+
+# -- taking the harness out --------------------------------------------------------------------------------------------
+
+
+def traces(layout: FeatureLayout) -> JsonObject:
+    """What the harness has put into this project; see ``api.traces``.
+
+    ``Busy`` while a harness is at work, ``Refused`` where an interrupted session has not been recovered.
+    """
+    state, name = FeatureStore(layout), layout.relative(layout.lock)
+    if (holder := lock.holder(layout.root, name)) is not None:
+        raise Busy(f"A harness is at work here: {holder}", hint="harness pause, then the same command")
+    if state.open_session() is not None:
+        raise Refused("A session was interrupted, with its work in the folder", hint="harness resume")
+    folder = layout.state_dir
+    scripts = [name for name, what in initializer.SCRIPTS.items() if _is(name, what, layout)]
+    made = [folder, *sorted(glob(f"{escape(folder)}.backup.*")), *(os.path.join(layout.root, name) for name in scripts)]
+    plan = [layout.progress, layout.features, layout.settings]
+    return {
+        "kind": "features",
+        "files": [path for path in (*made, *plan) if os.path.lexists(path)],
+        "excluded": [f"/{layout.relative(folder)}/", f"{layout.relative(folder)}.backup.*/"],
+        "gitignore": initializer.ignored_lines(layout),
+        "place": layout.git_dir,
+        "lock": {"file": name, "compatible": False},
+    }
+
+
+def _is(name: str, what: str, layout: FeatureLayout) -> bool:
+    """Whether a script is still the template that the harness wrote."""
+    try:
+        return Path(layout.root, name).read_bytes() == initializer.SCRIPT.format(what=what).encode()
+    except OSError:
+        return False

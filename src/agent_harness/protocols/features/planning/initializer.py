@@ -25,14 +25,11 @@ from agent_harness.errors import (
 from agent_harness.kernel import clock, files, snapshot
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import (
-    escalation,
-    progress,
-    prompts,
-    records,
-    worktree,
-)
+from agent_harness.protocols.features import escalation, progress, prompts, records, repository
+from agent_harness.protocols.features.config import commands as command_rules
 from agent_harness.protocols.features.config import default_text, load
+from agent_harness.protocols.features.config.file import with_linter
+from agent_harness.protocols.features.config.mcp_servers import demand_programs, switched_on
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.project import Project, Say
 from agent_harness.protocols.features.store import own_place
@@ -57,8 +54,10 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
     """Plans the project in ``root``; refuses with the disk unchanged when it is not safe to start."""
     text = specification(spec)
     _refuse_unsafe(root, spec)
-    configured = load(root).agent if os.path.exists(FeatureLayout(root).settings) else None
-    found = registry.resolve_all(agents, configured=configured, environ=os.environ, root=root)
+    config = load(root) if os.path.exists(FeatureLayout(root).settings) else None
+    if config:
+        demand_programs(switched_on(config.tools.mcp_servers), root)
+    found = registry.resolve_all(agents, configured=config.agent if config else None, environ=os.environ, root=root)
     allowed = startable(found, say, "harness init --spec FILE --agent SPEC")
     agent = Dispatcher(allowed, RefusalPolicy(again="harness init --spec FILE"), say).choose()
     project = _first_files(root, say)
@@ -95,6 +94,9 @@ def _refuse_unsafe(root: Path, spec: Path) -> None:
     layout = layout_of(root)
     if os.path.exists(layout.session_state):
         raise Refused("This project is initialised already", hint="harness run")
+    if os.path.lexists(layout.features) and layout.relative(layout.features) not in _left_by_an_earlier_try(layout):
+        name = layout.relative(layout.features)
+        raise Refused(f"There is a plan already, {name}, which would be replaced", hint=f"harness run   or move {name}")
     if not os.access(root, os.W_OK | os.X_OK):
         raise Refused(f"{root} cannot be written", hint=f"ls -ld {root}")
     git = Git(root)
@@ -116,7 +118,7 @@ def _refuse_unsafe(root: Path, spec: Path) -> None:
         os.path.relpath(spec.resolve(), root.resolve()),
         layout.relative(layout.settings),
     } | _left_by_an_earlier_try(layout)
-    dirty = [path for path in worktree.dirty_paths(git) if path not in ours]
+    dirty = [path for path in repository.dirty_paths(git) if path not in ours]
     if dirty:
         raise UnsafeTree(
             f"These files are not committed and would end up in the first commit: {', '.join(dirty[:3])}",
@@ -136,14 +138,16 @@ def _left_by_an_earlier_try(layout: FeatureLayout) -> set[str]:
 def _first_files(root: Path, say: Say) -> Project:
     git = Git(root)
     if not git.is_repository:
-        worktree.make_repository(root)
+        repository.make_repository(root)
     layout = FeatureLayout(root)
     if not os.path.exists(layout.settings):
         full, feature = "python3 -m pytest tests/ -v", "python3 -m pytest {test_file} -v"
         text = default_text(root.resolve().name or "project", full=full, feature=feature, lint=None)
         files.replace(layout.settings, text)
     ignore(root, ignored_lines(layout_of(root)))
-    return Project.open(root, load(root), say)
+    project = Project.open(root, load(root), say)
+    repository.ignore_always(project.git, project.state_name)
+    return project
 
 
 def layout_of(root: Path) -> FeatureLayout:
@@ -224,7 +228,8 @@ def _problems(project: Project) -> list[str]:
 
 
 def _complete_files(project: Project) -> None:
-    """The settings still load; the scripts can be run; Session 0 is told of."""
+    """The settings load, with the linter that the project has now; the scripts can be run; Session 0 has its entry."""
+    _settle_linter(project)
     load(project.root)
     for name, what in SCRIPTS.items():
         path = project.root / name
@@ -243,6 +248,16 @@ def _complete_files(project: Project) -> None:
             at, progress.entry(0, [("WHAT I DID", ["set the project up"]), ("NEXT", ["the first feature"])])
         )
     ignore(project.root, ignored_lines(project.layout))
+
+
+def _settle_linter(project: Project) -> None:
+    """Writes the linter into settings that were made before the agent configured one (C22)."""
+    place = Path(project.layout.settings)
+    if place.is_symlink() or not place.is_file():
+        return
+    found, before = command_rules.facts(project.root, os.environ).lint, place.read_text(encoding="utf-8")
+    if found and (after := with_linter(before, found)) != before:
+        files.replace(place, after)
 
 
 def _commit(project: Project) -> str:
@@ -276,6 +291,10 @@ def _tell(project: Project, commit: str) -> JsonObject:
     found = document.features
     say = project.say
     say("Created: .harness.yaml (configuration)")
+    if lint := load(project.root).quality.lint_command:
+        say(f"Lint: {lint}")
+    else:
+        say("Warning: no linter was found; name one as quality.lint_command in .harness.yaml")
     say(f"Created: {project.features_name} ({len(found)} features, all with test_file)")
     say("Created: init.sh, reset.sh")
     for name in SCRIPTS:
@@ -292,7 +311,7 @@ def _tell(project: Project, commit: str) -> JsonObject:
     asked = escalation.offer_split(project)
     say("Ready for: harness run")
     fields = {"project": document.record.get("project"), "features": len(found), "commit": commit, "warnings": flags}
-    return {**fields, "escalation": asked}
+    return {**fields, "escalation": asked and asked.record}
 
 
 # -- the scripts -------------------------------------------------------------------------------------------------------

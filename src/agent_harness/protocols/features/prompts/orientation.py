@@ -104,9 +104,8 @@ def _task(facts: OrientationFacts) -> str:
         f"**Test file:** {facts.feature.test_file}",
         f"**Dependencies:** {_dependencies(facts.dependencies)}",
     ]
-    steps = facts.feature.steps
-    if isinstance(steps, list) and steps:
-        lines += ["**Verification steps:**", *_bullets([str(s) for s in steps[:10]], 160)]
+    if facts.feature.steps:
+        lines += ["**Verification steps:**", *_bullets(facts.feature.steps[:10], 160)]
     return "\n".join(lines)
 
 
@@ -185,14 +184,31 @@ def summary_of(project: Project, state: SessionState, choice: selection.Choice, 
         feature=feature,
         dependencies=tuple((i, i in done) for i in (feature.depends_on if feature else ())),
         last_session=state.last_session,
-        last=state.summary,
+        last=state.summary or ({"completed": "not recorded", "status": state.status} if state.last_session else None),
         failure=state.last_failure,
         key_files=_key_files(project),
-        decisions=tuple(progress.recent_decisions(project.layout.progress)),
-        partial=state.partial if continues else None,
+        decisions=tuple(_decided(project)),
+        partial=(state.partial or _unrecorded(state)) if continues else None,
         waiting=choice.waiting,
     )
     return summary(facts)
+
+
+_ROWS_OF_DECISIONS = 200  # the last of the log; an agent may decide without end
+
+
+def _decided(project: Project) -> list[tuple[int, str]]:
+    """The decisions of the last sessions, from their entries and their prefixes."""
+    rows = project.store.recent("decisions.jsonl", _ROWS_OF_DECISIONS)
+    told = [(records.number(row.get("session")), str(row["text"])) for row in rows if row.get("text")]
+    gone = {row.get("session_id") for row in project.store.recent("sessions.jsonl", 50) if row.get("rejected")}
+    found = progress.recent_decisions(project.layout.progress, told)
+    return [(session, f"{text} (rolled back)" if session in gone else text) for session, text in found]
+
+
+def _unrecorded(state: SessionState) -> dict[str, object]:
+    """Partial work of which only the ending is known, as in the state file that the document shows."""
+    return {"reason": state.termination_reason, "session": state.last_session}
 
 
 def _health(project: Project, state: SessionState) -> str:
@@ -201,10 +217,13 @@ def _health(project: Project, state: SessionState) -> str:
         return "the last session was interrupted; the state of the tests is not known"
     if red:
         return f"{len(red)} baseline tests fail in the unfinished work"
-    lint = records.number(project.store.quality().get("lint_errors"))
+    measured = project.store.quality()
+    lint = records.number(measured.get("lint_errors"))
+    kinds = records.shown_kinds(records.counts(measured.get("lint_kinds")))
+    errors = f", {lint} lint errors" + (f" ({kinds})" if kinds else "")
     if not project.store.baseline().passing:
-        return "no test passes yet" + (f", {lint} lint errors" if lint else "")
-    return "All baseline tests passing" + (f", {lint} lint errors" if lint else ", no lint errors")
+        return "no test passes yet" + (errors if lint else "")
+    return "All baseline tests passing" + (errors if lint else ", no lint errors")
 
 
 def _key_files(project: Project) -> tuple[tuple[str, int | None], ...]:

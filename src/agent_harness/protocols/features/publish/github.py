@@ -258,5 +258,7 @@ def _library() -> Any:
     try:
         import github
     except ImportError:
-        raise ToolMissing("the extra `github` is not installed.", hint="pip install 'agent-harness[github]'") from None
+        from agent_harness.installation import command_for_extra
+
+        raise ToolMissing("the extra `github` is not installed.", hint=command_for_extra("github")) from None
     return github

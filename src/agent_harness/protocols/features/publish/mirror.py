@@ -18,7 +18,7 @@ from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features.engine.settlement import Result
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish.github import Issue, Tracker
-from agent_harness.protocols.features.records import NO_ID, Feature
+from agent_harness.protocols.features.records import Feature
 
 Act = Literal["create", "close", "reopen", "tell"]
 
@@ -152,7 +152,7 @@ class Mirror:
         if self._wishes.create_missing and missing >= MANY:
             self._project.say(f"GitHub: creating about {missing} issues; that takes a second or two each.")
         for feature in document.features:
-            if feature.id != NO_ID:
+            if feature.has_id:
                 self._one(name, feature, listed)
         return self.report
 

@@ -4,21 +4,28 @@ Everything that the tests need (interpreter, runner, environment) is resolved wh
 starts. Source: features.md section O, C03, C22, C23, C54, C55, C61, C62.
 """
 
-from collections.abc import Iterable, Iterator
+import ast
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from agent_harness.kernel import snapshot
+from agent_harness.kernel import files, snapshot
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import private_refs, records
-from agent_harness.protocols.features.engine import checkpoints
+from agent_harness.kernel.redact import redact
+from agent_harness.protocols.features import questions, records, repository
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import Feature
+from agent_harness.protocols.features.records import Feature, Question
+from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict import quality
-from agent_harness.verification import engine
+from agent_harness.verification import engine, sources
+from agent_harness.verification.guard import PROTECTED, belongs
 from agent_harness.verification.runner import execution
+from agent_harness.verification.runner.environment import IN_PLACE
+from agent_harness.verification.runner_config import is_test_file
 from agent_harness.verification.verdict import TestRun, Verdict, passed
+from agent_harness.verification.workspace import Overlay
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +34,10 @@ class Proof:
 
     passing: tuple[str, ...] = ()
     total: int = 0
-    lint_errors: int | None = None
+    lint: quality.Lint | None = None
+    lint_introduced: Mapping[str, int] = field(default_factory=dict)  # by kind, compared with the commit before
     file_sizes: JsonObject | None = None
+    file_alerts: tuple[JsonObject, ...] = ()  # files that are too large or grow fast: ``quality.alerts``
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +51,12 @@ class Ruling:
     code: str = ""
     failure: str = ""
     output: str = ""
+    output_file: str = ""  # below the project, where the output is kept; none when nothing was run
     commit: str = ""
     proof: Proof = field(default_factory=Proof)
     broken_features: tuple[int, ...] = ()
     regressions: tuple[str, ...] = ()  # tests that passed before and do not now
+    question: Question | None = None  # what only a person can decide about it; the candidate is kept until then
 
     @classmethod
     def unproven(cls, failure: str, *, code: str, output: str = "") -> "Ruling":
@@ -57,8 +68,67 @@ class Ruling:
         return replace(self, commit=commit)
 
 
-FIXABLE = frozenset({"proof_failed", "proof_not_red", "proof_missing"})
+Versions = tuple[ast.Module | None, ast.Module | None]
+"""A file's syntax before and after; ``None`` where it was not there or cannot be read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuiltAlready:
+    """What shows, test by test, that a feature was built before its session (``Judge.built_already``)."""
+
+    passing: tuple[str, ...] = ()  # its tests, that pass now and passed on the code before the session
+    placeholder_at: str | None = None  # the commit at which its test file, as it was then, did not pass
+    placeholders: tuple[str, ...] = ()  # what failed there; none where there was no such file yet
+    red_at: str | None = None  # an older commit on whose code the tests of now fail
+    red: tuple[str, ...] = ()  # those of them that do
+    changed: tuple[str, ...] = ()  # what the session changed beside tests and its story
+    hollow: str | None = None  # why the tests prove nothing, whatever they did before
+
+    @property
+    def problem(self) -> str | None:
+        """Why it does not count as built; ``None`` where the proof is whole."""
+        if self.hollow:
+            return self.hollow
+        return None if self.placeholder_at else "No commit shows these tests red, not even as placeholders."
+
+    @property
+    def lines(self) -> list[str]:
+        """The proof for a person, by the ids of tests."""
+        rows = []
+        if self.placeholder_at:
+            what = f"{_listed(self.placeholders)} failed" if self.placeholders else "the test file was not there"
+            rows.append(f"Before: {what} (at {self.placeholder_at[:10]}).")
+        rows.append(f"Now: {_listed(self.passing)} pass; and on the code before the session they pass too.")
+        if self.red_at:
+            rows.append(f"On the older code of {self.red_at[:10]} {_listed(self.red)} fail: they ask for this work.")
+        else:
+            rows.append("No older code is known on which they fail: read them before you accept.")
+        if self.changed:
+            rows.append(f"The session also changed {_listed(self.changed)}, which would be accepted with it.")
+        return rows + ([f"Not enough: {self.problem}"] if self.problem else [])
+
+
+def _fewer_assertions(versions: Mapping[str, Versions]) -> list[str]:
+    """What older test files ask for less than before, in numbers that a person can look up."""
+    both = ((path, old, new) for path, (old, new) in versions.items() if old and new)
+    counted = [(path, sources.assertions(old), sources.assertions(new)) for path, old, new in both]
+    return [f"{path} had {old} assertions and has {new}." for path, old, new in counted if new < old]
+
+
+def _listed(ids: Iterable[str], most: int = 6) -> str:
+    names = sorted(ids)
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+FIXABLE = frozenset({"proof_failed", "proof_missing"})
 """Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03)."""
+
+NOT_RED = frozenset({"proof_not_red"})
+MEANT_GREEN = 'where its tests may pass before the work, a person sets "requires_red": false for it'
+"""What a person can say beforehand of a feature whose tests are green from the start, such as a refactoring."""
+
+_STEP_OF = {"proof_not_red": "red", "lint": "lint"}
+"""The run that a reason is about, where that is not the proof; a regression is about the suite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +139,16 @@ class Suite:
     failing: frozenset[str]
     total: int
     problem: str | None = None
+    first_error: str = ""  # what the runner printed first about a test that did not pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unfinished:
+    """What the suite says about work that is handed off."""
+
+    red: tuple[str, ...] = ()  # baseline tests that fail in it (C15)
+    failing: tuple[str, ...] = ()  # tests of the feature itself
+    passing: int = 0  # of them
 
 
 class Judge:
@@ -111,7 +191,7 @@ class Judge:
     def tree(self, name: str = "all") -> Iterator[str]:
         """A commit of what is in the work tree, on a private ref until the end of the block."""
         git, excluded = self._project.git, self._project.excluded
-        commit, ref = private_refs.named(
+        commit, ref = repository.named_ref(
             git,
             f"refs/harness/verify/{name}",
             lambda ref: snapshot.candidate(git, ref, exclude=excluded, message="verify", base=None),
@@ -137,15 +217,17 @@ class Judge:
         """Which of these tests fail once more when they are run again on their own suite (C62)."""
         return set(ids) - self.suite(commit).passing
 
-    def red_tests(self, under_way: OpenSession) -> list[str]:
-        """Baseline tests that the unfinished work leaves failing, on the commit that it would become (C15)."""
-        known = under_way.baseline.passing
-        if not known:
-            return []
-        rollback_point = checkpoints.rollback_point(under_way.checkpoint)
+    def unfinished(self, under_way: OpenSession) -> Unfinished:
+        """What the suite says about the unfinished work, on the commit that it would become (C15)."""
+        known, file = under_way.baseline.passing, under_way.feature.test_path
+        if not known and not file:
+            return Unfinished()
+        rollback_point = under_way.checkpoint.snapshot
         commit = self._project.candidate(f"{under_way.session}-wip", "WIP", rollback_point)
         facts = self.suite(commit)
-        return sorted(known - facts.passing)
+        own = [name for name in sorted(facts.failing) if file and name.partition("::")[0] == file]
+        good = sum(name.partition("::")[0] == file for name in facts.passing)
+        return Unfinished(red=tuple(sorted(known - facts.passing)), failing=tuple(own), passing=good)
 
     def report(self, feature: Feature) -> JsonObject:
         """`harness verify`: one feature's tests on a checkout of what is in the work tree; nothing is changed."""
@@ -182,12 +264,38 @@ class Judge:
     def rule(self, under_way: OpenSession, candidate: str) -> Ruling:
         """The ruling on a claim of the session's feature; every step is said as it is known."""
         verdict = self._verdict(under_way, candidate)
-        self._note_findings(under_way, verdict)
+        ruling = self._ruling(under_way, verdict)
+        return ruling if ruling.accepted else replace(ruling, question=self._question(under_way, verdict))
+
+    def rule_again(self, under_way: OpenSession, candidate: str, asked: Question) -> tuple[Ruling, BuiltAlready | None]:
+        """The ruling on a candidate that was kept for a person: what ``asked`` is about is allowed, all else holds.
+
+        The whole suite runs in any case. Work that was built already has its proof beside it.
+        """
+        built = asked.kind == "built_already"
+        verdict = self._verdict(under_way, candidate, may_change=asked.paths, may_be_green=built, whole=True)
+        ruling = self._ruling(under_way, verdict)
+        before = asked.record.get("base")
+        shown = self.built_already(under_way.feature, verdict, str(before) if before else None) if built else None
+        return ruling, shown if ruling.accepted else None
+
+    def _ruling(self, under_way: OpenSession, verdict: Verdict) -> Ruling:
+        lint, introduced = self._lint_of(verdict)
+        self._note_findings(under_way, verdict, lint, introduced)
         if not verdict.accepted:
             return self._rejection(under_way, verdict)
-        return Ruling(accepted=True, commit=candidate, proof=self._proof(under_way, verdict))
+        proof = self._proof(under_way, verdict, lint, introduced)
+        return Ruling(accepted=True, commit=verdict.candidate, proof=proof)
 
-    def _verdict(self, under_way: OpenSession, candidate: str) -> Verdict:
+    def _verdict(
+        self,
+        under_way: OpenSession,
+        candidate: str,
+        *,
+        may_change: Iterable[str] = (),
+        may_be_green: bool = False,
+        whole: bool = False,
+    ) -> Verdict:
         project = self._project
         file = under_way.feature.test_file
         config = project.config
@@ -196,21 +304,22 @@ class Judge:
             project.say("Warning: verification.harness_verify is off; the agent's own run of the tests counts.")
         return engine.judge(
             project.git,
-            base=checkpoints.rollback_point(under_way.base).head or project.git.empty_tree(),
+            base=under_way.base.snapshot.head or project.git.empty_tree(),
             candidate=candidate,
             environment=self._environment,
             proof=config.test_command(file) if file and by_tests else None,
-            suite=str(config.testing.full) if config.verification.regression_check else None,
+            suite=str(config.testing.full) if whole or config.verification.regression_check else None,
             lint=self._lint,
             test_files=[file] if file else [],
             protected=[f.test_file for f in under_way.features.passing],
             baseline=records.texts(under_way.baseline.record["passing_tests"]),
+            may_change=(*under_way.feature.may_change, *may_change),
             options=engine.Strictness(
-                requires_red=under_way.feature.requires_red,
+                requires_red=under_way.feature.requires_red and not may_be_green,
                 lint_rejects=not config.quality.warn_on_lint_errors,
                 timeout_seconds=self._seconds,
             ),
-            on_step=_Steps(project, file).on_step,
+            on_step=_Steps(project, file, under_way.baseline.passing).on_step,
         )
 
     def _rejection(self, under_way: OpenSession, verdict: Verdict) -> Ruling:
@@ -218,41 +327,229 @@ class Judge:
         final = any(f.code not in FIXABLE for f in reasons)
         first = next((f for f in reasons if f.code not in FIXABLE), reasons[0])
         failure = first.message
+        if first.code in NOT_RED:
+            failure += f" Was {under_way.feature.name} built already? Else {MEANT_GREEN}."
         if verdict.regressions:
             failure = "Regression: " + ", ".join(verdict.regressions[:5]) + " now failing"
-        run = verdict.suite if verdict.regressions else verdict.proof
+        step = "suite" if verdict.regressions else _STEP_OF.get(first.code, "proof")
+        run: TestRun | None = getattr(verdict, step)
         return Ruling(
             accepted=False,
             final=final,
             code=first.code,
             failure=failure,
             output=run.output if run else "",
+            output_file=self._keep(step, run) if run else "",
             broken_features=self._broken(under_way, verdict.regressions),
+            commit=verdict.candidate,
             regressions=tuple(verdict.regressions),
         )
 
-    def _proof(self, under_way: OpenSession, verdict: Verdict) -> Proof:
+    # -- what a person decides -------------------------------------------------------------------------------------
+
+    def _question(self, under_way: OpenSession, verdict: Verdict) -> Question | None:
+        """The question about a candidate that is proven but for one thing, which a person may allow; else ``None``."""
+        codes = {finding.code for finding in verdict.reasons}
+        if under_way.feature_id is None or self._environment.isolation == IN_PLACE:
+            return None
+        if codes == NOT_RED:
+            return self._about_built(under_way, verdict)
+        return self._about_change(under_way, verdict) if codes <= PROTECTED else None
+
+    def _about_built(self, under_way: OpenSession, verdict: Verdict) -> Question:
+        feature, session = under_way.feature, under_way.session
+        found = self.built_already(feature, verdict, under_way.base.snapshot.head)
+        return questions.question(
+            "built_already",
+            f"{feature.name} ({feature.description}) seems to be built already: its tests pass, and they pass on the"
+            f" code from before Session {session} as well.",
+            feature_id=feature.id,
+            session=session,
+            commit=verdict.candidate,
+            base=under_way.base.snapshot.head,
+            details=[*found.lines, f"It need not be asked: {MEANT_GREEN} in {self._project.features_name}."],
+        )
+
+    def _about_change(self, under_way: OpenSession, verdict: Verdict) -> Question | None:
+        """Asked only where all else holds once these files may change."""
+        feature, session = under_way.feature, under_way.session
+        paths = sorted({str(finding.data["path"]) for finding in verdict.reasons})
+        self._project.say(f"Verifying once more, as if these files may change: {', '.join(paths)}")
+        again = self._verdict(under_way, verdict.candidate, may_change=paths)
+        versions = {
+            path: self._two_versions(under_way, verdict.candidate, path) for path in paths if is_test_file(path)
+        }
+        hollow = [path for path, (_, after) in versions.items() if after and sources.asserts_nothing(after)]
+        for path, (before, after) in versions.items():
+            hollow += [f"{path}::{name}" for name in sources.emptied(before, after)] if before and after else []
+        wrong = f"{hollow[0]} asserts nothing any more." if hollow else next((f.message for f in again.reasons), None)
+        if wrong:
+            self._project.say(f"Not only that is wrong: {wrong}")
+            return None
+        owners = [(p, [f.id for f in under_way.features.passing if belongs(p, [f.test_file])]) for p in paths]
+        said = [f"{p} (holds tests of Feature {', '.join(f'#{i}' for i in ids)})" if ids else p for p, ids in owners]
+        return questions.question(
+            "protected_change",
+            f"{feature.name} ({feature.description}) is built and every test passes, but Session {session} also changed"
+            f" what older tests are or how tests are run: {', '.join(said)}. Is that change wanted?",
+            feature_id=feature.id,
+            session=session,
+            commit=verdict.candidate,
+            paths=paths,
+            details=[
+                *(finding.message for finding in verdict.reasons),
+                *_fewer_assertions(versions),
+                self._with_older_versions(under_way, verdict, paths),
+                *_warned(again),
+            ],
+        )
+
+    def _two_versions(self, under_way: OpenSession, candidate: str, path: str) -> Versions:
+        """A test file as it was before the session and as the candidate has it; nothing where it is no Python."""
+        return self._tree_of(under_way.base.snapshot.head, path), self._tree_of(candidate, path)
+
+    def _tree_of(self, commit: str | None, path: str) -> ast.Module | None:
+        return sources.parse(self._project.git.show(commit, path)) if commit and path.endswith(".py") else None
+
+    def _asserts_nothing(self, candidate: str, node: str) -> bool:
+        """Whether none of the tests of this file, or below this id, could fail."""
+        path, _, name = node.partition("::")
+        tree = self._tree_of(candidate, path)
+        return tree is not None and sources.asserts_nothing(tree, name or None)
+
+    def _with_older_versions(self, under_way: OpenSession, verdict: Verdict, paths: Iterable[str]) -> str:
+        """What the suite says about the candidate with these files as they were: what their change is for."""
+        run = engine.run_tests(
+            self._project.git,
+            verdict.candidate,
+            str(self._project.config.testing.full),
+            environment=self._environment,
+            overlays=[Overlay(verdict.base, list(paths))],
+            timeout_seconds=self._seconds,
+            keep_going=True,
+        )
+        if run.report is None:
+            return f"With these files as they were, the suite gives no result: {run.problem}."
+        if lost := under_way.baseline.passing - run.report.passing:
+            return f"With these files as they were, {_listed(lost)} {'fail' if len(lost) > 1 else 'fails'}."
+        return "With these files as they were, every known test passes, too."
+
+    def built_already(self, feature: Feature, verdict: Verdict, before: str | None) -> BuiltAlready:
+        """What shows that a feature whose tests pass now, as in this verdict, was built before the commit ``before``.
+
+        Its test file as it was then (or else as it was planned) did not pass: it was a placeholder. Better still, the
+        tests of now fail on the code from when the feature was planned.
+        """
+        report = verdict.proof.report if verdict.proof else None
+        passing = tuple(sorted(report.passing)) if report else ()
+        planned = self._planned(feature, verdict.base)
+        hollow = (
+            f"{feature.test_file} asserts nothing that could fail."
+            if self._asserts_nothing(verdict.candidate, feature.test_file)
+            else None
+        )
+        found = BuiltAlready(passing=passing, hollow=hollow, changed=self._product_changes(feature, verdict))
+        for commit in dict.fromkeys(filter(None, (before, planned))):
+            run = self._own_tests(feature, commit)
+            failing = tuple(sorted(run.report.failing)) if run and run.report else ()
+            if run is None or failing:
+                found = replace(found, placeholder_at=commit, placeholders=failing)
+                break
+        if planned is None or planned == before:
+            return found
+        run = engine.run_on_older_code(
+            self._project.git,
+            planned,
+            candidate=verdict.candidate,
+            command=self._project.config.test_command(feature.test_file),
+            test_files=[feature.test_file],
+            environment=self._environment,
+            timeout_seconds=self._seconds,
+        )
+        red = tuple(sorted(set(passing) - (run.report.passing if run.report else frozenset())))
+        return replace(found, red_at=planned, red=red) if red and run.report else found
+
+    def _product_changes(self, feature: Feature, verdict: Verdict) -> tuple[str, ...]:
+        """The paths, tests and the story aside, in which the candidate differs from its base."""
+        ours = {self._project.features_name, self._project.progress_name}
+        paths = [change.path for change in self._project.git.changed_paths(verdict.base, verdict.candidate)]
+        return tuple(p for p in paths if p not in ours and not is_test_file(p) and not belongs(p, [feature.test_file]))
+
+    def _planned(self, feature: Feature, commit: str) -> str | None:
+        """The first commit in the history of this one that has the feature's test file."""
+        words = ("log", "--diff-filter=A", "--format=%H", commit, "--", f":(literal){feature.test_path}")
+        added = self._project.git.text(*words, check=False).split()
+        return added[-1] if added else None
+
+    def _own_tests(self, feature: Feature, commit: str) -> TestRun | None:
+        """A run of the feature's tests as one commit has them; ``None`` where it has no such file."""
+        git = self._project.git
+        if git.show(commit, feature.test_path) is None and not git.text("ls-tree", commit, "--", feature.test_path):
+            return None
+        command = self._project.config.test_command(feature.test_file)
+        return engine.run_tests(git, commit, command, environment=self._environment, timeout_seconds=self._seconds)
+
+    def _keep(self, step: str, run: TestRun) -> str:
+        """Keeps what the failing step printed, secrets masked; says where."""
+        folder = self._project.layout.verdicts
+        own_place(os.path.join(folder, step), self._project.layout.root)
+        numbers = [int(name.partition("-")[0]) for name in os.listdir(folder) if name.partition("-")[0].isdecimal()]
+        path = os.path.join(folder, f"{max(numbers, default=0) + 1}-{step}.txt")
+        ended = "timed out" if run.timed_out else f"exit {run.exit_code}"
+        problem = f"{run.problem}\n" if run.problem else ""
+        text = f"$ {run.command}\n{run.output.rstrip()}\n{problem}[{ended}, {run.seconds:.1f} s, {run.commit[:10]}]\n"
+        files.replace(path, redact(text).encode("utf-8", "replace"), follow=False)
+        name = self._project.layout.relative(path)
+        self._project.say(f"What it printed: {name}")
+        return name
+
+    def _lint_of(self, verdict: Verdict) -> tuple[quality.Lint | None, Mapping[str, int]]:
+        """What the linter found on the candidate, and by kind what the commit before did not have."""
+        run = verdict.lint
+        if run is None or verdict.found("lint_unavailable"):
+            return None, {}
+        lint = quality.lint_counts(run.output, run.exit_code or 0)
+        if not lint.total:
+            return lint, {}
+        before = self.lint(verdict.base)
+        return lint, {} if before.problem else lint.introduced_since(before)
+
+    def _proof(
+        self, under_way: OpenSession, verdict: Verdict, lint: quality.Lint | None, introduced: Mapping[str, int]
+    ) -> Proof:
         project = self._project
         files = [f.test_file for f in under_way.features.features]
         before = project.store.file_sizes()
         sizes = quality.file_sizes(project.git, verdict.candidate, under_way.session, before, files)
-        for line in quality.warnings(sizes, before, project.config.quality.max_file_lines):
-            project.say(f"Warning: {line}")
-        lint = verdict.lint
-        errors = None if lint is None else (0 if lint.exit_code == 0 else max(1, lint.output.count("\n")))
-        return Proof(passing=tuple(sorted(verdict.passing)), total=verdict.total, lint_errors=errors, file_sizes=sizes)
+        alerts = quality.alerts(sizes, before, project.config.quality.max_file_lines)
+        for alert in alerts:
+            project.say(f"Warning: {alert['message']}")
+        return Proof(
+            passing=tuple(sorted(verdict.passing)),
+            total=verdict.total,
+            lint=lint,
+            lint_introduced=introduced,
+            file_sizes=sizes,
+            file_alerts=tuple(alerts),
+        )
 
-    def _note_findings(self, under_way: OpenSession, verdict: Verdict) -> None:
+    def _note_findings(
+        self, under_way: OpenSession, verdict: Verdict, lint: quality.Lint | None, introduced: Mapping[str, int]
+    ) -> None:
         for finding in verdict.findings:
+            message = finding.message
+            if finding.code == "lint" and lint is not None:
+                new = f"New: {records.shown_kinds(introduced)}; " if introduced else "None is new; "
+                message = (message if introduced else "Lint errors.") + f" {new}{lint.total} in all."
             self._project.store.event(
                 finding.code,
                 "critical" if finding.severity == "CRITICAL" else "important",
                 session=under_way.session,
                 feature_id=under_way.feature_id,
-                message=finding.message,
+                message=message,
             )
             if finding.severity != "CRITICAL":
-                self._project.say(f"Warning: {finding.message}")
+                self._project.say(f"Warning: {message}")
 
     def _broken(self, under_way: OpenSession, regressions: Iterable[str]) -> tuple[int, ...]:
         """Features whose own test file holds one of the tests that broke."""
@@ -261,11 +558,17 @@ class Judge:
         return tuple(f.id for f in found if f.test_path in files)
 
 
+def _warned(verdict: Verdict) -> list[str]:
+    """What the person should know of a candidate that is accepted if the files may change, those files aside."""
+    return [f.message for f in verdict.findings if f.code not in PROTECTED and f.severity != "WARN"]
+
+
 class _Steps:
     """Says each step of a verdict as it is known (UAH-046)."""
 
-    def __init__(self, project: Project, test_file: str) -> None:
+    def __init__(self, project: Project, test_file: str, known: frozenset[str]) -> None:
         self._say = project.say
+        self._known = known
         self._names = {
             "proof": f"running {test_file}",
             "suite": "checking for regressions",
@@ -277,12 +580,18 @@ class _Steps:
         """One line for each step that has ended."""
         name = self._names.get(step)
         if name and state != "started":
-            self._say(f"Verifying: {name}... {state.upper()}{self._counts(step, run)}")
+            word = {"warned": "WARNING" if step == "lint" else "PASSED with a warning"}.get(state, state.upper())
+            self._say(f"Verifying: {name}... {word}{self._counts(step, state, run)}")
 
-    def _counts(self, step: str, run: TestRun | None) -> str:
+    def _counts(self, step: str, state: str, run: TestRun | None) -> str:
         if step != "suite" or run is None or run.report is None:
             return ""
-        return f" ({len(run.report.passing)}/{len(run.report.cases)} tests)"
+        held = len(self._known & run.report.passing)
+        if state == "failed":
+            return f": {held} of {len(self._known)} known tests still pass"
+        text = f": {held} known tests still pass" if self._known else ": no test was known to pass before"
+        others = len(run.report.failing - self._known)
+        return text + (f", {others} that did not pass before do not count" if others else "")
 
 
 def _suite(run: TestRun) -> Suite:
@@ -292,4 +601,5 @@ def _suite(run: TestRun) -> Suite:
         failing=frozenset(i for i, outcome in cases.items() if outcome in ("failed", "error")),
         total=len(cases),
         problem=run.problem,
+        first_error=next((line[1:].strip() for line in run.output.splitlines() if line.startswith("E  ")), ""),
     )

@@ -3,19 +3,25 @@
 ``proven.json``, outside the project, lists them with the commit that holds them all. A feature that is marked as
 passing and is not in that list (a person or an agent edited the file, or the project was moved or copied), or whose
 commit is no longer part of the history, is believed only after the suite has been run at HEAD and its own tests have
-passed there. Source: features.md C31, UAH-489.
+passed there.
+
+Of what an agent changes there, ``passes`` from false to true and ``last_updated`` are legal; anything else is a
+violation that names the feature and the field. Source: features.md C14, C21, C31, UAH-110..112, UAH-301..303, UAH-489.
 """
 
+import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from agent_harness.errors import Escalated
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import preflight, questions
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import FeatureList
+from agent_harness.protocols.features.records import Feature, FeatureList
 from agent_harness.protocols.features.verdict.judge import Judge, Suite
 
 
-def check(project: Project) -> None:
+def check(project: Project, facts: Suite | None = None) -> None:
     """Refuses when a feature is marked as passing that nobody has proven and whose tests do not pass.
 
     ``Escalated`` (E9), or ``PreflightFailed`` where the baseline knows these tests to pass and they were broken since.
@@ -25,8 +31,9 @@ def check(project: Project) -> None:
     unproven = {i: file for i, file in sorted(marked.items()) if i not in _accepted(project, head)}
     if not unproven:
         return
-    project.say(f"Marked as passing without a proof: {_named(list(unproven))}; running the suite.")
-    facts = Judge(project).suite(head or "HEAD")
+    if facts is None:
+        project.say(f"Marked as passing without a proof: {_named(list(unproven))}; running the suite.")
+        facts = Judge(project).suite(head or "HEAD")
     own = {node for node in facts.failing if any(belongs(node, file) for file in unproven.values())}
     empty = _without_tests(unproven, facts)
     if not facts.problem and (broken := _were_known(project, facts, own, [unproven[i] for i in empty])):
@@ -98,7 +105,9 @@ def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failin
     message = f"{passing}/{total} features marked passing but the suite has {why}."
     asked = questions.question("false_positives", message, features=broken, failing=sorted(failing)[:20])
     questions.store(project, asked)
-    raise Escalated(message, hint=questions.hint(asked), escalation=asked, failing=asked["failing"], features=broken)
+    raise Escalated(
+        message, hint=questions.hint(asked), escalation=asked.record, failing=list(asked.failing), features=broken
+    )
 
 
 def not_open(document: FeatureList, nodes: Iterable[str]) -> list[str]:
@@ -122,3 +131,69 @@ def belongs(node: str, test_file: str) -> bool:
 
 def _named(ids: list[int]) -> str:
     return ", ".join(f"Feature #{i}" for i in ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
+
+
+# -- what the agent changed in features.json ---------------------------------------------------------------------------
+
+
+_FREE_MEMBERS = frozenset({"features", "last_updated"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimedChanges:
+    """Feature ids newly claimed, in the order of the file, and every illegal change, one line each."""
+
+    claims: tuple[int, ...] = ()
+    violations: tuple[str, ...] = ()
+
+
+def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedChanges:
+    """The difference between the features.json of before and the agent's; ``None`` means that it is not readable."""
+    if after is None:
+        return ClaimedChanges(violations=("features.json does not parse, or is no file",))
+    listed = after.record.get("features")
+    if not isinstance(listed, list):
+        return ClaimedChanges(violations=("features.json: 'features' is not a list",))
+    old, new = _by_id(before), _by_id(after)
+    names = [name for name in {**before.record, **after.record} if name not in _FREE_MEMBERS]
+    violations = [
+        f"features.json: {name!r} was changed"
+        for name in names
+        if not _same(before.record.get(name), after.record.get(name))
+    ]
+    violations += [f"Feature #{i}: removed" for i in old if i not in new]
+    violations += [f"Feature #{i}: added" for i in new if i not in old]
+    if len(new) != len(listed):
+        violations.append("features.json: an entry is no object, has no id, or repeats one")
+    elif [i for i in new if i in old] != [i for i in old if i in new]:
+        violations.append("features.json: the order of the features was changed")
+    claims: list[int] = []
+    for feature_id in (i for i in old if i in new):
+        if new[feature_id].passes and not old[feature_id].passes:
+            claims.append(old[feature_id].id)
+        violations += _fields(feature_id, old[feature_id].record, new[feature_id].record)
+    return ClaimedChanges(claims=tuple(claims), violations=tuple(violations))
+
+
+def _by_id(document: FeatureList) -> dict[object, Feature]:
+    """The features by what stands as their id, of whatever type it is."""
+    found: dict[object, Feature] = {}
+    for feature in document.features:
+        key = feature.record.get("id")
+        found[key if isinstance(key, int | str) else repr(key)] = feature
+    return found
+
+
+def _fields(feature_id: object, old: JsonObject, new: JsonObject) -> list[str]:
+    lines = []
+    for name in {**old, **new}:
+        if _same(old.get(name), new.get(name)) and (name in old) == (name in new):
+            continue
+        if name == "passes" and old.get(name) is not True and new.get(name) is True:
+            continue
+        lines.append(f"Feature #{feature_id}: {name!r} was changed")
+    return lines
+
+
+def _same(one: object, other: object) -> bool:
+    return json.dumps(one, sort_keys=True, default=str) == json.dumps(other, sort_keys=True, default=str)

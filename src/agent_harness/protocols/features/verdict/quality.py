@@ -4,13 +4,14 @@ Source: features.md UAH-314, UAH-315, UAH-438..442, C52.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import worktree
+from agent_harness.protocols.features import repository
 
 SOURCE_SUFFIXES = (".py", ".js", ".ts", ".tsx", ".jsx", ".go", ".rs", ".java", ".rb", ".c", ".h", ".cpp", ".cs", ".php")
 
@@ -22,30 +23,75 @@ class Lint:
     errors: int = 0
     warnings: int = 0
     kinds: Mapping[str, int] = field(default_factory=dict)  # findings by code, E501 and the like
+    by_lines: bool = False  # no finding could be read: ``errors`` are the lines that the linter printed
     problem: str | None = None
 
+    @property
+    def total(self) -> int:
+        """Errors and warnings."""
+        return self.errors + self.warnings
 
-_FINDING = re.compile(r"^\S.*?:\d+(?::\d+)?:?\s+(?:(?P<word>error|warning)\b|(?P<code>[A-Z]+\d+)?)", re.IGNORECASE)
+    def introduced_since(self, before: "Lint") -> dict[str, int]:
+        """By kind, the findings that are more than in ``before``; moved ones are not new."""
+        now, then = (each.kinds or {LINES: each.total} for each in (self, before))
+        return {kind: count - then.get(kind, 0) for kind, count in now.items() if count > then.get(kind, 0)}
+
+
+LINES = "line of output"
+_SOURCE = re.compile(r"\s*\d*\s*(?:[|+=-](?!-)|\.\.\.)")  # the code that a linter shows below a finding
+_PLACE = re.compile(r"\s*--> \S.*:\d+(?::\d+)?$")  # its second line, of ruff's full output and of rustc's
+_TITLE = re.compile(r"(?P<word>error|warning)(?:\[(?P<rule>[\w:-]+)\])?:|(?P<code>[A-Z]+\d+|[a-z]+(?:-[a-z]+)+)\b")
+_LINE = re.compile(  # PATH:LINE:COLUMN: text, of ruff's concise output, flake8, pylint, mypy and eslint's unix format
+    r"\S[^|]*?:\d+(?::\d+)?:\s+(?:(?P<word>error|warning|note)\b|\[?(?P<code>[A-Z]+\d+|[a-z]+(?:-[a-z]+)+)\b(?=[]: ]))?"
+    r".*?(?:\[(?P<level>Error|Warning)(?:/(?P<rule>\S+))?\])?$"
+)
+_INDENTED = re.compile(  # below the name of its file: eslint's stylish format and ruff's grouped output
+    r"\s+\d+:\d+\s+(?:(?P<level>error|warning)\s.*?(?:\s{2,}(?P<rule>\S+))?|(?P<code>[A-Z]+\d+|[a-z]+(?:-[a-z]+)+)\b.*)$"
+)
+_COMPACT = re.compile(r"\S.*: line \d+, col \d+, (?P<level>Error|Warning) - .*?(?:\((?P<rule>\S+)\))?$")
+_SUM = re.compile(r"(?:Found (\d+) errors?(?:\.| in )|\W*(\d+) problems?\b)")
 
 
 def lint_counts(output: str, exit_code: int) -> Lint:
-    """Findings in the usual form ``PATH:LINE:COLUMN: CODE text``; codes that begin with W are warnings.
+    """Findings by code, in the forms of ruff, flake8, pylint, mypy, eslint and rustc; W codes are warnings.
 
-    A linter that fails and says nothing in that form has found as many errors as it printed lines, at least one.
+    Where the sum that the linter prints is larger than what could be read, the rest has the kind ``OTHER``. A linter
+    that fails and says nothing in a known form has found as many errors as it printed lines, at least one.
     """
-    kinds: dict[str, int] = {}
-    errors = warnings = 0
-    for line in output.splitlines():
-        found = _FINDING.match(line)
-        if found is None:
-            continue
-        code = (found["code"] or found["word"] or "other").upper()
-        kinds[code] = kinds.get(code, 0) + 1
-        soft = code.startswith("W")
-        errors, warnings = errors + (not soft), warnings + soft
+    lines, kinds, soft = output.splitlines(), Counter[str](), 0
+    for kind, warns in _findings(lines):
+        kinds[kind] += 1
+        soft += warns
+    said = max((int(found[1] or found[2]) for line in lines if (found := _SUM.match(line))), default=0)
+    if said > kinds.total():
+        kinds["OTHER"] += said - kinds.total()
     if exit_code and not kinds:
-        errors = max(1, sum(1 for line in output.splitlines() if line.strip()))
-    return Lint(errors=errors, warnings=warnings, kinds=kinds)
+        return Lint(errors=max(1, sum(1 for line in lines if line.strip())), by_lines=True)
+    return Lint(errors=kinds.total() - soft, warnings=soft, kinds=dict(kinds))
+
+
+def _findings(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """The kind of each finding, and whether it is a warning."""
+    title = ""
+    for line in lines:
+        if _PLACE.match(line):
+            if found := _TITLE.match(title):
+                yield _kind(found)
+            title = ""
+        elif _SOURCE.match(line):
+            continue
+        elif found := _INDENTED.match(line) or _COMPACT.match(line) or _LINE.match(line):
+            if found.groupdict().get("word") != "note":
+                yield _kind(found)
+        elif line.strip() and not line[0].isspace():
+            title = line
+
+
+def _kind(found: re.Match[str]) -> tuple[str, bool]:
+    parts = found.groupdict()
+    level = (parts.get("word") or parts.get("level") or "").upper()
+    code = parts.get("code") or parts.get("rule") or level or "OTHER"
+    return code, level == "WARNING" or re.match(r"W\d", code) is not None
 
 
 def large_files(sizes: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
@@ -65,7 +111,7 @@ def file_sizes(git: Git, commit: str, session: int, before: Mapping[str, Any], t
     known: JsonObject = found if isinstance(found, dict) else {}
     tests = {t.split("::", 1)[0] for t in test_files}
     rows: JsonObject = {}
-    for path, lines in worktree.line_counts(git, commit, SOURCE_SUFFIXES).items():
+    for path, lines in repository.line_counts(git, commit, SOURCE_SUFFIXES).items():
         if path in tests or path.startswith(("tests/", "test/")):
             continue
         found_before = known.get(path)
@@ -76,14 +122,29 @@ def file_sizes(git: Git, commit: str, session: int, before: Mapping[str, Any], t
     return {"session": session, "files": rows}
 
 
-def warnings(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) -> list[str]:
-    """One line for every file that is too large or grows fast."""
-    lines = []
-    old = before.get("files") or {}
+GROWS_FAST = 50  # lines from one accepted session to the next
+
+
+def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
+    """Every file that is too large or grows fast: ``path``, ``lines``, ``grown``, ``sessions``, ``message``.
+
+    ``grown`` is since the last accepted session, which lies so many ``sessions`` back.
+    """
+    found: list[JsonObject] = []
+    old, since = before.get("files") or {}, before.get("session")
+    number = sizes.get("session")
+    sessions = max(1, number - since) if isinstance(number, int) and isinstance(since, int) else 1
     for path, row in (sizes.get("files") or {}).items():
-        if row["lines"] > max_lines:
-            lines.append(f"{path} has {row['lines']} lines. Consider splitting.")
         grown = row["lines"] - (old.get(path) or row)["lines"]
-        if grown > 50:
-            lines.append(f"{path} growing rapidly ({grown} lines in 1 session).")
-    return lines
+        fact = {"path": path, "lines": row["lines"], "grown": grown, "sessions": sessions}
+        if row["lines"] > max_lines:
+            found.append({**fact, "message": f"{path} has {row['lines']} lines. Consider splitting."})
+        if grown > GROWS_FAST:
+            span = f"{grown} lines in {sessions} session{'s' if sessions > 1 else ''}"
+            found.append({**fact, "message": f"{path} growing rapidly ({span})."})
+    return found
+
+
+def excess_lines(sizes: Mapping[str, Any], max_lines: int) -> int:
+    """Lines above the limit, over all files: what a split makes less and growth makes more."""
+    return sum(max(0, row["lines"] - max_lines) for row in sizes.values())

@@ -13,13 +13,8 @@ from agent_harness.agents import usage
 from agent_harness.errors import NothingEligible, Refused
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import progress, prompts
-from agent_harness.protocols.features.engine import (
-    accept,
-    checkpoints,
-    state_guard,
-    wip,
-)
+from agent_harness.protocols.features import progress, prompts, records
+from agent_harness.protocols.features.engine import accept, actions, wip
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.engine.settlement import Result, Settlement
 from agent_harness.protocols.features.project import Project
@@ -27,8 +22,7 @@ from agent_harness.protocols.features.records import SessionState
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.judge import Judge, Ruling
 from agent_harness.protocols.features.work.session_work import SessionWork
-from agent_harness.session.policy import POLICIES, Policy
-from agent_harness.session.work import Ending, TurnSoFar
+from agent_harness.session.work import POLICIES, Ending, Policy, TurnSoFar
 
 MESSAGE = "Clean up"
 
@@ -71,10 +65,29 @@ class CleanupWork(SessionWork):
             return Ruling(accepted=False, final=True, judged=False, code="cleanup_claimed", failure=failure)
         self._under_way = self._under_way.at(self._project, "judging")
         self._tell_story()
-        return self._judge.rule(self._under_way, accept.candidate(self._project, self._under_way, MESSAGE))
+        ruled = self._judge.rule(self._under_way, accept.candidate(self._project, self._under_way, MESSAGE))
+        worse = self._worse(ruled) if ruled.accepted else ""
+        return replace(ruled, accepted=False, final=True, code="cleanup_worse", failure=worse) if worse else ruled
+
+    def _worse(self, ruled: Ruling) -> str:
+        """What is worse than before the cleanup: lint, or files above the limit; empty when nothing is (UAH-324)."""
+        project, base = self._project, self._under_way.base.snapshot.head
+        lint, most = ruled.proof.lint, project.config.quality.max_file_lines
+        if base is None:
+            return ""
+        before = self._judge.lint(base)
+        if lint is not None and not before.problem and lint.total > before.total:
+            new = records.shown_kinds(ruled.proof.lint_introduced)
+            return f"The cleanup made lint worse: {before.total} findings before, {lint.total} now ({new})."
+        tests = [f.test_file for f in self._under_way.features.features]
+        sizes = (quality.file_sizes(project.git, commit, 0, {}, tests)["files"] for commit in (base, ruled.commit))
+        then, now = (quality.excess_lines(each, most) for each in sizes)
+        if now > then:
+            return f"The cleanup made files larger: {then} lines above the limit of {most} before, {now} now."
+        return ""
 
     def _story(self) -> list[progress.Part]:
-        return [("WHAT I DID", ["cleaned up; see the commits of this session"])]
+        return actions.told_by_traces(self._project, self._under_way)
 
     def accepted(self, ruling: Ruling) -> Result:
         settlement = accepted_cleanup(self._project, self._under_way, ruling, self._used)
@@ -89,7 +102,7 @@ class CleanupWork(SessionWork):
         code = self._hand_off_exit(reason)
         wip.rest(project, reason)
         reason = reason if reason == "rate_limited" else wip.recorded(reason)
-        state_guard.report(project, self._under_way)
+        accept.report_tampering(project, self._under_way)
         settlement = ended_early(project, self._under_way, wip.recorded(reason), self._used)
         settled = self._settle(settlement)
         why = refusal or reason.replace("_", " ")
@@ -128,9 +141,12 @@ def _issues(project: Project, judge: Judge, commit: str) -> str:
         f"- {row['path']} has {row['lines']} lines (limit {most})" for row in quality.large_files(sizes, most)[:20]
     ]
     lint = judge.lint(commit)
-    lines += [f"- lint {kind}: {count} findings" for kind, count in sorted(lint.kinds.items())[:20]]
-    if lint.problem or (lint.errors and not lint.kinds):
-        lines.append(f"- {lint.problem or f'lint: {lint.errors} findings'}")
+    lines += [
+        f"- lint {kind}: {count} findings"
+        for kind, count in sorted(lint.kinds.items(), key=lambda row: (-row[1], row[0]))[:20]
+    ]
+    if lint.problem or lint.by_lines:
+        lines.append(f"- {lint.problem or f'lint: {lint.errors} lines of output; run it to see its findings'}")
     return "\n".join(lines) or "- none measured; look for duplication and unclear names"
 
 
@@ -139,7 +155,7 @@ def _issues(project: Project, judge: Judge, commit: str) -> str:
 
 def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
     """The candidate becomes the branch's head; sizes and lint follow; coding is next (UAH-325, UAH-326)."""
-    rollback_point = checkpoints.rollback_point(under_way.checkpoint)
+    rollback_point = under_way.checkpoint.snapshot
     commits = [found.sha for found in project.git.commits_between(rollback_point.head, ruling.commit)]
     summary = {"completed": "a cleanup", "commits": commits, "status": "complete"}
     return replace(
@@ -151,7 +167,10 @@ def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, u
         baseline=accept.next_baseline(project, under_way, ruling),
         file_sizes=ruling.proof.file_sizes,
         quality=accept.quality_record(project, under_way, ruling),
-        events=[{"event_type": "cleanup_completed", "level": "important", "commit": ruling.commit}],
+        events=[
+            {"event_type": "cleanup_completed", "level": "important", "commit": ruling.commit},
+            *accept.file_alerts(under_way, ruling),
+        ],
         push=True,
     )
 
@@ -179,10 +198,10 @@ def _plain(
     return Settlement(
         kind="nothing",
         session=under_way.session,
-        state=state.record,
+        state=state,
         costs=accept.costs_after(project, under_way, used),
         session_record=accept.session_record(under_way, used, reason, completed=False) | {"prompt_type": "cleanup"},
-        baseline=under_way.baseline.record,
+        baseline=under_way.baseline,
     )
 
 

@@ -5,24 +5,23 @@ A claim is judged as a commit; a failed proof goes back a few times; everything 
 """
 
 import os
+import shlex
+from collections.abc import Iterable
 from dataclasses import replace
 
+from agent_harness.kernel import files
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.features import marks, progress, prompts
-from agent_harness.protocols.features.engine import (
-    accept,
-    actions,
-    state_guard,
-    wip,
-)
+from agent_harness.protocols.features import marks, progress, prompts, repository
+from agent_harness.protocols.features.config import commands
+from agent_harness.protocols.features.engine import accept, actions, wip
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.engine.settlement import Result, Settlement
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.prompts import verification_types
+from agent_harness.protocols.features.records import Question
+from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict.judge import Ruling
 from agent_harness.protocols.features.work.session_work import SessionWork
-from agent_harness.session.policy import POLICIES, Policy
-from agent_harness.session.work import Ending, TurnSoFar
+from agent_harness.session.work import POLICIES, Ending, Policy, TurnSoFar
 
 
 class FeatureWork(SessionWork):
@@ -81,7 +80,9 @@ class FeatureWork(SessionWork):
     def _is_shown(self, so_far: TurnSoFar) -> bool:
         """Whether the agent has shown what it must; of a feature that a person verifies, it need show nothing."""
         needed = self._project.config.verification.require_evidence
-        return so_far.evidence_shown or not needed or self._under_way.feature.verification_type == "manual"
+        feature = self._under_way.feature
+        has_own_tests = bool(feature.test_file) and feature.verification_type != "manual"
+        return so_far.evidence_shown or not (needed and has_own_tests)
 
     # -- the verdict -------------------------------------------------------------------------------------------------
 
@@ -112,6 +113,7 @@ class FeatureWork(SessionWork):
                 feature_id=under_way.feature_id,
                 code=ruling.code,
                 message=ruling.failure,
+                output_file=ruling.output_file or None,
             )
         return ruling
 
@@ -119,7 +121,7 @@ class FeatureWork(SessionWork):
         feature = self._under_way.feature
         return [
             ("FEATURE", f"#{feature.id} ({feature.description})"),
-            ("WHAT I DID", ["not told by the agent; see the commits of this session"]),
+            *actions.told_by_traces(self._project, self._under_way),
             ("VERIFICATION", ["by the harness, on the commit that holds this entry"]),
         ]
 
@@ -142,6 +144,27 @@ class FeatureWork(SessionWork):
         settlement = replace(settlement, commit=published.commit)
         return self._result("complete", "complete", told, settlement, settled, exit_code=published.exit_code)
 
+    def rejected(self, ruling: Ruling, ending: Ending | None) -> Result:
+        """Rolled back; a candidate that a person may allow is kept first, and they are asked about it."""
+        return super().rejected(ruling, ending) if ruling.question is None else self._kept(ruling, ruling.question)
+
+    def _kept(self, ruling: Ruling, found: Question) -> Result:
+        project, session = self._project, self._under_way.session
+
+        def keep(ref: str) -> str:
+            project.git.update_ref(ref, ruling.commit)
+            return ref
+
+        ref, _ = repository.named_ref(project.git, f"refs/harness/kept/{session}", keep)
+        look = f"Look at it: git diff HEAD...{ref}"
+        asked = Question({**found.record, "ref": ref, "details": [*found.details, look]})
+        settlement = accept.kept_for_person(project, self._under_way, asked, self._used)
+        settled = self._settle(settlement)
+        actions.log_from_git(project, self._under_way, settled.rescue_ref)
+        project.say(f"Session complete. What it did is off the branch, kept in {ref} until the question is answered.")
+        result = self._result("failed", "complete", asked.message, settlement, settled, exit_code=3)
+        return replace(result, asked=asked.kind)
+
     def unfinished(self, ending: Ending) -> Result:
         """Handed off; a claim without the evidence that it needs counts as not made."""
         return self._no_evidence() if ending.reason == "no_evidence" else super().unfinished(ending)
@@ -151,14 +174,14 @@ class FeatureWork(SessionWork):
     ) -> Result:
         project = self._project
         self._under_way = self._under_way.at(project, "judging")
-        state_guard.report(project, self._under_way)
-        red = None if wip.recorded(reason) in ("user_pause", "error") else self._judge.red_tests(self._under_way)
+        accept.report_tampering(project, self._under_way)
+        hurried = wip.recorded(reason) in ("user_pause", "error")
         settlement = wip.handed_off(
             project,
             self._under_way,
             reason,
             self._used,
-            red_tests=red,
+            unfinished=None if hurried else self._judge.unfinished(self._under_way),
             failure=failure,
             message=refusal,
         )
@@ -195,9 +218,6 @@ class FeatureWork(SessionWork):
 FEEDBACK_CHARACTERS = 6000
 
 
-# -- prompts -----------------------------------------------------------------------------------------------------------
-
-
 def opening_prompt(project: Project, under_way: OpenSession, orientation: str) -> str:
     """The coding or continuation prompt with the orientation in it."""
     values = _places(project, under_way)
@@ -209,29 +229,61 @@ def opening_prompt(project: Project, under_way: OpenSession, orientation: str) -
             "rules": prompts.render("rules", {"state_dir": project.state_name}),
             "suite_command": str(project.config.testing.full),
             "lint": project.config.testing.sanity.lint or "no linter is configured",
-            "sanity": _sanity(project),
+            "sanity": _sanity(project, under_way),
             "progress_file": project.progress_name,
             "feature_name": f"Feature #{under_way.feature_id}",
             "session": str(under_way.session),
         },
     )
-    return text + verification_types.note_for_agent(under_way.feature)
+    images = actions.folder_for_images(project) if under_way.feature.visual_steps is not None else ""
+    return text + prompts.note_for_agent(under_way.feature, images)
 
 
-def _sanity(project: Project) -> str:
-    """The other quick checks that the settings name, each as a command (UAH-154, UAH-156..158).
+def _sanity(project: Project, under_way: OpenSession) -> str:
+    """The other quick checks, as commands that end with 0 where nothing is broken (UAH-154, UAH-156..158, C23)."""
+    sanity = project.config.testing.sanity
+    named = dict.fromkeys(c for c in (sanity.type_check, sanity.health, *_sanity_tests(project, under_way)) if c)
+    return "".join(f", `{command}`" for command in named)
 
-    Those of folders that are not there are left out.
+
+SANITY = """#!/bin/sh
+# Written for Session {session}: the tests that worked before it. Those of features that are still open are left out.
+cd {root} && {commands}
+"""
+
+
+def _sanity_tests(project: Project, under_way: OpenSession) -> list[str]:
+    """How the tests that worked are run: those that the settings name, else the whole suite.
+
+    What belongs to open features is left out, by a script that the prompt names: the features of other sessions are no
+    part of a prompt (C57). Where no test has passed yet, there is none to run.
     """
-    testing = project.config.testing
-    named = (testing.sanity.type_check, testing.sanity.health, testing.unit, testing.e2e)
-    commands = dict.fromkeys(c for c in named if c and c != testing.full and _has_its_folder(project, c))
-    return "".join(f", `{command}`" for command in commands)
+    testing, config, root = project.config.testing, project.config, project.root
+    own = [getattr(testing, name) for name in ("unit", "e2e") if config.origin(f"testing.{name}") != "default"]
+    worked = {name.partition("::")[0] for name in under_way.baseline.passing}
+    wanted = dict.fromkeys(f.test_file for f in under_way.features.features if not f.passes and f.test_file)
+    stubs = [file for file in wanted if not _holds(file.partition("::")[0], worked)]
+    stubs = [file for file in stubs if (root / file.partition("::")[0]).exists()]
+    tests = [
+        command
+        for command in (own or [str(testing.full)])
+        if command and any(_holds(path, worked) for path in commands.paths_of(command, root) or [""])
+    ]
+    narrowed = [commands.without(command, stubs) for command in tests]
+    if narrowed == [commands.without(command, []) for command in tests]:
+        return narrowed
+    place = project.layout.sanity
+    own_place(place, project.layout.root)
+    lines = " && ".join(f"{{ {command}; }}" for command in narrowed)
+    text = SANITY.format(session=under_way.session, root=shlex.quote(os.fspath(root)), commands=lines)
+    files.replace(place, text)
+    return [f"sh {shlex.quote(project.layout.relative(place))}"]
 
 
-def _has_its_folder(project: Project, command: str) -> bool:
-    paths = [word for word in command.split() if word.startswith(("tests/", "test/", "./"))]
-    return all(os.path.exists(project.root / path) for path in paths)
+def _holds(path: str, files: Iterable[str]) -> bool:
+    """Whether one of the files is the path, or below it; every file is below the empty path."""
+    folder = path.strip("/").removeprefix("./").removesuffix("/.")
+    return any(folder in ("", ".", file) or file.startswith(f"{folder}/") for file in files)
 
 
 def fix_prompt(project: Project, under_way: OpenSession, *, failure: str, output: str, fix_round: int) -> str:

@@ -19,14 +19,15 @@ from agent_harness.agents.base import Agent, Brief
 from agent_harness.errors import HarnessError, LimitInForce
 from agent_harness.kernel import clock, files, owner, process, snapshot
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import costs, private_refs, prompts, worktree
-from agent_harness.protocols.features.engine import accept, actions, checkpoints, turn_settings
+from agent_harness.protocols.features import costs, prompts, repository
+from agent_harness.protocols.features.engine import accept, actions
+from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.publish import push_guard
+from agent_harness.protocols.features.publish import pushes
+from agent_harness.protocols.features.work import session_work
 from agent_harness.protocols.features.work.session_work import turns_of
-from agent_harness.session.changes import changed_in_repository
-from agent_harness.session.policy import POLICIES
-from agent_harness.session.work import Ending, TurnRequest, TurnSoFar
+from agent_harness.session.limits import changed_in_repository
+from agent_harness.session.work import POLICIES, Ending, TurnRequest, TurnSoFar
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.outcome import Outcome
 
@@ -79,7 +80,7 @@ class PlanWork:
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
         """The turn under the settings of the initializer."""
         project = self._project
-        brief = turn_settings.handed(
+        brief = session_work.handed(
             project,
             Brief(
                 prompt=prompt,
@@ -89,7 +90,7 @@ class PlanWork:
                 round=so_far.round,
                 conversation=so_far.conversation,
                 run_id=self.run_id,
-                environment=push_guard.variables(project.git.record_config()),
+                environment=pushes.no_push_variables(project.git.record_config()),
             ),
         )
         log, began = actions.ActionLog(project, 0, brief.model), time.monotonic()
@@ -108,17 +109,8 @@ class PlanWork:
 
     def _record_costs(self, outcome: Outcome) -> None:
         """What a turn cost is on record at once, also when nothing comes of the session."""
-        project, used = self._project, outcome.usage
-        spent = costs.Spent(
-            session=0,
-            started=clock.timestamp(),
-            feature_id=None,
-            input_tokens=used.input_tokens,
-            output_tokens=used.output_tokens,
-            cached_tokens=used.cached_tokens,
-            cost_usd=used.cost_usd,
-            assumed_usd=used.budget_usd() if used.cost_usd is None else 0.0,
-        )
+        project = self._project
+        spent = costs.Spent.by(outcome.usage, session=0, started=clock.timestamp(), feature_id=None)
         record = costs.add_session(project.store.costs(), spent, project.budgets)
         project.store.write(project.layout.costs, record.record)
 
@@ -159,7 +151,7 @@ def remember_failed_try(project: Project) -> None:
     """Names what is uncommitted now, so that the next `harness init` does not refuse to start over it."""
     path = os.path.join(project.layout.git_dir, "harness", "failed_init.json")
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    files.write_json(path, {"paths": worktree.dirty_paths(project.git), "at": clock.timestamp()})
+    files.write_json(path, {"paths": repository.dirty_paths(project.git), "at": clock.timestamp()})
 
 
 # -- the record of a plan under way ------------------------------------------------------------------------------------
@@ -167,14 +159,14 @@ def remember_failed_try(project: Project) -> None:
 PLANNING, PLANNED = "planning", "planned"
 
 
-def begin(project: Project, checkpoint: JsonObject, run_id: str) -> JsonObject:
+def begin(project: Project, checkpoint: SessionCheckpoint, run_id: str) -> JsonObject:
     """Writes down that an agent plans, and the state as it was; durable before this returns."""
     store = project.store
     record = {
         "session": 0,
         "feature_id": None,
         "phase": PLANNING,
-        "checkpoint": checkpoint,
+        "checkpoint": checkpoint.record,
         "features": store.features().record,
         "state": store.state().record,
         "baseline": store.baseline().record,
@@ -202,22 +194,22 @@ def adopt(project: Project, record: JsonObject, commit: str) -> None:
 
 
 def _adopt(project: Project, record: JsonObject) -> None:
-    rollback_point = checkpoints.rollback_point(record["checkpoint"])
+    rollback_point = SessionCheckpoint.from_record(record["checkpoint"]).snapshot
     tip = accept.branch_tip(project, rollback_point.branch)
     commit = str(record["commit"])
     if tip is None or not project.git.ancestor(commit, tip):
         snapshot.adopt(project.git, commit, branch=rollback_point.branch, expected_head=tip)
 
 
-def take_back(project: Project, checkpoint: JsonObject) -> str | None:
+def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
     """Everything as it was before the agent; what it did is in the rescue ref that is returned."""
-    ref = private_refs.free(project.git, f"refs/harness/rolled-back/plan-{checkpoint['id']}")
+    ref = repository.free_ref(project.git, f"refs/harness/rolled-back/plan-{checkpoint.id}")
     rescued = snapshot.restore(
         project.git,
-        checkpoints.rollback_point(checkpoint),
+        checkpoint.snapshot,
         ref,
         exclude=project.excluded,
-        rescue_files=project.root / project.excluded[0] / "rescue-files" / str(checkpoint["id"]),
+        rescue_files=project.root / project.excluded[0] / "rescue-files" / checkpoint.id,
         set_aside_operation=True,
     )
     close(project)
@@ -242,7 +234,7 @@ def recover(project: Project, found: JsonObject, put_back: Callable[[], None]) -
         close(project)
         project.say("The plan was valid; its features are there.")
         return {"session": None, "step": "adopt"}
-    ref = take_back(project, found["checkpoint"])
+    ref = take_back(project, SessionCheckpoint.from_record(found["checkpoint"]))
     kept = f" What the agent did is kept: git show {ref}" if ref else ""
     project.say(f"It was taken back; run harness add-features again.{kept}")
     return {"session": None, "step": "take_back", "rescue_ref": ref}

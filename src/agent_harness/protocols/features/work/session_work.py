@@ -1,7 +1,7 @@
 """What sessions on a feature and cleanup sessions have in common: their turns, the rules of the project, their ends.
 
 What a session works on, and how it may end, is its own: ``feature.py``, ``cleanup.py``.
-Source: features.md sections M, N, O, C03, C14.
+Source: features.md sections M, N, O, C03, C14, C30; UAH-206..216, UAH-242, UAH-446.
 """
 
 import os
@@ -13,41 +13,36 @@ from pathlib import Path
 from typing import Any
 
 from agent_harness.agents import usage
-from agent_harness.agents.base import Agent, Brief
+from agent_harness.agents.base import Agent, Brief, ToolRules
 from agent_harness.errors import StateDamaged
-from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
     costs,
     progress,
     questions,
 )
-from agent_harness.protocols.features.engine import (
-    accept,
-    actions,
-    checkpoints,
-    state_guard,
-    turn_settings,
-)
+from agent_harness.protocols.features.config.mcp_servers import switched_on
+from agent_harness.protocols.features.engine import accept, actions
 from agent_harness.protocols.features.engine import (
     settlement as engine_settlement,
 )
+from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.engine.settlement import Result, Settled, Settlement
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.publish import push_guard, push_retry
+from agent_harness.protocols.features.publish import pushes
 from agent_harness.protocols.features.records import FeatureList
-from agent_harness.protocols.features.verdict import claims, screenshots
+from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge, Ruling
-from agent_harness.session.changes import changed_in_repository
-from agent_harness.session.limits import SessionLimits, watch
-from agent_harness.session.policy import Policy
+from agent_harness.session.engine import Turns
+from agent_harness.session.limits import SessionLimits, changed_in_repository, watch
+from agent_harness.session.now import NowRecord
 from agent_harness.session.provider_retry import silence_seconds
-from agent_harness.session.turn import Turns
-from agent_harness.session.work import Ending, TurnRequest, TurnSoFar
+from agent_harness.session.work import Ending, Policy, TurnRequest, TurnSoFar
 from agent_harness.supervision.interruption import Stop
-from agent_harness.supervision.monitors import BudgetLimit, ContextWindow, RepeatedError, Stall
+from agent_harness.supervision.monitors import BudgetLimit, ContextWindow
 from agent_harness.supervision.outcome import Outcome
 from agent_harness.supervision.recording import Recording
+from agent_harness.supervision.stalls import RepeatedError, Stall
 
 HAND_OFF_EXIT = {"user_pause": 130, "overloaded": 5, "error": 1, "refused": 1, "rate_limited": 5, "budget_exceeded": 9}
 
@@ -75,11 +70,12 @@ def turns_of(
     feature_id: int | None,
     prompt_type: str,
     spare: bool = False,
-    base: JsonObject | None = None,
+    base: SessionCheckpoint | None = None,
+    title: str = "",
 ) -> Turns:
     """The turns of one session under the project's settings; its recording lies beside its transcript."""
     config, began = project.config, time.monotonic()
-    start = checkpoints.rollback_point(base) if base else None
+    start = base.snapshot if base else None
     answer_seconds = config.session.response_seconds
     return Turns(
         agent=agent,
@@ -92,6 +88,14 @@ def turns_of(
         recording=Recording(Path(project.layout.cassette(session)), project.git, lambda: project.tree_now(start)),
         silence_seconds=silence_seconds(None if answer_seconds is None else float(answer_seconds), agent.capabilities),
         began=began,
+        now=NowRecord(
+            project.store.now_path(),
+            item=None if feature_id is None else f"Feature #{feature_id}",
+            title=title,
+            session=session,
+            agent=agent.name,
+            budget_usd=project.budgets.per_session,
+        ),
     )
 
 
@@ -146,7 +150,7 @@ class SessionWork(ABC):
         self._under_way = under_way
         self._orientation = orientation
         self._stop = stop
-        self._tips = push_guard.tips(project)
+        self._tips = pushes.known_tips(project)
         self.turns = turns_of(
             project,
             agent,
@@ -156,6 +160,7 @@ class SessionWork(ABC):
             prompt_type=under_way.prompt_type,
             spare=spare,
             base=under_way.checkpoint,
+            title=under_way.feature.description,
         )
 
     @property
@@ -198,7 +203,7 @@ class SessionWork(ABC):
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
         """The turn under the settings; its process is on record before anything of it is read."""
         project, under_way = self._project, self._under_way
-        brief = turn_settings.handed(
+        brief = handed(
             project,
             Brief(
                 prompt=prompt,
@@ -209,11 +214,11 @@ class SessionWork(ABC):
                 round=so_far.round,
                 conversation=so_far.conversation,
                 run_id=under_way.run_id,
-                environment=push_guard.variables(under_way.git_config),
+                environment=pushes.no_push_variables(under_way.git_config),
             ),
         )
         log = actions.ActionLog(project, under_way.session, brief.model, under_way.feature_id)
-        began, rollback_point = time.monotonic(), checkpoints.rollback_point(under_way.checkpoint)
+        began, rollback_point = time.monotonic(), under_way.checkpoint.snapshot
 
         def started(process: Mapping[str, object]) -> None:
             self._under_way = under_way.at(project, "running", agent=dict(process))
@@ -221,7 +226,7 @@ class SessionWork(ABC):
 
         def ended(_outcome: Outcome) -> None:
             log.close(time.monotonic() - began)
-            screenshots.keep(project, under_way.session, under_way.feature_id, log.screenshots)
+            actions.keep_screenshots(project, under_way.session, under_way.feature_id, log.screenshots)
             project.store.clear_places()
 
         return TurnRequest(
@@ -239,27 +244,27 @@ class SessionWork(ABC):
 
     def closed(self) -> Result | None:
         """The end of a session whose checkpoint is gone: nobody can go back (UAH-390)."""
-        if checkpoints.is_gone(self._project, self._under_way.checkpoint):
+        if self._under_way.checkpoint.is_gone(self._project):
             return self._without_way_back()
         return None
 
-    def _changes(self) -> claims.ClaimedChanges:
+    def _changes(self) -> proven.ClaimedChanges:
         try:
             found: FeatureList | None = self._project.store.features()
         except (StateDamaged, OSError):
             found = None
         if os.path.islink(self._project.layout.features):
             found = None
-        return claims.compare(self._under_way.features, found)
+        return proven.compare_claims(self._under_way.features, found)
 
-    def _broken_rule(self, changes: claims.ClaimedChanges) -> Ruling | None:
+    def _broken_rule(self, changes: proven.ClaimedChanges) -> Ruling | None:
         """The rejection of what is refused at once, whatever the tests say (C03 c)."""
         found = self._broken(changes)
         return Ruling(accepted=False, final=True, judged=False, code=found[0], failure=found[1]) if found else None
 
-    def _broken(self, changes: claims.ClaimedChanges) -> tuple[str, str] | None:
-        if tampered := state_guard.put_back(self._project, self._under_way):
-            return state_guard.CODE, state_guard.sentence(tampered)
+    def _broken(self, changes: proven.ClaimedChanges) -> tuple[str, str] | None:
+        if tampered := accept.put_back_state(self._project, self._under_way):
+            return accept.TAMPERED, accept.tampering(tampered)
         if waiting := self._project.git.operation_under_way():
             return "operation_unfinished", f"The agent left {waiting} unfinished."
         if changes.violations:
@@ -289,6 +294,7 @@ class SessionWork(ABC):
         settled = self._settle(settlement)
         actions.log_from_git(project, under_way, settled.rescue_ref)
         project.say(f"Session rejected and rolled back. What was taken away is kept: git show {settled.rescue_ref}")
+        project.say("Bring it back with: harness rescue list")
         result = self._result("failed", "complete", failure, settlement, settled, exit_code=1)
         if not ruling.judged:
             return result
@@ -307,7 +313,7 @@ class SessionWork(ABC):
     def _without_way_back(self) -> Result:
         """Nobody can go back: the work stays as it is, unmarked, and a person decides (UAH-390)."""
         project = self._project
-        state_guard.report(project, self._under_way)
+        accept.report_tampering(project, self._under_way)
         accept.put_back_features(project, self._under_way)
         failure = f"The checkpoint of Session {self._under_way.session} is gone; its work is left as it is."
         project.say(failure)
@@ -321,18 +327,18 @@ class SessionWork(ABC):
         paused = reason == "user_pause" and not self._stop.signalled
         return 0 if paused else HAND_OFF_EXIT.get(reason, 0)
 
-    def _settle_and_publish(self, settlement: Settlement) -> tuple[Settled, push_retry.Published]:
+    def _settle_and_publish(self, settlement: Settlement) -> tuple[Settled, pushes.Published]:
         """Settled and pushed; a push that the remote rejects is tried once more on top of what it has (C30)."""
         settled = self._settle(settlement)
         config = self._under_way.git_config
-        push = push_retry.after_push(
+        push = pushes.after_push(
             self._project, lambda: self._judge, settlement, settled, config, undisturbed=self._stop.held
         )
         return settled, push
 
     def _settle(self, settlement: Settlement) -> Settled:
         with self._stop.held():
-            push_guard.report(self._project, self._under_way, self._tips)
+            pushes.report_pushes_of_agent(self._project, self._under_way, self._tips)
             return engine_settlement.settle(self._project, self._under_way.as_record(), settlement)
 
     @property
@@ -362,3 +368,33 @@ class SessionWork(ABC):
             exit_code=exit_code,
             told=self.turns.so_far.message,
         )
+
+
+# -- what the settings hand to every turn of an agent ------------------------------------------------------------------
+
+
+def handed(project: Project, brief: Brief) -> Brief:
+    """The brief with what it is handed now; the budget is the least that session, feature and project leave."""
+    return replace(
+        brief,
+        model=project.config.models.for_prompt(brief.prompt_type),
+        model_chosen=any(
+            project.config.origin(f"models.{name}") != "default" for name in ("default", brief.prompt_type)
+        ),
+        tools=tool_rules(project),
+        budget_usd=costs.available(project.store.costs(), project.budgets, brief.feature_id),
+    )
+
+
+def tool_rules(project: Project) -> ToolRules:
+    """The settings' ``tools:``, with the MCP servers that are switched on; ``ConfigurationError`` as they say."""
+    tools = project.config.tools
+    return ToolRules(
+        filesystem_enabled=tools.filesystem.enabled,
+        allowed_paths=tuple(tools.filesystem.allowed_paths),
+        denied_paths=tuple(dict.fromkeys((*tools.filesystem.denied_paths, f"{project.state_name}/"))),
+        shell_enabled=tools.shell.enabled,
+        shell_timeout_seconds=tools.shell.timeout_seconds,
+        denied_commands=tuple(tools.shell.denied_commands),
+        mcp_servers=switched_on(tools.mcp_servers),
+    )

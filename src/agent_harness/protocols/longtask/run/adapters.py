@@ -6,7 +6,11 @@
     local-command (local)                   a line of shell
     KIND:TEXT                               an agent of ours under the supervisor (``agents.registry``)
 
-Everything else is for people or for OpenClaw itself, and `lth run` refuses it. Source: ``longtask.md`` 9.
+Everything else is for people or for OpenClaw itself, and `lth run` refuses it.
+What one task learns about the rate limit of an account holds for every task and harness of the user: there is one
+clock (``kernel/rate_limits.py``). A checkpoint holds the end that the clock had at the refusal, and whoever
+reads it asks the clock what became known since. A shell command has no account, and its end in the checkpoint alone.
+Source: ``longtask.md`` 9, 10.1, 10.4.
 """
 
 from __future__ import annotations
@@ -14,20 +18,22 @@ from __future__ import annotations
 import os
 
 from agent_harness.errors import HarnessError
-from agent_harness.protocols.longtask import schema, values
+from agent_harness.kernel import clock
+from agent_harness.protocols.longtask import lifecycle, schema
+from agent_harness.protocols.longtask.options import LONGEST_SECONDS
+from agent_harness.protocols.longtask.records import Checkpoint, Cooldown, RecordView, moment
 from agent_harness.protocols.longtask.run import forbidden
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
+    from collections.abc import Callable
+    from datetime import datetime
 
+    from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.options import RunOptions
+    from agent_harness.protocols.longtask.records import Contract
 
-    Record = dict[str, Any]
-    Options = Mapping[str, object]
-
-__all__ = ["CONFIGS", "DIRECT", "Plan", "PlanRefused", "is_runnable", "normalised", "plan", "quoted", "reads_only"]
 
 ALIASES = {
     "codex": "codex-cli",
@@ -82,11 +88,11 @@ class Plan:
         *("timeout_seconds", "worker", "wrapped"),
     )
 
-    def __init__(self, worker: str, run: str | list[str] | None, cwd: str, timeout_seconds: int) -> None:
+    def __init__(self, worker: str, run: str | list[str] | None, cwd: str) -> None:
         self.worker = worker
         self.run = run
         self.cwd = cwd
-        self.timeout_seconds = timeout_seconds
+        self.timeout_seconds = DEFAULT_TIMEOUT_SECONDS
         self.reads_only = False
         self.wrapped = False
         self.bounds = Bounds()
@@ -111,38 +117,37 @@ def quoted(*words: str) -> str:
     )
 
 
-def plan(worker: str, task: Record, layout: LongTaskLayout, options: Options) -> Plan:
+def plan(worker: str, task: Contract, layout: LongTaskLayout, options: RunOptions) -> Plan:
     """The plan of one worker (normalised name).
 
     ``PlanRefused`` names what is missing or wrong; ``ForbiddenFolder`` comes before the folder is even looked at.
     """
     if not is_runnable(worker):
         raise PlanRefused(f"Unsupported worker adapter: {worker}")
-    config = _section(task, CONFIGS.get(worker, _AGENT_CONFIG))
+    config = task.section(CONFIGS.get(worker, _AGENT_CONFIG))
     cwd = forbidden.expanded(_folder(worker, config, task, options), layout.root)
-    patterns = forbidden.patterns(task, config, options.get("forbidden-cwd-patterns"))
+    patterns = forbidden.patterns(task, config, options.forbidden_cwd_patterns)
     forbidden.refuse(worker, cwd, patterns, layout.root)
-    seconds = values.positive(options, "timeout-seconds")
     made = _PLANNERS.get(worker, _agent)(worker, config, options, cwd)
-    own = schema.whole(config.get("timeoutSeconds"), DEFAULT_TIMEOUT_SECONDS)
-    made.timeout_seconds = min(seconds or own, values.LONGEST_SECONDS)
-    made.bounds = _bounds(_section(task, "workerPolicy"), options)
-    made.reads_only = reads_only(worker, task, options)
+    own = schema.whole(config.raw.get("timeoutSeconds"), DEFAULT_TIMEOUT_SECONDS)
+    made.timeout_seconds = min(options.timeout_seconds or own, LONGEST_SECONDS)
+    made.bounds = _bounds(task.policy, options)
+    made.reads_only = reads_only(worker, task, options.sandbox)
     if not os.path.isdir(cwd):
         raise PlanRefused(f"The working directory of {worker} is no directory: {cwd}")
     return made
 
 
-def _bounds(policy: Record, options: Options) -> Bounds:
+def _bounds(policy: RecordView, options: RunOptions) -> Bounds:
     made = Bounds()
-    given = values.number(options, "max-cost")
+    given = options.max_cost
     made.max_cost_usd = _above_zero("--max-cost", given, made.max_cost_usd)
     if given is None:
-        made.max_cost_usd = _above_zero("workerPolicy.maxCostUsd", policy.get("maxCostUsd"), made.max_cost_usd)
-    tokens = _above_zero("workerPolicy.windowTokens", policy.get("windowTokens"), made.window_tokens)
+        made.max_cost_usd = _above_zero("workerPolicy.maxCostUsd", policy.raw.get("maxCostUsd"), made.max_cost_usd)
+    tokens = _above_zero("workerPolicy.windowTokens", policy.raw.get("windowTokens"), made.window_tokens)
     made.window_tokens = int(tokens)
-    if "responseSeconds" in policy:
-        made.response_seconds = _above_zero("workerPolicy.responseSeconds", policy["responseSeconds"], 0.0)
+    if "responseSeconds" in policy.raw:
+        made.response_seconds = _above_zero("workerPolicy.responseSeconds", policy.raw["responseSeconds"], 0.0)
     return made
 
 
@@ -154,65 +159,65 @@ def _above_zero(name: str, given: object, otherwise: float) -> float:
     return float(given)
 
 
-def reads_only(worker: str, task: Record, options: Options) -> bool:
+def reads_only(worker: str, task: Contract, sandbox: str | None = None) -> bool:
     """Whether this worker, as it is configured, cannot write files, the checkpoint among them."""
-    config = _section(task, CONFIGS.get(worker, _AGENT_CONFIG))
+    config = task.section(CONFIGS.get(worker, _AGENT_CONFIG))
     if worker == "codex-cli":
-        return _sandbox(config, options) == "read-only"
-    may_write = config.get("permissionMode") not in (None, "default", "plan") or _extra(config)
+        return _sandbox(config, sandbox) == "read-only"
+    may_write = config.raw.get("permissionMode") not in (None, "default", "plan") or config.texts("extraArgs")
     return worker == "claude-code" and not may_write
 
 
-def _codex(worker: str, config: Record, options: Options, cwd: str) -> Plan:
-    from agent_harness.agents.codex import printing
+def _codex(worker: str, config: RecordView, options: RunOptions, cwd: str) -> Plan:
+    from agent_harness.agents.codex import command
 
-    provider = _text(options, "local-provider") or _text(config, "localProvider")
-    words = printing.print_words(
+    provider = options.local_provider or config.text("localProvider")
+    words = command.print_words(
         cwd,
-        sandbox=_sandbox(config, options),
-        model=_text(options, "model") or _text(config, "model"),
-        oss=options.get("oss", config.get("oss")) is True,
+        sandbox=_sandbox(config, options.sandbox),
+        model=options.model or config.text("model"),
+        oss=(config.raw.get("oss") if options.oss is None else options.oss) is True,
         local_provider=provider and _one_of("local provider", provider, LOCAL_PROVIDERS),
-        more=_extra(config),
+        more=config.texts("extraArgs"),
     )
-    return Plan(worker, words, cwd, 0)
+    return Plan(worker, words, cwd)
 
 
-def _kimi(worker: str, config: Record, options: Options, cwd: str) -> Plan:
+def _kimi(worker: str, config: RecordView, options: RunOptions, cwd: str) -> Plan:
     from agent_harness.agents import kimi
 
-    model = _text(options, "kimi-model") or _text(config, "model")
-    return Plan(worker, kimi.print_words(cwd, model, _extra(config)), cwd, 0)
+    model = options.kimi_model or config.text("model")
+    return Plan(worker, kimi.print_words(cwd, model, config.texts("extraArgs")), cwd)
 
 
-def _claude(worker: str, config: Record, options: Options, cwd: str) -> Plan:
-    from agent_harness.agents.claude_code import printing
+def _claude(worker: str, config: RecordView, options: RunOptions, cwd: str) -> Plan:
+    from agent_harness.agents import claude_code
 
-    more, model = _extra(config), _text(options, "model") or _text(config, "model")
-    made = Plan(worker, printing.print_words(model, _text(config, "permissionMode"), more), cwd, 0)
-    made.wrapped = printing.wraps(more)
+    more, model = config.texts("extraArgs"), options.model or config.text("model")
+    made = Plan(worker, claude_code.print_words(model, config.text("permissionMode"), more), cwd)
+    made.wrapped = claude_code.wraps(more)
     return made
 
 
-def _local(worker: str, config: Record, options: Options, cwd: str) -> Plan:
-    command = _text(options, "command") or _text(config, "command")
+def _local(worker: str, config: RecordView, options: RunOptions, cwd: str) -> Plan:
+    command = options.command or config.text("command")
     if command is None:
         raise PlanRefused(f"{worker} needs a command: give --command or set localWorker.command in task.json.")
-    return Plan(worker, command, cwd, 0)
+    return Plan(worker, command, cwd)
 
 
-def _agent(worker: str, config: Record, options: Options, cwd: str) -> Plan:
+def _agent(worker: str, config: RecordView, options: RunOptions, cwd: str) -> Plan:
     from agent_harness.agents import registry
 
     agent = registry.from_spec(worker, source="--worker")
     if problem := agent.problem():
         raise PlanRefused(problem)
-    made = Plan(worker, None, cwd, 0)
-    made.model = _text(options, "model") or _text(config, "model")
+    made = Plan(worker, None, cwd)
+    made.model = options.model or config.text("model")
     return made
 
 
-_PLANNERS: dict[str, Callable[[str, Record, Options, str], Plan]] = {
+_PLANNERS: dict[str, Callable[[str, RecordView, RunOptions, str], Plan]] = {
     "codex-cli": _codex,
     "kimi-cli": _kimi,
     "claude-code": _claude,
@@ -230,9 +235,8 @@ def _is_agent(worker: str) -> bool:
     return kind in registry.KINDS
 
 
-def _folder(worker: str, config: Record, task: Record, options: Options) -> str:
-    context = _section(task, "context")
-    named = _text(options, "cwd") or _text(config, "cwd") or _text(context, "repoPath") or _text(context, "repository")
+def _folder(worker: str, config: RecordView, task: Contract, options: RunOptions) -> str:
+    named = options.cwd or config.text("cwd") or task.repo_path
     if named:
         return named
     if worker == "local-command":
@@ -241,8 +245,8 @@ def _folder(worker: str, config: Record, task: Record, options: Options) -> str:
     raise PlanRefused(f"{worker} needs a cwd: give --cwd, or set {member}.cwd or context.repoPath in task.json.")
 
 
-def _sandbox(config: Record, options: Options) -> str:
-    named = _text(options, "sandbox") or _text(config, "sandbox") or "read-only"
+def _sandbox(config: RecordView, given: str | None) -> str:
+    named = given or config.text("sandbox") or "read-only"
     return _one_of("sandbox", named, schema.SANDBOXES)
 
 
@@ -252,16 +256,145 @@ def _one_of(what: str, given: str, allowed: tuple[str, ...]) -> str:
     return given
 
 
-def _extra(config: Record) -> list[str]:
-    found = config.get("extraArgs")
-    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+_CLIENTS = {
+    "codex-cli": "agent_harness.agents.codex.command",
+    "claude-code": "agent_harness.agents.claude_code",
+    "kimi-cli": "agent_harness.agents.kimi",
+}
+"""Worker → the module that knows whose limits its client shares; only the one that is asked for is loaded."""
 
 
-def _section(record: Record, name: str) -> Record:
-    found = record.get(name)
-    return found if isinstance(found, dict) else {}
+def account_of(worker: str) -> str | None:
+    """The account of a (normalised) worker; ``None`` for a worker that has none."""
+    if worker == "local-command":
+        return None
+    if worker in _CLIENTS:
+        from importlib import import_module
+
+        name: str = import_module(_CLIENTS[worker]).account()
+        return name
+    from agent_harness.agents import registry
+
+    try:
+        return registry.from_spec(worker, source="--worker").account
+    except HarnessError:
+        return None
 
 
-def _text(record: Mapping[str, object], name: str) -> str | None:
-    found = record.get(name)
-    return found if isinstance(found, str) and found.strip() else None
+def told(task: Contract, checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint with the ends of its rate limits as the clock of accounts knows them now, moved or lifted.
+
+    What the clock heard before the checkpoint was written is in it already. A copy where anything differs.
+    """
+    raw, blocked = dict(checkpoint.raw), _is_rate_limited(checkpoint)
+    if not blocked and not checkpoint.cooldowns:
+        return checkpoint
+    for worker, each in checkpoint.cooldowns.items():
+        if at := _decided_since(worker, each.raw.get("observedAt"), checkpoint):
+            raw["workerCooldowns"] = {**raw["workerCooldowns"], worker: {**each.raw, "blockedUntil": at}}
+    if blocked and (until := _window(task, checkpoint, Checkpoint(raw))):
+        raw["blockedUntil"] = until
+    return Checkpoint(raw)
+
+
+def _is_rate_limited(checkpoint: Checkpoint) -> bool:
+    blocker = checkpoint.blocker
+    return checkpoint.status == "blocked" and blocker is not None and blocker.raw.get("type") == "rate_limit"
+
+
+def _blocking(task: Contract, checkpoint: Checkpoint) -> str:
+    """The worker behind the rate limit that blocks a task: the one that is named, else the one that would run."""
+    named = checkpoint.blocker or RecordView({})
+    source = named.text("source") or ""
+    return named.text("worker") or (source if source in _CLIENTS else normalised(task.policy.preferred or ""))
+
+
+def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str | None:
+    """When a task goes on that a rate limit blocks, by what became known since; ``None``: as it is written.
+
+    It waits for the first of its workers.
+    """
+    observed = checkpoint.blocker and checkpoint.blocker.raw.get("observedAt")
+    workers = dict.fromkeys([_blocking(task, checkpoint), *cooling.cooldowns])
+    ends = {worker: _decided_since(worker, observed, checkpoint) for worker in workers}
+    if not any(ends.values()):
+        return None
+    written = {worker: each.text("blockedUntil") for worker, each in cooling.cooldowns.items()}
+    known = [found for worker, end in ends.items() if (found := end or written.get(worker))]
+    return min((at, text) for text in known if (at := moment(text)))[1]
+
+
+def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str | None:
+    """Until when the account of a worker is refused by what the clock heard after a moment; ``None``: nothing."""
+    from agent_harness.kernel.rate_limits import LimitClock
+
+    seen = moment(observed) or moment(checkpoint.raw.get("updatedAt"))
+    account = account_of(worker) if seen else None
+    at = LimitClock().decided_since(account, seen) if account and seen else None
+    return clock.timestamp(at, fraction=True) if at else None
+
+
+def limits(task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str) -> list[JsonObject]:
+    """What a task waits for, or would: worker, account, until when (also by the clock on the wall), and what lifts it.
+
+    ``checkpoint`` as it was ``told``. Of these workers, those that the contract names, and those of the checkpoint.
+    """
+    from agent_harness.kernel.rate_limits import clearing
+
+    blocked = _blocking(task, checkpoint) if _is_rate_limited(checkpoint) else ""
+    named = (*workers, blocked, task.policy.preferred or "", task.policy.fallback or "", *checkpoint.cooldowns)
+    found: list[JsonObject] = []
+    for worker in dict.fromkeys(normalised(each) for each in named if each):
+        waits = cooldown(checkpoint, worker, now)
+        until = waits.until if waits else moment(checkpoint.blocked_until) if worker == blocked else None
+        if until and until > now:
+            account = account_of(worker)
+            found.append(
+                {
+                    "worker": worker,
+                    "account": account,
+                    "until": clock.timestamp(until, fraction=True),
+                    "untilLocal": clock.local(until),
+                    "lift": clearing(account) if account else "lth record DIR --status active",
+                }
+            )
+    return found
+
+
+def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | None:
+    """Why a worker has to wait; ``None`` when it may start. ``checkpoint`` as it was ``told``."""
+    if lifecycle.is_cooling(checkpoint, worker, now):
+        return checkpoint.cooldowns[worker]
+    from agent_harness.kernel.rate_limits import LimitClock
+
+    account = account_of(worker)
+    limit = LimitClock().in_force(account) if account else None
+    if limit is None or limit.until <= now:
+        return None
+    return Cooldown(
+        {
+            "type": "rate_limit",
+            "source": "scheduler",
+            "message": str(limit),
+            "observedAt": clock.timestamp(limit.noted_at, fraction=True),
+            "blockedUntil": clock.timestamp(limit.until, fraction=True),
+            "retryAfterSeconds": lifecycle.seconds_until(limit.until, limit.noted_at),
+            "evidence": [],
+        }
+    )
+
+
+class Prepared:
+    """What a run found out before its worker starts; without a ``plan`` the ``answer`` is all."""
+
+    __slots__ = ("answer", "before", "fallback", "plan", "prompt", "requested", "task", "waited_for")
+
+    def __init__(self, answer: JsonObject, task: Contract) -> None:
+        self.answer = answer
+        self.task = task
+        self.plan: Plan | None = None
+        self.prompt = ""
+        self.before = Checkpoint({})  # the checkpoint at the moment the worker starts
+        self.requested = ""
+        self.fallback: str | None = None  # who takes over when the worker is rate-limited
+        self.waited_for: str | None = None  # until when the requested worker is rate-limited, where another one runs

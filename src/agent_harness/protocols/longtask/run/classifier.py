@@ -1,25 +1,32 @@
 """What a worker's output says about its failure: a class, who refused, and how long to wait.
 
 The phrases are rows of ``kernel.failures`` and the waits are those of ``kernel.retry``, which every protocol reads.
-Source: ``longtask.md`` 11.
+Also the command `lth classify`. Source: ``longtask.md`` 11.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from datetime import timedelta
 
+from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, failures, retry
 from agent_harness.kernel.redact import redact
+from agent_harness.protocols.longtask.run import outcome
+from agent_harness.protocols.longtask.run.outcome import Classification
+from agent_harness.protocols.longtask.store import LongTaskStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
-    from typing import Any
 
-    Record = dict[str, Any]
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.options import ClassifyOptions
+    from agent_harness.protocols.longtask.store import CheckpointChange
 
-__all__ = ["CLASSES", "ENDED_BY", "NEXT_STEPS", "classify", "of_monitor", "source_of"]
 
 CLASSES: dict[str, tuple[str, float]] = {
     "rate_limit": ("blocked", 0.9),
@@ -32,6 +39,13 @@ CLASSES: dict[str, tuple[str, float]] = {
 """Class → the status that it suggests, and how sure the classifier is."""
 
 ENDED_BY: dict[str, tuple[str, str]] = {
+    "permission_denied": (
+        "needs-human",
+        (
+            'Set "claudeWorker": {"permissionMode": "acceptEdits"} in task.json, or name tools in its extraArgs: '
+            '["--allowedTools", "Bash,Edit,Write"]; then: lth record DIR --status active --note TEXT'
+        ),
+    ),
     "stuck": ("needs-human", "Human review needed: the worker made no progress; say in the next step how to go on."),
     "budget_exceeded": (
         "needs-human",
@@ -44,16 +58,6 @@ ENDED_BY: dict[str, tuple[str, str]] = {
 
 NO_TIME_CONFIDENCE = 0.78
 """Of a rate limit that does not say when it ends."""
-
-NEXT_STEPS: dict[str, str] = {
-    "rate_limit": "Resume the same slice after the rate-limit window reopens.",
-    "auth_error": "Fix the worker's credentials or permissions, rerun `lth health`, then resume the same slice.",
-    "test_failure": "Inspect the failing test and fix the smallest slice that makes it pass.",
-    "missing_context": "Supply the missing file, path or context, then resume the same slice.",
-    "success": "Review the output and decide the next bounded step.",
-    "unknown": "Human review needed: read the worker output and decide how to go on.",
-}
-"""What the checkpoint says next when the worker did not say it."""
 
 _ROWS: tuple[failures.Row, ...] = (
     *failures.rows(
@@ -88,8 +92,8 @@ def classify(
     source: str | None = None,
     fallback_wait_seconds: int = 14_400,
     now: datetime,
-) -> Record:
-    """What the end of a text says: the members of the answer of ``lth classify``, in its order.
+) -> Classification:
+    """What the end of a text says.
 
     ``exit_code`` 0 is a success whatever the text says. ``source`` wins over what the text names.
     """
@@ -97,40 +101,26 @@ def classify(
     found = None if exit_code == 0 else failures.first_match(end, _ROWS)
     name = "success" if exit_code == 0 else found[0] if found else "unknown"
     status, confidence = CLASSES[name]
-    wait = retry.seconds_asked(end, now) if name == "rate_limit" else None
-    until = _after(now, fallback_wait_seconds if wait is None else wait) if name == "rate_limit" else None
-    return {
-        "class": name,
-        "source": source or source_of(end),
-        "statusSuggestion": status,
-        "blockedUntil": until,
-        "retryAfterSeconds": wait,
-        **({"fallbackWaitSeconds": fallback_wait_seconds} if name == "rate_limit" else {}),
-        "confidence": NO_TIME_CONFIDENCE if name == "rate_limit" and wait is None else confidence,
-        "summary": _summary(end, found[1] if found else None, name),
-    }
+    made = Classification(name, source or source_of(end), status, confidence, _summary(end, found and found[1], name))
+    if made.limited:
+        wait = made.retry_after_seconds = retry.seconds_asked(end, now)
+        seconds = fallback_wait_seconds if wait is None else wait
+        until = now + timedelta(seconds=min(seconds, retry.LONGEST_SECONDS))
+        made.blocked_until = clock.timestamp(until, fraction=True)
+        made.fallback_wait_seconds = fallback_wait_seconds
+        made.confidence = NO_TIME_CONFIDENCE if wait is None else confidence
+    return made
 
 
-def of_monitor(ended_by: str, message: str, source: str | None) -> Record:
-    """The same members for a worker that the harness itself has ended; what it printed says nothing about that."""
-    return {
-        "class": "unknown",
-        "source": source or "manual",
-        "statusSuggestion": ENDED_BY[ended_by][0],
-        "blockedUntil": None,
-        "retryAfterSeconds": None,
-        "confidence": 1.0,
-        "summary": _summary(message.partition("\n")[0], None, ended_by),
-    }
+def of_monitor(ended_by: str, message: str, source: str | None) -> Classification:
+    """The same for a worker that the harness itself has ended; what it printed says nothing about that."""
+    summary = _summary(message.partition("\n")[0], None, ended_by)
+    return Classification("unknown", source or "manual", ENDED_BY[ended_by][0], 1.0, summary)
 
 
 def source_of(text: str) -> str:
     """Who the text is about; ``manual`` when it names nobody."""
     return next((name for name, words in _SOURCES if re.search(words, text, re.IGNORECASE)), "manual")
-
-
-def _after(now: datetime, seconds: int) -> str:
-    return clock.timestamp(now + timedelta(seconds=min(seconds, retry.LONGEST_SECONDS)), fraction=True)
 
 
 def _summary(text: str, at: int | None, name: str) -> str:
@@ -143,3 +133,48 @@ def _summary(text: str, at: int | None, name: str) -> str:
         line = line or text[at : at + _LONGEST_SUMMARY].strip()
     line = redact(line[:4096])
     return (line[: _LONGEST_SUMMARY - 3] + "..." if len(line) > _LONGEST_SUMMARY else line) or f"{name}: no output"
+
+
+# ---- the command `lth classify`
+
+
+def classify_command(layout: LongTaskLayout, options: ClassifyOptions) -> tuple[JsonObject, int]:
+    """The answer of ``lth classify``; with ``record`` the checkpoint and the log follow it."""
+    store = LongTaskStore(layout)
+    task, _ = store.load()
+    text = _given_text(options)
+    found = classify(
+        text,
+        exit_code=options.exit_code,
+        source=options.source,
+        fallback_wait_seconds=task.fallback_wait_seconds,
+        now=clock.now(),
+    )
+    if options.record:
+        store.change(lambda change: _record(change, found, text, options.codex_session_path))
+    return found.as_record(), 0
+
+
+def _given_text(options: ClassifyOptions) -> str:
+    path = options.file
+    if options.text is not None:
+        return options.text
+    if path is None:
+        raise HarnessError("classify requires --text or --file.")
+    try:
+        if path == "-":
+            return sys.stdin.buffer.read().decode("utf-8", "replace")
+        with open(os.path.expanduser(path), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 4 * LONGEST_TEXT))
+            return file.read().decode("utf-8", "replace")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise HarnessError(f"cannot read {path}: {reason}") from None
+
+
+def _record(change: CheckpointChange, found: Classification, text: str, session_path: str | None) -> None:
+    """Writes a classification into the checkpoint and the log; the next step is always replaced."""
+    limited = found.source == "codex-cli" and found.limited
+    base = change.layout.root
+    items = outcome.session_evidence(change.task, session_path, text, base, change.at) if limited else []
+    outcome.apply_class(change, found, items, before=None, worker=None, text=text)

@@ -13,11 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
     from collections.abc import Iterable
-    from typing import Any
 
-    Record = dict[str, Any]
+    from agent_harness.protocols.longtask.records import Contract, RecordView
 
-__all__ = ["ALWAYS", "ForbiddenFolder", "expanded", "matched", "patterns", "refuse"]
 
 ALWAYS: tuple[str, ...] = ("/", "~", "~/.ssh/**", "~/.openclaw/**", "~/.claude/**", "~/.codex/**")
 """Forbidden for everybody. ``P/**`` is P and everything below it; another ``*`` stands for no ``/``."""
@@ -36,19 +34,15 @@ def expanded(path: str, base: str) -> str:
     return _normal(os.path.join(base, path))
 
 
-def patterns(task: Record, worker_config: Record, given: object) -> list[str]:
+def patterns(task: Contract, config: RecordView, given: Iterable[str] = ()) -> list[str]:
     """Every pattern that holds for one worker: ours, the worker's, the policy's, the constraints', the command line's.
 
-    ``given`` is the list of ``--forbidden-cwd-patterns``, split at commas.
+    ``given``: those of ``--forbidden-cwd-patterns``.
     """
-    policy, listed = task.get("workerPolicy"), task.get("constraints")
-    holders: list[object] = [worker_config, policy, *(listed if isinstance(listed, list) else [])]
-    found: list[str] = list(ALWAYS)
-    for holder in holders:
-        more = holder.get("forbiddenCwdPatterns") if isinstance(holder, dict) else None
-        found += [each for each in more if isinstance(each, str)] if isinstance(more, list) else []
-    found += given.split(",") if isinstance(given, str) else []
-    return [each.strip() for each in found if each.strip()]
+    found = [*ALWAYS, *config.texts("forbiddenCwdPatterns"), *task.policy.texts("forbiddenCwdPatterns")]
+    for constraint in task.constraints:
+        found += constraint.patterns
+    return [each.strip() for each in (*found, *given) if each.strip()]
 
 
 def matched(cwd: str, forbidden: Iterable[str], base: str) -> str | None:

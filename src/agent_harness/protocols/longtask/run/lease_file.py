@@ -23,20 +23,17 @@ from agent_harness.kernel import clock, files, lease
 from agent_harness.kernel.clock import timedelta
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask.lifecycle import seconds_until
-from agent_harness.protocols.longtask.lock import DirectoryLock
 from agent_harness.protocols.longtask.records import moment
+from agent_harness.protocols.longtask.store import DirectoryLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
-    from typing import Any
 
+    from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
 
-    Record = dict[str, Any]
-
-__all__ = ["DEFAULT_TTL_SECONDS", "UNREADABLE_SECONDS", "Held", "RunLease", "look"]
 
 DEFAULT_TTL_SECONDS = 120
 UNREADABLE_SECONDS = 1860
@@ -49,7 +46,7 @@ class Held:
 
     __slots__ = ("info", "wait_seconds")
 
-    def __init__(self, info: Record, wait_seconds: int) -> None:
+    def __init__(self, info: JsonObject, wait_seconds: int) -> None:
         self.info = info
         self.wait_seconds = wait_seconds
 
@@ -59,7 +56,7 @@ class _Found:
 
     __slots__ = ("content", "held", "identity", "info")
 
-    def __init__(self, content: bytes, identity: tuple[int, int], info: Record, held: int) -> None:
+    def __init__(self, content: bytes, identity: tuple[int, int], info: JsonObject, held: int) -> None:
         self.content = content
         self.identity = identity
         self.info = info
@@ -83,7 +80,7 @@ class RunLease:
         self.ttl_seconds = ttl_seconds
         self.token = lease.new_token()
         self.lost: str | None = None  # why, once it is
-        self.retired: Record | None = None  # the lease that was over, where there was one
+        self.retired: JsonObject | None = None  # the lease that was over, where there was one
         self.run_id = run_id
         self._now = now
         self._expires_at: datetime | None = None
@@ -157,7 +154,7 @@ class RunLease:
         return self.lost is None
 
     def in_time(self) -> bool:
-        """Whether the lease has not run out; looks at no file."""
+        """Whether the lease has not run out; reads no file."""
         if self.lost is None and (self._expires_at is None or self._now() >= self._expires_at):
             self.lost = "the lease ran out while this process was suspended"
         return self.lost is None
@@ -252,8 +249,11 @@ def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
     if isinstance(info, dict) and until is not None:
         return _Found(content, identity, info, seconds_until(until, now))
     over_at = clock.moment(changed_at) + timedelta(seconds=UNREADABLE_SECONDS)
-    told: Record = {"path": layout.lock, "message": "the lock cannot be read; it counts as expired once it is old"}
-    return _Found(content, identity, told, seconds_until(over_at, now))
+    unreadable: JsonObject = {
+        "path": layout.lock,
+        "message": "the lock cannot be read; it counts as expired once it is old",
+    }
+    return _Found(content, identity, unreadable, seconds_until(over_at, now))
 
 
 def _read(path: str) -> tuple[bytes, tuple[int, int], float]:

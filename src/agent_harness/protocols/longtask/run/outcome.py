@@ -11,41 +11,37 @@ Source: ``longtask.md`` 10.3, 10.4, 11.
 
 from __future__ import annotations
 
+import os
+import re
+
+from agent_harness.kernel import clock
 from agent_harness.protocols.longtask import (
     evidence,
     records,
     schema,
-    values,
 )
 from agent_harness.protocols.longtask.records import moment
-from agent_harness.protocols.longtask.run import classifier, codex_session
+from agent_harness.protocols.longtask.run.forbidden import expanded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+    from collections.abc import Iterator
 
+    from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.records import Checkpoint, Contract
-    from agent_harness.protocols.longtask.run.ran import Ran
-    from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
+    from agent_harness.protocols.longtask.run.adapters import Plan
+    from agent_harness.protocols.longtask.store import CheckpointChange
 
-    Record = dict[str, Any]
 
-__all__ = [
-    "apply_class",
-    "ask_about_damage",
-    "authored",
-    "cool_down",
-    "earliest_end",
-    "event_of_class",
-    "keep_output",
-    "note_of",
-    "output_item",
-    "record_classification",
-    "session_evidence",
-    "settle_success",
-    "withdraw_claim",
-]
+NEXT_STEPS: dict[str, str] = {
+    "rate_limit": "Resume the same slice after the rate-limit window reopens.",
+    "auth_error": "Fix the worker's credentials or permissions, rerun `lth health`, then resume the same slice.",
+    "test_failure": "Inspect the failing test and fix the smallest slice that makes it pass.",
+    "missing_context": "Supply the missing file, path or context, then resume the same slice.",
+    "success": "Review the output and decide the next bounded step.",
+    "unknown": "Human review needed: read the worker output and decide how to go on.",
+}
+"""What the checkpoint says next when the worker did not say it."""
 
 _AUTHORED = (
     "status",
@@ -58,16 +54,17 @@ _AUTHORED = (
     "openQuestions",
 )
 _LONGEST_NOTE = 500
+MANUAL_LEFT = "only manual criteria are left"
 
 
-def authored(before: Record, after: Record) -> bool:
+def authored(before: Checkpoint, after: Checkpoint) -> bool:
     """Whether somebody wrote progress into the checkpoint in between; an absent member is the same as an empty one."""
-    return any((before.get(name) or None) != (after.get(name) or None) for name in _AUTHORED)
+    return any((before.raw.get(name) or None) != (after.raw.get(name) or None) for name in _AUTHORED)
 
 
-def output_item(ran: Ran, path: str) -> Record:
+def output_item(ran: Ran, path: str) -> JsonObject:
     """The evidence item of a worker's output file; a failure carries its exit code."""
-    item: Record = {"type": "worker-output", "path": path, "observedAt": ran.finished_at}
+    item: JsonObject = {"type": "worker-output", "path": path, "observedAt": ran.finished_at}
     return {**item, "exitCode": ran.exit_code} if ran.exit_code else item
 
 
@@ -75,22 +72,42 @@ def output_item(ran: Ran, path: str) -> Record:
 
 
 def settle_success(
-    change: CheckpointChange, before: Record, ran: Ran, items: list[Record], *, fallback: bool = False
-) -> None:
-    """What exit 0 makes of the checkpoint; a claim of `done` has been verified before."""
+    change: CheckpointChange, before: Checkpoint, ran: Ran, items: list[JsonObject], *, fallback: bool = False
+) -> bool:
+    """What exit 0 makes of the checkpoint, and whether the worker wrote it; a claim of `done` was verified before."""
     raw, worker = change.checkpoint.raw, ran.plan.worker
-    kept = authored(before, raw)
+    kept = authored(before, change.checkpoint)
     evidence.add(change, *items)
     if kept:
         reason = "fallback evidence recorded" if fallback else "worker output recorded"
     else:
         reason = f"{'fallback ' if fallback else ''}worker completed without checkpoint update"
         raw["status"] = "paused"
-        raw["lastCompletedStep"] = f"{worker} completed one slice: {before.get('nextStep')}"
+        raw["lastCompletedStep"] = f"{worker} completed one slice: {before.next_step}"
         raw["nextStep"] = f"Review the output in {items[-1]['path']} and choose the next bounded step."
         raw["blocker"] = None
         raw["blockedUntil"] = None
     change.event("checkpoint_written", status=change.checkpoint.status, reason=reason, worker=worker)
+    return kept
+
+
+def settle_proven(change: CheckpointChange, manual: list[str], worker: str) -> None:
+    """Ends a task whose criteria hold: `done`, or `needs-human` while ``manual`` ones wait for somebody's word.
+
+    No further slice could add anything, and a worker that may not write the checkpoint can never say so itself.
+    """
+    raw = change.checkpoint.raw
+    raw["status"] = "needs-human" if manual else "done"
+    raw["blockedUntil"] = raw["blocker"] = None
+    raw["nextStep"] = "Nothing is left to do: every success criterion holds."
+    if manual:
+        raw["nextStep"] = (
+            f"All that a command decides holds. Look at the result, then for each of {', '.join(manual)}: lth evidence "
+            "DIR --type review-note --criterion-id ID --status passed --summary TEXT; and: lth record DIR --status done"
+        )
+    change.touch()
+    reason = MANUAL_LEFT if manual else records.VERIFIED
+    change.event("checkpoint_written", status=raw["status"], reason=reason, worker=worker)
 
 
 def withdraw_claim(change: CheckpointChange, worker: str | None, unmet: list[str]) -> None:
@@ -127,7 +144,7 @@ def ask_about_damage(change: CheckpointChange, worker: str) -> None:
     change.event("checkpoint_written", status="needs-human", reason="worker left an invalid checkpoint", worker=worker)
 
 
-def keep_output(change: CheckpointChange, worker: str, items: list[Record]) -> None:
+def keep_output(change: CheckpointChange, worker: str, items: list[JsonObject]) -> None:
     """Adds the output of a run that was cut short; the state stays as it is."""
     evidence.add(change, *items)
     change.event("checkpoint_written", status=change.checkpoint.status, reason="worker output recorded", worker=worker)
@@ -138,10 +155,10 @@ def keep_output(change: CheckpointChange, worker: str, items: list[Record]) -> N
 
 def apply_class(
     change: CheckpointChange,
-    found: Record,
-    items: list[Record],
+    found: Classification,
+    items: list[JsonObject],
     *,
-    before: Record | None,
+    before: Checkpoint | None,
     worker: str | None,
     until: str | None = None,
     next_step: str | None = None,
@@ -153,13 +170,13 @@ def apply_class(
     step is always replaced. ``until`` is an end of the wait that comes earlier, ``next_step`` another next
     step than that of the class.
     """
-    raw, name = change.checkpoint.raw, found["class"]
-    status = found["statusSuggestion"]
+    raw, name = change.checkpoint.raw, found.name
+    status = found.status
     raw["status"] = status
-    raw["blockedUntil"] = until or found["blockedUntil"]
+    raw["blockedUntil"] = until or found.blocked_until
     raw["blocker"] = None if name == "success" else _blocker(change, found, worker)
-    if before is None or before.get("nextStep") == raw.get("nextStep"):
-        raw["nextStep"] = next_step or classifier.NEXT_STEPS[name]
+    if before is None or before.next_step == change.checkpoint.next_step:
+        raw["nextStep"] = next_step or NEXT_STEPS[name]
     change.touch()
     if items:
         evidence.add(change, *items)
@@ -172,21 +189,21 @@ def apply_class(
 
 def event_of_class(
     change: CheckpointChange,
-    found: Record,
-    items: list[Record],
+    found: Classification,
+    items: list[JsonObject],
     *,
     status: str,
     worker: str | None,
     until: str | None,
-    blocker: Record | None,
+    blocker: JsonObject | None,
     text: str,
 ) -> None:
     """The event `rate_limited` or `failure_classified`."""
-    limited = found["class"] == "rate_limit"
+    limited = found.limited
     change.event(
         "rate_limited" if limited else "failure_classified",
         status=status,
-        reason=found["class"],
+        reason=found.name,
         note=note_of(text),
         blockedUntil=until,
         blocker=blocker,
@@ -203,55 +220,53 @@ def note_of(text: str) -> str:
     return text if len(text) <= _LONGEST_NOTE else f"{text[: _LONGEST_NOTE - 3]}..."
 
 
-def cool_down(change: CheckpointChange, worker: str, found: Record, items: list[Record]) -> None:
+def cool_down(change: CheckpointChange, worker: str, found: Classification, items: list[JsonObject]) -> None:
     """Notes until when a worker is rate-limited."""
-    cooldowns = dict(change.checkpoint.cooldowns)
-    cooldowns[worker] = {
+    cooldowns = change.checkpoint.section("workerCooldowns").raw
+    cooldown = {
         "type": "rate_limit",
-        "source": found["source"],
-        "message": found["summary"],
+        "source": found.source,
+        "message": found.summary,
         "observedAt": change.at,
-        "blockedUntil": found["blockedUntil"],
-        "retryAfterSeconds": found["retryAfterSeconds"],
+        "blockedUntil": found.blocked_until,
+        "retryAfterSeconds": found.retry_after_seconds,
         "evidence": [evidence.in_order(item) for item in items],
     }
-    change.checkpoint.raw["workerCooldowns"] = cooldowns
+    change.checkpoint.raw["workerCooldowns"] = {**cooldowns, worker: cooldown}
     change.touch()
 
 
 def earliest_end(checkpoint: Checkpoint) -> str | None:
     """When the first of the workers that cool down may go on; ``None`` when none does."""
-    ends = [each.get("blockedUntil") for each in checkpoint.cooldowns.values() if isinstance(each, dict)]
-    known = [(at, text) for text in ends if (at := moment(text)) is not None and isinstance(text, str)]
+    known = [(each.until, str(each.raw["blockedUntil"])) for each in checkpoint.cooldowns.values() if each.until]
     return min(known)[1] if known else None
 
 
-def _blocker(change: CheckpointChange, found: Record, worker: str | None) -> Record:
-    blocker: Record = {
-        "type": found["class"],
-        "source": found["source"],
-        "message": found["summary"],
+def _blocker(change: CheckpointChange, found: Classification, worker: str | None) -> JsonObject:
+    blocker: JsonObject = {
+        "type": found.name,
+        "source": found.source,
+        "message": found.summary,
         "observedAt": change.at,
-        "retryAfterSeconds": found["retryAfterSeconds"],
-        "requiresHuman": found["statusSuggestion"] == "needs-human",
+        "retryAfterSeconds": found.retry_after_seconds,
+        "requiresHuman": found.status == "needs-human",
     }
     return {**blocker, "worker": worker} if worker else blocker
 
 
 def session_evidence(
     task: Contract,
-    options: Mapping[str, object],
+    given: str | None,
     text: str,
     base: str,
     at: str,
     *,
     began: str | None = None,
     ended: str | None = None,
-) -> list[Record]:
+) -> list[JsonObject]:
     """The evidence item of the Codex session behind a rate limit, where it can be found."""
-    config = task.section("codexWorker").get("sessionPath")
-    named = values.text(options, "codex-session-path") or (config if isinstance(config, str) else None)
-    path = codex_session.find(named, text, base, began=_seconds(began), ended=_seconds(ended))
+    named = given or task.section("codexWorker").text("sessionPath")
+    path = session_file(named, text, base, began=_seconds(began), ended=_seconds(ended))
     if path is None:
         return []
     note = "Codex session of the run that was rate-limited"
@@ -263,15 +278,108 @@ def _seconds(timestamp: str | None) -> float | None:
     return at.timestamp() if at else None
 
 
-# ---- `classify --record`
+class Classification:
+    """What a failure is, who refused, and until when to wait."""
+
+    __slots__ = (
+        *("blocked_until", "confidence", "fallback_wait_seconds", "name", "retry_after_seconds", "source", "status"),
+        "summary",
+    )
+
+    def __init__(self, name: str, source: str, status: str, confidence: float, summary: str) -> None:
+        self.name = name
+        self.source = source
+        self.status = status  # that it suggests for the checkpoint
+        self.confidence = confidence
+        self.summary = summary
+        self.blocked_until: str | None = None
+        self.retry_after_seconds: int | None = None
+        self.fallback_wait_seconds: int | None = None  # of a rate limit, where it does not say when it ends
+
+    @property
+    def limited(self) -> bool:
+        """Whether it is a rate limit."""
+        return self.name == "rate_limit"
+
+    def as_record(self) -> JsonObject:
+        """The members of the answer of ``lth classify``, in its order."""
+        return {
+            "class": self.name,
+            "source": self.source,
+            "statusSuggestion": self.status,
+            "blockedUntil": self.blocked_until,
+            "retryAfterSeconds": self.retry_after_seconds,
+            **({"fallbackWaitSeconds": self.fallback_wait_seconds} if self.limited else {}),
+            "confidence": self.confidence,
+            "summary": self.summary,
+        }
 
 
-def record_classification(store: LongTaskStore, found: Record, text: str, options: Mapping[str, object]) -> None:
-    """Writes a classification into the checkpoint and the log; the next step is always replaced."""
+class Ran:
+    """How one worker went. ``stopped``: it was ended because the run was to end; ``ended_by``: the monitor that did."""
 
-    def act(change: CheckpointChange) -> None:
-        limited = found["source"] == "codex-cli" and found["class"] == "rate_limit"
-        items = session_evidence(change.task, options, text, change.layout.root, change.at) if limited else []
-        apply_class(change, found, items, before=None, worker=None, text=text)
+    __slots__ = (
+        *("ended_by", "error", "exit_code", "finished_at", "plan", "started_at"),
+        *("stderr", "stdout", "stopped", "usage"),
+    )
 
-    store.change(act)
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.started_at = clock.timestamp(fraction=True)
+        self.finished_at = ""
+        self.exit_code = 0
+        self.error: str | None = None
+        self.stdout = ""
+        self.stderr = ""
+        self.stopped = False
+        self.ended_by: str | None = None
+        self.usage: JsonObject | None = None  # ``None`` when the worker does not say it
+
+
+_REPORTED = re.compile(
+    r"(?:~|/)[^\s\"'`]*?/\.codex/(?:sessions|archived_sessions)/[^\s\"'`]*?\.jsonl(?=[),.;:]*(?:[\s\"'`]|$))"
+)
+_FOLDERS = ("sessions", "archived_sessions")
+_DEPTH = 6
+_EARLIER_SECONDS, _LATER_SECONDS = 5.0, 60.0
+
+
+def session_file(
+    named: str | None, text: str, base: str, *, began: float | None = None, ended: float | None = None
+) -> str | None:
+    """The path of a session file, or ``None``.
+
+    ``named`` is taken as it is, its ``~`` expanded. ``began`` and ``ended`` (seconds since 1970) bound the search of
+    Codex's own folders, which is left out without them.
+    """
+    if named:
+        return expanded(named, base) if named.startswith("~") else named
+    for found in _REPORTED.finditer(text):
+        path = expanded(found[0], base)
+        if os.path.isfile(path):
+            return path
+    if began is None or ended is None:
+        return None
+    return _newest_session(began - _EARLIER_SECONDS, ended + _LATER_SECONDS)
+
+
+def _newest_session(earliest: float, latest: float) -> str | None:
+    homes = dict.fromkeys(each for each in (os.environ.get("CODEX_HOME"), os.path.expanduser("~/.codex")) if each)
+    found: list[tuple[float, str]] = []
+    for home in homes:
+        for folder in _FOLDERS:
+            for path in _session_files(os.path.join(home, folder)):
+                try:
+                    changed = os.stat(path).st_mtime
+                except OSError:
+                    continue
+                if earliest <= changed <= latest:
+                    found.append((changed, path))
+    return max(found)[1] if found else None
+
+
+def _session_files(root: str) -> Iterator[str]:
+    for folder, folders, names in os.walk(root):
+        if os.path.relpath(folder, root).count(os.sep) + 1 >= _DEPTH:
+            folders.clear()
+        yield from (os.path.join(folder, name) for name in names if name.endswith(".jsonl"))

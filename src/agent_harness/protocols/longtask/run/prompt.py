@@ -6,19 +6,22 @@ Source: ``longtask.md`` 7.
 
 from __future__ import annotations
 
-from agent_harness.kernel.json import jsontext
+from agent_harness.protocols.longtask import records, schema
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
+    from collections.abc import Iterable, Iterator
 
     from agent_harness.protocols.longtask.layout import LongTaskLayout
-    from agent_harness.protocols.longtask.records import Checkpoint, Contract
+    from agent_harness.protocols.longtask.records import (
+        Checkpoint,
+        Constraint,
+        Contract,
+        Criterion,
+        EvidenceItem,
+        RecordView,
+    )
 
-    Record = dict[str, Any]
-
-__all__ = ["prompt"]
 
 _RECENT = 5
 
@@ -35,7 +38,7 @@ _READS_ONLY = (
 
 
 def prompt(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, *, reads_only: bool | None = None) -> str:
-    """What one worker is told; empty parts are left out, sections are apart by a blank line.
+    """The prompt of one worker; empty parts are left out, sections are apart by a blank line.
 
     ``reads_only`` is for a worker that cannot write the checkpoint itself; ``None`` goes by the preferred worker.
     """
@@ -45,7 +48,7 @@ def prompt(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, *, re
         [_OPENING, *_RULES, _READS_ONLY if reads_only else _WRITES],
         _facts(task, checkpoint, layout),
         _titled("Success criteria:", map(_criterion, task.criteria)),
-        _titled("Hard constraints:", (_constraint(each) for each in task.constraints if each.get("type") != "soft")),
+        _titled("Hard constraints:", (_constraint(each) for each in task.constraints if each.type != "soft")),
         _titled("Key context:", _context(task)),
         _blocked(checkpoint),
         _titled("Worker cooldowns:", _cooldowns(checkpoint)),
@@ -57,11 +60,11 @@ def prompt(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, *, re
 
 
 def _preferred_reads_only(task: Contract) -> bool:
-    if task.preferred_worker is None:
+    if task.policy.preferred is None:
         return False
     from agent_harness.protocols.longtask.run import adapters
 
-    return adapters.reads_only(adapters.normalised(task.preferred_worker), task.raw, {})
+    return adapters.reads_only(adapters.normalised(task.policy.preferred), task)
 
 
 _EXPECTATIONS = (
@@ -74,8 +77,8 @@ def _facts(task: Contract, checkpoint: Checkpoint, layout: LongTaskLayout) -> li
     return [
         f"Task directory: {layout.root}",
         f"Task: {task.title}",
-        f"Objective: {task.text('objective') or ''}",
-        f"Current phase: {checkpoint.text('currentPhase') or 'unspecified'}",
+        f"Objective: {task.objective}",
+        f"Current phase: {checkpoint.phase or 'unspecified'}",
         f"Next step: {checkpoint.next_step}",
     ]
 
@@ -85,68 +88,62 @@ def _titled(title: str, lines: Iterable[str]) -> list[str]:
     return [title, *found] if found else []
 
 
-def _criterion(criterion: Record) -> str:
-    target = criterion.get("target")
-    shown = "" if target is None else f" target={target if isinstance(target, str) else jsontext.line(target)}"
-    return f"- {criterion.get('id')}: {criterion.get('description')} ({criterion.get('metric')}{shown})"
+def _criterion(criterion: Criterion) -> str:
+    target = "" if criterion.target is None else f" target={schema.shown(criterion.target)}"
+    return f"- {criterion.id}: {criterion.description} ({criterion.metric}{target})"
 
 
-def _constraint(each: Record) -> str:
-    return f"- {each.get('id')}: {each.get('description')} ({each.get('type')}/{each.get('category')})"
+def _constraint(each: Constraint) -> str:
+    return f"- {each.id}: {each.description} ({each.type}/{each.category})"
 
 
 def _context(task: Contract) -> list[str]:
     context = task.section("context")
     texts = (("Summary", "summary"), ("Repo path", "repoPath"), ("Repository", "repository"))
-    found = [f"- {label}: {context[name]}" for label, name in texts if _is_text(context.get(name))]
+    found = [
+        f"- {label}: {text}"
+        for label, name in texts
+        if (text := context.text(name)) and not text.startswith(records.FILL_IN)
+    ]
     for label, name in (("Files", "files"), ("Links", "links")):
-        if listed := _texts(context.get(name)):
+        if listed := _filled(context, name):
             found.append(f"- {label}: {', '.join(listed)}")
-    return [*found, *(f"- Note: {note}" for note in _texts(context.get("notes")))]
+    return [*found, *(f"- Note: {note}" for note in _filled(context, "notes"))]
 
 
 def _blocked(checkpoint: Checkpoint) -> list[str]:
     found = [f"Blocked until: {checkpoint.blocked_until}"] if checkpoint.blocked_until else []
     blocker = checkpoint.blocker
-    if blocker:
-        source = f" from {blocker['source']}" if _is_text(blocker.get("source")) else ""
-        message = f" - {blocker['message']}" if _is_text(blocker.get("message")) else ""
-        seconds = blocker.get("retryAfterSeconds")
+    if blocker and blocker.raw:
+        source = f" from {text}" if (text := blocker.text("source")) else ""
+        message = f" - {text}" if (text := blocker.text("message")) else ""
+        seconds = blocker.raw.get("retryAfterSeconds")
         retry = "" if seconds is None else f" (retryAfterSeconds: {seconds})"
-        found.append(f"Recent blocker: {blocker.get('type') or 'unknown'}{source}{message}{retry}")
+        found.append(f"Recent blocker: {blocker.raw.get('type') or 'unknown'}{source}{message}{retry}")
     return found
 
 
-def _cooldowns(checkpoint: Checkpoint) -> list[str]:
-    found = []
+def _cooldowns(checkpoint: Checkpoint) -> Iterator[str]:
     for worker, each in checkpoint.cooldowns.items():
-        if isinstance(each, dict):
-            message = f" - {each['message']}" if _is_text(each.get("message")) else ""
-            found.append(f"- {worker}: blocked until {each.get('blockedUntil')}{message}")
-    return found
+        message = f" - {text}" if (text := each.text("message")) else ""
+        yield f"- {worker}: blocked until {each.raw.get('blockedUntil')}{message}"
 
 
-def _evidence(item: Record) -> str:
-    place = item.get("path") or item.get("manifestPath")
-    criterion = item.get("criterionId") or item.get("criterion")
-    said = item.get("summary") or item.get("note")
-    parts = [item.get("type"), place, f"(criterion: {criterion})" if criterion else None, said]
+def _evidence(item: EvidenceItem) -> str:
+    found = item.raw.get
+    criterion = f"(criterion: {item.criterion})" if item.criterion else None
+    parts = [found("type"), found("path") or found("manifestPath"), criterion, found("summary") or found("note")]
     return "- " + " ".join(str(part) for part in parts if part)
 
 
 def _left_off(checkpoint: Checkpoint) -> list[str]:
-    last = checkpoint.text("lastCompletedStep")
-    found = [f"Last completed step: {last}"] if last else []
-    if files := _texts(checkpoint.raw.get("activeFiles")):
+    found = [f"Last completed step: {checkpoint.last_step}"] if checkpoint.last_step else []
+    if files := _filled(checkpoint, "activeFiles"):
         found.append(f"Active files: {', '.join(files)}")
-    if questions := _texts(checkpoint.raw.get("openQuestions")):
+    if questions := _filled(checkpoint, "openQuestions"):
         found.append(f"Open questions: {'; '.join(questions)}")
     return found
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _texts(value: object) -> list[str]:
-    return [each for each in value if isinstance(each, str) and each.strip()] if isinstance(value, list) else []
+def _filled(record: RecordView, name: str) -> list[str]:
+    return [each for each in record.texts(name) if each.strip()]

@@ -5,24 +5,27 @@
       recording.cassette.jsonl  the same for ``lth run --worker replay:FILE``
       rescue.json               the snapshot of the working copy, where that is a git repository
 
-STAMP is the moment at which the session began. The newest 30 stay.
+STAMP is the moment at which the session began. The newest 30 stay. The snapshot is a git object under the private ref
+``refs/harness/slices/TASK/STAMP``; the task's own files are no part of it, also where they lie in the same repository.
+The record is in a folder that workers can write: it is believed only as far as the ref agrees with it.
+Source: ``longtask.md`` 10.2.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
-from agent_harness.errors import HarnessError
-from agent_harness.kernel import files
-from agent_harness.protocols.longtask import disk, log
+from agent_harness.errors import HarnessError, StateDamaged, UnsafeTree
+from agent_harness.kernel import files, snapshot
+from agent_harness.kernel.git import Git, own_output
+from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.snapshot import Snapshot
+from agent_harness.protocols.longtask import log, records, store
 from agent_harness.protocols.longtask.layout import LongTaskLayout, file_stamp
-from agent_harness.protocols.longtask.run import rescue_point
-from agent_harness.protocols.longtask.run.rescue_point import RescuePoint
 from agent_harness.supervision.recording import Recording
-
-__all__ = ["SessionFolder", "begun", "made"]
 
 KEPT = 30
 RECORDING, TRANSCRIPT = "recording.cassette.jsonl", "transcript.txt"
@@ -56,7 +59,7 @@ def begun(layout: LongTaskLayout, *, task_id: str, worker: str, cwd: str, at: st
     if not takes_point:
         return SessionFolder(path, None)
     try:
-        return SessionFolder(path, rescue_point.taken(layout, path, task_id=task_id, worker=worker, cwd=cwd, at=at))
+        return SessionFolder(path, take_point(layout, path, task_id=task_id, worker=worker, cwd=cwd, at=at))
     except HarnessError as error:
         log.warn(f"no rescue point before this slice: {error.message}")
         return SessionFolder(path, None)
@@ -65,7 +68,7 @@ def begun(layout: LongTaskLayout, *, task_id: str, worker: str, cwd: str, at: st
 def made(layout: LongTaskLayout, at: str) -> str:
     """A new, empty folder of a session."""
     start = layout.inside(layout.relative(os.path.join(layout.sessions, file_stamp(at))), "sessions")
-    for path in disk.names(start):
+    for path in store.names(start):
         try:
             os.makedirs(path)
         except FileExistsError:
@@ -80,5 +83,116 @@ def _forget_oldest(layout: LongTaskLayout) -> None:
     for name in sorted(os.listdir(layout.sessions))[:-KEPT]:
         path = os.path.join(layout.sessions, name)
         if os.path.isdir(path) and not os.path.islink(path):
-            rescue_point.let_go(path)
+            let_go(path)
             shutil.rmtree(path, ignore_errors=True)
+
+
+REFS = "refs/harness/slices"
+FILE = "rescue.json"
+_OWN_FILES = ("task.json", "checkpoint.json", "harness.md", "runs", "sessions", "evidence", ".lth.lock", ".lth.lock.*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RescuePoint:
+    """One snapshot, and where it belongs. ``name`` is the name of its session's folder."""
+
+    name: str
+    folder: str  # of the session
+    at: str
+    worker: str
+    why: str
+    git: Git  # its root is the top of the work tree
+    exclude: tuple[str, ...]
+    snapshot: Snapshot
+
+    def as_record(self) -> JsonObject:
+        """The members of the JSON record."""
+        place = {"at": self.at, "worker": self.worker, "why": self.why, "top": os.fspath(self.git.top())}
+        return {**place, "snapshot": self.snapshot.as_record()}
+
+    def tree_now(self) -> str:
+        """A commit of the work tree as it is now, which no ref names any more when this returns."""
+        ref = f"{self.snapshot.ref}-now"
+        made = snapshot.candidate(self.git, ref, exclude=self.exclude, message="as it is now", base=self.snapshot)
+        self.git.update_ref(ref, None)
+        return made
+
+
+def repository_of(folder: str) -> Git | None:
+    """The work tree that a folder lies in; ``None`` outside of git, or without git."""
+    try:
+        git = Git(folder)
+        return Git(git.top()) if git.is_repository else None
+    except (HarnessError, OSError):
+        return None
+
+
+def take_point(
+    layout: LongTaskLayout, folder: str, *, task_id: str, worker: str, cwd: str, at: str, why: str = "before a slice"
+) -> RescuePoint | None:
+    """Keeps the work tree that ``cwd`` lies in; ``None`` outside of git. Nothing that the user sees changes.
+
+    ``UnsafeTree`` when an operation is under way there.
+    """
+    git = repository_of(cwd)
+    if git is None:
+        return None
+    own_output.keep_out_of_sight(git.repository)
+    name = os.path.basename(folder)
+    exclude = _own_files(layout, git)
+    ref = f"{REFS}/{records.slug(task_id, 'task')}/{name}"
+    made = snapshot.take(git, ref, exclude=exclude, message=f"{why} of {task_id}")
+    point = RescuePoint(
+        name=name, folder=folder, at=at, worker=worker, why=why, git=git, exclude=exclude, snapshot=made
+    )
+    files.write_json(os.path.join(folder, FILE), point.as_record())
+    return point
+
+
+def rescue_points(layout: LongTaskLayout) -> list[RescuePoint]:
+    """Every rescue point of the task that can still be gone back to, the newest first."""
+    names = sorted(os.listdir(layout.sessions), reverse=True) if os.path.isdir(layout.sessions) else []
+    return [found for name in names if (found := _read_point(layout, name)) is not None]
+
+
+def find_point(layout: LongTaskLayout, name: str) -> RescuePoint:
+    """The rescue point of that name. ``UnsafeTree`` when there is none."""
+    found = next((each for each in rescue_points(layout) if each.name == name), None)
+    if found is None:
+        raise UnsafeTree(f"there is no rescue point {name}", hint=f"lth rescue {layout.root}")
+    return found
+
+
+def let_go(folder: str) -> None:
+    """Takes the ref of a session's rescue point away, so that git may collect what nothing else holds."""
+    try:
+        record = files.read_json(os.path.join(folder, FILE), exact=False)
+        made = Snapshot.from_record(record.get("snapshot") or {})
+        git = repository_of(str(record.get("top")))
+        if git and made.ref.startswith(f"{REFS}/"):
+            git.update_ref(made.ref, None, made.commit)
+    except (HarnessError, OSError, AttributeError):
+        return
+
+
+def _read_point(layout: LongTaskLayout, name: str) -> RescuePoint | None:
+    folder = os.path.join(layout.sessions, name)
+    try:
+        record = files.read_json(layout.inside(layout.relative(os.path.join(folder, FILE))), exact=False)
+        made = Snapshot.from_record(record.get("snapshot") or {})
+    except (HarnessError, StateDamaged, OSError, AttributeError):
+        return None
+    git = repository_of(str(record.get("top")))
+    if git is None or not made.ref.startswith(f"{REFS}/") or git.commit_of(made.ref) != made.commit:
+        return None
+    texts = {each: str(record.get(each) or "") for each in ("at", "worker", "why")}
+    return RescuePoint(name=name, folder=folder, git=git, exclude=_own_files(layout, git), snapshot=made, **texts)
+
+
+def _own_files(layout: LongTaskLayout, git: Git) -> tuple[str, ...]:
+    """The task's own files as patterns relative to the top of a work tree; none where the task lies elsewhere."""
+    top, root = os.fspath(git.top()), os.path.realpath(layout.root)
+    if os.path.commonpath([top, root]) != top:
+        return ()
+    below = os.path.relpath(root, top)
+    return tuple(name if below == os.curdir else f"{below}/{name}" for name in _OWN_FILES)

@@ -1,10 +1,11 @@
 """One slice under way: what becomes of the checkpoint when its worker has ended; the lease is held all the time.
 
-Source: ``longtask.md`` 10.2 - 10.4, 14.
+After a rate limit also the note for whoever goes on. Source: ``longtask.md`` 10.2 - 10.4, 14, 16.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 
 from agent_harness.errors import HarnessError
@@ -12,33 +13,32 @@ from agent_harness.kernel import clock
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import criteria, evidence, log
 from agent_harness.protocols.longtask.layout import file_stamp
-from agent_harness.protocols.longtask.records import Checkpoint
-from agent_harness.protocols.longtask.run import (
-    handoff,
-    outcome,
-)
-from agent_harness.protocols.longtask.run import worker_result as attempts
-from agent_harness.protocols.longtask.run.worker_result import WorkerResult
+from agent_harness.protocols.longtask.records import Checkpoint, RecordView
+from agent_harness.protocols.longtask.run import forbidden, outcome
+from agent_harness.protocols.longtask.run.worker import WorkerResult, output_file
 from agent_harness.protocols.longtask.store import InvalidTask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any, TypeVar
+    from collections.abc import Callable
+    from typing import TypeVar
 
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.options import RunOptions
+    from agent_harness.protocols.longtask.records import Contract
+    from agent_harness.protocols.longtask.run.adapters import Prepared
     from agent_harness.protocols.longtask.run.lease_file import RunLease
-    from agent_harness.protocols.longtask.run.prepared import Prepared
-    from agent_harness.protocols.longtask.run.ran import Ran
+    from agent_harness.protocols.longtask.run.outcome import Ran
     from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
     from agent_harness.supervision.interruption import Stop
 
-    Record = dict[str, Any]
-    Answer = tuple[Record, int]
+    Answer = tuple[JsonObject, int]
     T = TypeVar("T")
 
-__all__ = ["LeaseGone", "Slice"]
 
 _CLAIM_ROUNDS = 3
+_GOES_ON = ("active", "paused")
 
 
 class LeaseGone(Exception):
@@ -56,7 +56,7 @@ class Slice:
         self,
         store: LongTaskStore,
         prepared: Prepared,
-        options: Mapping[str, object],
+        options: RunOptions,
         *,
         lock: RunLease,
         interruption: Stop,
@@ -81,7 +81,7 @@ class Slice:
             ran.error = f"interrupted by {signal.Signals(self.interruption.number).name}"
         name = f"evidence/worker-output-{file_stamp(ran.finished_at)}.txt"
         try:
-            return WorkerResult(ran, self.store.keep(name, attempts.output_file(ran)), prefix)
+            return WorkerResult(ran, self.store.keep(name, output_file(ran)), prefix)
         except HarnessError:
             reason = f"exit {ran.exit_code}; its output could not be kept"
             self._log({"kind": "worker_failed", "worker": ran.plan.worker, "status": "needs-human", "reason": reason})
@@ -89,7 +89,7 @@ class Slice:
 
     def classify(self, attempt: WorkerResult) -> None:
         """Names the failure of a worker."""
-        attempt.classify(self.prepared.task, self.options, self.prepared.prompt, self.layout.root)
+        attempt.classify(self.prepared.task, self.options.codex_session_path, self.prepared.prompt, self.layout.root)
 
     # ---- its end
 
@@ -105,25 +105,29 @@ class Slice:
 
         try:
             return self.store.change(owned, fallback=self.prepared.before)
-        except InvalidTask:  # the contract itself no longer loads; what ran is told all the same
+        except InvalidTask:  # the contract itself no longer loads; what ran is logged all the same
             for attempt in ended:
                 self._log(attempt.event())
             raise
 
-    def _log(self, event: Record) -> None:
+    def _log(self, event: JsonObject) -> None:
         self.store.event({"type": event.pop("kind"), "at": clock.timestamp(fraction=True), **event})
 
-    def claim(self) -> str | None:
-        """The checkpoint as text when it says `done`; ``None`` otherwise, also when it does not load."""
+    def worth_verifying(self) -> str | None:
+        """The checkpoint as text when it says `done`, or goes on with a task that a command or an output decides.
+
+        ``None`` otherwise, also when it does not load.
+        """
         try:
-            _, checkpoint = self.store.load()
+            task, checkpoint = self.store.load()
         except HarnessError:
             return None
-        return jsontext.line(checkpoint.raw) if checkpoint.status == "done" else None
+        decided = checkpoint.status in _GOES_ON and any(each.metric in criteria.DECIDED for each in task.criteria)
+        return jsontext.line(checkpoint.raw) if decided or checkpoint.status == "done" else None
 
     def succeeded(
-        self, attempt: WorkerResult, verified: dict[str, Record], *, fallback: bool = False
-    ) -> tuple[Record, int]:
+        self, attempt: WorkerResult, verified: dict[str, JsonObject], *, fallback: bool = False
+    ) -> tuple[JsonObject, int]:
         """Exit 0: what the worker wrote stays, a claim of `done` only when it is verified.
 
         ``verified``: reports by the text of the checkpoint that they are about. Members for the answer, ``status``
@@ -139,42 +143,45 @@ class Slice:
         raise AssertionError("the last round never asks for a verification")
 
     def _succeeded(
-        self, change: CheckpointChange, attempt: WorkerResult, verified: Record, last: bool, fallback: bool
-    ) -> tuple[Record, int]:
+        self, change: CheckpointChange, attempt: WorkerResult, verified: JsonObject, last: bool, fallback: bool
+    ) -> tuple[JsonObject, int]:
         raw, before = change.checkpoint.raw, self.prepared.before
         if change.damaged:
             evidence.add(change, *attempt.items)
             outcome.ask_about_damage(change, attempt.worker)
             return {"status": raw["status"], "invalidCheckpoint": change.damaged}, 1
-        report = None
-        if change.checkpoint.status == "done":
-            text = jsontext.line(raw)
-            report = verified.get(text)
-            if report is None and not last:
-                raise _Claimed(text)
-        outcome.settle_success(change, before, attempt.ran, attempt.items, fallback=fallback)
+        text = jsontext.line(raw)
+        report = verified.get(text)
+        if change.checkpoint.status == "done" and report is None and not last:
+            raise _Claimed(text)
+        kept = outcome.settle_success(change, before, attempt.ran, attempt.items, fallback=fallback)
+        if change.checkpoint.status in _GOES_ON and report:
+            manual = criteria.unmet(report, besides="manual")
+            if report["status"] == "pass" or not (kept or manual):
+                outcome.settle_proven(change, criteria.unmet(report), attempt.worker)
+                return {"status": raw["status"], "verification": report}, 0
         if change.checkpoint.status == "done" and (report is None or report["status"] != "pass"):
             outcome.withdraw_claim(change, attempt.worker, criteria.unmet(report) if report else [])
             return {"status": "paused", "verification": report}, 0
         return {"status": raw["status"]}, 0
 
-    def verify(self, attempt: WorkerResult, text: str) -> Record:
+    def verify(self, attempt: WorkerResult, text: str) -> JsonObject:
         """The report on a checkpoint with the worker's output among its evidence; runs outside of any lock."""
         raw = jsontext.loads(text)
         raw["evidence"] = [*Checkpoint(raw).items("evidence"), *attempt.items]
         return criteria.check(self.layout, self.prepared.task, Checkpoint(raw), stop=self.must_stop)
 
-    def failed(self, attempt: WorkerResult, *, earliest: bool = False) -> Record:
+    def failed(self, attempt: WorkerResult, *, earliest: bool = False) -> JsonObject:
         """A failure that has a class: status, blocker and next step go by it. Members for the answer.
 
         ``earliest``: a rate limit lasts only until the first of the workers may go on.
         """
-        git = handoff.repository_lines(self.layout, self.prepared.task) if attempt.limited else []
+        git = repository_lines(self.layout, self.prepared.task) if attempt.limited else []
         earliest = earliest or self.prepared.waited_for is not None
         return self.change(lambda change: self._failed(change, attempt, git, earliest), attempt)
 
-    def _failed(self, change: CheckpointChange, attempt: WorkerResult, git: list[str], earliest: bool) -> Record:
-        found, prepared = attempt.classification or {}, self.prepared
+    def _failed(self, change: CheckpointChange, attempt: WorkerResult, git: list[str], earliest: bool) -> JsonObject:
+        found, prepared = attempt.known_class, self.prepared
         if attempt.limited:
             outcome.cool_down(change, attempt.worker, found, attempt.items)
         until = outcome.earliest_end(change.checkpoint) if attempt.limited and earliest else None
@@ -190,12 +197,12 @@ class Slice:
         )
         if change.damaged and not attempt.limited:
             outcome.ask_about_damage(change, attempt.worker)
-        members: Record = {"status": change.checkpoint.status}
+        members: JsonObject = {"status": change.checkpoint.status}
         if change.damaged:
             members["invalidCheckpoint"] = change.damaged
-        if attempt.limited and handoff.is_wanted(change.task):
+        if attempt.limited and change.task.wants_handoff:
             names = (prepared.requested, attempt.worker, prepared.fallback)
-            members["handoffPath"] = handoff.write(change, names, attempt.items, git)
+            members["handoffPath"] = write_handoff(change, names, attempt.items, git)
         return members
 
     def _cut_short(self, change: CheckpointChange, attempt: WorkerResult) -> str:
@@ -212,11 +219,87 @@ class Slice:
         return self.change(lambda change: self._cut_short(change, attempt), attempt)
 
     def lost(self, attempt: WorkerResult) -> Answer:
-        """The end of a run whose lease is gone: it is told, and the checkpoint left to the run that has it."""
+        """The end of a run whose lease is gone: it is logged, and the checkpoint left to the run that has it."""
         self._log(attempt.event(reason="lease lost"))
         log.warn(f"lease lost: {self.lock.lost}; the checkpoint was left alone")
         return self.answer(self.prepared.answer["status"], attempt) | {"error": f"lease lost: {self.lock.lost}"}, 1
 
-    def answer(self, status: str, attempt: WorkerResult) -> Record:
+    def answer(self, status: str, attempt: WorkerResult) -> JsonObject:
         """The answer of a run with one worker."""
         return {**self.prepared.answer, **attempt.result(), "status": status}
+
+
+_GIT_SECONDS = 2.0
+_MOST_PATHS = 50
+
+
+def repository_lines(layout: LongTaskLayout, task: Contract) -> list[str]:
+    """What git says about the working copy, within two seconds a question; empty when it says nothing."""
+    if not task.repo_path:
+        return []
+    root = forbidden.expanded(task.repo_path, layout.root)
+    if not os.path.isdir(root):
+        return []
+    from agent_harness.kernel.git import Git
+    from agent_harness.kernel.redact import redact
+
+    try:
+        git = Git(root)
+        if not git.is_repository:
+            return []
+        changed = git.text("status", "--short", timeout_seconds=_GIT_SECONDS).splitlines()
+        last = git.text("log", "-1", "--format=%h %s", check=False, timeout_seconds=_GIT_SECONDS)
+    except (HarnessError, OSError):
+        return []
+    more = [f"    … and {len(changed) - _MOST_PATHS} more"] if len(changed) > _MOST_PATHS else []
+    shown = [f"    {line}" for line in changed[:_MOST_PATHS]] or ["    (nothing is changed)"]
+    return [f"Last commit: {redact(last) or 'none'}", "git status --short:", *shown, *more]
+
+
+def write_handoff(
+    change: CheckpointChange, workers: tuple[str, str, str | None], items: list[JsonObject], git: list[str]
+) -> str:
+    """Adds the note, its evidence and its event to a change; the note's path.
+
+    ``workers``: who was asked for, who ran last, who takes over on a rate limit.
+    """
+    text = _handoff(change, workers, items, git)
+    path = change.keep(f"evidence/handoff-{file_stamp(change.at)}.md", text)
+    summary = f"Handoff after a rate limit of {workers[1]}; next step: {change.checkpoint.next_step}"
+    item = {"type": "handoff", "path": path, "observedAt": change.at, "summary": summary}
+    evidence.add(change, item)
+    change.event("handoff_written", status=change.checkpoint.status, note=path, evidence=[item])
+    return path
+
+
+def _handoff(
+    change: CheckpointChange, workers: tuple[str, str, str | None], items: list[JsonObject], git: list[str]
+) -> str:
+    requested, worker, fallback = workers
+    task, checkpoint = change.task, change.checkpoint
+    blocker = checkpoint.blocker or RecordView({})
+    said = [str(blocker.raw.get(name)) for name in ("type", "source", "message")]
+    facts = [
+        f"Task: {task.id} - {task.title}",
+        f"Objective: {task.objective}",
+        f"Status: {checkpoint.status}",
+        f"Blocker: {said[0]} from {said[1]} - {said[2]}",
+        f"Blocked until: {checkpoint.blocked_until or 'not said'}",
+        f"Requested worker: {requested}",
+        f"Worker: {worker}",
+        f"Fallback: {fallback or 'none'}",
+        f"Current phase: {checkpoint.phase or 'unspecified'}",
+        f"Last completed step: {checkpoint.last_step or 'none'}",
+        f"**Next step: {checkpoint.next_step}**",
+    ]
+    lists = (
+        ("Active files", checkpoint.items("activeFiles")),
+        ("Open questions", checkpoint.items("openQuestions")),
+        ("Unmet criteria", criteria.unmet_without_commands(change.layout, task, checkpoint)),
+        ("Evidence of this run", [str(item.get("path")) for item in items]),
+    )
+    body = [f"- {fact}" for fact in facts]
+    for title, entries in lists:
+        body += ["", f"## {title}", "", *([f"- {entry}" for entry in entries] or ["- none"])]
+    body += ["", "## Working copy", "", *git] if git else []
+    return "\n".join([f"# Handoff: {task.title}", "", *body]) + "\n"

@@ -8,21 +8,19 @@ from __future__ import annotations
 import os
 
 from agent_harness.errors import HarnessError
-from agent_harness.protocols.longtask import claim, values
+from agent_harness.protocols.longtask import claim, records
+from agent_harness.protocols.longtask.options import RunOptions
 from agent_harness.protocols.longtask.run import adapters, forbidden
 from agent_harness.protocols.longtask.store import LongTaskStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
+    from collections.abc import Iterator
 
+    from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
     from agent_harness.protocols.longtask.records import Checkpoint, Contract
 
-    Record = dict[str, Any]
-
-__all__ = ["SCHEDULERS", "health", "report", "scheduler_of"]
 
 SCHEDULERS = ("openclaw-cron", "manual")
 _SCHEDULER_ALIASES = {"openclaw": "openclaw-cron", "none": "manual"}
@@ -30,16 +28,16 @@ _PROBE_SECONDS = 3.0
 _RANK = {"pass": 0, "warn": 1, "fail": 2}
 
 
-def health(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[Record, int]:
+def health(layout: LongTaskLayout, *, strict: bool = False) -> tuple[JsonObject, int]:
     """The report of ``lth health``; exit status 1 only with ``strict``, for a check that fails."""
     found = report(layout)
-    return found, 1 if values.flag(options, "strict") and found["status"] == "fail" else 0
+    return found, 1 if strict and found["status"] == "fail" else 0
 
 
-def report(layout: LongTaskLayout) -> Record:
+def report(layout: LongTaskLayout) -> JsonObject:
     """What each check found, and the worst of it."""
     store = LongTaskStore(layout)
-    errors = store.errors()
+    errors = store.errors(filled=False)
     if errors:
         checks = [_check("task-contract", "fail", "; ".join(errors))]
         return {
@@ -49,10 +47,10 @@ def report(layout: LongTaskLayout) -> Record:
             "preferredWorker": None,
             "checks": checks,
         }
-    task, checkpoint = store.load()
+    task, checkpoint = store.load(filled=False)
     checks = list(_checks(layout, task, checkpoint, store))
     worst = max(checks, key=lambda each: _RANK[each["status"]])["status"]
-    preferred = task.preferred_worker
+    preferred = task.policy.preferred
     return {
         "status": worst,
         "taskId": task.id,
@@ -64,26 +62,30 @@ def report(layout: LongTaskLayout) -> Record:
 
 def scheduler_of(task: Contract) -> str:
     """The scheduler's one name; unknown names stay as they are."""
-    named = task.section("scheduler").get("type")
-    if isinstance(named, str) and named.strip():
+    if named := task.section("scheduler").text("type"):
         return _SCHEDULER_ALIASES.get(named.strip(), named.strip())
-    return "openclaw-cron" if adapters.normalised(task.preferred_worker or "") == adapters.DIRECT else "manual"
+    return "openclaw-cron" if adapters.normalised(task.policy.preferred or "") == adapters.DIRECT else "manual"
 
 
-def _check(name: str, status: str, message: str, **members: object) -> Record:
+def _check(name: str, status: str, message: str, **members: object) -> JsonObject:
     return {"name": name, "status": status, "message": message, **members}
 
 
-def _checks(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, store: LongTaskStore) -> Iterator[Record]:
-    yield _check("task-contract", "pass", f"{task.id} loads")
-    found = claim.look(layout, checkpoint, store.now()).due
-    yield _check(
-        "run-decision",
-        "warn" if found.decision == "needs-human" else "pass",
-        f"{found.decision}: {found.reason}",
-        decision=found.decision,
-        waitSeconds=found.wait_seconds,
-    )
+def _checks(
+    layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, store: LongTaskStore
+) -> Iterator[JsonObject]:
+    if unfilled := records.unfilled(task.raw):
+        yield _check("task-contract", "warn", "; ".join(unfilled))
+    else:
+        yield _check("task-contract", "pass", f"{task.id} loads")
+        found = claim.look(layout, task, checkpoint, store.now()).due
+        yield _check(
+            "run-decision",
+            "warn" if found.decision == "needs-human" else "pass",
+            f"{found.decision}: {found.reason}",
+            decision=found.decision,
+            waitSeconds=found.wait_seconds,
+        )
     yield _scheduler(task)
     preferred, allowed, fallback = _workers(task)
     named = [each for each in (preferred, *allowed) if each]
@@ -99,37 +101,35 @@ def _checks(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, stor
     for worker in dict.fromkeys([*named, *([fallback] if fallback else [])]):
         if adapters.is_runnable(worker):
             yield _plan(layout, task, worker)
-    sandboxed = preferred == "codex-cli" and adapters.reads_only("codex-cli", task.raw, {})
+    sandboxed = preferred == "codex-cli" and adapters.reads_only("codex-cli", task)
     if sandboxed and fallback and fallback != "codex-cli" and adapters.is_runnable(fallback):
         text = f"codex-cli is read-only, its fallback {fallback} runs without that sandbox"
         yield _check("fallback-sandbox", "warn", text, worker=fallback)
 
 
 def _workers(task: Contract) -> tuple[str | None, list[str], str | None]:
-    policy = task.section("workerPolicy")
-    listed, fallback = policy.get("allowed"), policy.get("fallbackOnRateLimit")
-    allowed = (
-        [adapters.normalised(each) for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
+    preferred, fallback = task.policy.preferred, task.policy.fallback
+    return (
+        adapters.normalised(preferred) if preferred else None,
+        [adapters.normalised(each) for each in task.policy.allowed],
+        adapters.normalised(fallback) if fallback else None,
     )
-    preferred = adapters.normalised(task.preferred_worker) if task.preferred_worker else None
-    named = fallback if isinstance(fallback, str) and fallback.strip() else None
-    return preferred, allowed, adapters.normalised(named) if named else None
 
 
-def _scheduler(task: Contract) -> Record:
+def _scheduler(task: Contract) -> JsonObject:
     name = scheduler_of(task)
-    every = task.section("scheduler").get("every")
+    every = task.section("scheduler").raw.get("every")
     members = {"scheduler": name, "every": every if isinstance(every, str) else None}
     if name in SCHEDULERS:
         return _check("scheduler-config", "pass", f"{name} wakes the task", **members)
     return _check("scheduler-config", "warn", f"unknown scheduler type: {name}", **members)
 
 
-def _program(name: str, program: str) -> Record:
+def _program(name: str, program: str) -> JsonObject:
     import shutil
 
     from agent_harness.kernel import process
-    from agent_harness.kernel.process.environment import callers_environment
+    from agent_harness.kernel.process.launch_spec import callers_environment
     from agent_harness.kernel.process.output import clipped
 
     path = shutil.which(program)
@@ -148,7 +148,7 @@ def _program(name: str, program: str) -> Record:
     return _check(name, "pass", first or f"{program} is there")
 
 
-def _repository(layout: LongTaskLayout, task: Contract) -> Iterator[Record]:
+def _repository(layout: LongTaskLayout, task: Contract) -> Iterator[JsonObject]:
     if task.repo_path is None:
         if task.text("domain") == "coding":
             yield _check("repo-context", "warn", "a coding task without context.repoPath")
@@ -169,10 +169,10 @@ def _repository(layout: LongTaskLayout, task: Contract) -> Iterator[Record]:
         yield _check("repo-context", "fail", f"{root} is no git worktree", path=root)
 
 
-def _plan(layout: LongTaskLayout, task: Contract, worker: str) -> Record:
+def _plan(layout: LongTaskLayout, task: Contract, worker: str) -> JsonObject:
     name = f"worker-plan:{worker}"
     try:
-        plan = adapters.plan(worker, task.raw, layout, {})
+        plan = adapters.plan(worker, task, layout, RunOptions())
     except HarnessError as error:
         return _check(name, "fail", error.message, worker=worker, cwd=None)
     return _check(name, "pass", plan.command, worker=worker, cwd=plan.cwd)

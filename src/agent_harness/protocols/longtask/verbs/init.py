@@ -9,25 +9,19 @@ import os
 
 from agent_harness.errors import Busy, HarnessError, UsageError
 from agent_harness.kernel import clock, files
-from agent_harness.protocols.longtask import records
+from agent_harness.kernel.json import jsontext
+from agent_harness.protocols.longtask import log, records
 from agent_harness.protocols.longtask.layout import file_stamp
-from agent_harness.protocols.longtask.lock import DirectoryLock
+from agent_harness.protocols.longtask.records import FILL_IN
 from agent_harness.protocols.longtask.run import adapters, forbidden
-from agent_harness.protocols.longtask.schema import SANDBOXES
-from agent_harness.protocols.longtask.store import InvalidTask
-from agent_harness.protocols.longtask.values import flag, one_of, positive, text
-from agent_harness.protocols.longtask.verbs import templates
+from agent_harness.protocols.longtask.store import DirectoryLock, InvalidTask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
+    from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.options import InitOptions
 
-    Options = dict[str, object]
-    Record = dict[str, Any]
-
-__all__ = ["AlreadyThere", "init"]
 
 _WITH_EXAMPLES = frozenset(("template", "check", "strict", "force"))
 _NOT_STARTED = (adapters.DIRECT, "manual-review")
@@ -39,93 +33,77 @@ class AlreadyThere(HarnessError):
     code = "already_there"
 
 
-def init(layout: LongTaskLayout, options: Options) -> tuple[Record | str, int]:
+def init(layout: LongTaskLayout, options: InitOptions) -> tuple[JsonObject | str, int]:
     """Makes the task and answers with one line, or with its health. Every refusal comes before the first write."""
-    template = text(options, "template") or "coding"
-    if template in templates.EXAMPLES:
+    template = options.template
+    if template in EXAMPLES:
         content = _example(template, options)
-    elif template in templates.TEMPLATES:
-        content = _made(_choices(layout, template, options))
+    elif template in TEMPLATES:
+        content = _made(_choices(layout, options))
     else:
         raise UsageError(f"Unsupported template: {template}")
-    _write(layout, content, force=flag(options, "force"))
-    if flag(options, "check"):
-        return _checked(layout, flag(options, "strict"))
+    _write(layout, content, force=options.force)
+    if options.check:
+        return _checked(layout, options.strict)
+    for each in records.unfilled(jsontext.loads(content["task.json"].decode())):
+        log.warn(each)
     return f"Initialized {template} task at {layout.root}", 0
 
 
 # ---- what is asked for
 
 
-def _choices(layout: LongTaskLayout, template: str, options: Options) -> templates.Choices:
-    words = templates.TEMPLATES[template]
-    worker = _worker(options, "worker") or words["worker"]
-    scheduler = _scheduler(options) or words["scheduler"]
-    task_id = templates.task_id(os.path.basename(layout.root))
-    choices = templates.Choices(template, task_id, scheduler, worker, _worker(options, "fallback-worker"))
-    choices.cwd = _folder(options)
-    choices.command = _full(options, "command")
-    choices.sandbox = one_of(options, "sandbox", SANDBOXES)
-    model = _full(options, "model")
-    own = dict.fromkeys((each for each in choices.workers if each != "kimi-cli"), model)
-    kimi, job = _full(options, "kimi-model"), _full(options, "scheduler-model")
-    choices.models = {**own, "kimi-cli": kimi, scheduler: job, "local-command": None}
-    choices.timeout_seconds = positive(options, "timeout-seconds")
-    choices.every = _full(options, "every") or choices.every
-    choices.name = _full(options, "name") or choices.name
-    seconds = positive(options, "scheduler-timeout-seconds")
-    choices.scheduler_timeout_seconds = seconds or choices.scheduler_timeout_seconds
+def _choices(layout: LongTaskLayout, options: InitOptions) -> Choices:
+    words = TEMPLATES[options.template]
+    worker = _worker(options.worker) or words["worker"]
+    if options.scheduler is not None and options.scheduler not in SCHEDULERS:
+        raise UsageError(f"Unknown scheduler: {options.scheduler}. Expected one of openclaw-cron, manual")
+    scheduler = SCHEDULERS.get(options.scheduler or "") or words["scheduler"]
+    task_id = id_of(os.path.basename(layout.root))
+    choices = Choices(options.template, task_id, scheduler, worker, _worker(options.fallback_worker))
+    choices.cwd = options.cwd and forbidden.expanded(options.cwd, os.getcwd())
+    choices.command = options.command
+    choices.objective, choices.proof = options.objective, options.criterion_command
+    choices.criterion = options.criterion or (options.criterion_command and f"{options.criterion_command} ends with 0")
+    choices.sandbox = options.sandbox
+    own = dict.fromkeys((each for each in choices.workers if each != "kimi-cli"), options.model)
+    job = {scheduler: options.scheduler_model, "local-command": None}
+    choices.models = {**own, "kimi-cli": options.kimi_model, **job}
+    choices.timeout_seconds = options.timeout_seconds
+    choices.every = options.every or choices.every
+    choices.name = options.name or choices.name
+    choices.scheduler_timeout_seconds = options.scheduler_timeout_seconds or choices.scheduler_timeout_seconds
     return choices
 
 
-def _full(options: Options, name: str) -> str | None:
-    found = text(options, name)
-    if found is not None and not found.strip():
-        raise UsageError(f"option --{name} needs a value")
-    return found
-
-
-def _worker(options: Options, name: str) -> str | None:
-    found = text(options, name)
-    if found is None:
+def _worker(given: str | None) -> str | None:
+    if given is None:
         return None
-    worker = adapters.normalised(found)
+    worker = adapters.normalised(given)
     if worker in _NOT_STARTED or adapters.is_runnable(worker):
         return worker
     known = ", ".join([*adapters.CONFIGS, *_NOT_STARTED])
-    raise UsageError(f"Unknown worker: {found}. Expected one of {known}, or an agent of the harness by its kind")
-
-
-def _scheduler(options: Options) -> str | None:
-    found = text(options, "scheduler")
-    if found is None or found in templates.SCHEDULERS:
-        return found and templates.SCHEDULERS[found]
-    raise UsageError(f"Unknown scheduler: {found}. Expected one of openclaw-cron, manual")
-
-
-def _folder(options: Options) -> str | None:
-    found = _full(options, "cwd")
-    return found and forbidden.expanded(found, os.getcwd())
+    raise UsageError(f"Unknown worker: {given}. Expected one of {known}, or an agent of the harness by its kind")
 
 
 # ---- what is written: path relative to the task -> content
 
 
-def _made(choices: templates.Choices) -> dict[str, bytes]:
+def _made(choices: Choices) -> dict[str, bytes]:
     now = clock.timestamp(fraction=True)
-    task, checkpoint = templates.task(choices, now), templates.checkpoint(choices.task_id, now)
+    task, checkpoint = contract_of(choices, now), first_checkpoint(choices.task_id, now)
     errors = records.problems(task, checkpoint)
     if errors:
         raise InvalidTask(errors)
     return {
-        "harness.md": templates.operating_rules(choices.template).encode(),
+        "harness.md": operating_rules(choices.template).encode(),
         "task.json": files.dumps(task).encode(),
         "checkpoint.json": files.dumps(checkpoint).encode(),
     }
 
 
-def _example(template: str, options: Options) -> dict[str, bytes]:
-    others = sorted(options.keys() - _WITH_EXAMPLES)
+def _example(template: str, options: InitOptions) -> dict[str, bytes]:
+    others = sorted(options.given - _WITH_EXAMPLES)
     if others:
         raise UsageError(f"--{others[0]} cannot be used with the example {template}: edit its task.json instead")
     import agent_harness
@@ -176,20 +154,197 @@ def _refuse_running(layout: LongTaskLayout) -> None:
         raise Busy(f"a run holds the lease {layout.lock}", hint="wait until it has ended")
 
 
-def _checked(layout: LongTaskLayout, strict: bool) -> tuple[Record, int]:
+def _checked(layout: LongTaskLayout, strict: bool) -> tuple[JsonObject, int]:
     from agent_harness.protocols.longtask.store import LongTaskStore
     from agent_harness.protocols.longtask.verbs import health
 
-    report, _ = health.health(layout, {})
-    task, _ = LongTaskStore(layout).load()
-    policy = task.section("workerPolicy")
+    report, _ = health.health(layout)
+    task, _ = LongTaskStore(layout).load(filled=False)
+    policy = task.policy
     answer = {
         "initialized": True,
         "taskDir": layout.root,
         "taskId": task.id,
-        "scheduler": task.section("scheduler").get("type"),
-        "worker": policy.get("preferred"),
-        "fallbackWorker": policy.get("fallbackOnRateLimit"),
+        "scheduler": task.section("scheduler").text("type"),
+        "worker": policy.preferred,
+        "fallbackWorker": policy.fallback,
         "health": report,
     }
     return answer, 1 if strict and report["status"] == "fail" else 0
+
+
+TEMPLATES: dict[str, dict[str, str]] = {
+    "coding": {
+        "title": "Coding long task",
+        "scheduler": "openclaw-cron",
+        "worker": "codex-cli",
+        "objective": f"{FILL_IN}say in one or two sentences what the code does once this task is done.",
+        "criterion": f"{FILL_IN}what a person looks at; or put a command into target and set metric to command.",
+    },
+    "video-analysis": {
+        "title": "Video analysis long task",
+        "scheduler": "manual",
+        "worker": "local-command",
+        "objective": f"{FILL_IN}say in one or two sentences what the analysis of the video finds out.",
+        "criterion": f"{FILL_IN}the clips, transcripts or notes with time codes that support every finding.",
+    },
+}
+
+EXAMPLES = ("example-coding", "example-video-analysis", "resume-demo")
+"""Whole tasks that are shipped and copied as they are."""
+
+SCHEDULERS = {"openclaw": "openclaw-cron", "none": "manual", "openclaw-cron": "openclaw-cron", "manual": "manual"}
+"""Every name of a scheduler → its one name."""
+
+_ID = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+
+
+class Choices:
+    """What the person chose for a new task, checked; everything but the names of template and workers may be absent."""
+
+    def __init__(self, template: str, task_id: str, scheduler: str, worker: str, fallback: str | None) -> None:
+        self.template = template
+        self.task_id = task_id
+        self.scheduler = scheduler
+        self.worker = worker
+        self.fallback = fallback
+        self.cwd: str | None = None  # absolute
+        self.command: str | None = None
+        self.objective: str | None = None
+        self.criterion: str | None = None
+        self.proof: str | None = None  # the command that decides the criterion
+        self.sandbox: str | None = None
+        self.models: dict[str, str | None] = {}  # by worker, and of the scheduler's job by the scheduler
+        self.timeout_seconds: int | None = None
+        self.every = "30m"
+        self.name = f"{task_id}-tick"
+        self.scheduler_timeout_seconds = 300
+
+    @property
+    def workers(self) -> list[str]:
+        """The preferred one, then the fallback."""
+        return list(dict.fromkeys([self.worker, *([self.fallback] if self.fallback else [])]))
+
+
+def id_of(folder: str) -> str:
+    """The id of a task by the name of its folder."""
+    return "".join(letter if letter in _ID else "-" for letter in folder) or "task"
+
+
+def contract_of(choices: Choices, now: str) -> JsonObject:
+    """The contract."""
+    words = TEMPLATES[choices.template]
+    criterion = {
+        "id": "verified-outcome",
+        "description": choices.criterion or words["criterion"],
+        "metric": "manual",
+        **({"metric": "command", "target": choices.proof} if choices.proof else {}),
+        "weight": 1,
+    }
+    constraint = {
+        "id": "bounded-runs",
+        "description": "Each run does one bounded slice and leaves a checkpoint that another worker can resume.",
+        "type": "hard",
+        "category": "scope",
+    }
+    return {
+        "schemaVersion": 1,
+        "id": choices.task_id,
+        "title": words["title"],
+        "domain": choices.template,
+        "objective": choices.objective or words["objective"],
+        "successCriteria": [criterion],
+        "constraints": [constraint],
+        "context": _present(
+            summary=f"{FILL_IN}what a worker must know first.", files=[], links=[], repoPath=choices.cwd
+        ),
+        "scheduler": _scheduler_section(choices),
+        "workerPolicy": _present(
+            preferred=choices.worker, allowed=choices.workers, fallbackOnRateLimit=choices.fallback
+        ),
+        **{_config_name(worker): _config(worker, choices) for worker in choices.workers if _config_name(worker)},
+        "rateLimitPolicy": {
+            "sources": _sources(choices),
+            "fallbackWaitSeconds": 14_400,
+            "allowHandoffOnRateLimit": True,
+        },
+        "createdAt": now,
+    }
+
+
+def first_checkpoint(task_id: str, now: str) -> JsonObject:
+    """The state before the first run."""
+    return {
+        "schemaVersion": 1,
+        "taskId": task_id,
+        "status": "active",
+        "currentPhase": "setup",
+        "nextStep": "Once task.json is filled in and lth validate is content: the first bounded slice.",
+        "blockedUntil": None,
+        "blocker": None,
+        "lastCompletedStep": "",
+        "activeFiles": [],
+        "openQuestions": [],
+        "evidence": [],
+        "updatedAt": now,
+    }
+
+
+def operating_rules(template: str) -> str:
+    """The text of ``harness.md``."""
+    return f"""\
+# Operating rules
+
+Template: {template}
+
+For everybody who works on this task, people and workers alike.
+
+1. Read `task.json`, `checkpoint.json` and this file before anything else.
+2. Do one bounded slice a run, the one that `nextStep` names; then stop.
+3. Prefer edits that can be undone, and small commits.
+4. Evidence before claims: record what shows a result (`lth evidence`) before you say that it is there.
+5. Write the checkpoint before you stop (`lth record`): what was done last, and the next step.
+6. On a rate limit set the status `blocked`, `blockedUntil` and a conservative next step. Do not try again at once.
+7. Set the status `needs-human` when judgment, credentials or a decision is needed, and say which.
+8. Set `done` only when `lth verify` passes.
+"""
+
+
+def _present(**members: object) -> JsonObject:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _scheduler_section(choices: Choices) -> JsonObject:
+    if choices.scheduler != "openclaw-cron":
+        return {"type": choices.scheduler}
+    return {
+        "type": choices.scheduler,
+        "every": choices.every,
+        "name": choices.name,
+        "model": choices.models.get(choices.scheduler) or "minimax/MiniMax-M2.5",
+        "timeoutSeconds": choices.scheduler_timeout_seconds,
+    }
+
+
+def _config_name(worker: str) -> str:
+    """The member that configures a worker; empty for those that the harness never starts."""
+    if worker in adapters.CONFIGS:
+        return adapters.CONFIGS[worker]
+    return "agentWorker" if adapters.is_runnable(worker) else ""
+
+
+def _config(worker: str, choices: Choices) -> JsonObject:
+    command = choices.command if worker == "local-command" else None
+    sandbox = choices.sandbox if worker == "codex-cli" else None
+    return _present(
+        command=command,
+        cwd=choices.cwd,
+        model=choices.models.get(worker),
+        sandbox=sandbox,
+        timeoutSeconds=choices.timeout_seconds,
+    )
+
+
+def _sources(choices: Choices) -> list[str]:
+    provider = ["openclaw-provider"] if choices.scheduler == "openclaw-cron" else []
+    return [*provider, *(worker for worker in choices.workers if worker in ("codex-cli", "kimi-cli"))]

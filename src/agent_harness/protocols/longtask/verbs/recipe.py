@@ -9,22 +9,18 @@ import os
 import shutil
 import sys
 
-from agent_harness.protocols.longtask import schema, values
+from agent_harness.kernel.json import jsontext
+from agent_harness.protocols.longtask import schema
 from agent_harness.protocols.longtask.run import adapters
 from agent_harness.protocols.longtask.store import LongTaskStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
+    from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.options import RecipeOptions
     from agent_harness.protocols.longtask.records import Contract
 
-    Record = dict[str, Any]
-    Options = Mapping[str, object]
-
-__all__ = ["recipe"]
 
 DEFAULT_EVERY = "30m"
 DEFAULT_MODEL = "minimax/MiniMax-M2.5"
@@ -34,7 +30,7 @@ _MARGIN_SECONDS = 30  # in which the harness writes the checkpoint after its wor
 _LEAST_SECONDS = 30
 
 
-def recipe(layout: LongTaskLayout, options: Options) -> tuple[Record, int]:
+def recipe(layout: LongTaskLayout, options: RecipeOptions) -> tuple[JsonObject, int]:
     """The answer of ``lth openclaw-recipe``; nothing is written."""
     task, _ = LongTaskStore(layout).load()
     job = _job(task, options)
@@ -42,47 +38,46 @@ def recipe(layout: LongTaskLayout, options: Options) -> tuple[Record, int]:
     shown = adapters.quoted(*argv)
     message = _run_message(shown) if "run" in argv else _tick_message(shown, layout)
     schedule = {**job, "worker": _worker(task, options), "schedulerCommand": shown}
+    without_model = {name: value for name, value in job.items() if name not in ("model", "tools")}
     return {
         "taskId": task.id,
         "command": _pasted(job, ("--message", message)),
         "message": message,
         "schedule": schedule,
-        "commandNoModel": _pasted(_without_model(job), ("--command-argv", _json(argv))),
+        "commandNoModel": _pasted(without_model, ("--command-argv", jsontext.line(argv))),
     }, 0
 
 
-def _job(task: Contract, options: Options) -> Record:
+def _job(task: Contract, options: RecipeOptions) -> JsonObject:
     """Option, then ``task.scheduler``, then default."""
     config = task.section("scheduler")
-    seconds = values.positive(options, "timeout-seconds")
-    own = schema.whole(config.get("timeoutSeconds"), DEFAULT_TIMEOUT_SECONDS)
+    own = schema.whole(config.raw.get("timeoutSeconds"), DEFAULT_TIMEOUT_SECONDS)
 
-    def chosen(option: str, member: str, default: str) -> str:
-        found = config.get(member)
-        return values.text(options, option) or (found if isinstance(found, str) and found.strip() else default)
+    def chosen(given: str | None, member: str, default: str) -> str:
+        return given or config.text(member) or default
 
     return {
-        "every": chosen("every", "every", DEFAULT_EVERY),
-        "name": chosen("name", "name", f"{task.id}-tick"),
-        "sessionKey": chosen("session-key", "sessionKey", f"agent:main:cron:{task.id}"),
-        "model": chosen("model", "model", DEFAULT_MODEL),
-        "timeoutSeconds": str(seconds or own),
-        "tools": chosen("tools", "tools", DEFAULT_TOOLS),
+        "every": chosen(options.every, "every", DEFAULT_EVERY),
+        "name": chosen(options.name, "name", f"{task.id}-tick"),
+        "sessionKey": chosen(options.session_key, "sessionKey", f"agent:main:cron:{task.id}"),
+        "model": chosen(options.model, "model", DEFAULT_MODEL),
+        "timeoutSeconds": str(options.timeout_seconds or own),
+        "tools": chosen(options.tools, "tools", DEFAULT_TOOLS),
     }
 
 
-def _worker(task: Contract, options: Options) -> str | None:
-    named = values.text(options, "worker") or task.preferred_worker
+def _worker(task: Contract, options: RecipeOptions) -> str | None:
+    named = options.worker or task.policy.preferred
     return adapters.normalised(named) if named else None
 
 
-def _argv(layout: LongTaskLayout, task: Contract, options: Options, seconds: int) -> list[str]:
+def _argv(layout: LongTaskLayout, task: Contract, options: RecipeOptions, seconds: int) -> list[str]:
     """What the job runs: a slice when `lth run` can start the worker, else one tick."""
     worker = _worker(task, options)
     if worker is None or not adapters.is_runnable(worker):
         return [*_program(), "tick", layout.root]
-    named = values.text(options, "fallback-worker") or task.section("workerPolicy").get("fallbackOnRateLimit")
-    fallback = adapters.normalised(named) if isinstance(named, str) and named.strip() else None
+    named = options.fallback_worker or task.policy.fallback or ""
+    fallback = adapters.normalised(named)
     more = ["--fallback-worker", fallback] if fallback and fallback != worker else []
     limit = str(max(_LEAST_SECONDS, seconds - _MARGIN_SECONDS))
     return [*_program(), "run", layout.root, "--worker", worker, *more, "--timeout-seconds", limit]
@@ -128,7 +123,7 @@ def _tick_message(command: str, layout: LongTaskLayout) -> str:
     )
 
 
-def _pasted(job: Record, last: tuple[str, str]) -> str:
+def _pasted(job: JsonObject, last: tuple[str, str]) -> str:
     pairs = [
         ("--name", job["name"]),
         ("--every", job["every"]),
@@ -139,13 +134,3 @@ def _pasted(job: Record, last: tuple[str, str]) -> str:
         last,
     ]
     return " \\\n  ".join(["openclaw cron add", *(f"{name} {adapters.quoted(value)}" for name, value in pairs)])
-
-
-def _without_model(job: Record) -> Record:
-    return {name: value for name, value in job.items() if name not in ("model", "tools")}
-
-
-def _json(argv: list[str]) -> str:
-    from agent_harness.kernel.json import jsontext
-
-    return jsontext.line(argv)

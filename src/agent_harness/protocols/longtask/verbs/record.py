@@ -1,103 +1,135 @@
-"""`record`: progress, written by a person or by the worker itself. Source: ``longtask.md`` 12."""
+"""`record` and `evidence`: progress and proofs, written by a person or by the worker itself.
+
+Source: ``longtask.md`` 12.
+"""
 
 from __future__ import annotations
 
-from agent_harness.errors import UsageError, VerificationFailed
+from agent_harness.errors import VerificationFailed
 from agent_harness.kernel import clock
-from agent_harness.protocols.longtask.schema import REASONS, SOURCES, STATUSES
-from agent_harness.protocols.longtask.store import LongTaskStore
-from agent_harness.protocols.longtask.values import at_time, flag, one_of, seconds, text, texts
+from agent_harness.kernel.json import jsontext
+from agent_harness.protocols.longtask import evidence, log, records
+from agent_harness.protocols.longtask.layout import OutsideTask, file_stamp
+from agent_harness.protocols.longtask.store import InvalidTask, LongTaskStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from datetime import datetime
-    from typing import Any
-
+    from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.options import EvidenceOptions, RecordOptions
     from agent_harness.protocols.longtask.store import CheckpointChange
 
-    Options = dict[str, object]
-    Record = dict[str, Any]
 
-__all__ = ["record"]
-
-
-def record(layout: LongTaskLayout, options: Options) -> tuple[str, int]:
-    """Writes the progress that the options name. ``VerificationFailed``, and nothing written, for an untrue ``done``.
-
-    ``UsageError`` for a word, a time or a number that means nothing, before anything is read.
-    """
-    status = one_of(options, "status", STATUSES)
-    if status is None:
-        raise UsageError(f"record requires --status: one of {', '.join(STATUSES)}")
-    _check(options)
+def record(layout: LongTaskLayout, options: RecordOptions) -> tuple[str, int]:
+    """Writes the progress that is given. ``VerificationFailed``, and nothing written, for an untrue ``done``."""
     store = LongTaskStore(layout)
-    if status == "done":
+    if options.status == "done":  # only written when every criterion holds; verified without the lock
+        from agent_harness.protocols.longtask import criteria
+
         store.load()
-        _verify(layout, options)
-    task_id = store.change(lambda change: _record(change, status, options))
-    return f"Recorded {status} for {task_id}", 0
+        report, code = criteria.verify(layout, options.verify_timeout_seconds)
+        if code:
+            raise VerificationFailed("verification failed; nothing was recorded", report=report)
+    task_id = store.change(lambda change: _record(change, options))
+    return f"Recorded {options.status} for {task_id}", 0
 
 
-def _check(options: Options) -> None:
-    one_of(options, "reason", REASONS)
-    one_of(options, "source", SOURCES)
-    at_time(options, "blocked-until")
-    seconds(options, "retry-after-seconds")
-    note = text(options, "note")
-    if note is not None and not note.strip():
-        raise UsageError("--note is the next step: it must not be blank")
-
-
-def _verify(layout: LongTaskLayout, options: Options) -> None:
-    """``done`` is only written when every criterion holds; runs without the lock."""
-    from agent_harness.protocols.longtask import criteria
-
-    report, code = criteria.verify(layout, options)
-    if code:
-        raise VerificationFailed("verification failed; nothing was recorded", report=report)
-
-
-def _record(change: CheckpointChange, status: str, options: Options) -> str:
-    raw = change.checkpoint.raw
-    note = text(options, "note")
+def _record(change: CheckpointChange, options: RecordOptions) -> str:
+    raw, status, note = change.checkpoint.raw, options.status, options.note
     raw["status"] = status
     if note is not None:
         raw["nextStep"] = note
-    raw["blockedUntil"] = _reopens(change.now, options)
-    raw["blocker"] = _blocker(change, status, options)
+    at = options.blocked_until  # an older time never stays
+    if at is None and options.retry_after_seconds is not None:
+        at = change.now + clock.timedelta(seconds=options.retry_after_seconds)
+    raw["blockedUntil"] = None if at is None else clock.timestamp(at, fraction=True)
+    raw["blocker"] = _blocker(change, options)
     members = {
-        "lastCompletedStep": text(options, "last-completed-step"),
-        "activeFiles": texts(options, "active-files"),
-        "openQuestions": texts(options, "open-questions"),
+        "lastCompletedStep": options.last_completed_step,
+        "activeFiles": options.active_files,
+        "openQuestions": options.open_questions,
     }
     raw.update({name: value for name, value in members.items() if value is not None})
+    if status in ("active", "paused"):
+        _end_cooldowns(change)
     change.touch()
     noted = {} if note is None else {"note": note}
     change.event("progress_recorded", status=status, **noted, blockedUntil=raw["blockedUntil"], blocker=raw["blocker"])
     return change.task.id
 
 
-def _reopens(now: datetime, options: Options) -> str | None:
-    """When the task may go on; an older time never stays."""
-    at, wait = at_time(options, "blocked-until"), seconds(options, "retry-after-seconds")
-    if at is None and wait is not None:
-        from agent_harness.kernel.clock import timedelta
+def _end_cooldowns(change: CheckpointChange) -> None:
+    """Whoever says that a task goes on ends the limits that stand in it alone; those of accounts have their clock."""
+    if not change.checkpoint.cooldowns:
+        return
+    from agent_harness.protocols.longtask.run import adapters
 
-        at = now + timedelta(seconds=wait)
-    return None if at is None else clock.timestamp(at, fraction=True)
+    left = {name: each.raw for name, each in change.checkpoint.cooldowns.items() if adapters.account_of(name)}
+    change.checkpoint.raw["workerCooldowns"] = left
+    if not left:
+        del change.checkpoint.raw["workerCooldowns"]
 
 
-def _blocker(change: CheckpointChange, status: str, options: Options) -> Record | None:
-    asked = flag(options, "requires-human")
-    if status not in ("blocked", "needs-human") and not asked and not {"reason", "source"} & options.keys():
+def _blocker(change: CheckpointChange, options: RecordOptions) -> JsonObject | None:
+    status, asked = options.status, options.requires_human
+    if status not in ("blocked", "needs-human") and not asked and options.reason is options.source is None:
         return None
-    note = text(options, "note")
     return {
-        "type": text(options, "reason") or ("manual" if status == "needs-human" else "unknown"),
-        "source": text(options, "source") or "manual",
-        **({} if note is None else {"message": note}),
+        "type": options.reason or ("manual" if status == "needs-human" else "unknown"),
+        "source": options.source or "manual",
+        **({} if options.note is None else {"message": options.note}),
         "observedAt": change.at,
-        "retryAfterSeconds": seconds(options, "retry-after-seconds"),
+        "retryAfterSeconds": options.retry_after_seconds,
         "requiresHuman": asked or status == "needs-human",
     }
+
+
+_OURS = frozenset(("runs", ".lth.lock", "task.json", "checkpoint.json", "harness.md"))
+
+
+def gather(layout: LongTaskLayout, options: EvidenceOptions) -> tuple[JsonObject, int]:
+    """Records the evidence that the options describe, and answers with it.
+
+    ``OutsideTask`` for a manifest elsewhere; nothing is written then.
+    """
+    answer = LongTaskStore(layout).change(lambda change: _gather(change, options))
+    item = answer["evidence"]
+    if not evidence.worker_speaks(layout):
+        evidence.note_word(layout, item)
+    elif manual := _manual_of(layout, item):
+        log.warn(f"recorded, and believed of nobody but a person: {', '.join(manual)}")
+    return answer, 0
+
+
+def _manual_of(layout: LongTaskLayout, item: JsonObject) -> list[str]:
+    """The criteria that an item is about and that only a person decides."""
+    task, _ = LongTaskStore(layout).load()
+    about = records.EvidenceItem(item)
+    return [each.id for each in task.criteria if each.metric == "manual" and about.is_about(each.id)]
+
+
+def _gather(change: CheckpointChange, options: EvidenceOptions) -> JsonObject:
+    given = options.members
+    place = _place(change, options.type, options.manifest_path)
+    item = evidence.in_order({**given, "observedAt": given["observedAt"] or change.at, "manifestPath": place})
+    manifest = {"schemaVersion": 1, "taskId": change.task.id, "recordedAt": change.at, "evidence": item}
+    if misfits := records.manifest_problems(manifest):
+        raise InvalidTask(misfits)
+    change.keep(place, jsontext.dumps(manifest))
+    archived = evidence.add(change, item)
+    status = change.checkpoint.status
+    note = next(item[name] for name in ("summary", "note", "path", "manifestPath") if item.get(name))
+    change.event("evidence_recorded", status=status, evidence=[item], note=note)
+    change.event("checkpoint_written", status=status, reason="evidence recorded")
+    answer = {"recorded": True, "taskId": change.task.id, "evidence": item, "manifestPath": place}
+    return {**answer, "evidenceArchive": change.checkpoint.raw["evidenceArchive"]} if archived else answer
+
+
+def _place(change: CheckpointChange, kind: str, manifest: str | None) -> str:
+    """A free name for the manifest, inside the task and on none of the harness's own places."""
+    if manifest is None:
+        return change.free_name(f"evidence/{kind}-manifest-{file_stamp(change.at)}.json")
+    path = change.layout.relative(change.layout.inside(manifest, "--manifest-path"))
+    if path.split("/")[0] in _OURS:
+        raise OutsideTask(f"--manifest-path must not be a place of the harness itself: {manifest}")
+    return change.free_name(path)

@@ -1,4 +1,4 @@
-"""`rescue`: the working copies as they were before each slice: a list, what has changed since, and the way back.
+"""`rescue`: the working copies as they were before each slice: a list, what has changed since, and the return to one.
 
 Going back keeps what is there as a rescue point of its own, so that it can be undone. The checkpoint, the log and the
 evidence of the task stay as they are. Source: ``longtask.md`` 10.2.
@@ -7,46 +7,33 @@ evidence of the task stay as they are. Source: ``longtask.md`` 10.2.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
 
-from agent_harness.errors import Busy, UsageError
+from agent_harness.errors import Busy
 from agent_harness.kernel import clock, snapshot
 from agent_harness.kernel.git.status import shown
+from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process import new_run_id
-from agent_harness.protocols.longtask import values
 from agent_harness.protocols.longtask.layout import LongTaskLayout
-from agent_harness.protocols.longtask.run import rescue_point, session_folder
+from agent_harness.protocols.longtask.options import RescueOptions
+from agent_harness.protocols.longtask.run import session_folder
 from agent_harness.protocols.longtask.run.lease_file import DEFAULT_TTL_SECONDS, RunLease
-from agent_harness.protocols.longtask.run.rescue_point import RescuePoint
+from agent_harness.protocols.longtask.run.session_folder import RescuePoint
 from agent_harness.protocols.longtask.store import LongTaskStore
 
-__all__ = ["answer", "entries", "restore", "show"]
 
-Record = dict[str, Any]
-
-
-def answer(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[Record, int]:
+def answer(layout: LongTaskLayout, options: RescueOptions) -> tuple[JsonObject, int]:
     """The answer of ``lth rescue``: every rescue point, or the one that is shown or gone back to."""
-    shows, restores = values.text(options, "show"), values.text(options, "restore")
-    if shows and restores:
-        raise UsageError("--show and --restore cannot be used together")
-    if restores:
-        return restore(layout, restores), 0
-    if shows:
-        return show(layout, shows), 0
+    if options.restore:
+        return restore(layout, options.restore), 0
+    if options.show:
+        return show(layout, options.show), 0
     task, _ = LongTaskStore(layout).load()
-    return {"taskId": task.id, "points": entries(layout)}, 0
+    return {"taskId": task.id, "points": [_entry(each) for each in session_folder.rescue_points(layout)]}, 0
 
 
-def entries(layout: LongTaskLayout) -> list[Record]:
-    """Every rescue point, the newest first."""
-    return [_entry(each) for each in rescue_point.points(layout)]
-
-
-def show(layout: LongTaskLayout, name: str) -> Record:
+def show(layout: LongTaskLayout, name: str) -> JsonObject:
     """One rescue point: the ``files`` that differ from it now, and the ``commits`` made since."""
-    point = rescue_point.find(layout, name)
+    point = session_folder.find_point(layout, name)
     changes = point.git.changed_paths(point.snapshot.commit, point.tree_now())
     head = point.git.head()
     commits = point.git.commits_between(point.snapshot.head, head) if head else []
@@ -57,7 +44,7 @@ def show(layout: LongTaskLayout, name: str) -> Record:
     }
 
 
-def restore(layout: LongTaskLayout, name: str) -> Record:
+def restore(layout: LongTaskLayout, name: str) -> JsonObject:
     """Brings files, index, branch and HEAD back to a rescue point; ``undo`` names the point of what was there.
 
     ``Busy`` while a run holds the lease. ``UnsafeTree``, with nothing touched, when git is in the middle of something.
@@ -68,7 +55,7 @@ def restore(layout: LongTaskLayout, name: str) -> Record:
         if lock.acquire():
             raise Busy(f"a run holds the lease {layout.lock}", hint="wait until it has ended")
         lock.keep()
-        point = rescue_point.find(layout, name)
+        point = session_folder.find_point(layout, name)
         before = _point_of_now(layout, point, task.id)
         done = snapshot.restore(
             point.git,
@@ -89,7 +76,7 @@ def restore(layout: LongTaskLayout, name: str) -> Record:
 
 def _point_of_now(layout: LongTaskLayout, point: RescuePoint, task_id: str) -> RescuePoint:
     at = clock.timestamp(fraction=True)
-    made = rescue_point.taken(
+    made = session_folder.take_point(
         layout,
         session_folder.made(layout, at),
         task_id=task_id,
@@ -103,7 +90,7 @@ def _point_of_now(layout: LongTaskLayout, point: RescuePoint, task_id: str) -> R
     return made
 
 
-def _entry(point: RescuePoint) -> Record:
+def _entry(point: RescuePoint) -> JsonObject:
     return {
         "id": point.name,
         "at": point.at,

@@ -1,46 +1,51 @@
-"""`status` and the first line of `resume`: how a task stands, in words for a person. Source: ``longtask.md`` 19."""
+"""The verbs that only read: `status`, `ls`, `summary`, `tail`, and the first line of `resume`.
+
+Source: ``longtask.md`` 6, 19.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 
+from agent_harness.errors import HarnessError
 from agent_harness.kernel.terminal import one_line
-from agent_harness.protocols.longtask import claim, evidence, recovery
-from agent_harness.protocols.longtask.records import Checkpoint
-from agent_harness.protocols.longtask.run import usage
+from agent_harness.protocols.longtask import claim, evidence, log, recovery, schema
+from agent_harness.protocols.longtask.layout import LongTaskLayout
+from agent_harness.protocols.longtask.records import Checkpoint, LogEvent
 from agent_harness.protocols.longtask.store import LongTaskStore
+from agent_harness.protocols.longtask.verbs import scheduling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from typing import Any
 
+    from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.claim import Seen
     from agent_harness.protocols.longtask.layout import LongTaskLayout
-
-    Record = dict[str, Any]
-
-__all__ = ["explain", "lease_of", "status"]
+    from agent_harness.protocols.longtask.options import EventOptions, ListOptions
+    from agent_harness.protocols.longtask.records import Contract
 
 
-def status(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[str, int]:
+def status(layout: LongTaskLayout) -> tuple[str, int]:
     """A few lines: checkpoint, decision, blocker, evidence, last event, lease."""
     store = LongTaskStore(layout)
     task, held = store.load()
-    items, _ = evidence.everything(layout, held.raw)
+    items, _ = evidence.everything(layout, held)
     events, _ = store.events()
-    found = claim.look(layout, held, store.now())
+    found = claim.look(layout, task, held, store.now())
     checkpoint = found.checkpoint
     rows = [
         ("task", f"{task.id}: {task.title}"),
-        ("status", _state(checkpoint)),
+        ("status", checkpoint.status + (f" ({checkpoint.phase})" if checkpoint.phase else "")),
         ("due", _due(found)),
         ("next run", _rollback_point(store, found, events)),
-        ("next step", checkpoint.next_step),
+        *([] if checkpoint.status == "done" else [("next step", checkpoint.next_step)]),
         *_blockers(checkpoint),
+        *(("rate limit", _limit(each)) for each in _rate_limits(task, checkpoint, store)),
         ("evidence", f"{len(items)} item{'' if len(items) == 1 else 's'}"),
-        ("usage", _usage(usage.total(events))),
+        ("usage", _usage(log.total_usage(events))),
         ("last event", _event(events[-1]) if events else "none"),
         ("lease", _lease(store)),
     ]
@@ -50,23 +55,21 @@ def status(layout: LongTaskLayout, options: Mapping[str, object]) -> tuple[str, 
 def explain(layout: LongTaskLayout) -> None:
     """One line on stderr: what the run before left behind, what is due and why."""
     store = LongTaskStore(layout)
-    found = claim.look(layout, store.load()[1], store.now())
+    task, held = store.load()
+    found = claim.look(layout, task, held, store.now())
     way = _rollback_point(store, found, store.events()[0])
     sys.stderr.write(f"resume: {way} ({_due(found)}); next step: {one_line(found.checkpoint.next_step)}\n")
+    for each in _rate_limits(task, found.checkpoint, store):
+        sys.stderr.write(f"resume: rate limit: {one_line(_limit(each))}\n")
 
 
-def _rollback_point(store: LongTaskStore, found: Seen, events: list[Record]) -> str:
+def _rollback_point(store: LongTaskStore, found: Seen, events: list[LogEvent]) -> str:
     row = recovery.row_for(
         lease=lease_of(store),
         due="claimed" if found.claimed else found.due.decision,
         unfinished=recovery.is_unfinished(events),
     )
     return f"{row.step}: {row.reason}"
-
-
-def _state(checkpoint: Checkpoint) -> str:
-    phase = checkpoint.text("currentPhase")
-    return f"{checkpoint.status} ({phase})" if phase else checkpoint.status
 
 
 def _due(found: Seen) -> str:
@@ -78,15 +81,23 @@ def _due(found: Seen) -> str:
 def _blockers(checkpoint: Checkpoint) -> Iterator[tuple[str, str]]:
     if checkpoint.blocked_until:
         yield "blocked", f"until {checkpoint.blocked_until}"
-    blocker = checkpoint.blocker
-    if blocker:
-        said = [str(blocker[name]) for name in ("type", "source", "message") if blocker.get(name)]
-        yield "blocker", ", ".join(said)
+    if checkpoint.blocker and checkpoint.blocker.raw:
+        said = map(checkpoint.blocker.raw.get, ("type", "source", "message"))
+        yield "blocker", ", ".join(str(each) for each in said if each)
     for worker, cooldown in checkpoint.cooldowns.items():
-        yield "cooldown", f"{worker} until {cooldown.get('blockedUntil')}"
+        yield "cooldown", f"{worker} until {cooldown.raw.get('blockedUntil')}"
 
 
-def _usage(spent: Record) -> str:
+def _rate_limits(task: Contract, checkpoint: Checkpoint, store: LongTaskStore) -> list[JsonObject]:
+    found: list[JsonObject] = scheduling.rate_limits(task, checkpoint, store.now()).get("rateLimits", [])
+    return found
+
+
+def _limit(found: JsonObject) -> str:
+    return f"{found['worker']} until {found['untilLocal']}; to go on at once: {found['lift']}"
+
+
+def _usage(spent: JsonObject) -> str:
     """Tokens and cost of the runs that say it, and how many do not."""
     if not spent["knownRuns"]:
         return f"unknown; {spent['unknownRuns']} runs do not say it" if spent["unknownRuns"] else "none"
@@ -95,9 +106,9 @@ def _usage(spent: Record) -> str:
     return f"{spent['totalTokens']} tokens, {cost}, in {spent['knownRuns']} runs{others}"
 
 
-def _event(event: Record) -> str:
-    said = [str(event[name]) for name in ("type", "worker", "status", "reason") if event.get(name)]
-    return f"{event['at']} {' '.join(said)}"
+def _event(event: LogEvent) -> str:
+    said = map(event.raw.get, ("type", "worker", "status", "reason"))
+    return f"{event.at} {' '.join(str(each) for each in said if each)}"
 
 
 def _look(store: LongTaskStore) -> Any:
@@ -126,3 +137,145 @@ def _lease(store: LongTaskStore) -> str:
         return "none"
     said = ", ".join(f"{name} {found.info[name]}" for name in ("owner", "expiresAt", "message") if name in found.info)
     return f"{_kind(found)}: {said}"
+
+
+def tail(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int]:
+    """The last events, the newest last; a type is looked for before the cut."""
+    limit, kind = options.limit or 20, options.type
+    store = LongTaskStore(layout)
+    store.load()
+    events, skipped = store.events()
+    found = [event for event in events if kind is None or event.type == kind][-limit:]
+    answer: JsonObject = {
+        "taskId": store.task_id(),
+        "limit": limit,
+        "type": kind,
+        "count": len(found),
+        "events": [event.raw for event in found],
+    }
+    return _with_skipped(answer, skipped), 0
+
+
+def summary(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int]:
+    """The checkpoint and the log in figures, and the last events."""
+    limit = options.limit or 5
+    store = LongTaskStore(layout)
+    task, checkpoint = store.load()
+    events, torn_events = store.events()
+    items, torn_items = evidence.everything(layout, checkpoint)
+    seen = claim.look(layout, task, checkpoint, store.now()).checkpoint
+    answer: JsonObject = {
+        "taskId": task.id,
+        "status": seen.status,
+        "currentPhase": seen.raw.get("currentPhase"),
+        "nextStep": seen.next_step,
+        "blockedUntil": seen.blocked_until,
+        "blocker": seen.blocker.raw if seen.blocker else None,
+        "evidenceCount": len(items),
+        "checkpointEvidenceCount": len(checkpoint.evidence),
+        "archivedEvidenceCount": schema.whole(checkpoint.archived_count, 0),
+        "totalEvents": len(events),
+        "eventCounts": _counts(events, "type"),
+        "workerCounts": _counts(events, "worker"),
+        "rateLimits": [_rate_limit(event) for event in events if event.type == "rate_limited"],
+        "lastEvent": events[-1].raw if events else None,
+        "latestEvents": [event.raw for event in events[-limit:]],
+        "usage": log.total_usage(events),
+    }
+    return _with_skipped(answer, torn_events + torn_items), 0
+
+
+def _counts(events: list[LogEvent], name: str) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for event in events:
+        value = event.raw.get(name)
+        if isinstance(value, str) and value:
+            counts[value] = counts.get(value, 0) + 1
+    return counts
+
+
+def _rate_limit(event: LogEvent) -> JsonObject:
+    blocker = event.raw.get("blocker")
+    found = {name: event.raw.get(name) for name in ("at", "status", "reason", "worker", "blockedUntil")}
+    return {**found, "source": blocker.get("source") if isinstance(blocker, dict) else None}
+
+
+def _with_skipped(answer: JsonObject, skipped: int) -> JsonObject:
+    return {**answer, "skippedLines": skipped} if skipped else answer
+
+
+_SIGNS = ("task.json", "checkpoint.json")
+_PASSED_OVER = frozenset(("node_modules", "__pycache__"))
+_WIDEST_STEP = 60
+_TITLES = ("TASK", "STATUS", "DUE", "NEXT STEP")
+
+
+def ls(layout: LongTaskLayout, options: ListOptions) -> tuple[JsonObject | str, int]:
+    """Every task below a folder, by path; a table, or one object with ``json``.
+
+    A task that does not load is listed with what is wrong. Links and hidden folders are not entered, nor the folders of
+    a task. ``HarnessError`` when there is no such folder.
+    """
+    if not os.path.isdir(layout.root):
+        raise HarnessError(f"there is no such folder: {layout.root}")
+    tasks = [_task_row(layout.root, path) for path in _places(layout.root)]
+    if options.json:
+        return {"folder": layout.root, "count": len(tasks), "tasks": tasks}, 0
+    return _task_table(tasks) if tasks else f"no long tasks below {one_line(layout.root)}", 0
+
+
+def _places(root: str) -> Iterator[str]:
+    def skipped(error: OSError) -> None:
+        log.warn(f"{error.filename} was passed over: {error.strerror}")
+
+    for folder, names, files in os.walk(root, onerror=skipped):
+        if all(sign in files for sign in _SIGNS):
+            names.clear()
+            yield folder
+        names[:] = sorted(name for name in names if not name.startswith(".") and name not in _PASSED_OVER)
+
+
+def _task_row(root: str, path: str) -> JsonObject:
+    layout = LongTaskLayout(path)
+    store = LongTaskStore(layout)
+    head = {"path": os.path.relpath(path, root), "taskId": store.task_id()}
+    try:
+        task, held = store.load()
+        seen = claim.look(layout, task, held, store.now())
+    except HarnessError as error:
+        return {**head, "status": "invalid", "decision": None, "errors": getattr(error, "errors", [error.message])}
+    return {
+        **head,
+        "title": task.title,
+        "status": seen.checkpoint.status,
+        "decision": seen.due.decision,
+        "reason": seen.due.reason,
+        "blockedUntil": seen.checkpoint.blocked_until,
+        "waitSeconds": seen.due.wait_seconds,
+        "nextStep": seen.checkpoint.next_step,
+        "lease": lease_of(store),
+    }
+
+
+# ---- for people
+
+
+def _task_table(tasks: list[JsonObject]) -> str:
+    rows = [_TITLES, *(_cells(each) for each in tasks)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_TITLES) - 1)]
+    return "\n".join(
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        for row in rows
+    )
+
+
+def _cells(task: JsonObject) -> tuple[str, ...]:
+    step = one_line(task["errors"][0] if "errors" in task else task["nextStep"])
+    step = step if len(step) <= _WIDEST_STEP else f"{step[: _WIDEST_STEP - 3]}..."
+    return one_line(task["path"]), task["status"], _due_cell(task), step
+
+
+def _due_cell(task: JsonObject) -> str:
+    if task.get("lease") == "held":
+        return "running"
+    return f"wait {task['waitSeconds']} s" if task.get("waitSeconds") else task["decision"] or "-"

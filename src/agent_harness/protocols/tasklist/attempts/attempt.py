@@ -11,7 +11,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from agent_harness.errors import StateDamaged, UnsafeTree
 from agent_harness.kernel.git import Git
@@ -22,31 +22,15 @@ from agent_harness.kernel.git.status import (
     kind_at,
     matcher,
 )
+from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.snapshot import Snapshot
+from agent_harness.protocols.tasklist.claims.worker import ClaimRecord
 from agent_harness.protocols.tasklist.layout import HARNESS_FILES, path_of, safe_name
 
 if TYPE_CHECKING:
+    from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.protocols.tasklist.records import Task
-    from agent_harness.protocols.tasklist.workers.worker import Worker
 
-__all__ = [
-    "ABSENT",
-    "BASE_REFS",
-    "RESCUE_REFS",
-    "Attempt",
-    "TreeFile",
-    "AttemptTree",
-    "attempt_of",
-    "differences",
-    "entry_at",
-    "note",
-    "noted",
-    "place_of",
-    "record_of",
-    "ref_folder",
-]
-
-Record = dict[str, Any]
 
 BASE_REFS = "refs/harness/base"
 RESCUE_REFS = "refs/harness/rescue"
@@ -103,27 +87,25 @@ def place_of(worker: "Worker") -> AttemptTree | None:
     return AttemptTree(git, exclude, folder if os.path.isdir(folder) else os.fspath(git.top()))
 
 
-# ---- the record --------------------------------------------------------------------------------------------------
+# ---- the record ------------------------------------------------------------------------------------------------------
 
 
-def record_of(worker: "Worker", task: "Task") -> Record:
+def record_of(worker: "Worker", task: "Task") -> ClaimRecord:
     """What was written down for the claim that the task has now; empty when there is nothing usable."""
     found = worker.claim_record(task.id)
-    names_it = (found.get("task"), found.get("attempt"), found.get("ref"))
-    return found if names_it == (task.id, task.attempts + 1, task.base_ref) else {}
+    return found if found.is_of(task) else ClaimRecord({})
 
 
 def note(worker: "Worker", task: "Task", **members: object) -> None:
     """Adds members to the record of the claim; each is an object, and is believed for this claim only."""
-    found = record_of(worker, task) or {"task": task.id, "attempt": task.attempts + 1, "ref": task.base_ref}
+    found = record_of(worker, task).record or {"task": task.id, "attempt": task.attempts + 1, "ref": task.base_ref}
     kept = {name: {**value, "claim": claim_key(task)} for name, value in members.items() if isinstance(value, dict)}
     worker.keep_claim_record(task.id, {**found, **kept})
 
 
-def noted(worker: "Worker", task: "Task", name: str) -> Record:
+def noted(worker: "Worker", task: "Task", name: str) -> JsonObject:
     """A member that ``note`` added for this very claim; empty when there is none."""
-    found = record_of(worker, task).get(name)
-    return found if isinstance(found, dict) and found.get("claim") == claim_key(task) else {}
+    return record_of(worker, task).noted(name, claim_key(task))
 
 
 def claim_key(task: "Task") -> str:
@@ -131,12 +113,12 @@ def claim_key(task: "Task") -> str:
     return hashlib.sha256((task.claim_token or "").encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-# ---- the attempt -------------------------------------------------------------------------------------------------
+# ---- the attempt -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt whose way back is there."""
+    """An attempt whose baseline is there."""
 
     place: AttemptTree
     snapshot: Snapshot
@@ -166,30 +148,31 @@ class Attempt:
 
     def untouched(self) -> set[bytes]:
         """Those of the person's own files that are now as they were at the claim."""
-        return {path for path, entry in self.own.items() if self._is_untouched(path, entry)}
-
-    def _is_untouched(self, path: bytes, entry: TreeFile) -> bool:
-        if entry_at(self.place.git, path, entry) == entry:
-            return True
-        return entry == ABSENT and kind_at(os.fsencode(self.place.top), path) == "folder"  # git knows files only
+        top = os.fsencode(self.place.top)
+        return {
+            path
+            for path, entry in self.own.items()
+            if entry_at(self.place.git, path, entry) == entry
+            or (entry == ABSENT and kind_at(top, path) == "folder")  # git knows files only
+        }
 
 
 def attempt_of(worker: "Worker", task: "Task") -> Attempt | None:
-    """The attempt under way, with its way back; ``None`` outside of git, and where it has none (any more)."""
+    """The attempt under way, with its baseline; ``None`` outside of git, and where it has none (any more)."""
     place = place_of(worker)
     if place is None or not task.base_ref or not task.base_ref.startswith(f"{BASE_REFS}/"):
         return None
     record = record_of(worker, task)
     named = place.git.commit_of(task.base_ref)
     snapshot = _recorded(place.git, record, named) or _found_again(place.git, task, named)
-    tree = task.raw.get("worktree") or record.get("tree")
-    return Attempt(place, snapshot, path_of(tree) if isinstance(tree, str) else None) if snapshot else None
+    tree = task.worktree or record.tree
+    return Attempt(place, snapshot, path_of(tree) if tree else None) if snapshot else None
 
 
-def _recorded(git: Git, record: Record, named: str | None) -> Snapshot | None:
+def _recorded(git: Git, record: ClaimRecord, named: str | None) -> Snapshot | None:
     """The snapshot of the record, if the ref agrees with it or is gone."""
     try:
-        found = Snapshot.from_record(record.get("snapshot") or {})
+        found = Snapshot.from_record(record.snapshot)
     except (StateDamaged, AttributeError):
         return None
     usable = found.head is not None and (named or git.commit_of(found.commit)) == found.commit
@@ -210,7 +193,7 @@ def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
     )
 
 
-# ---- files -------------------------------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------------------------------------------
 
 
 def differences(git: Git, old: str, new: str, *words: str) -> dict[bytes, tuple[TreeFile, TreeFile]]:
@@ -219,13 +202,11 @@ def differences(git: Git, old: str, new: str, *words: str) -> dict[bytes, tuple[
         found = git.differences(old, new)
         return {path: (TreeFile(*before), TreeFile(*after)) for path, (before, after) in found.items()}
     fields = git.run(*words, "-z", "--raw", "--no-renames", "--no-abbrev", old).split(b"\0")
-    return {path: _both(head) for head, path in zip(fields[:-1:2], fields[1::2], strict=True)}
-
-
-def _both(head: bytes) -> tuple[TreeFile, TreeFile]:
-    """The two entries of one raw line: ``:100644 100644 OID OID M``."""
-    old_mode, new_mode, old, new, _ = head.decode().removeprefix(":").split()
-    return _entry(old_mode, old), _entry(new_mode, new)
+    both = {}
+    for head, path in zip(fields[:-1:2], fields[1::2], strict=True):  # :100644 100644 OID OID M
+        old_mode, new_mode, old_oid, new_oid, _ = head.decode().removeprefix(":").split()
+        both[path] = _entry(old_mode, old_oid), _entry(new_mode, new_oid)
+    return both
 
 
 def _entry(mode: str, oid: str) -> TreeFile:

@@ -1,15 +1,15 @@
 """How an attempt ends in the state and in the log: one write each, after everything that it says was done.
 
-What an ending comes to is noted before the first lasting change, so that a process that is killed between the way back
+What an ending comes to is noted before the first lasting change, so that a process that is killed between the rollback
 and the write of the state is finished by the recovery, and an attempt never counts twice. Source: ``tasklist.md`` 11.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from agent_harness.errors import HarnessError, LeaseLost, NotOwner, UnsafeTree
-from agent_harness.kernel import clock, process
+from agent_harness.kernel import process
+from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.tasklist import (
     lifecycle,
@@ -19,28 +19,15 @@ from agent_harness.protocols.tasklist import (
 )
 from agent_harness.protocols.tasklist.attempts import rollback, validation
 from agent_harness.protocols.tasklist.attempts.attempt import note, place_of
-from agent_harness.protocols.tasklist.claims.lease_keeper import LeaseKeeper
-from agent_harness.protocols.tasklist.workers import worker_sessions
+from agent_harness.protocols.tasklist.attempts.rollback import RollbackOutcome
+from agent_harness.protocols.tasklist.claims import leases
+from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper
 
 if TYPE_CHECKING:
+    from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.protocols.tasklist.records import State, Task
     from agent_harness.protocols.tasklist.store import TaskListChange
-    from agent_harness.protocols.tasklist.workers.worker import Worker
 
-__all__ = [
-    "Failure",
-    "completed",
-    "completed_answer",
-    "failed",
-    "failed_answer",
-    "halt_in",
-    "mine",
-    "note_rollback_point",
-    "released",
-    "short",
-]
-
-Record = dict[str, Any]
 
 CLEANUP_SECONDS = 120.0
 
@@ -56,6 +43,16 @@ class Failure:
     recovery: tuple[str, str] | None = None  # action and reason, when a recovery ends it
 
 
+@dataclass(frozen=True, kw_only=True)
+class CleanupRun:
+    """How ``on_failure.cleanup`` went."""
+
+    ok: bool = False
+    exit: int | None = None
+    timed_out: bool = False
+    tail: list[str]
+
+
 def mine(worker: "Worker", task_id: str) -> "Task":
     """The task, when it is in progress and this worker's. Raises as ``Worker.own``."""
     return worker.own(worker.store.read(), task_id, worker.store.now())
@@ -66,7 +63,7 @@ def short(commit: str | None) -> str:
     return commit[:7] if commit else "none"
 
 
-# ---- completed -----------------------------------------------------------------------------------------------------
+# ---- completed -------------------------------------------------------------------------------------------------------
 
 
 def completed(
@@ -74,35 +71,33 @@ def completed(
     task: "Task",
     commit: str | None,
     *,
-    proof: Record,
+    proof: JsonObject,
     recovery: tuple[str, str] | None = None,
-) -> Record:
+) -> JsonObject:
     """Writes down that the task is done, and how it was proven; the numbers that are left."""
 
-    def act(change: "TaskListChange") -> Record:
+    def act(change: "TaskListChange") -> JsonObject:
         own = worker.own(change.state, task.id, change.now)
         proven.prove(worker.layout, change.state, own.id)
         lifecycle.complete(own, change.now)
-        worker_sessions.count(change.state, worker, change.now)
+        leases.count_outcome(change.state, worker, change.now)
         own.raw["completed_commit"] = commit
         own.raw["proof"] = proof
-        say = _speaker(change, task.id)
-        if recovery:
-            say("RECOVERY", _recovery_text(*recovery))
-        say("Completed", f"(commit {short(commit)})")
+        _note_recovery(change, own, recovery)
+        change.note("Completed", f"(commit {short(commit)})", task=own.id)
         change.touch()
         return completed_answer(change.state, own)
 
     return worker.store.change(act)
 
 
-def completed_answer(state: "State", task: "Task") -> Record:
+def completed_answer(state: "State", task: "Task") -> JsonObject:
     """What ``complete`` answers about a completed task."""
     numbers = selection.stats(state)
     return {
         "task_id": task.id,
         "status": task.status,
-        "commit": task.raw.get("completed_commit"),
+        "commit": task.completed_commit,
         "proof": task.proof,
         "attempts": task.attempts,
         "stats": numbers,
@@ -111,10 +106,10 @@ def completed_answer(state: "State", task: "Task") -> Record:
     }
 
 
-# ---- failed and released -------------------------------------------------------------------------------------------
+# ---- failed and released ---------------------------------------------------------------------------------------------
 
 
-def failed(worker: "Worker", task: "Task", failure: Failure) -> Record:
+def failed(worker: "Worker", task: "Task", failure: Failure) -> JsonObject:
     """Takes the attempt's work back (into a rescue), cleans up, and counts the attempt: once, whatever happens.
 
     ``UnsafeTree`` after all this, with the list halted and the work tree untouched, when going back was refused.
@@ -124,18 +119,25 @@ def failed(worker: "Worker", task: "Task", failure: Failure) -> Record:
     back, refused = _go_back(worker, task, failure)
     cleaned = _clean_up(worker, task) if refused is None else None
     rescues = _rescues(worker, task)
-    missing = bool(back.pop("base_missing", False))
 
-    def act(change: "TaskListChange") -> Record:
+    def act(change: "TaskListChange") -> JsonObject:
         own = worker.own(change.state, task.id, change.now)
-        if _must_halt(own, failure) or refused:
-            halt_in(change, failure.category, refused.message if refused else failure.message, own.id)
-        lifecycle.fail(own, failure.category, failure.message, change.now, give_up=missing)
-        worker_sessions.count(change.state, worker, change.now)
-        own.raw["rescues"] = [*own.rescues, *(ref for ref in rescues if ref not in own.rescues)]
-        _tell_failure(change, own, failure, back, cleaned)
+        again = any(each.startswith("[ENV_SETUP]") for each in own.error_log)  # an environment that failed twice
+        if refused or failure.category == "CONFIG" or (failure.category == "ENV_SETUP" and again):
+            change.halt(failure.category, refused.message if refused else failure.message, own.id)
+        lifecycle.fail(own, failure.category, failure.message, change.now, give_up=back.base_missing)
+        leases.count_outcome(change.state, worker, change.now)
+        lifecycle.keep_rescues(own, rescues)
+        _note_recovery(change, own, failure.recovery)
+        change.note("ERROR", failure.message, task=own.id, category=failure.category)
+        _note_rollback(change, own, back)
+        if cleaned:
+            how = "timed out" if cleaned.timed_out else f"exit={cleaned.exit}"
+            last = map(progress.quoted, cleaned.tail[-1:])
+            change.note("ROLLBACK" if cleaned.ok else "WARN", " ".join(["cleanup", how, *last]), task=own.id)
         change.touch()
-        return {**failed_answer(change.state, own), **back, "cleanup": cleaned, "halted": change.state.halt is not None}
+        ended = {"cleanup": asdict(cleaned) if cleaned else None, "halted": change.state.halt is not None}
+        return {**failed_answer(change.state, own), **back.as_record(), **ended}
 
     answer = worker.store.change(act)
     if refused:
@@ -144,7 +146,7 @@ def failed(worker: "Worker", task: "Task", failure: Failure) -> Record:
     return answer
 
 
-def failed_answer(state: "State", task: "Task") -> Record:
+def failed_answer(state: "State", task: "Task") -> JsonObject:
     """What ``fail`` answers about a failed task."""
     return {
         "task_id": task.id,
@@ -157,63 +159,62 @@ def failed_answer(state: "State", task: "Task") -> Record:
     }
 
 
-def released(worker: "Worker", task: "Task", why: str) -> Record:
+def released(worker: "Worker", task: "Task", why: str) -> JsonObject:
     """Takes the attempt's work back and makes the task pending again; ``attempts`` stays.
 
     ``UnsafeTree``, with nothing changed, when going back is refused.
     """
-    policy = worker.store.read().rollback_policy
+    policy = worker.store.read().config.rollback_policy
     note(worker, task, intent={"verb": "release", "message": why})
     try:
         back = rollback.roll_back(worker, task, policy=policy)
     except rollback.BaseMissing as error:
-        back = {"rolled_back": False, "rescue": None, "reason": error.message}
+        back = RollbackOutcome(reason=error.message)
     except HarnessError:
         note(worker, task, intent={})
         raise
     rescues = _rescues(worker, task)
 
-    def act(change: "TaskListChange") -> Record:
+    def act(change: "TaskListChange") -> JsonObject:
         own = worker.own(change.state, task.id, change.now)
         lifecycle.release(own)
-        own.raw["rescues"] = [*own.rescues, *(ref for ref in rescues if ref not in own.rescues)]
-        say = _speaker(change, own.id)
-        say("WARN", f"released: {why}")
-        _log_rollback_point(say, back)
+        lifecycle.keep_rescues(own, rescues)
+        change.note("WARN", f"released: {why}", task=own.id)
+        _note_rollback(change, own, back)
         change.touch()
-        return {"task_id": own.id, "status": own.status, "attempts": own.attempts, **back}
+        return {"task_id": own.id, "status": own.status, "attempts": own.attempts, **back.as_record()}
 
     return worker.store.change(act)
 
 
-def note_rollback_point(worker: "Worker", change: "TaskListChange", task_id: str, back: Record) -> None:
+def note_rollback_point(worker: "Worker", change: "TaskListChange", task_id: str, back: RollbackOutcome) -> None:
     """Writes down that the work tree of a task was brought back while it stays in progress."""
     own = worker.own(change.state, task_id, change.now)
-    if back["rescue"]:
-        own.raw["rescues"] = [*own.rescues, back["rescue"]]
-    _log_rollback_point(_speaker(change, own.id), back)
+    if back.rescue:
+        lifecycle.keep_rescues(own, [back.rescue])
+    _note_rollback(change, own, back)
     change.touch()
 
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
 
 
-def _go_back(worker: "Worker", task: "Task", failure: Failure) -> tuple[Record, UnsafeTree | None]:
-    policy = worker.store.read().rollback_policy
+def _go_back(worker: "Worker", task: "Task", failure: Failure) -> tuple[RollbackOutcome, UnsafeTree | None]:
+    policy = worker.store.read().config.rollback_policy
     if not failure.rollback:
-        return {"rolled_back": False, "rescue": None, "reason": "as asked, the work tree stays as it is"}, None
+        return RollbackOutcome(reason="as asked, the work tree stays as it is"), None
     try:
         return rollback.roll_back(worker, task, policy=policy, allow_pushed=failure.allow_pushed), None
     except rollback.BaseMissing as error:
-        return {"rolled_back": False, "rescue": None, "reason": error.message, "base_missing": True}, None
+        return RollbackOutcome(reason=error.message, base_missing=True), None
     except UnsafeTree as error:
-        return {"rolled_back": False, "rescue": None, "reason": error.message}, error
+        return RollbackOutcome(reason=error.message), error
     except HarnessError:
         note(worker, task, intent={})  # somebody is busy there: it is the owner's to try again, or to go on
         raise
 
 
-def _clean_up(worker: "Worker", task: "Task") -> Record | None:
+def _clean_up(worker: "Worker", task: "Task") -> CleanupRun | None:
     """Runs ``on_failure.cleanup``; how it went. Only a claim that was lost meanwhile stops the failure."""
     if not task.cleanup:
         return None
@@ -228,14 +229,9 @@ def _clean_up(worker: "Worker", task: "Task") -> Record | None:
     except (LeaseLost, NotOwner):
         raise
     except HarnessError as error:
-        return {"ok": False, "exit": None, "timed_out": False, "tail": [error.message]}
-    output = redact(done.output.decode("utf-8", "replace"))
-    return {
-        "ok": done.exit_code == 0,
-        "exit": done.exit_code,
-        "timed_out": done.timed_out,
-        "tail": validation.tail_of(output),
-    }
+        return CleanupRun(tail=[error.message])
+    tail = validation.tail_of(redact(done.output.decode("utf-8", "replace")))
+    return CleanupRun(ok=done.exit_code == 0, exit=done.exit_code, timed_out=done.timed_out, tail=tail)
 
 
 def _rescues(worker: "Worker", task: "Task") -> list[str]:
@@ -244,50 +240,15 @@ def _rescues(worker: "Worker", task: "Task") -> list[str]:
     return list(rollback.rescue_refs(place.git, task.id)) if place else []
 
 
-def _must_halt(task: "Task", failure: Failure) -> bool:
-    """Whether this needs a person: a setting, or an environment that failed twice."""
-    before = any(each.startswith("[ENV_SETUP]") for each in task.error_log)
-    return failure.category == "CONFIG" or (failure.category == "ENV_SETUP" and before)
+def _note_recovery(change: "TaskListChange", task: "Task", words: tuple[str, str] | None) -> None:
+    if words:
+        action, reason = map(progress.quoted, words)
+        change.note("RECOVERY", f"action={action} reason={reason}", task=task.id)
 
 
-def halt_in(change: "TaskListChange", category: str, message: str, task_id: str | None) -> None:
-    """Stops everything for a person."""
-    at = clock.timestamp(change.now)
-    change.state.raw["halt"] = {"category": category, "task_id": task_id, "message": message, "at": at}
-
-
-# ---- words -----------------------------------------------------------------------------------------------------------
-
-
-def _speaker(change: "TaskListChange", task_id: str) -> Callable[..., None]:
-    def say(kind: str, text: str, category: str | None = None) -> None:
-        session = change.state.session_count
-        change.log(progress.entry(kind, session, at=change.now, task=task_id, category=category, text=text))
-
-    return say
-
-
-def _recovery_text(action: str, reason: str) -> str:
-    return f"action={progress.quoted(action)} reason={progress.quoted(reason)}"
-
-
-def _tell_failure(
-    change: "TaskListChange", task: "Task", failure: Failure, back: Record, cleaned: Record | None
-) -> None:
-    say = _speaker(change, task.id)
-    if failure.recovery:
-        say("RECOVERY", _recovery_text(*failure.recovery))
-    say("ERROR", failure.message, failure.category)
-    _log_rollback_point(say, back)
-    if cleaned:
-        how = "timed out" if cleaned["timed_out"] else f"exit={cleaned['exit']}"
-        last: Sequence[str] = cleaned["tail"][-1:]
-        say("ROLLBACK" if cleaned["ok"] else "WARN", " ".join(["cleanup", how, *(map(progress.quoted, last))]))
-
-
-def _log_rollback_point(say: Callable[..., None], back: Record) -> None:
-    if back["rolled_back"]:
-        rescue = f" (rescue={back['rescue']})" if back["rescue"] else ""
-        say("ROLLBACK", f"git reset --hard {short(back['base'])}{rescue}")
-    else:
-        say("WARN", f"not rolled back: {back['reason']}")
+def _note_rollback(change: "TaskListChange", task: "Task", back: RollbackOutcome) -> None:
+    if not back.rolled_back:
+        change.note("WARN", f"not rolled back: {back.reason}", task=task.id)
+        return
+    rescue = f" (rescue={back.rescue})" if back.rescue else ""
+    change.note("ROLLBACK", f"git reset --hard {short(back.base)}{rescue}", task=task.id)

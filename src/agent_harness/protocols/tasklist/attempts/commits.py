@@ -26,10 +26,9 @@ from agent_harness.protocols.tasklist.attempts.attempt import (
 )
 
 if TYPE_CHECKING:
+    from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.protocols.tasklist.records import Task
-    from agent_harness.protocols.tasklist.workers.worker import Worker
 
-__all__ = ["AttemptWork", "commit", "commit_work", "fingerprint", "opened", "paths_of", "work_of"]
 
 CANDIDATE_REFS = "refs/harness/candidates"
 PUT = ("update-index", "-z", "--add", "--replace", "--index-info")
@@ -166,7 +165,7 @@ def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[fro
         return kept, view.call("write-tree", index=index).stdout.strip().decode()
 
 
-# ---- the index and the branch --------------------------------------------------------------------------------------
+# ---- the index and the branch ----------------------------------------------------------------------------------------
 
 
 def _stage(work: AttemptWork, commit: str) -> None:

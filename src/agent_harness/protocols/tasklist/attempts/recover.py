@@ -5,12 +5,13 @@ and two that recover at the same time do not do it twice. Source: ``tasklist.md`
 """
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent_harness.errors import NotOwner, PersonNeeded, ToolMissing, UnsafeTree, UsageError
 from agent_harness.kernel import clock, lease
-from agent_harness.protocols.tasklist import progress, proven, recovery
-from agent_harness.protocols.tasklist.attempts import close_attempt, rollback, verbs
+from agent_harness.kernel.json import JsonObject
+from agent_harness.protocols.tasklist import lifecycle, progress, proven, recovery
+from agent_harness.protocols.tasklist.attempts import close_attempt, rollback, validation, verbs
 from agent_harness.protocols.tasklist.attempts.attempt import (
     BASE_REFS,
     noted,
@@ -18,25 +19,21 @@ from agent_harness.protocols.tasklist.attempts.attempt import (
     ref_folder,
 )
 from agent_harness.protocols.tasklist.attempts.close_attempt import Failure
-from agent_harness.protocols.tasklist.claims import expiry
+from agent_harness.protocols.tasklist.claims import leases
 from agent_harness.protocols.tasklist.records import CATEGORIES, DEFAULT_LEASE_SECONDS
-from agent_harness.protocols.tasklist.workers import session_lease
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.protocols.tasklist.records import State, Task
     from agent_harness.protocols.tasklist.store import TaskListChange
-    from agent_harness.protocols.tasklist.workers.worker import Worker
 
-__all__ = ["recover"]
-
-Record = dict[str, Any]
 
 DECISIONS = ("resume", "fail")
 
 
-def recover(worker: "Worker", task_id: str | None = None, decide: str | None = None) -> list[Record]:
+def recover(worker: "Worker", task_id: str | None = None, decide: str | None = None) -> list[JsonObject]:
     """Recovers one task, or every interrupted one that this worker may recover: what was found and done, for each.
 
     ``task_id``, ``row`` (the step of the table), ``reason``, ``evidence``, and ``action``: ``completed``, ``failed``,
@@ -55,25 +52,25 @@ def recover(worker: "Worker", task_id: str | None = None, decide: str | None = N
     return [_recover(worker, task_id, decide)]
 
 
-# ---- who may -----------------------------------------------------------------------------------------------------
+# ---- who may ---------------------------------------------------------------------------------------------------------
 
 
 def _is_left(worker: "Worker", state: "State", task: "Task", now: "datetime") -> bool:
     """Whether a task was interrupted, in this work tree, and is this worker's to recover."""
-    if task.status != "in_progress" or task.raw.get("worktree") not in (None, worker.tree_name):
+    if task.status != "in_progress" or task.worktree not in (None, worker.tree_name):
         return False
     if task.claimed_by == worker.owner:
-        dead = session_lease.process_is_dead(task.raw.get("claimed_process"))
-        return dead or not expiry.is_live(task, state, now)
+        dead = leases.process_is_dead(task.claimed_process)
+        return dead or not leases.is_live(task, state, now)
     return _may_take(worker, state, task, now)
 
 
 def _may_take(worker: "Worker", state: "State", task: "Task", now: "datetime") -> bool:
     """Whether the worker may take a claim over: its own, one without a sign of life, all in a session of its own."""
-    if task.claimed_by in (None, worker.owner) or not expiry.is_live(task, state, now):
+    if task.claimed_by in (None, worker.owner) or not leases.is_live(task, state, now):
         return True
-    session = session_lease.holder(state, now)
-    return session is not None and session.get("owner") == worker.session_owner
+    session = leases.holder(state, now)
+    return session is not None and session.owner == worker.session_owner
 
 
 def _refuse_living(worker: "Worker", state: "State", task: "Task", now: "datetime") -> None:
@@ -89,7 +86,7 @@ def _take_over(worker: "Worker", task_id: str) -> "Worker":
 
     def act(change: "TaskListChange") -> None:
         state, now = change.state, change.now
-        session_lease.keep(state, worker, now)
+        leases.keep(state, worker, now)
         task = worker.find(state, task_id)
         _refuse_living(worker, state, task, now)
         seconds = task.lease.seconds if task.lease and task.lease.seconds > 0 else DEFAULT_LEASE_SECONDS
@@ -103,7 +100,7 @@ def _take_over(worker: "Worker", task_id: str) -> "Worker":
             lease_seconds=seconds,
             claimed_process=worker.process.as_record() if worker.process else None,
             claimed_session=state.session_count,
-            worktree=task.raw.get("worktree") or worker.tree_name,
+            worktree=task.worktree or worker.tree_name,
         )
         _find_base(worker, task)
         change.touch()
@@ -115,7 +112,7 @@ def _take_over(worker: "Worker", task_id: str) -> "Worker":
 
 
 def _find_base(worker: "Worker", task: "Task") -> None:
-    """Finds the way back of a claim again that a restored backup knew nothing of."""
+    """Finds the baseline of a claim again that a restored backup knew nothing of."""
     place, start = place_of(worker), task.started_at_commit
     if task.base_ref or not place or not start:
         return
@@ -124,16 +121,16 @@ def _find_base(worker: "Worker", task: "Task") -> None:
     for ref in place.git.text(*words).split():
         base = place.git.commit_of(f"{ref}^1") or ""
         if base.startswith(start):
-            branch = worker.claim_record(task.id).get("branch")
-            known = branch if isinstance(branch, str) else place.git.look().branch
+            branch = worker.claim_record(task.id).branch
+            known = place.git.look().branch if branch is None else branch
             task.raw.update(base_ref=ref, started_at_commit=base, started_branch=known)
             return
 
 
-# ---- what is done ------------------------------------------------------------------------------------------------
+# ---- what is done ----------------------------------------------------------------------------------------------------
 
 
-def _recover(worker: "Worker", task_id: str, decide: str | None) -> Record:
+def _recover(worker: "Worker", task_id: str, decide: str | None) -> JsonObject:
     state = worker.store.read()
     task = worker.find(state, task_id)
     _refuse_living(worker, state, task, worker.store.now())
@@ -143,14 +140,14 @@ def _recover(worker: "Worker", task_id: str, decide: str | None) -> Record:
         ours = _take_over(worker, task_id)
         return _finish(ours, close_attempt.mine(ours, task_id), intent)
     found = rollback.evidence(worker, task)
-    if found["foreign"] and decide != "resume":
+    if found.foreign and decide != "resume":
         raise _strangers(worker, task, found)
     row = recovery.row_for(
-        uncommitted=bool(found["uncommitted"]) or not found["known"],
-        commits=bool(found["commits"]),
-        checkpoints=bool(found["checkpoints"]),
+        uncommitted=bool(found.uncommitted) or not found.known,
+        commits=bool(found.commits),
+        checkpoints=bool(found.checkpoints),
     )
-    answer: Record = {"task_id": task.id, "row": row.step, "reason": row.reason, "evidence": found}
+    answer: JsonObject = {"task_id": task.id, "row": row.step, "reason": row.reason, "evidence": found.as_record()}
     step = decide or row.step
     if step == "resume" and not decide:
         return answer | {"action": "resume", "decided": False}
@@ -158,12 +155,12 @@ def _recover(worker: "Worker", task_id: str, decide: str | None) -> Record:
     return answer | _STEPS[step](ours, close_attempt.mine(ours, task_id), row, decide) | {"reason": row.reason}
 
 
-def _resume(worker: "Worker", task: "Task", row: recovery.RecoveryRow, decide: str | None) -> Record:
+def _resume(worker: "Worker", task: "Task", row: recovery.RecoveryRow, decide: str | None) -> JsonObject:
     _log(worker, task, "resumed", f"the agent decided to go on: {row.reason}")
     return {"action": "resume", "decided": decide is not None, "token": task.claim_token}
 
 
-def _fail(worker: "Worker", task: "Task", row: recovery.RecoveryRow, decide: str | None) -> Record:
+def _fail(worker: "Worker", task: "Task", row: recovery.RecoveryRow, decide: str | None) -> JsonObject:
     reason = "the agent decided that the work is lost" if decide else row.reason
     failure = Failure(
         category="SESSION_TIMEOUT",
@@ -174,38 +171,38 @@ def _fail(worker: "Worker", task: "Task", row: recovery.RecoveryRow, decide: str
     return {"action": "failed", **close_attempt.failed(worker, task, failure)}
 
 
-def _validate(worker: "Worker", task: "Task", row: recovery.RecoveryRow, decide: str | None) -> Record:
+def _validate(worker: "Worker", task: "Task", row: recovery.RecoveryRow, decide: str | None) -> JsonObject:
     try:
         proof = verbs.proof_of(worker, task)
     except (PersonNeeded, ToolMissing) as error:
         return {"action": "blocked", "error": error.message, "hint": error.hint, "token": task.claim_token}
     ran = proof.ran
-    if ran is None or ran["result"] == "PASS":
+    if ran is None or ran.passed:
         words = ("completed", f"{row.reason}; validation passed")
         done = close_attempt.completed(worker, task, proof.commit, proof=proof.summary, recovery=words)
-        return {"action": "completed", **done, "validation": ran}
-    said = verbs.how(ran)
+        return {"action": "completed", **done, "validation": ran.as_record() if ran else None}
+    said = ran.failure
     failure = Failure(
-        category="TIMEOUT" if ran["result"] == "TIMEOUT" else "TEST_FAIL",
+        category=ran.category,
         message=f"Interrupted; validation: {said}",
         recovery=("rolled back, failed", f"{row.reason}; validation: {said}"),
     )
     return {
         "action": "failed",
         **close_attempt.failed(worker, close_attempt.mine(worker, task.id), failure),
-        "validation": ran,
+        "validation": ran.as_record(),
     }
 
 
 _STEPS = {"resume": _resume, "fail": _fail, "validate": _validate}
 
 
-def _finish(worker: "Worker", task: "Task", intent: Record) -> Record:
+def _finish(worker: "Worker", task: "Task", intent: JsonObject) -> JsonObject:
     """Ends an attempt that was being ended when the process died."""
     said = intent.get("message")
     message = said if isinstance(said, str) and said else "no reason given"
     reason = f"an interrupted {intent['verb']}"
-    answer: Record = {"task_id": task.id, "row": "finish", "reason": reason, "evidence": None}
+    answer: JsonObject = {"task_id": task.id, "row": "finish", "reason": reason, "evidence": None}
     if intent["verb"] == "release":
         done = close_attempt.released(worker, task, message)
         _log(worker, task, "released", reason)
@@ -220,22 +217,52 @@ def _finish(worker: "Worker", task: "Task", intent: Record) -> Record:
     return answer | {"action": "failed", **close_attempt.failed(worker, task, failure), "reason": reason}
 
 
-def _strangers(worker: "Worker", task: "Task", found: Record) -> UnsafeTree:
+def _strangers(worker: "Worker", task: "Task", found: rollback.AttemptEvidence) -> UnsafeTree:
     """Halts the list: what others committed during the attempt is not ours to judge or to take back."""
-    first = found["foreign"][0]
+    first = found.foreign[0]
     message = f"{first['author']} committed {first['commit'][:12]} during the attempt at {task.id}"
     hint = f"a person decides: harness task recover {task.id} --decide resume, or fail it with --no-rollback"
-
-    def act(change: "TaskListChange") -> None:
-        close_attempt.halt_in(change, "TASK_EXEC", message, task.id)
-        change.touch()
-
-    worker.store.change(act)
+    worker.store.change(lambda change: change.halt("TASK_EXEC", message, task.id))
     _log(worker, task, "refused", message)
-    return UnsafeTree(message, hint=hint, evidence=found)
+    return UnsafeTree(message, hint=hint, evidence=found.as_record())
 
 
 def _log(worker: "Worker", task: "Task", action: str, reason: str) -> None:
-    session = worker.store.read().session_count
     text = f"action={progress.quoted(action)} reason={progress.quoted(reason)}"
-    worker.store.log(progress.entry("RECOVERY", session, task=task.id, text=text))
+    worker.store.note("RECOVERY", text, task=task.id)
+
+
+# ---- completed by somebody else --------------------------------------------------------------------------------------
+
+# Nobody but the harness closes a task; an agent that edits the file by hand gains nothing. Source: ``tasklist.md`` 8.
+
+
+def confirm(worker: "Worker") -> list[JsonObject]:
+    """Runs the validation of each such task on the files as they are: its ``action`` is confirmed or reopened.
+
+    A list that is seen for the first time is believed. Costs one look when there is nothing to do.
+    """
+    worker.store.change(lambda change: proven.adopt(worker.layout, change.state))
+    found = proven.unproven(worker.layout, worker.store.read())
+    return [_confirm(worker, task.id) for task in found]
+
+
+def _confirm(worker: "Worker", task_id: str) -> JsonObject:
+    task = worker.find(worker.store.read(), task_id)
+    passes = validation.again(worker, task)
+    action = "confirmed" if passes else "reopened"
+    reason = "marked completed by hand; the validation passes" if passes else "marked completed by hand, and not proven"
+
+    def act(change: "TaskListChange") -> None:
+        own = worker.find(change.state, task_id)
+        if own.status != "completed":
+            return
+        if passes:
+            proven.prove(worker.layout, change.state, task_id)
+        else:
+            lifecycle.reopen(own)
+            change.touch()
+        change.note("RECOVERY", f'action="{action}" reason="{reason}"', task=task_id)
+
+    worker.store.change(act)
+    return {"task_id": task_id, "action": action, "reason": reason}

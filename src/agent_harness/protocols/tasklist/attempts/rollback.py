@@ -1,4 +1,4 @@
-"""The way back of a task: what was there at the claim, and going back to it without losing anything.
+"""The baseline of a task: what was there at the claim, and going back to it without losing anything.
 
 Nothing here moves the work tree in any other way than the kernel's ``restore``: what it takes away is in a rescue
 first. Source: ``tasklist.md`` 11.2, 11.3.
@@ -6,15 +6,17 @@ first. Source: ``tasklist.md`` 11.2, 11.3.
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel import clock, snapshot
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.client import IDENTITY
-from agent_harness.kernel.git.status import shown
-from agent_harness.protocols.tasklist.attempts import rollback_hard
+from agent_harness.kernel.git.status import joined, shown
+from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.snapshot.restore import Aside
 from agent_harness.protocols.tasklist.attempts.attempt import (
     BASE_REFS,
     RESCUE_REFS,
@@ -23,29 +25,17 @@ from agent_harness.protocols.tasklist.attempts.attempt import (
     place_of,
     ref_folder,
 )
-from agent_harness.protocols.tasklist.attempts.commits import commit_work, paths_of, work_of
-from agent_harness.protocols.tasklist.claims import expiry
+from agent_harness.protocols.tasklist.attempts.commits import paths_of, work_of
+from agent_harness.protocols.tasklist.claims import leases
+from agent_harness.protocols.tasklist.claims.worker import ClaimRecord
 from agent_harness.protocols.tasklist.layout import written
 
 if TYPE_CHECKING:
-    from agent_harness.kernel.git import Commit
-    from agent_harness.kernel.snapshot import Rescue, Snapshot
+    from agent_harness.kernel.snapshot import Snapshot
     from agent_harness.protocols.tasklist.attempts.attempt import AttemptTree
+    from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.protocols.tasklist.records import Task
-    from agent_harness.protocols.tasklist.workers.worker import Worker
 
-__all__ = [
-    "BaseMissing",
-    "commit_work",
-    "drop_baseline",
-    "evidence",
-    "plan",
-    "rescue_refs",
-    "roll_back",
-    "take_baseline",
-]
-
-Record = dict[str, Any]
 
 HOW_TO_GO_ON = "settle it by hand, then: harness resume"
 
@@ -56,48 +46,100 @@ class BaseMissing(UnsafeTree):
     code = "base_missing"
 
 
-# ---- at the claim ------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class RollbackOutcome:
+    """What became of the work tree."""
+
+    reason: str | None = None  # why it stayed as it is; none where it was brought back
+    rescue: str | None = None  # the ref of what was taken away
+    policy: str = ""
+    base: str = ""  # the commit of the claim
+    commits: tuple[JsonObject, ...] = ()  # taken back
+    left_in_place: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
+    rescue_of_own: str | None = None  # the ref of what the person had not committed, after the policy ``hard``
+    base_missing: bool = False
+
+    @property
+    def rolled_back(self) -> bool:
+        """Whether it was brought back."""
+        return self.reason is None
+
+    def as_record(self) -> JsonObject:
+        """The members of the answer."""
+        if not self.rolled_back:
+            return {"rolled_back": False, "rescue": self.rescue, "reason": self.reason}
+        return {
+            "rolled_back": True,
+            "policy": self.policy,
+            "base": self.base,
+            "rescue": self.rescue,
+            "reason": None,
+            "commits": [*self.commits],
+            "left_in_place": [*self.left_in_place],
+            "moved": [*self.moved],
+            **({"rescue_of_own": self.rescue_of_own} if self.rescue_of_own else {}),
+        }
 
 
-def take_baseline(worker: "Worker", task_id: str, attempt: int, *, dirty: str = "remember") -> Record | None:
+@dataclass(frozen=True, kw_only=True)
+class AttemptEvidence:
+    """What an attempt left, seen from the baseline. Source: ``tasklist.md`` 12."""
+
+    known: bool = False  # whether there is a baseline to compare with
+    uncommitted: tuple[str, ...] = ()
+    commits: tuple[JsonObject, ...] = ()
+    foreign: tuple[JsonObject, ...] = ()  # those of other authors among them
+    stashes: tuple[str, ...] = ()  # the lines of ``git stash list``
+    checkpoints: tuple[JsonObject, ...] = ()
+
+    def as_record(self) -> JsonObject:
+        """The members of the answer."""
+        return {
+            each.name: value if isinstance(value := getattr(self, each.name), bool) else [*value]
+            for each in fields(self)
+        }
+
+
+# ---- at the claim ----------------------------------------------------------------------------------------------------
+
+
+def take_baseline(worker: "Worker", task_id: str, attempt: int, *, dirty: str = "remember") -> ClaimRecord | None:
     """Remembers the work tree for an attempt that starts now; answers the record of the claim, for the caller to keep.
 
-    Its members: ``task``, ``attempt``, ``tree``, ``ref``, ``head``, ``branch``, ``at`` and the ``snapshot``, in which
-    are the person's own changes, what was staged and the names that were ignored. ``None`` outside of git and on a
-    branch without a commit: there is no way back then. ``UnsafeTree`` when git is in the middle of something, a path is
-    in conflict, or, with ``dirty="refuse"``, anything is not committed. Nothing that a person sees changes.
+    In its snapshot are the person's own changes, what was staged and the names that were ignored. ``None`` outside of
+    git and on a branch without a commit: there is no baseline then. ``UnsafeTree`` when git is in the middle of
+    something, a path is in conflict, or, with ``dirty="refuse"``, anything is not committed. Nothing that a person sees
+    changes.
     """
     place = place_of(worker)
     if place is None or place.git.head() is None:
         return None
     if dirty == "refuse":
-        _refuse_dirty(place)
+        found = [path for each in place.git.status() if not place.is_ours(path := os.fsencode(each.path))]
+        if found:
+            said = f"{len(found)} files are not committed, such as {shown(found[0])}"
+            raise UnsafeTree(said, hint="commit or stash them")
     taken = _take(place, task_id, attempt)
-    return {
-        "task": task_id,
-        "attempt": attempt,
-        "tree": written(place.top),
-        "ref": taken.ref,
-        "head": taken.head,
-        "branch": taken.branch,
-        "at": clock.timestamp(worker.store.now()),
-        "snapshot": taken.as_record(),
-    }
+    return ClaimRecord(
+        {
+            "task": task_id,
+            "attempt": attempt,
+            "tree": written(place.top),
+            "ref": taken.ref,
+            "head": taken.head,
+            "branch": taken.branch,
+            "at": clock.timestamp(worker.store.now()),
+            "snapshot": taken.as_record(),
+        }
+    )
 
 
-def drop_baseline(worker: "Worker", record: Record) -> None:
-    """Forgets a way back that no claim uses; nothing when it is gone already."""
-    place, ref = place_of(worker), record.get("ref")
-    if place and isinstance(ref, str) and ref.startswith(f"{BASE_REFS}/") and place.git.commit_of(ref):
+def drop_baseline(worker: "Worker", record: ClaimRecord) -> None:
+    """Forgets a baseline that no claim uses; nothing when it is gone already."""
+    place, ref = place_of(worker), record.ref
+    if place and ref and ref.startswith(f"{BASE_REFS}/") and place.git.commit_of(ref):
         place.git.update_ref(ref, None)
-
-
-def _refuse_dirty(place: "AttemptTree") -> None:
-    found = [path for each in place.git.status() if not place.is_ours(path := os.fsencode(each.path))]
-    if found:
-        raise UnsafeTree(
-            f"{len(found)} files are not committed, such as {shown(found[0])}", hint="commit or stash them"
-        )
 
 
 def _take(place: "AttemptTree", task_id: str, attempt: int) -> "Snapshot":
@@ -113,21 +155,24 @@ def _take(place: "AttemptTree", task_id: str, attempt: int) -> "Snapshot":
                 raise
 
 
-# ---- going back --------------------------------------------------------------------------------------------------
+# ---- going back ------------------------------------------------------------------------------------------------------
 
 
-def roll_back(worker: "Worker", task: "Task", *, policy: str = "restore", allow_pushed: bool = False) -> Record:
-    """Brings the work tree back to what it was at the claim: ``rolled_back``, ``rescue`` (a ref), ``reason`` and more.
+def roll_back(
+    worker: "Worker", task: "Task", *, policy: str = "restore", allow_pushed: bool = False
+) -> RollbackOutcome:
+    """Brings the work tree back to what it was at the claim.
 
     ``policy``: ``restore``; ``none`` leaves everything; ``hard`` also takes away what the person had not committed at
-    the claim, after rescuing it. Safe to repeat after a crash. ``BaseMissing`` when the way back is gone,
+    the claim, after rescuing it. Safe to repeat after a crash. ``BaseMissing`` when the baseline is gone,
     ``UnsafeTree`` when a condition of ``tasklist.md`` 11.3 does not hold; the work tree is untouched then.
     """
     if policy == "none":
-        return _stayed("the policy of this task list is to leave the work tree as it is")
+        return RollbackOutcome(reason="the policy of this task list is to leave the work tree as it is")
     attempt = _rollback_point(worker, task)
     if attempt is None:
-        return _stayed("there is no baseline: the task was claimed outside of git or before the first commit")
+        why = "there is no baseline: the task was claimed outside of git or before the first commit"
+        return RollbackOutcome(reason=why)
     _check(worker, task, attempt, allow_pushed=allow_pushed)
     number = _next_number(attempt.place.git, task.id)
     rescued = snapshot.restore(
@@ -137,23 +182,30 @@ def roll_back(worker: "Worker", task: "Task", *, policy: str = "restore", allow_
         exclude=attempt.place.exclude,
         rescue_files=worker.layout.rescue_files(task.id, number),
     )
-    more = rollback_hard.clear(worker, task, attempt) if policy == "hard" else None
-    return _went(attempt, rescued, policy) | ({"rescue_of_own": more} if more else {})
+    return RollbackOutcome(
+        rescue=rescued.ref,
+        policy=policy,
+        base=attempt.base,
+        commits=tuple(_commit(*each) for each in rescued.rolled_back_commits),
+        left_in_place=tuple(_plain(path) for path in rescued.left_in_place),
+        moved=tuple(_plain(path) for path in rescued.moved),
+        rescue_of_own=_clear(worker, task, attempt) if policy == "hard" else None,
+    )
 
 
-def plan(worker: "Worker", task: "Task", *, policy: str = "restore", allow_pushed: bool = False) -> Record:
+def plan(worker: "Worker", task: "Task", *, policy: str = "restore", allow_pushed: bool = False) -> JsonObject:
     """What ``roll_back`` would do: ``possible``, ``reason``, the base, and the ``commits`` and ``files`` taken back."""
     attempt = _rollback_point(worker, task) if policy != "none" else None
     if attempt is None:
-        return {**roll_back(worker, task, policy="none"), "possible": False}
-    found: Record = {"possible": True, "reason": None, "policy": policy, "base": attempt.base}
+        return {**roll_back(worker, task, policy="none").as_record(), "possible": False}
+    found: JsonObject = {"possible": True, "reason": None, "policy": policy, "base": attempt.base}
     found |= {"branch": attempt.snapshot.branch, "ref": attempt.snapshot.ref}
     try:
         _check(worker, task, attempt, allow_pushed=allow_pushed)
     except UnsafeTree as error:
         return {**found, "possible": False, "reason": error.message}
     seen = evidence(worker, task)
-    return {**found, "commits": seen["commits"], "files": seen["uncommitted"]}
+    return {**found, "commits": [*seen.commits], "files": [*seen.uncommitted]}
 
 
 def _rollback_point(worker: "Worker", task: "Task") -> Attempt | None:
@@ -161,25 +213,11 @@ def _rollback_point(worker: "Worker", task: "Task") -> Attempt | None:
     if attempt is not None or not task.base_ref:
         return attempt
     if place_of(worker) is None:
-        tree = task.raw.get("worktree")
-        raise UnsafeTree(f"{task.id} was claimed in the work tree {tree}", hint="run the same command there")
+        raise UnsafeTree(f"{task.id} was claimed in the work tree {task.worktree}", hint="run the same command there")
     raise BaseMissing(f"the baseline {task.base_ref} of {task.id} is gone", hint="git fsck --lost-found")
 
 
-def _went(attempt: Attempt, rescued: "Rescue", policy: str) -> Record:
-    return {
-        "rolled_back": True,
-        "policy": policy,
-        "base": attempt.base,
-        "rescue": rescued.ref,
-        "reason": None,
-        "commits": [_commit(*each) for each in rescued.rolled_back_commits],
-        "left_in_place": [_plain(path) for path in rescued.left_in_place],
-        "moved": [_plain(path) for path in rescued.moved],
-    }
-
-
-def _commit(sha: str, subject: str) -> Record:
+def _commit(sha: str, subject: str) -> JsonObject:
     return {"commit": sha, "subject": _plain(subject)}
 
 
@@ -188,11 +226,45 @@ def _plain(text: str) -> str:
     return shown(os.fsencode(text))
 
 
-def _stayed(reason: str) -> Record:
-    return {"rolled_back": False, "rescue": None, "reason": reason}
+# ---- the policy ``hard`` ---------------------------------------------------------------------------------------------
+
+# It comes after an ordinary rollback, so that only the person's own changes are left to clear. They are in a rescue
+# before the first file is touched, and what is untracked is moved, not deleted. Ignored files and the harness's own
+# stay.
 
 
-# ---- conditions --------------------------------------------------------------------------------------------------
+def _clear(worker: "Worker", task: "Task", attempt: Attempt) -> str | None:
+    """Takes away what the person had not committed at the claim; the ref of its rescue, ``None`` if there was nothing.
+
+    Safe to repeat after a crash.
+    """
+    git = attempt.place.git
+    tracked, untracked = _own_changes(attempt)
+    if not tracked and not untracked:
+        return None
+    ref = f"{ref_folder(RESCUE_REFS, task.id)}/own-{attempt.snapshot.commit[:12]}"
+    git.update_ref(ref, attempt.snapshot.commit)
+    aside = Aside(git, worker.layout.rescue_files(task.id, 0))
+    for path in untracked:
+        aside.move(path)
+    if tracked:
+        words = ("restore", "--source=HEAD", "--staged", "--worktree", "--pathspec-from-file=-", "--pathspec-file-nul")
+        git.run(*words, input=joined(tracked), env={"GIT_LITERAL_PATHSPECS": "1"})
+    return ref
+
+
+def _own_changes(attempt: Attempt) -> tuple[list[bytes], list[bytes]]:
+    """What is not as in HEAD: paths that HEAD or the index has, and paths that only the work tree has."""
+    tracked: list[bytes] = []
+    untracked: list[bytes] = []
+    for status, name in attempt.place.git.status():
+        path = os.fsencode(name)
+        if not attempt.place.is_ours(path) and not name.endswith("/"):
+            (untracked if status == "??" else tracked).append(path)
+    return tracked, untracked
+
+
+# ---- conditions ------------------------------------------------------------------------------------------------------
 
 
 def _check(worker: "Worker", task: "Task", attempt: Attempt, *, allow_pushed: bool) -> None:
@@ -223,49 +295,39 @@ def _living_neighbour(worker: "Worker", task: "Task", top: str) -> str | None:
     """Another task that is claimed in this work tree by another worker who may still be at work."""
     state, now = worker.store.read(), worker.store.now()
     for other in state.tasks:
-        is_here = other.status == "in_progress" and other.id != task.id and other.raw.get("worktree") == written(top)
-        if is_here and other.claimed_by != worker.owner and expiry.is_live(other, state, now):
+        is_here = other.status == "in_progress" and other.id != task.id and other.worktree == written(top)
+        if is_here and other.claimed_by != worker.owner and leases.is_live(other, state, now):
             return other.id
     return None
 
 
-# ---- what happened -----------------------------------------------------------------------------------------------
+# ---- what happened ---------------------------------------------------------------------------------------------------
 
 
-def evidence(worker: "Worker", task: "Task") -> Record:
-    """What the attempt left, seen from the baseline: ``uncommitted`` files, ``commits``, ``checkpoints``.
-
-    ``foreign`` are commits of other authors among them, ``stashes`` the lines of ``git stash list``. ``known`` is false
-    where there is no baseline to compare with. Source: ``tasklist.md`` 12.
-    """
-    steps = task.checkpoints_of_attempt
+def evidence(worker: "Worker", task: "Task") -> AttemptEvidence:
+    """What the attempt left. ``UnsafeTree`` in another work tree than the one that the task was claimed in."""
+    steps = tuple(each.record for each in task.checkpoints_of_attempt)
     attempt = attempt_of(worker, task)
-    found: Record = {
-        "known": False,
-        "uncommitted": [],
-        "commits": [],
-        "foreign": [],
-        "stashes": [],
-        "checkpoints": steps,
-    }
     if attempt is None:
-        return found
+        return AttemptEvidence(checkpoints=steps)
     attempt.refuse_elsewhere()
     git = attempt.place.git
     with work_of(attempt, task) as work:
         commits = git.commits_between(attempt.base, str(work.head.commit))
-        found |= {"known": True, "uncommitted": paths_of(work)}
-    found["commits"] = [_commit(each.sha, each.subject) for each in commits]
-    found["foreign"] = [
-        _commit(each.sha, each.subject) | {"author": _plain(each.author)} for each in _foreign(git, commits)
-    ]
-    found["stashes"] = [_plain(line) for line in git.text("stash", "list").splitlines()]
-    return found
-
-
-def _foreign(git: Git, commits: list["Commit"]) -> list["Commit"]:
+        uncommitted = tuple(paths_of(work))
     ours = {f"{name} <{address}>" for name, address in (git.identity, IDENTITY)}
-    return [each for each in commits if each.author not in ours]
+    return AttemptEvidence(
+        known=True,
+        uncommitted=uncommitted,
+        commits=tuple(_commit(each.sha, each.subject) for each in commits),
+        foreign=tuple(
+            _commit(each.sha, each.subject) | {"author": _plain(each.author)}
+            for each in commits
+            if each.author not in ours
+        ),
+        stashes=tuple(_plain(line) for line in git.text("stash", "list").splitlines()),
+        checkpoints=steps,
+    )
 
 
 def rescue_refs(git: Git, task_id: str) -> Iterator[str]:

@@ -3,16 +3,18 @@
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 
 from agent_harness.errors import ConfigurationError, ToolMissing
 from agent_harness.kernel import clock, files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.status import shown
+from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.tasklist import proven
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
 from agent_harness.protocols.tasklist.attempts.commits import fingerprint
-from agent_harness.protocols.tasklist.claims.lease_keeper import LeaseKeeper
+from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper
 from agent_harness.protocols.tasklist.records import IN_PLACE
 from agent_harness.verification.command import (
     CommandCheck,
@@ -28,23 +30,9 @@ from agent_harness.verification.verdict import CRITICAL, WARN, Finding
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.attempts.commits import AttemptWork
+    from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.protocols.tasklist.records import Task
-    from agent_harness.protocols.tasklist.workers.worker import Worker
 
-__all__ = [
-    "MissingCommand",
-    "ProgramMissing",
-    "again",
-    "check_of",
-    "examined",
-    "folder_of",
-    "proof_on_record",
-    "rejected",
-    "run",
-    "tail_of",
-]
-
-Record = dict[str, Any]
 
 TAIL_LINES = 40
 LINE_CHARACTERS = 2000
@@ -66,15 +54,53 @@ class ProgramMissing(ToolMissing):
     code = "program_missing"
 
 
-def run(worker: "Worker", task: "Task", work: "AttemptWork | None") -> Record:
-    """Judges a task in progress by its validation: ``result`` is PASS, FAIL or TIMEOUT.
+@dataclass(frozen=True, kw_only=True)
+class ValidationRun:
+    """How a validation went."""
+
+    result: str  # PASS, FAIL or TIMEOUT
+    exit: int | None  # none after a timeout, and where the work was rejected before a run
+    seconds: float
+    tail: list[str]  # the last 40 lines
+    log: str  # the file with the last 64 KiB
+    where: str
+    red_before: str | None
+    findings: list[JsonObject]
+    reasons: list[str]  # of the findings that reject
+    tree: str | None  # of everything not ignored; none without a baseline
+
+    @property
+    def passed(self) -> bool:
+        """Whether it proves the task."""
+        return self.result == "PASS"
+
+    @property
+    def category(self) -> str:
+        """The category of the failure that it is, where it is one."""
+        return "TIMEOUT" if self.result == "TIMEOUT" else "TEST_FAIL"
+
+    @property
+    def failure(self) -> str:
+        """Why it did not pass, in a few words."""
+        if self.result == "TIMEOUT":
+            return f"timed out after {self.seconds:.0f} s"
+        return self.reasons[0] if self.reasons else f"FAIL (exit {self.exit})"
+
+    def rejected(self, reasons: list[str]) -> "ValidationRun":
+        """The same for work that is rejected after all."""
+        return replace(self, result="FAIL", reasons=reasons)
+
+    def as_record(self) -> JsonObject:
+        """The members of the answer."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+def run(worker: "Worker", task: "Task", work: "AttemptWork | None") -> ValidationRun:
+    """Judges a task in progress by its validation.
 
     ``work`` is what the attempt did, where there is a baseline: then its candidate commit is judged, in a checkout or
-    in the folder as the list says. ``exit`` (none after a timeout, and where the work was rejected before a run),
-    ``seconds``, ``tail`` (the last 40 lines), ``log`` (the last 64 KiB), ``tree`` (of everything not ignored; ``None``
-    without a baseline), ``where``, ``red_before``, ``findings`` and ``reasons``, those among them that reject. The
-    lease is renewed meanwhile. A pass is noted outside the project. ``MissingCommand``, ``ProgramMissing``,
-    ``ProofChanged``; ``LeaseLost`` ends the command.
+    in the folder as the list says. The lease is renewed meanwhile. A pass is noted outside the project.
+    ``MissingCommand``, ``ProgramMissing``, ``ProofChanged``; ``LeaseLost`` ends the command.
     """
     command = task.validation_command
     if command is None:
@@ -84,9 +110,7 @@ def run(worker: "Worker", task: "Task", work: "AttemptWork | None") -> Record:
     _need_program(command, folder_of(worker), process.scrubbed_environment())
     terms = proven.terms(worker.layout, worker.store.read(), task)
     verdict = _judged(worker, task, work, terms)
-    ran = _answer(worker, task, verdict) | {"tree": work.full_tree if work else None}
-    if work and work.kept and verdict.passed:
-        ran["findings"].append(_own_files(work).as_record())
+    ran = _outcome(worker, task, work, verdict)
     if verdict.passed and work:
         _record_pass(worker, task, work, ran)
     return ran
@@ -99,10 +123,10 @@ def _own_files(work: "AttemptWork") -> Finding:
     return Finding("own_files", WARN, f"{message}; the task's commit does not hold them", {"paths": names[:50]})
 
 
-def _judged(worker: "Worker", task: "Task", work: "AttemptWork | None", terms: Record) -> CommandVerdict:
+def _judged(worker: "Worker", task: "Task", work: "AttemptWork | None", terms: proven.ClaimTerms) -> CommandVerdict:
     check, stop = check_of(task, terms), LeaseKeeper(worker, task)
     if work is None:
-        kept = KeptFiles.from_record(terms["files"]) if isinstance(terms["files"], dict) else None
+        kept = KeptFiles.from_record(terms.files) if terms.files is not None else None
         return judge_folder(folder_of(worker), check, kept=kept, stop=stop)
     return judge_command(
         Git(work.attempt.place.folder),
@@ -114,13 +138,13 @@ def _judged(worker: "Worker", task: "Task", work: "AttemptWork | None", terms: R
     )
 
 
-def check_of(task: "Task", terms: Record) -> CommandCheck:
+def check_of(task: "Task", terms: proven.ClaimTerms) -> CommandCheck:
     """The task's validation, and how strictly it is judged."""
     return CommandCheck(
         command=task.validation_command or "false",
         timeout_seconds=task.timeout_seconds,
-        isolation=str(terms["isolation"]),
-        requires_red=str(terms["requires_red"]),
+        isolation=str(terms.isolation),
+        requires_red=str(terms.requires_red),
         may_change=tuple(task.may_change),
         in_place_setting="session_config.isolation: in_place in harness-tasks.json",
     )
@@ -134,34 +158,31 @@ def examined(worker: "Worker", task: "Task", work: "AttemptWork") -> list[str]:
     return [finding.message for finding in found if finding.severity == CRITICAL]
 
 
-def rejected(ran: Record, reasons: list[str]) -> Record:
-    """The same answer for work that is rejected after all."""
-    return {**ran, "result": "FAIL", "reasons": reasons}
-
-
 def again(worker: "Worker", task: "Task") -> bool:
     """Whether the validation of a task that is in nobody's hands passes on the files as they are."""
     if task.validation_command is None:
         return False
-    verdict = run_in_place(folder_of(worker), check_of(task, {"isolation": IN_PLACE, "requires_red": "off"}))
+    verdict = run_in_place(folder_of(worker), check_of(task, proven.ClaimTerms(IN_PLACE, "off")))
     _write_log(worker, task, verdict.output)
     return verdict.passed
 
 
-def _answer(worker: "Worker", task: "Task", verdict: CommandVerdict) -> Record:
+def _outcome(worker: "Worker", task: "Task", work: "AttemptWork | None", verdict: CommandVerdict) -> ValidationRun:
     reasons = [finding.message for finding in verdict.rejected]
     output = verdict.output if verdict.ran else "".join(f"{reason}\n" for reason in reasons)
-    return {
-        "result": "TIMEOUT" if verdict.timed_out else "PASS" if verdict.passed else "FAIL",
-        "exit": verdict.exit_code,
-        "seconds": round(verdict.seconds, 3),
-        "tail": tail_of(output),
-        "log": _write_log(worker, task, output),
-        "where": verdict.where,
-        "red_before": verdict.red_before,
-        "findings": [finding.as_record() for finding in verdict.findings],
-        "reasons": reasons,
-    }
+    findings = [*verdict.findings, *([_own_files(work)] if work and work.kept and verdict.passed else [])]
+    return ValidationRun(
+        result="TIMEOUT" if verdict.timed_out else "PASS" if verdict.passed else "FAIL",
+        exit=verdict.exit_code,
+        seconds=round(verdict.seconds, 3),
+        tail=tail_of(output),
+        log=_write_log(worker, task, output),
+        where=verdict.where,
+        red_before=verdict.red_before,
+        findings=[finding.as_record() for finding in findings],
+        reasons=reasons,
+        tree=work.full_tree if work else None,
+    )
 
 
 def folder_of(worker: "Worker") -> str:
@@ -170,12 +191,12 @@ def folder_of(worker: "Worker") -> str:
     return place.folder if place else worker.layout.root
 
 
-def proof_on_record(worker: "Worker", task: "Task", work: "AttemptWork | None") -> Record:
-    """The pass that this claim has on record; empty unless neither the files nor the command have changed since."""
+def proof_on_record(worker: "Worker", task: "Task", work: "AttemptWork | None") -> proven.PassOnRecord | None:
+    """The pass that this claim has on record; ``None`` where the files or the command have changed since."""
     found = proven.passed(worker.layout, task)
-    trees = found.get("trees")
-    same = isinstance(trees, list) and found.get("command") == task.validation_command
-    return found if same and work is not None and work.full_tree in trees else {}
+    if found is None or work is None or found.command != task.validation_command:
+        return None
+    return found if work.full_tree in found.trees else None
 
 
 def tail_of(output: str) -> list[str]:
@@ -183,12 +204,12 @@ def tail_of(output: str) -> list[str]:
     return [line[-LINE_CHARACTERS:] for line in output.splitlines()[-TAIL_LINES:]]
 
 
-def _record_pass(worker: "Worker", task: "Task", work: "AttemptWork", ran: Record) -> None:
+def _record_pass(worker: "Worker", task: "Task", work: "AttemptWork", ran: ValidationRun) -> None:
     """Notes which trees have passed: the one that was judged, and in place the one with what the run itself wrote."""
-    after = fingerprint(worker, task) if ran["where"] == IN_PLACE else None
+    after = fingerprint(worker, task) if ran.where == IN_PLACE else None
     trees = sorted({work.full_tree, after or work.full_tree})
     record = {"command": task.validation_command, "trees": trees, "at": clock.timestamp()}
-    proven.note_pass(worker.layout, task, record | {name: ran[name] for name in ("where", "red_before")})
+    proven.note_pass(worker.layout, task, {**record, "where": ran.where, "red_before": ran.red_before})
 
 
 def _write_log(worker: "Worker", task: "Task", output: str) -> str:

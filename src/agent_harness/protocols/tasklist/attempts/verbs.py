@@ -5,43 +5,42 @@ only while they write it. Source: ``tasklist.md`` 11, 13.3.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent_harness.errors import ConfigurationError, TimedOut, ToolMissing, UsageError, VerificationFailed
+from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.tasklist import progress, proven
+from agent_harness.protocols.tasklist import proven
 from agent_harness.protocols.tasklist.attempts import close_attempt, commits, rollback, validation
 from agent_harness.protocols.tasklist.attempts.attempt import note, noted, place_of
 from agent_harness.protocols.tasklist.attempts.close_attempt import Failure
+from agent_harness.protocols.tasklist.attempts.validation import ValidationRun
 from agent_harness.protocols.tasklist.records import CATEGORIES, IN_PLACE
 from agent_harness.verification.command import GREEN
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.attempts.commits import AttemptWork
+    from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.protocols.tasklist.records import Task
     from agent_harness.protocols.tasklist.store import TaskListChange
-    from agent_harness.protocols.tasklist.workers.worker import Worker
 
-__all__ = ["JudgedAttempt", "complete", "fail", "how", "proof_of", "release", "roll_back", "validate", "validated"]
-
-Record = dict[str, Any]
 
 NO_CANDIDATE = "no git work tree with a commit here: validations run in the folder itself, and nothing is rolled back"
 GREEN_BEFORE = "it passed on the code before as well, so that it proves nothing"
 
 
-def validate(worker: "Worker", task_id: str) -> Record:
-    """Runs the validation of a task of ours; ``validation.run`` tells the members of the answer.
+def validate(worker: "Worker", task_id: str) -> JsonObject:
+    """Runs the validation of a task of ours; the members of the answer are those of ``ValidationRun``.
 
     A pass is remembered for ``complete``. ``ConfigurationError`` (no command; the list is halted) and ``ToolMissing``
     (its program is missing; the second time the list is halted).
     """
     task = close_attempt.mine(worker, task_id)
     with commits.opened(worker, task) as work:
-        return {"task_id": task.id, **validated(worker, task, work)}
+        return {"task_id": task.id, **validated(worker, task, work).as_record()}
 
 
-def complete(worker: "Worker", task_id: str, *, commit: bool = True, message: str | None = None) -> Record:
+def complete(worker: "Worker", task_id: str, *, commit: bool = True, message: str | None = None) -> JsonObject:
     """Proves the task and ends it: ``commit``, ``stats``, ``remaining``, ``validation`` (``None``: proven before).
 
     ``VerificationFailed`` or ``TimedOut`` when the proof fails: the task stays in progress and its work stays as it
@@ -51,18 +50,20 @@ def complete(worker: "Worker", task_id: str, *, commit: bool = True, message: st
         return {**close_attempt.completed_answer(worker.store.read(), found), "already": True}
     task = close_attempt.mine(worker, task_id)
     proof = proof_of(worker, task, commit=commit, message=message)
-    if proof.ran and proof.ran["result"] != "PASS":
+    if proof.ran and not proof.ran.passed:
         raise _unproven(task, proof.ran)
     done = close_attempt.completed(worker, task, proof.commit, proof=proof.summary)
-    return {**done, "validation": proof.ran, "already": False}
+    said = proven.elsewhere(worker.layout)
+    told = {"warning": said} if said else {}
+    return {**done, "validation": proof.ran.as_record() if proof.ran else None, "already": False, **told}
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedAttempt:
     """What the judge said of an attempt's work, and the commit that holds exactly this work."""
 
-    ran: Record | None  # None: proven before, and nothing has changed since
-    summary: Record  # ``where`` and ``red_before``
+    ran: ValidationRun | None  # None: proven before, and nothing has changed since
+    summary: JsonObject  # ``where`` and ``red_before``
     commit: str | None = None  # None: not proven, or nothing could be committed
 
 
@@ -75,18 +76,20 @@ def proof_of(worker: "Worker", task: "Task", *, commit: bool = True, message: st
     with commits.opened(worker, task) as work:
         known = validation.proof_on_record(worker, task, work)
         ran = None if known else validated(worker, task, work)
-        summary = {name: (ran or known).get(name) for name in ("where", "red_before")}
-        if ran and ran["result"] != "PASS":
+        proven_by = ran or known
+        summary = {"where": proven_by.where, "red_before": proven_by.red_before} if proven_by else {}
+        if ran and not ran.passed:
             return JudgedAttempt(ran=ran, summary=summary)
         own = close_attempt.mine(worker, task.id)
         if not commit:
-            return JudgedAttempt(ran=ran, summary=summary, commit=_head(worker))
+            place = place_of(worker)
+            return JudgedAttempt(ran=ran, summary=summary, commit=place.git.head() if place else None)
         in_folder = ran is not None and summary["where"] == IN_PLACE
         if work is None or not in_folder:
             return JudgedAttempt(ran=ran, summary=summary, commit=commits.commit(worker, work, _text(task, message)))
     with commits.opened(worker, own) as work:
-        if ran and work and work.full_tree != ran["tree"] and (found := validation.examined(worker, own, work)):
-            return JudgedAttempt(ran=validation.rejected(ran, found), summary=summary)
+        if ran and work and work.full_tree != ran.tree and (found := validation.examined(worker, own, work)):
+            return JudgedAttempt(ran=ran.rejected(found), summary=summary)
         return JudgedAttempt(ran=ran, summary=summary, commit=commits.commit(worker, work, _text(task, message)))
 
 
@@ -104,7 +107,7 @@ def fail(
     *,
     rollback: bool = True,
     allow_pushed: bool = False,
-) -> Record:
+) -> JsonObject:
     """Ends the attempt without a proof: ``attempts``, ``retryable``, ``rolled_back``, ``rescue``, ``cleanup`` and more.
 
     ``UnsafeTree`` when going back was refused: the attempt is counted, the list halted, the work tree untouched.
@@ -118,7 +121,7 @@ def fail(
     return {**close_attempt.failed(worker, close_attempt.mine(worker, task_id), failure), "already": False}
 
 
-def release(worker: "Worker", task_id: str, why: str) -> Record:
+def release(worker: "Worker", task_id: str, why: str) -> JsonObject:
     """Gives the task back as if it had not been claimed; its work goes into a rescue. Repeated: ``already``."""
     if (found := _ended(worker, task_id, "pending")) is not None:
         return {"task_id": found.id, "status": found.status, "attempts": found.attempts, "already": True}
@@ -126,16 +129,16 @@ def release(worker: "Worker", task_id: str, why: str) -> Record:
     return {**close_attempt.released(worker, task, _said(why)), "already": False}
 
 
-def roll_back(worker: "Worker", task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> Record:
+def roll_back(worker: "Worker", task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
     """Brings the work tree back to the claim, and keeps the task; with ``dry_run`` says what that would do."""
     task = close_attempt.mine(worker, task_id)
-    policy = "hard" if worker.store.read().rollback_policy == "hard" else "restore"  # here a person asks for it
+    policy = "hard" if worker.store.read().config.rollback_policy == "hard" else "restore"  # here a person asks for it
     if dry_run:
         plan = rollback.plan(worker, task, policy=policy, allow_pushed=allow_pushed)
         return {"task_id": task.id, "dry_run": True, **plan}
     back = rollback.roll_back(worker, task, policy=policy, allow_pushed=allow_pushed)
     worker.store.change(lambda change: close_attempt.note_rollback_point(worker, change, task.id, back))
-    return {"task_id": task.id, "dry_run": False, **back}
+    return {"task_id": task.id, "dry_run": False, **back.as_record()}
 
 
 def _said(text: str) -> str:
@@ -154,10 +157,10 @@ def _ended(worker: "Worker", task_id: str, status: str) -> "Task | None":
         return None
     if worker.token is not None:
         return task if worker.token == task.last_claim_token else None
-    return task if task.raw.get("last_owner") == worker.owner else None
+    return task if task.last_owner == worker.owner else None
 
 
-def validated(worker: "Worker", task: "Task", work: "AttemptWork | None") -> Record:
+def validated(worker: "Worker", task: "Task", work: "AttemptWork | None") -> ValidationRun:
     """Runs the validation; what it cannot even start with goes into the log, and may halt the list."""
     try:
         ran = validation.run(worker, task, work)
@@ -172,12 +175,11 @@ def validated(worker: "Worker", task: "Task", work: "AttemptWork | None") -> Rec
         note(worker, task, environment={"missing": error.message})
         _refuse(worker, task, "ENV_SETUP", error.message, error, halt=again)
         raise
-    said = [f"validation: {how(ran)}"] if ran["result"] != "PASS" else []
+    said = [] if ran.passed else [f"validation: {ran.failure}"]
     said += [NO_CANDIDATE] if work is None and proven.first_time(worker.layout, "no candidate") else []
-    said += [f"validation: {GREEN_BEFORE}"] if ran["result"] == "PASS" and ran["red_before"] == GREEN else []
-    session = worker.store.read().session_count if said else 0
+    said += [f"validation: {GREEN_BEFORE}"] if ran.passed and ran.red_before == GREEN else []
     for text in said:
-        worker.store.log(progress.entry("WARN", session, task=task.id, text=text))
+        worker.store.note("WARN", text, task=task.id)
     return ran
 
 
@@ -185,29 +187,24 @@ def _refuse(
     worker: "Worker", task: "Task", category: str, text: str, error: ConfigurationError | ToolMissing, *, halt: bool
 ) -> None:
     def act(change: "TaskListChange") -> None:
-        session = change.state.session_count
-        change.log(progress.entry("ERROR", session, at=change.now, task=task.id, category=category, text=text))
+        change.note("ERROR", text, task=task.id, category=category)
+        own = change.state.by_id.get(task.id)
+        if (
+            isinstance(error, proven.ProofChanged)
+            and own
+            and (changed := proven.put_back(worker.layout, own, claimed=True))
+        ):
+            change.note("WARN", changed, task=task.id)
+            change.touch(own)
         if halt:
-            close_attempt.halt_in(change, category, error.message, task.id)
-            change.touch()
+            change.halt(category, error.message, task.id)
 
     worker.store.change(act)
 
 
-def _unproven(task: "Task", ran: Record) -> VerificationFailed | TimedOut:
-    category = "TIMEOUT" if ran["result"] == "TIMEOUT" else "TEST_FAIL"
-    hint = f"fix it and run the same command again, or give up: harness task fail {task.id} --category {category} '…'"
-    kind = TimedOut if ran["result"] == "TIMEOUT" else VerificationFailed
-    return kind(f"the validation of {task.id} says no: {how(ran)}", hint=hint, task_id=task.id, **ran)
-
-
-def how(ran: Record) -> str:
-    """A validation that did not pass, in a few words."""
-    if ran["result"] != "TIMEOUT" and ran["reasons"]:
-        return str(ran["reasons"][0])
-    return f"timed out after {ran['seconds']:.0f} s" if ran["result"] == "TIMEOUT" else f"FAIL (exit {ran['exit']})"
-
-
-def _head(worker: "Worker") -> str | None:
-    place = place_of(worker)
-    return place.git.head() if place else None
+def _unproven(task: "Task", ran: ValidationRun) -> VerificationFailed | TimedOut:
+    give_up = f"harness task fail {task.id} --category {ran.category} '…'"
+    hint = f"fix it and run the same command again, or give up: {give_up}"
+    kind = TimedOut if ran.result == "TIMEOUT" else VerificationFailed
+    said = f"the validation of {task.id} says no: {ran.failure}"
+    return kind(said, hint=hint, task_id=task.id, **ran.as_record())

@@ -1,10 +1,12 @@
-"""Claiming a task, holding on to it, and telling how far it is. Source: ``tasklist.md`` 7, 10.
+"""Claiming a task, and what comes before: what was left unfinished here, and the baseline for what comes next.
 
 The claim is the gate: under one lock the list is checked, expired claims are taken back, hopeless tasks are failed, the
-next task is chosen and given away, in one write.
+next task is chosen and given away, in one write. Source: ``tasklist.md`` 7, 10, 11.2, 12.
 """
 
 from __future__ import annotations
+
+import os
 
 from agent_harness.errors import Busy, HarnessError, LimitReached, NothingEligible, PersonNeeded, Refused, UsageError
 from agent_harness.kernel import lease
@@ -13,22 +15,18 @@ from agent_harness.protocols.tasklist import (
     progress,
     selection,
 )
-from agent_harness.protocols.tasklist.claims import before_claim, expiry
+from agent_harness.protocols.tasklist.claims import leases
 from agent_harness.protocols.tasklist.records import ADD, DEFAULT_LEASE_SECONDS
-from agent_harness.protocols.tasklist.workers import session_lease
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
-    from typing import Any
 
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.protocols.tasklist.claims.worker import ClaimRecord, Worker
     from agent_harness.protocols.tasklist.records import State, Task
     from agent_harness.protocols.tasklist.store import TaskListChange
-    from agent_harness.protocols.tasklist.workers.worker import Worker
 
-    Record = dict[str, Any]
-
-__all__ = ["claim", "gate", "preview", "refuse_rest"]
 
 SHARED = "several workers share this folder, which is no git work tree: nothing that one of them does is rolled back"
 _GUESSES = 3
@@ -36,7 +34,7 @@ _GUESSES = 3
 
 
 class _OtherTask(Exception):
-    """Somebody else took the task for which a way back was prepared."""
+    """Somebody else took the task for which a baseline was prepared."""
 
 
 class _Interrupted(Exception):
@@ -44,7 +42,7 @@ class _Interrupted(Exception):
 
 
 class _Wish:
-    """What one call of ``claim`` asks for, and the way back that was prepared for it."""
+    """What one call of ``claim`` asks for, and the baseline that was prepared for it."""
 
     __slots__ = ("dirty", "prepared", "recovered", "seconds", "task_id", "worker")
 
@@ -53,13 +51,15 @@ class _Wish:
         self.task_id = task_id
         self.seconds = seconds
         self.dirty = dirty
-        self.prepared: Record | None = None
+        self.prepared: ClaimRecord | None = None
         self.recovered = False  # whether what was left unfinished has been looked at
 
     def drop(self) -> None:
-        """Gives up the way back."""
+        """Gives up the baseline."""
         if self.prepared:
-            before_claim.drop(self.worker, self.prepared)
+            from agent_harness.protocols.tasklist.attempts import rollback
+
+            rollback.drop_baseline(self.worker, self.prepared)
 
 
 def claim(
@@ -68,7 +68,7 @@ def claim(
     *,
     lease_seconds: float = DEFAULT_LEASE_SECONDS,
     dirty: str = "remember",
-) -> Record:
+) -> JsonObject:
     """Gives the worker the next task, or the one it names, or the one that it already holds.
 
     ``NothingEligible``, ``Busy`` (another session, paused, an interrupted task that the agent must judge),
@@ -78,12 +78,17 @@ def claim(
     try:
         return _claimed(wish)
     except Busy:
-        if not session_lease.bring_back(worker):
+        if not leases.bring_back(worker):
             raise
-        return _claimed(wish)
+    except NothingEligible:
+        from agent_harness.protocols.tasklist.attempts import recover
+
+        if not any(each["action"] == "reopened" for each in recover.confirm(worker)):
+            raise
+    return _claimed(wish)
 
 
-def _claimed(wish: _Wish) -> Record:
+def _claimed(wish: _Wish) -> JsonObject:
     if wish.worker.git:
         _recover(wish)
     try:
@@ -94,11 +99,11 @@ def _claimed(wish: _Wish) -> Record:
 
 
 def _recover(wish: _Wish) -> None:
-    before_claim.recover_first(wish.worker, wish.worker.store.look())
+    _recover_first(wish.worker, wish.worker.store.look())
     wish.recovered = True
 
 
-def _give_one(wish: _Wish) -> Record:
+def _give_one(wish: _Wish) -> JsonObject:
     worker = wish.worker
     for number in range(_GUESSES + 1):
         wish.prepared = _prepare(wish) if number < _GUESSES else None
@@ -110,16 +115,17 @@ def _give_one(wish: _Wish) -> Record:
         except BaseException:
             wish.drop()
             raise
-        if wish.prepared and won.get("base_ref") != wish.prepared["ref"]:
+        nothing = isinstance(won, NothingEligible)
+        if wish.prepared and (nothing or won.get("base_ref") != wish.prepared.ref):
             wish.drop()
-        if "nothing" in won:
-            raise _nothing(won["nothing"], work_left=won["work_left"], empty=won["empty"])
+        if nothing:
+            raise won
         return won
     raise Busy("other workers took every task that was looked at", hint="harness task claim")
 
 
-def _prepare(wish: _Wish) -> Record | None:
-    """A way back for the task that will probably be claimed; ``None`` outside of git, or when none will be."""
+def _prepare(wish: _Wish) -> ClaimRecord | None:
+    """A baseline for the task that will probably be claimed; ``None`` outside of git, or when none will be."""
     worker = wish.worker
     if not worker.git:
         return None
@@ -130,7 +136,7 @@ def _prepare(wish: _Wish) -> Record | None:
         return None  # the claim itself says what is wrong
     if task.status not in ("pending", "failed"):
         return None
-    return before_claim.baseline(worker, task, wish.dirty)
+    return _baseline(worker, task, wish.dirty)
 
 
 def preview(worker: Worker, state: State, now: datetime) -> Task:
@@ -142,17 +148,18 @@ def preview(worker: Worker, state: State, now: datetime) -> Task:
     if held:
         return held
     _refuse_others(worker, state, under_way, now)
-    for task in expiry.expired(state, now):
+    for task in leases.expired(state, now):
         lifecycle.reap(task, now)
     selection.settle(state, now)
     task = selection.next_task(state, lambda each: progress.last_error_time(worker.layout, each))
     if task is None:
-        raise _nothing(_why_nothing(state), work_left=selection.work_left(state), empty=not state.tasks)
+        raise _nothing(state)
     return task
 
 
-def _nothing(why: str, *, work_left: bool, empty: bool) -> NothingEligible:
-    return NothingEligible(why, hint=ADD if empty else "harness status", work_left=work_left, empty=empty)
+def _nothing(state: State) -> NothingEligible:
+    empty, left = not state.tasks, selection.work_left(state)
+    return NothingEligible(_why_nothing(state), hint=ADD if empty else "harness status", work_left=left, empty=empty)
 
 
 def gate(worker: Worker, state: State, now: datetime) -> None:
@@ -160,16 +167,16 @@ def gate(worker: Worker, state: State, now: datetime) -> None:
     refuse_rest(worker, state)
     if state.sessions_used_up:
         raise LimitReached(
-            f"max_sessions is reached ({state.session_count} of {state.max_sessions})",
+            f"max_sessions is reached ({state.session_count} of {state.config.max_sessions})",
             hint="harness status; a person may raise session_config.max_sessions",
         )
-    if state.concurrent and not worker.id:
+    if state.config.concurrent and not worker.id:
         raise UsageError("missing HARNESS_WORKER_ID", hint="export HARNESS_WORKER_ID=a-name-that-stays-the-same")
-    session_lease.refuse_other(state, worker, now)
+    leases.refuse_other(state, worker, now)
     done = _outcomes(worker, state)
-    if 0 < state.max_tasks <= done and state.session_count:
+    if 0 < state.config.max_tasks <= done and state.session_count:
         raise LimitReached(
-            f"max_tasks_per_session is reached ({done} of {state.max_tasks})", hint="harness session end"
+            f"max_tasks_per_session is reached ({done} of {state.config.max_tasks})", hint="harness session end"
         )
 
 
@@ -184,22 +191,21 @@ def refuse_rest(worker: Worker, state: State) -> None:
 
 def _outcomes(worker: Worker, state: State) -> int:
     """Attempts that ended in this session; in concurrent mode, those of this worker."""
-    if not state.max_tasks:
+    if not state.config.max_tasks:
         return 0
-    if not state.concurrent:
+    if not state.config.concurrent:
         return progress.outcomes(worker.layout, state.session_count)
-    from agent_harness.protocols.tasklist.workers import worker_sessions
-
-    return worker_sessions.outcomes(state, worker)
+    return leases.outcomes(state, worker)
 
 
-def _claim(change: TaskListChange, wish: _Wish) -> Record:
+def _claim(change: TaskListChange, wish: _Wish) -> JsonObject | NothingEligible:
+    """The answer about the task that was given; else why there is none, returned so that what was settled is kept."""
     state, now, worker = change.state, change.now, wish.worker
     under_way = selection.in_progress(state)
-    if under_way and not wish.recovered and before_claim.unfinished(worker, state, now):
+    if under_way and not wish.recovered and _unfinished(worker, state, now):
         raise _Interrupted
     gate(worker, state, now)
-    session_lease.keep(state, worker, now)
+    leases.keep(state, worker, now)
     held = _held(worker, state, under_way, now)
     if held and wish.task_id in (None, held.id):
         lifecycle.renew(held, now, wish.seconds)
@@ -209,16 +215,18 @@ def _claim(change: TaskListChange, wish: _Wish) -> Record:
         raise Busy(f"you hold {held.id}: end that first", hint=f"harness task complete {held.id}", task_id=held.id)
     _refuse_others(worker, state, under_way, now)
     if under_way:
-        expiry.reap(change)
-    _settle(change)
+        leases.reap(change)
+    for marked in selection.settle(state, now):
+        change.note("ERROR", marked.message, task=marked.task.id, category="DEPENDENCY")
+        change.touch(marked.task)
     task = _chosen(worker, state, wish.task_id)
     if task is None:
-        return {"nothing": _why_nothing(state), "work_left": selection.work_left(state), "empty": not state.tasks}
+        return _nothing(state)
     prepared = wish.prepared
-    if prepared and (prepared["task"], prepared["attempt"]) != (task.id, task.attempts + 1):
+    if prepared and (prepared.task_id, prepared.attempt) != (task.id, task.attempts + 1):
         raise _OtherTask
     if prepared is None and worker.git:
-        prepared = before_claim.baseline(worker, task, wish.dirty)
+        prepared = _baseline(worker, task, wish.dirty)
     _give(change, wish, task, prepared)
     return _answer(task, resumed=False)
 
@@ -227,7 +235,7 @@ def _held(worker: Worker, state: State, under_way: list[Task], now: datetime) ->
     """The task in progress that is this worker's, with a lease that stands."""
     for task in under_way:
         held = task.lease
-        alive = not lease.expired(held, now) if held else expiry.is_live(task, state, now)
+        alive = not lease.expired(held, now) if held else leases.is_live(task, state, now)
         if task.claimed_by == worker.owner and alive:
             return task
     return None
@@ -236,15 +244,15 @@ def _held(worker: Worker, state: State, under_way: list[Task], now: datetime) ->
 def _refuse_others(worker: Worker, state: State, under_way: list[Task], now: datetime) -> None:
     """A work tree of git has one worker; an exclusive list has one, wherever it is."""
     for task in under_way:
-        if not expiry.is_live(task, state, now) or task.claimed_by == worker.owner:
+        if not leases.is_live(task, state, now) or task.claimed_by == worker.owner:
             continue
-        if not state.concurrent:
+        if not state.config.concurrent:
             raise Busy(
                 f"{task.id} is in progress by {task.claimed_by}",
                 hint="wait, or: harness session start --take-over",
                 owner=task.claimed_by,
             )
-        if task.raw.get("worktree") == worker.tree_name and worker.git:
+        if task.worktree == worker.tree_name and worker.git:
             refused = Refused(
                 f"{task.claimed_by} works on {task.id} in this same work tree ({worker.tree})",
                 hint="git worktree add ../another-folder, and claim there",
@@ -252,16 +260,6 @@ def _refuse_others(worker: Worker, state: State, under_way: list[Task], now: dat
             )
             refused.code = "worktree_shared"
             raise refused
-
-
-def _settle(change: TaskListChange) -> None:
-    for marked in selection.settle(change.state, change.now):
-        session = change.state.session_count
-        name = marked.task.id
-        change.log(
-            progress.entry("ERROR", session, at=change.now, task=name, category="DEPENDENCY", text=marked.message)
-        )
-        change.touch(marked.task)
 
 
 def _chosen(worker: Worker, state: State, task_id: str | None) -> Task | None:
@@ -301,48 +299,47 @@ def _why_nothing(state: State) -> str:
     return f"nothing can be claimed: {wrong[0].message}" if wrong else "nothing can be claimed now"
 
 
-def _give(change: TaskListChange, wish: _Wish, task: Task, prepared: Record | None) -> None:
+def _give(change: TaskListChange, wish: _Wish, task: Task, prepared: ClaimRecord | None) -> None:
     from agent_harness.protocols.tasklist import proven
 
     worker = wish.worker
+    if changed := proven.put_back(worker.layout, task, claimed=False):
+        change.note("WARN", changed, task=task.id)
     lifecycle.start(
         task,
         owner=worker.owner,
         token=lease.new_token(),
         at=change.now,
         lease_seconds=wish.seconds,
-        head=prepared["head"] if prepared else None,
-        branch=prepared["branch"] if prepared else None,
-        base_ref=prepared["ref"] if prepared else None,
+        head=prepared.head if prepared else None,
+        branch=prepared.branch if prepared else None,
+        base_ref=prepared.ref if prepared else None,
     )
     task.raw["worktree"] = worker.tree_name
     task.raw["claimed_session"] = change.state.session_count
     task.raw["claimed_process"] = worker.process.as_record() if worker.process else None
     if prepared:
-        worker.keep_claim_record(task.id, prepared)
-    proven.begin(worker.layout, change.state, task, kept=None if prepared else before_claim.kept_files(worker, task))
+        worker.keep_claim_record(task.id, prepared.record)
+    proven.begin(worker.layout, change.state, task, kept=None if prepared else _kept_files(worker, task))
     if prepared is None:
         _say_shared(change, worker, task)
     base = task.started_at_commit
-    note = f"(base={base[:7] if base else 'none'})"
-    session = change.state.session_count
-    change.log(progress.entry("Starting", session, at=change.now, task=task.id, text=task.title, note=note))
+    change.note("Starting", task.title, task=task.id, end=f"(base={base[:7] if base else 'none'})")
     change.touch(task)
 
 
 def _say_shared(change: TaskListChange, worker: Worker, task: Task) -> None:
     """What a folder that several workers share cannot do, once for each list."""
     others = [each for each in selection.in_progress(change.state) if each.id != task.id]
-    shared = any(each.raw.get("worktree") == worker.tree_name for each in others)
-    if not shared:
+    if not any(each.worktree == worker.tree_name for each in others):
         return
     from agent_harness.protocols.tasklist import proven
 
     if proven.first_time(worker.layout, "shared folder"):
-        change.log(progress.entry("WARN", change.state.session_count, at=change.now, task=task.id, text=SHARED))
+        change.note("WARN", SHARED, task=task.id)
 
 
-def _answer(task: Task, *, resumed: bool) -> Record:
+def _answer(task: Task, *, resumed: bool) -> JsonObject:
     raw = task.raw
     return {
         "task": task.copy(),
@@ -356,3 +353,68 @@ def _answer(task: Task, *, resumed: bool) -> Record:
         "worker_id": task.claimed_by,
         "resumed": resumed,
     }
+
+
+# ---- what was left unfinished, and the baseline for what comes next --------------------------------------------------
+
+
+def _baseline(worker: Worker, task: Task, dirty: str) -> ClaimRecord | None:
+    """The baseline for the next attempt at a task, as it is written down; ``None`` where there is none."""
+    from agent_harness.protocols.tasklist.attempts import rollback
+
+    return rollback.take_baseline(worker, task.id, task.attempts + 1, dirty=dirty)
+
+
+def _kept_files(worker: Worker, task: Task) -> JsonObject | None:
+    """What decides about the task in a folder without a baseline, as it is now: for comparison when it is proven."""
+    own = (".harness", "harness-")
+    if task.validation_command is None:
+        return None
+    if not worker.git and all(name.startswith(own) for name in os.listdir(worker.layout.root)):
+        return None  # nothing is there but the harness's own files: the claim need not load the guard
+    from agent_harness.protocols.tasklist.attempts.attempt import place_of
+    from agent_harness.verification.command import keep
+
+    place = place_of(worker)
+    return keep(place.folder if place else worker.layout.root, task.validation_command).as_record()
+
+
+def _unfinished(worker: Worker, state: State, now: datetime) -> list[Task]:
+    """Tasks that somebody left and that this worker can recover, in its own work tree; none while everything rests.
+
+    Exclusive: those whose owner shows no sign of life. Concurrent: those whose lease ended, in this work tree. What
+    left nothing to look at is taken back with a claim.
+    """
+    if worker.store.paused() or state.halt:
+        return []
+    left = leases.expired(state, now)
+    here = worker.tree_name if left else ""
+    return [
+        task
+        for task in left
+        if (not state.config.concurrent or task.worktree in (None, here))
+        and (task.base_ref or task.started_at_commit or task.checkpoints_of_attempt)
+    ]
+
+
+def _recover_first(worker: Worker, state: State) -> None:
+    """Recovers what was interrupted here; ``Busy`` when only the agent can judge what it is worth."""
+    if not selection.in_progress(state):
+        return
+    for task in _unfinished(worker, state, worker.store.now()):
+        from agent_harness.protocols.tasklist.attempts import recover
+
+        for found in recover.recover(worker, task.id):
+            if found.get("action") == "resume":
+                raise _must_judge(task)
+
+
+def _must_judge(task: Task) -> Busy:
+    steps = ", ".join(str(each.step) for each in task.checkpoints_of_attempt)
+    busy = Busy(
+        f"{task.id} was interrupted after step {steps}, and its files show no change: compare them with that",
+        hint=f"harness task recover {task.id} --decide resume   (or: --decide fail)",
+        task_id=task.id,
+    )
+    busy.code = "interrupted"
+    return busy

@@ -1,0 +1,377 @@
+"""The replay agent plays a recorded session again, with the same events and the same changes of files.
+
+For trying a configuration of the harness without a model: budgets, verification, hooks and rules meet exactly what an
+agent once did. It talks to nobody and runs none of the recorded commands. The recorder stands in ``supervision``,
+which hears every agent.
+
+A cassette is one session of an agent as JSON lines, redacted, with times, readable after a crash.
+
+    {"cassette": 1, "agent": "command", "session": 3, "prompt_type": "coding", ...}     first line
+    {"turn": 0, "prompt_characters": 4211, "prompt_digest": "sha256:..."}               a turn begins
+    {"at": 0.412, "event": {"type": "text", "text": "..."}}                             what the agent said or did
+    {"at": 9.1, "told": "..."}                                                          what the harness told it
+    {"files": [{"path": "src/a.py", "mode": "100644", "text": "..."}], "commit": "..."} what it left in the tree
+    {"at": 12.7, "ended": "finished", "ok": true}                                       the turn is over
+
+``at`` is seconds since the turn began. A file change without ``commit`` was not committed. A cassette that was cut off
+plays as far as it goes.
+
+Of the files of a repository it holds what changed between two moments, read from git; ignored files, submodules and
+whatever lies outside of the repository are no part of it.
+"""
+
+import base64
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent_harness.agents import options
+from agent_harness.agents.base import Agent, Brief, Capabilities, Turn
+from agent_harness.agents.events import Event, Finished, RateLimited, Text, event_from, object_of_line
+from agent_harness.errors import ConfigurationError, HarnessError, UnsafeTree
+from agent_harness.kernel import clock
+from agent_harness.kernel.git import Git, GitFailed
+from agent_harness.kernel.git import status as walk
+from agent_harness.kernel.git.objects import ABSENT, Objects, TreeEntry
+from agent_harness.kernel.redact import redact
+
+__all__ = ["ReplayAgent", "Recorded", "apply", "find", "read", "steps"]
+
+VERSION = 1
+NAME = "session-{session}.cassette.jsonl"
+"""How the cassette of a session is called in a folder of them."""
+
+
+@dataclass(slots=True)
+class TreeStep:
+    """One step of what a turn did to the tree: files with their new content; a commit where there is a message."""
+
+    files: list[dict[str, Any]]
+    message: str | None = None
+
+
+@dataclass(slots=True)
+class Recorded:
+    """One turn on record."""
+
+    events: list[tuple[float, Event]] = field(default_factory=list)
+    changes: list[TreeStep] = field(default_factory=list)
+    ended: str | None = None  # why the turn was over; None when the recording was cut off
+
+
+def find(path: Path, session: int) -> Path:
+    """The cassette itself, or the one of this session in a folder of cassettes. ``ConfigurationError`` without one."""
+    found = path / NAME.format(session=session) if path.is_dir() else path
+    if not found.is_file():
+        kept = sorted(one.name for one in path.glob("*.cassette.jsonl"))[:5] if path.is_dir() else []
+        there = f"; there is {', '.join(kept)}" if kept else ""
+        raise ConfigurationError(f"no recording at {found}{there}", hint="ls .harness/logs/*.cassette.jsonl")
+    return found
+
+
+def read(path: Path) -> list[Recorded]:
+    """The turns of a cassette in their order. ``ConfigurationError`` when it is none, or of a later version."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            return _turns(filter(None, map(object_of_line, lines)), path)  # without what a crash has torn
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror}", hint=f"ls -l {path}") from error
+
+
+def _turns(records: Iterable[dict[str, Any]], path: Path) -> list[Recorded]:
+    turns: list[Recorded] = []
+    known = False
+    for record in records:
+        if not known:
+            version = record.get("cassette")
+            if not isinstance(version, int):
+                raise _no_cassette(path)
+            if version != VERSION:
+                raise ConfigurationError(f"{path} is a recording of format {version}, this version plays {VERSION}")
+            known = True
+        elif "turn" in record:
+            turns.append(Recorded())
+        elif turns:
+            _take(turns[-1], record)
+    if not known:
+        raise _no_cassette(path)
+    return turns
+
+
+def _no_cassette(path: Path) -> ConfigurationError:
+    return ConfigurationError(f"{path} is no recording of a session", hint="ls .harness/logs/*.cassette.jsonl")
+
+
+def _take(turn: Recorded, record: Mapping[str, Any]) -> None:
+    event = record.get("event")
+    if isinstance(event, dict):
+        made = event_from(event)
+        if made is not None and not isinstance(made, Finished):
+            turn.events.append((_seconds(record.get("at")), made))
+    elif isinstance(record.get("files"), list):
+        message = record.get("commit")
+        files = [one for one in record["files"] if isinstance(one, dict)]
+        turn.changes.append(TreeStep(files, message if isinstance(message, str) else None))
+    elif isinstance(record.get("ended"), str):
+        turn.ended = record["ended"]
+        said = record.get("message")
+        end = Finished(ok=record.get("ok") is True, message=said if isinstance(said, str) else "")
+        turn.events.append((_seconds(record.get("at")), end))
+
+
+def _seconds(value: object) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e7
+    return float(value) if number else 0.0  # type: ignore[arg-type]
+
+
+# ---- what changed in the files of a repository
+
+FILE_LIMIT_BYTES = 1_000_000
+TURN_LIMIT_BYTES = 8_000_000
+_FILE, _PROGRAM, _LINK = "100644", "100755", "120000"
+_MODES = (_FILE, _PROGRAM, _LINK)
+
+
+def steps(git: Git, before: str, after: str, head_before: str | None, head_after: str | None) -> list[dict[str, Any]]:
+    """The records of what changed between two trees, commit by commit where the agent only added commits.
+
+    ``before`` and ``after`` are commits or trees of the work tree; the last record holds what was not committed. Files
+    beyond the limits are named without content.
+    """
+    room = _Room(TURN_LIMIT_BYTES)
+    found: list[dict[str, Any]] = []
+    base = before
+    commits = _own_commits(git, head_before, head_after)
+    with git.objects() as objects:
+        for commit, message in commits:
+            found.append({"files": _between(objects, base, commit, room), "commit": redact(message)})
+            base = commit
+        files = _between(objects, base, after, room)
+    return [*found, {"files": files}] if files else found
+
+
+def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> list[str]:
+    """Does a step again, and commits it where it has a message; returns the paths without content in the recording.
+
+    ``UnsafeTree`` for a path that leads out of the project, into git's own folder or through a link.
+    """
+    known = [one for one in files if isinstance(one.get("path"), str)]
+    paths = [_checked(git, str(one["path"])) for one in known]
+    missing = []
+    for one, path in zip(known, paths, strict=True):
+        if not _put(Path(os.fsdecode(git.file(path))), one):
+            missing.append(os.fsdecode(path))
+    if message is not None:
+        try:
+            if paths:
+                git.run("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul", input=walk.joined(paths))
+            git.run("commit", "--quiet", "--allow-empty", "--no-verify", "-m", message or "No message")
+        except GitFailed as error:
+            raise HarnessError(f"the recording's commit was refused: {error.message}") from error
+    return missing
+
+
+class _Room:
+    def __init__(self, size: int) -> None:
+        self.left = size
+
+    def holds(self, size: int) -> bool:
+        fits = size <= min(self.left, FILE_LIMIT_BYTES)
+        self.left -= size if fits else 0
+        return fits
+
+
+def _own_commits(git: Git, before: str | None, after: str | None) -> list[tuple[str, str]]:
+    """Commits made since, oldest first; none where history was not simply added to."""
+    if after is None or after == before or (before and not git.ancestor(before, after)):
+        return []
+    words = ("rev-list", "--first-parent", "--reverse", after, *([f"^{before}"] if before else []))
+    return [(oid, git.text("log", "-1", "--format=%B", oid)) for oid in git.text(*words).split()]
+
+
+def _between(objects: Objects, before: str, after: str, room: _Room) -> list[dict[str, Any]]:
+    found = objects.differences(objects.tree_of(before), objects.tree_of(after))
+    return [_file(objects, entry, path, room) for path, (_, entry) in found.items()]
+
+
+def _file(objects: Objects, entry: TreeEntry, path: bytes, room: _Room) -> dict[str, Any]:
+    record: dict[str, Any] = {"path": os.fsdecode(path)}
+    if entry == ABSENT:
+        return {**record, "gone": True}
+    if entry.mode not in _MODES:
+        return {**record, "left_out": "a repository of its own"}
+    if not room.holds(objects.size(entry.oid) or 0):
+        return {**record, "mode": entry.mode, "left_out": "too large"}
+    found = objects.read(entry.oid)
+    if found is None:
+        raise UnsafeTree(f"what {walk.shown(path)} holds is gone from the repository", hint="git fsck")
+    return {**record, "mode": entry.mode, **_content(found[1])}
+
+
+def _content(data: bytes) -> dict[str, str]:
+    try:
+        return {"text": redact(data.decode("utf-8"))}
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+# ---- doing it again
+
+
+def _checked(git: Git, text: str) -> bytes:
+    path = os.fsencode(text)
+    parts = path.split(b"/")
+    bad = path.startswith(b"/") or any(part in (b"", b".", b"..") or part.lower() == b".git" for part in parts)
+    if bad or b"\0" in path or walk.Links(os.fsencode(git.top())).above(path):
+        raise UnsafeTree(f"the recording leads to {text!r}, which is not a plain path of the project")
+    return path
+
+
+def _put(path: Path, record: Mapping[str, Any]) -> bool:
+    data = _bytes_of(record)
+    if data is None and record.get("gone") is not True:
+        return False
+    try:
+        if os.path.lexists(path) and not stat.S_ISDIR(path.lstat().st_mode):
+            path.unlink()
+        if data is not None:
+            _write(path, data, str(record.get("mode")))
+    except OSError as error:
+        raise UnsafeTree(f"the recording cannot write {path}: {error.strerror}") from error
+    return True
+
+
+def _write(path: Path, data: bytes, mode: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if mode == _LINK:
+        path.symlink_to(os.fsdecode(data))
+        return
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, flags, 0o755 if mode == _PROGRAM else 0o644), "wb") as file:
+        file.write(data)
+
+
+def _bytes_of(record: Mapping[str, Any]) -> bytes | None:
+    text, coded = record.get("text"), record.get("base64")
+    if isinstance(text, str):
+        return text.encode("utf-8", "replace")
+    if not isinstance(coded, str):
+        return None
+    try:
+        return base64.b64decode(coded, validate=True)
+    except ValueError:
+        return None
+
+
+# ---- the agent
+
+PACES = ("fast", "recorded")
+_NO_WAIT_SECONDS = 0.001
+"""For what a provider refused once; nobody refuses anything now."""
+
+
+class ReplayAgent(Agent):
+    """Plays the cassette at ``path``, or the session's own one where ``path`` is a folder of cassettes."""
+
+    name = "replay"
+    capabilities = Capabilities(usage=True)
+
+    def __init__(self, path: Path, pace: str = "fast") -> None:
+        self.path = path
+        self.pace = pace
+
+    @classmethod
+    def from_words(cls, text: str) -> "ReplayAgent":
+        """The agent of ``replay:FILE``, relative to the current folder."""
+        return cls(Path(text).absolute())
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "ReplayAgent":
+        """The agent of ``agent: {kind: replay, file: FILE}``; ``pace: recorded`` keeps the pauses of the recording."""
+        options.checked("replay", settings, ("file", "pace"))
+        file, pace = settings.get("file"), settings.get("pace", "fast")
+        if not isinstance(file, str) or not file:
+            raise ConfigurationError("agent.file must name a recording", hint="agent: {kind: replay, file: FILE}")
+        if pace not in PACES:
+            raise ConfigurationError(f"agent.pace must be one of {', '.join(PACES)}")
+        return cls((root or Path.cwd()) / file, pace)
+
+    def problem(self) -> str | None:
+        """Why nothing can be played."""
+        return None if self.path.exists() else f"there is no recording at {self.path}"
+
+    def start(self, brief: Brief) -> Turn:
+        """Plays the turn that has this round's number. ``ConfigurationError`` when there is no such recording."""
+        turns = read(find(self.path, brief.session))
+        if brief.round >= len(turns):
+            counted = f"{len(turns)} turn{'' if len(turns) == 1 else 's'}"
+            end = Finished(ok=False, message=f"the recording has {counted}, and this would be one more")
+            return ReplayTurn(brief, Recorded(events=[(0.0, end)]), recorded_pace=False)
+        return ReplayTurn(brief, turns[brief.round], recorded_pace=self.pace == "recorded")
+
+
+class ReplayTurn(Turn):
+    """One turn of a recording, played inside this process; the files change before its last event."""
+
+    def __init__(self, brief: Brief, recorded: Recorded, *, recorded_pace: bool) -> None:
+        self._brief = brief
+        self._events = deque(recorded.events)
+        self._changes = deque(recorded.changes)
+        self._began = time.monotonic()
+        self._recorded_pace = recorded_pace
+        self._ended = False
+
+    @property
+    def ended(self) -> bool:
+        """True once ``Finished`` was handed out."""
+        return self._ended
+
+    def next_event(self, timeout_seconds: float) -> Event | None:
+        """The next recorded event, at once or in its time."""
+        if self._ended or not self._due(timeout_seconds):
+            return None
+        event = (
+            self._events.popleft()[1] if self._events else Finished(ok=False, message="the recording breaks off here")
+        )
+        if isinstance(event, RateLimited) and not self._recorded_pace:
+            event = RateLimited(message=event.message, retry_after_seconds=_NO_WAIT_SECONDS)
+        if isinstance(event, Finished):
+            if problem := self._change_files():
+                said, fatal = problem
+                self._events.appendleft((0.0, Finished(ok=event.ok and not fatal, message=event.message)))
+                return Text(said)
+            self._ended = True
+        return event
+
+    def stop(self, grace_seconds: float = 5.0) -> None:
+        """Ends the turn; what it had not yet changed stays as it is."""
+        if not self._ended:
+            self._changes.clear()
+            self._events = deque([(0.0, Finished(ok=False, message="stopped"))])
+
+    def _due(self, timeout_seconds: float) -> bool:
+        if not self._recorded_pace or not self._events:
+            return True
+        wait = self._began + self._events[0][0] * clock.time_scale() - time.monotonic()
+        if wait > 0:
+            time.sleep(min(wait, max(0.0, timeout_seconds)))
+        return wait <= timeout_seconds
+
+    def _change_files(self) -> tuple[str, bool] | None:
+        """Does the next steps again; what could not be done is told once, and whether that ends the turn badly."""
+        git = Git(self._brief.cwd)
+        while self._changes:
+            step = self._changes.popleft()
+            try:
+                missing = apply(git, step.files, step.message)
+            except HarnessError as error:
+                self._changes.clear()
+                return error.message, True
+            if missing:
+                return f"not in the recording: {', '.join(missing[:10])}", False
+        return None

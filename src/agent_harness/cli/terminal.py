@@ -1,0 +1,233 @@
+"""A person at a terminal: what they are asked, and what they see while a run works or waits for a rate limit to end.
+
+Nobody there means no (features.md UAH-076, C12).
+"""
+
+import re
+import select
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import clock, terminal
+
+if TYPE_CHECKING:
+    from agent_harness.supervision.dispatch import RefusalPolicy
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+root_option = click.option("--root", metavar="DIR", help="Where the task list is; else looked for upwards from here.")
+agent_option = click.option(
+    "--agent",
+    "agents",
+    metavar="SPEC",
+    multiple=True,
+    help="Which agent: a kind, scripted:FILE, or command:WORDS; HARNESS_AGENT. Given again: who takes over.",
+)
+wait_option = click.option("--wait/--no-wait", default=None, help="Wait for a rate limit to end, or end then.")
+now_option = click.option("--now", is_flag=True, help="Start once although a rate limit is known.")
+
+_PIPE_SECONDS = 1.0
+REPEATED_SECONDS = 600.0  # how often a log that nobody overwrites is told of a wait
+PROGRESS_SECONDS = 60.0  # how long a log that nobody overwrites may say nothing of work that goes on
+QUIET_SECONDS = 3.0
+COPIED = ("next:", "fix:", "$ ", "harness ", "{", "}", "]", '"')
+"""Lines that begin so are commands and settings, which people copy: no break is put into them."""
+TICK_SECONDS = 1.0
+
+
+class Positive(click.FloatRange):
+    """A finite number above 0, or from ``least`` on."""
+
+    def __init__(self, least: float | None = None) -> None:
+        super().__init__(min=least or 0, min_open=least is None)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = super().convert(value, param, ctx)
+        if not number < float("inf"):
+            self.fail(f"{value} is no number that can be waited for.", param, ctx)
+        return number
+
+
+def patience(wait: bool | None, now: bool, *, as_json: bool, unattended: bool = False) -> "RefusalPolicy":
+    """What a run does about a rate limit: what it was told, else it waits when it is watched or ``unattended``."""
+    from agent_harness.supervision.dispatch import RefusalPolicy
+
+    watched = sys.stdin is not None and sys.stdin.isatty() and sys.stdout is not None and sys.stdout.isatty()
+    waits = wait if wait is not None else unattended or (watched and not as_json)
+    return RefusalPolicy(wait=waits, ignore_once=now, countdown=screen(as_json=as_json).countdown)
+
+
+class Screen:
+    """What a command that takes long shows a person: its lines, and on a terminal one more below them that changes.
+
+    Lines go to stdout, or to stderr when stdout holds the JSON answer. What agents wrote in them cannot steer the
+    terminal. Whoever reads them may go away; the work does not end for that. Threads may use it at once.
+    """
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._lock = threading.RLock()
+        self._below = ""  # the line that stands below the others now
+        self._waiting = ""  # what a countdown says; it comes before all else
+        self._last = ""
+        self._said_at = time.monotonic()
+        self._journal: Callable[[str], None] | None = None
+
+    def say(self, text: str) -> None:
+        """What happens: one or more lines, with the time before each where plain lines were asked for."""
+        if self._journal is not None:
+            self._journal(text)
+        self._put(text, time.strftime("%H:%M:%S ") if terminal.wants_times() else "")
+
+    def show(self, text: str, *, err: bool = False) -> None:
+        """An answer: one or more lines; on stderr with ``err``."""
+        self._put(text, "", err=err)
+
+    def _put(self, text: str, at: str, *, err: bool = False) -> None:
+        """Lines fit for the stream, broken at words where a terminal is narrower."""
+        with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
+            stream = sys.stderr if err else self._stream
+            self._clear()
+            live, colours = not terminal.is_plain(stream), terminal.has_colour(stream)
+            for line in text.split("\n"):
+                shown = terminal.printable(line.expandtabs())
+                whole = not live or shown.lstrip().startswith(COPIED)
+                for part in [shown] if whole else terminal.wrapped(shown, self._columns):
+                    click.echo(at + (_coloured(part) if colours else part), file=stream, color=colours)
+            self._last = text.strip().rpartition("\n")[2] or self._last
+            self._said_at = time.monotonic()
+
+    def countdown(self, line: str) -> None:
+        """The line of a countdown: below the others on a terminal, now and then elsewhere; empty at its end."""
+        self._waiting = line
+        if not line:
+            with self._lock:
+                self._clear()
+        elif not terminal.is_plain(self._stream):
+            self._draw(line)
+        elif time.monotonic() - self._said_at >= REPEATED_SECONDS:
+            self.say(f"Still waiting: {line}")
+
+    @contextmanager
+    def watching(self, look: Callable[[], list[str]], journal: Callable[[str], None] | None = None) -> Iterator[None]:
+        """While the block runs: what ``look`` says is shown below the lines once a second.
+
+        Without a terminal it is a line of its own after a minute in which nothing was said. What is said meanwhile goes
+        to the ``journal`` too.
+        """
+        self._journal = journal
+        over = threading.Event()
+        thread = threading.Thread(target=self._watch, args=(look, over), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            self._journal = None
+            with self._lock:
+                self._clear()
+
+    def _watch(self, look: Callable[[], list[str]], over: threading.Event) -> None:
+        while not over.wait(TICK_SECONDS):
+            if self._waiting:
+                continue
+            silent = time.monotonic() - self._said_at
+            try:
+                seen = " | ".join(look())
+            except (HarnessError, OSError, ValueError):  # the project at work says what is wrong with it
+                seen = ""
+            if not terminal.is_plain(self._stream):
+                self._draw(seen or (f"... {silent:.0f} s" if silent > QUIET_SECONDS else ""))
+            elif silent >= clock.scaled(PROGRESS_SECONDS):
+                self.say(f"Still at work: {seen}" if seen else f"Still at work, last said: {self._last}")
+
+    def _draw(self, line: str) -> None:
+        with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
+            shown = terminal.printable(line)
+            while len(shown) >= self._columns and ", " in shown:  # no number is cut: what comes last goes first
+                shown = shown.rpartition(", ")[0]
+            shown = terminal.fitted(shown, self._columns - 1)
+            if shown != self._below:
+                click.echo(f"\r{shown}\x1b[K", nl=False, file=self._stream, color=True)
+                self._below = shown
+
+    def _clear(self) -> None:
+        if self._below:
+            with suppress(OSError, ValueError, AttributeError, RuntimeError):
+                click.echo("\r\x1b[K", nl=False, file=self._stream, color=True)
+            self._below = ""
+
+    @property
+    def _stream(self) -> TextIO:
+        return sys.stderr if self._as_json else sys.stdout
+
+    @property
+    def _columns(self) -> int:
+        return shutil.get_terminal_size().columns
+
+
+def _coloured(line: str) -> str:
+    """The verdicts in a line in colours of the terminal's own; the words say it without them too."""
+    return _VERDICTS.sub(lambda found: click.style(found[0], fg=_COLOURS[found[0]], bold=True), line)
+
+
+_COLOURS = {
+    **dict.fromkeys(("PASSED", "verified.", "completed", "accepted"), "green"),
+    **dict.fromkeys(("FAILED", "REJECTED", "Regression:", "failed", "Rolled back"), "red"),
+    **dict.fromkeys(("Warning:", "Still waiting:", "Stopping:"), "yellow"),
+}
+_VERDICTS = re.compile("|".join(rf"(?<!\w){re.escape(word)}(?!\w)" for word in _COLOURS))
+
+
+@cache
+def screen(*, as_json: bool) -> Screen:
+    """The screen of this process: everything that shares a terminal goes through the one."""
+    return Screen(as_json=as_json)
+
+
+def show(text: str, *, err: bool = False) -> None:
+    """Shows a person an answer that is no JSON: see ``Screen.show``."""
+    screen(as_json=False).show(text, err=err)
+
+
+def say_to(*, as_json: bool) -> Callable[[str], None]:
+    """Shows a person one or more lines: see ``Screen.say``."""
+    return screen(as_json=as_json).say
+
+
+def ask(*, yes: bool, default_shown: str = "y/n") -> Callable[[str], bool]:
+    """A function that asks one question on stderr and gives the answer; ``yes`` answers all of them.
+
+    Without a terminal an answer that already waits on stdin counts, and anything else is no.
+    """
+
+    def answer(question: str) -> bool:
+        click.echo(f"{terminal.printable(question)} [{default_shown}]: ", nl=yes, err=True)
+        if yes:
+            return True
+        given = _line()
+        if not sys.stdin or not sys.stdin.isatty():
+            show(given.strip() or "no", err=True)
+        return given.strip().lower() in ("y", "yes")
+
+    return answer
+
+
+def _line() -> str:
+    if sys.stdin is None or sys.stdin.closed:
+        return ""
+    try:
+        if not sys.stdin.isatty() and not select.select([sys.stdin], [], [], _PIPE_SECONDS)[0]:
+            return ""
+        return sys.stdin.readline()
+    except (OSError, ValueError):
+        return ""

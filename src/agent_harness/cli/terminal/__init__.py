@@ -1,1 +1,0 @@
-"""What a person at a terminal is asked and shown while something waits."""

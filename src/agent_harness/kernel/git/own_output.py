@@ -1,0 +1,142 @@
+"""Files that this process prints into, such as the log of ``nohup harness run > run.log``: no part of anybody's work.
+
+A walk of the work tree passes them over, so that they are never stashed, committed, or taken back; source: ``faces.md``
+FIX-1. A file is recognised by device and inode, whatever its name.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from agent_harness.kernel import files
+from agent_harness.kernel.git.locate import Repository
+
+__all__ = ["among", "forget", "ignore", "keep_out_of_sight"]
+
+_STREAMS = (1, 2)
+PRINTED = "# a run of agent-harness prints into:"
+"""Stands before the line of such a file, so that the line can be taken out again."""
+
+_noted: set[str] = set()  # what the programs behind our pipes write
+
+
+def keep_out_of_sight(repository: Repository) -> None:
+    """Git, and every program that asks it, passes over the files below the top that this process prints into.
+
+    For the start of a run: also looks behind a pipe, where ``tee`` writes. A line in ``.git/info/exclude`` tells other
+    processes, such as an agent that commits everything.
+    """
+    _noted.update(_behind_pipes())
+    for path in sorted(among(os.fsencode(repository.top))):
+        ignore(repository, "/" + _as_pattern(os.fsdecode(path)), note=f"{PRINTED}\n")
+
+
+def among(top: bytes) -> frozenset[bytes]:
+    """Those that lie below this folder, relative to it. Costs two system calls when nothing is printed into a file."""
+    paths = {*_noted, *(path for stream in _STREAMS if (path := _file_of("self", stream)))}
+    start = os.path.realpath(top) + b"/" if paths else b""
+    return frozenset(name.removeprefix(start) for path in paths if (name := os.fsencode(path)).startswith(start))
+
+
+def ignore(repository: Repository, line: str, *, note: str = "") -> None:
+    """Adds a line to the repository's own ignore rules, where it is missing; the ``note`` stands before it."""
+    path = _rules(repository)
+    try:
+        text = files.read_bytes(path).decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        text = ""
+    if line not in text.splitlines():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        gap = "" if not text or text.endswith("\n") else "\n"
+        files.replace(path, f"{text}{gap}{note}{line}\n".encode("utf-8", "surrogateescape"))
+
+
+def forget(path: str, lines: Iterable[str], *, printed: bool = False, write: bool = True) -> list[str]:
+    """Takes these lines out of a file of ignore rules; the lines found there.
+
+    With ``printed`` also those of files that runs have printed into. A file that holds nothing else is removed; without
+    ``write`` nothing is changed.
+    """
+    try:
+        text = files.read_bytes(path).decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        return []
+    wanted = {*lines}
+    kept: list[str] = []
+    found: list[str] = []
+    rows = iter(text.splitlines(keepends=True))
+    for row in rows:
+        bare = row.rstrip("\r\n")
+        if printed and bare == PRINTED:
+            found.append(next(rows, "").rstrip("\r\n"))
+        elif bare in wanted:
+            found.append(bare)
+        else:
+            kept.append(row)
+    if found and write:
+        if kept:
+            files.replace(path, "".join(kept).encode("utf-8", "surrogateescape"))
+        else:
+            files.unlink(path)
+    return found
+
+
+def _rules(repository: Repository) -> str:
+    return os.path.join(repository.shared_dir, "info", "exclude")
+
+
+def _as_pattern(path: str) -> str:
+    return "".join(f"\\{letter}" if letter in "*?[]\\ !#" else letter for letter in path)
+
+
+def _file_of(process: str, stream: int) -> str | None:
+    """The path of a regular file that a process has open under this number."""
+    with suppress(OSError):
+        if process == "self":
+            found = os.fstat(stream)
+            if not stat.S_ISREG(found.st_mode):
+                return None
+            path = _name_of(stream)
+        else:
+            found, path = os.stat(f"/proc/{process}/fd/{stream}"), os.readlink(f"/proc/{process}/fd/{stream}")
+        there = os.lstat(path)
+        if stat.S_ISREG(found.st_mode) and (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino):
+            return path
+    return None
+
+
+def _name_of(stream: int) -> str:
+    """Where a file of ours lies: by /proc, else by F_GETPATH of macOS. ``OSError`` where neither tells."""
+    with suppress(OSError):
+        return os.readlink(f"/proc/self/fd/{stream}")
+    import fcntl
+
+    asked = getattr(fcntl, "F_GETPATH", None)
+    if asked is None:
+        raise OSError(stream, "nothing tells the path of an open file here")
+    return os.fsdecode(fcntl.fcntl(stream, asked, bytes(1024)).rstrip(b"\0"))
+
+
+def _behind_pipes() -> Iterator[str]:
+    """Files that processes of our own job have open and that read what we print; none where there is no /proc."""
+    pipes = set()
+    for stream in _STREAMS:
+        with suppress(OSError):
+            if stat.S_ISFIFO(os.fstat(stream).st_mode):
+                pipes.add(os.readlink(f"/proc/self/fd/{stream}"))
+    for process in _of_our_job() if pipes else ():
+        with suppress(OSError):
+            if os.readlink(f"/proc/{process}/fd/0") in pipes:
+                for stream in os.listdir(f"/proc/{process}/fd"):
+                    if path := _file_of(process, int(stream)):
+                        yield path
+
+
+def _of_our_job() -> Iterable[str]:
+    own = os.getpgrp()
+    with suppress(OSError):
+        for name in os.listdir("/proc"):
+            with suppress(OSError):
+                if name.isdigit() and int(name) != os.getpid() and os.getpgid(int(name)) == own:
+                    yield name

@@ -1,0 +1,297 @@
+"""One owner at a time: the kernel's lock on a file in the root, then the directory that shell scripts look at.
+
+What it does not promise: ``/tmp`` belongs to one host and often to one container, so the directory excludes nobody
+else; only the file in the root does. Where the disk knows no ``flock``, a directory inside the root stands in for it,
+and a holder on another host counts as dead 120 s after its last ``verify``. A process that was stopped for minutes may
+have lost the lock: pass ``verify`` as ``before`` to every ``files.replace``. Source: ``tasklist.md`` 9.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+
+from agent_harness.errors import LockBusy, NotOwner
+from agent_harness.kernel import clock, digest, owner
+from agent_harness.kernel.files import open_regular, refusal
+from agent_harness.kernel.json import jsontext
+from agent_harness.kernel.lock_directory import LockDirectory
+from agent_harness.kernel.owner import Owner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    from agent_harness.kernel.files import AnyPath
+    from agent_harness.kernel.owner import Owner
+
+__all__ = [
+    "LOCK_FILE",
+    "Lock",
+    "LockFile",
+    "LockLost",
+    "await_lock",
+    "directory_for",
+    "holder",
+    "try_lock",
+]
+LOCK_FILE = ".harness-lock"
+SHARED_FOLDER = "/tmp"  # noqa: S108  # the name that shell scripts use
+_NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+
+
+class LockFile:
+    """One lock file. ``previous`` is who held the lock before and died with it, known once the lock is ours."""
+
+    __slots__ = ("_descriptor", "path", "previous")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.previous: Owner | None = None
+        self._descriptor = -1
+
+    def try_take(self) -> str | None:
+        """``None`` when the lock is ours now, else who holds it. ``OSError`` where the disk knows no ``flock``."""
+        descriptor = self._open()
+        try:
+            holder = self._holder_of(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        if holder:
+            os.close(descriptor)
+            return holder
+        self._descriptor = descriptor
+        self.previous = _named_in(descriptor)
+        _sign(descriptor)
+        return None
+
+    def _holder_of(self, descriptor: int) -> str | None:
+        if not try_lock(descriptor):
+            return str(_named_in(descriptor) or "another process")
+        return None if self._is_at_its_place(descriptor) else "somebody who removed the lock file"
+
+    def confirm(self) -> bool:
+        """Whether the lock is still ours. A lock file that was deleted under us is made again, if nobody else did."""
+        if self._descriptor < 0:
+            return False
+        return self._is_at_its_place(self._descriptor) or (not os.path.lexists(self.path) and self._make_again())
+
+    def release(self) -> None:
+        """Frees the lock; the file stays, empty. Safe to repeat."""
+        if self._descriptor < 0:
+            return
+        descriptor, self._descriptor = self._descriptor, -1
+        _empty(descriptor)
+        os.close(descriptor)
+
+    def holder(self) -> Owner | None:
+        """Who holds the lock now; ``None`` when nobody does. Takes nothing. ``OSError`` as above."""
+        try:
+            descriptor = open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _named_in(descriptor)
+        finally:
+            os.close(descriptor)
+        return None
+
+    def touch(self) -> float:
+        """The time of the disk that the file lies on, which all hosts share, in seconds since 1970."""
+        descriptor = self._open()
+        try:
+            os.utime(descriptor)
+            return os.fstat(descriptor).st_mtime
+        finally:
+            os.close(descriptor)
+
+    def _open(self) -> int:
+        try:
+            return open_regular(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise refusal(self.path, "opened", error) from None
+
+    def _is_at_its_place(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(descriptor), os.lstat(self.path))
+        except FileNotFoundError:
+            return False
+
+    def _make_again(self) -> bool:
+        try:
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            descriptor = open_regular(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError:
+            return False
+        try:
+            taken = try_lock(descriptor)
+        except OSError:
+            taken = False
+        if not taken:
+            os.close(descriptor)
+            return False
+        os.close(self._descriptor)
+        self._descriptor = descriptor
+        _sign(descriptor)
+        return True
+
+
+def _sign(descriptor: int) -> None:
+    """Writes who we are, for people; a full disk does not stop us."""
+    text = jsontext.dumps({**owner.current().as_record(), "at": clock.timestamp()}).encode()
+    try:
+        os.pwrite(descriptor, text, 0)
+        os.ftruncate(descriptor, len(text))
+    except OSError:
+        return
+
+
+def _empty(descriptor: int) -> None:
+    try:
+        os.ftruncate(descriptor, 0)
+    except OSError:
+        return
+
+
+def _named_in(descriptor: int) -> Owner | None:
+    try:
+        return Owner.from_record(jsontext.loads(os.pread(descriptor, 4096, 0)))
+    except ValueError:
+        return None
+
+
+class LockLost(NotOwner):
+    """The lock was taken away while it was held, from a process that was stopped for minutes; nothing was written."""
+
+
+class Lock:
+    """Excludes every other holder of the same root while it is held; a context manager.
+
+    ``file`` is the lock file, relative to the root. ``compatible`` also takes the directory that shell scripts use, in
+    ``shared_folder``.
+    """
+
+    __slots__ = ("_file", "_held", "_inside", "_shared", "root", "timeout_seconds")
+
+    def __init__(
+        self,
+        root: AnyPath,
+        *,
+        timeout_seconds: float = 5.0,
+        compatible: bool = True,
+        file: str = LOCK_FILE,
+        shared_folder: str = SHARED_FOLDER,
+    ) -> None:
+        self.root = os.path.realpath(root)
+        self.timeout_seconds = timeout_seconds
+        self._file = LockFile(os.path.join(self.root, file))
+        self._inside = LockDirectory(f"{self._file.path}.d", now=self._file.touch)
+        self._shared = LockDirectory(directory_for(self.root, shared_folder)) if compatible else None
+        self._held: list[LockFile | LockDirectory] = []
+
+    @property
+    def previous(self) -> Owner | None:
+        """Who held the lock before and died with it; ``None`` when it was released in order."""
+        return self._file.previous
+
+    def acquire(self) -> None:
+        """Takes the lock. ``LockBusy`` names the holder after the timeout; ``Refused`` when it can never be had."""
+        if self._held:
+            raise RuntimeError("this lock is held already")
+        deadline = time.monotonic() + self.timeout_seconds
+        try:
+            self._take_inside_the_root(deadline)
+            if self._shared:
+                self._take(self._shared, deadline)
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Gives the lock back, as far as it is still ours. Safe to repeat."""
+        while self._held:
+            self._held.pop().release()
+
+    def verify(self) -> None:
+        """``LockLost`` when the lock is no longer ours; nothing may be written then."""
+        if self._held and all(part.confirm() for part in self._held):
+            return
+        raise LockLost(
+            f"the lock on {self.root} was lost while it was held; nothing was written",
+            hint="run the same command again",
+        )
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+    def _take_inside_the_root(self, deadline: float) -> None:
+        try:
+            if os.path.isdir(self.root):
+                os.makedirs(os.path.dirname(self._file.path), exist_ok=True)
+            self._take(self._file, deadline)
+        except OSError as error:
+            if error.errno not in _NO_FLOCK:
+                raise refusal(self._file.path, "locked", error) from None
+            self._held.clear()
+            self._take(self._inside, deadline)
+
+    def _take(self, part: LockFile | LockDirectory, deadline: float) -> None:
+        self._held.append(part)
+        if who := await_free(part.try_take, deadline):
+            raise LockBusy(f"{self.root} is locked by {who}", hint="wait until it is done, then try again", holder=who)
+
+
+def directory_for(root: AnyPath, shared_folder: str = SHARED_FOLDER) -> str:
+    """The directory by which shell scripts lock this root: its name holds a digest of the resolved path."""
+    key = digest.sha256(os.fsencode(os.path.realpath(root)))[:16]
+    return f"{shared_folder}/harness-{key}.lock"
+
+
+def holder(root: AnyPath, file: str = LOCK_FILE) -> Owner | None:
+    """Who holds the lock on a root now, for messages; ``None`` when nobody does or it cannot be seen."""
+    path = os.path.join(os.path.realpath(root), file)
+    try:
+        return LockFile(path).holder()
+    except OSError as error:
+        return LockDirectory(f"{path}.d").holder() if error.errno in _NO_FLOCK else None
+
+
+# ---- the kernel's lock on any open file or folder: one holder at a time, freed at any death of it
+
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.02
+"""The kernel has no wait with an end, so whoever waits asks again, first soon and then more seldom."""
+
+
+def try_lock(descriptor: int) -> bool:
+    """Whether the lock is ours now. ``OSError`` where the disk knows no ``flock``."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def await_lock(descriptor: int, timeout_seconds: float) -> bool:
+    """The same after at most so many seconds."""
+    return await_free(lambda: None if try_lock(descriptor) else "", time.monotonic() + timeout_seconds) is None
+
+
+def await_free(try_take: Callable[[], str | None], deadline: float) -> str | None:
+    """``None`` once ``try_take`` gives that, else who still holds it at ``deadline``, by ``time.monotonic``."""
+    pause = _FIRST_PAUSE_SECONDS
+    while (who := try_take()) is not None:
+        if time.monotonic() >= deadline:
+            return who
+        time.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+    return None

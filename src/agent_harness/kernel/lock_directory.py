@@ -1,0 +1,231 @@
+"""A lock that is a directory: made by ``mkdir``, judged by who is named in it, removed by way of a rename.
+
+Shell scripts can take part, since ``mkdir`` excludes in every language, and so can hosts that share a disk without
+``flock``. Whoever judges a directory holds the kernel lock of ``file`` where there is one, so that no two of our
+own processes judge the same directory. Source: ``tasklist.md`` 9.1, 9.3.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+
+from agent_harness.errors import Refused
+from agent_harness.kernel import clock, owner
+from agent_harness.kernel.files import refusal
+from agent_harness.kernel.json import jsontext
+from agent_harness.kernel.owner import Owner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["LockDirectory"]
+
+START_SECONDS = 2.0
+"""How long a directory without a pid belongs to somebody who is about to write it."""
+
+FAR_HOLDER_SECONDS = 120.0
+"""How long a holder whose process cannot be seen from here counts as alive after its last sign of life."""
+
+_PID, _OWNER = "pid", "owner.json"
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_SNATCHED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EEXIST)
+
+
+class LockDirectory:
+    """One lock directory. ``now`` is the clock of the disk that it lies on, in seconds since 1970."""
+
+    __slots__ = ("_made", "_now", "path")
+
+    def __init__(self, path: str, now: Callable[[], float] = time.time) -> None:
+        self.path = path
+        self._now = now
+        self._made: tuple[int, int] | None = None
+
+    def try_take(self) -> str | None:
+        """``None`` when the lock is ours now, else who holds it. ``Refused`` for what another user put there."""
+        if self._make():
+            return None
+        seen = _look(self.path)
+        if seen is None:
+            return "somebody who is just leaving"
+        if seen.uid != os.geteuid():
+            raise Refused(
+                f"{self.path} belongs to another user (uid {seen.uid}), so that nobody else can take the lock",
+                hint=f"ask that user to remove it: rm -r {self.path}",
+                reason="lock_denied",
+            )
+        holder = seen.holder(self._now())
+        if holder:
+            return holder
+        _remove(self.path, seen)
+        return None if self._make() else "somebody who was faster"
+
+    def confirm(self) -> bool:
+        """Whether it is still the directory that we made; if so, hosts that cannot see our process get a sign."""
+        if self._own() is None:
+            return False
+        try:
+            os.utime(self.path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def release(self) -> None:
+        """Removes the directory if it is still ours. What cannot be removed goes stale with us. Safe to repeat."""
+        seen, self._made = self._own(), None
+        if seen:
+            try:
+                _remove(self.path, seen)
+            except Refused:
+                return
+
+    def holder(self) -> Owner | None:
+        """Who holds it now, where that is written in it."""
+        seen = _look(self.path)
+        return seen.owner if seen and seen.holder(self._now()) else None
+
+    def _own(self) -> _Seen | None:
+        seen = _look(self.path) if self._made else None
+        return seen if seen and seen.inode == self._made and seen.pid == os.getpid() else None
+
+    def _make(self) -> bool:
+        """Whether the name was free, and is ours now: somebody who does not wait may snatch it half made."""
+        try:
+            os.mkdir(self.path, 0o700)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise refusal(self.path, "made", error) from None
+        try:
+            self._fill()
+        except OSError as error:
+            if error.errno not in _SNATCHED:
+                self._give_up()
+                raise refusal(self.path, "made", error) from None
+        return self._own() is not None
+
+    def _fill(self) -> None:
+        folder = os.open(self.path, _FOLDER_FLAGS)
+        try:
+            made = os.fstat(folder)
+            self._made = (made.st_dev, made.st_ino)
+            _write(folder, _PID, f"{os.getpid()}\n")
+            record = {**owner.current().as_record(), "token": os.urandom(8).hex(), "at": clock.timestamp()}
+            _write(folder, _OWNER, jsontext.dumps(record))
+        finally:
+            os.close(folder)
+
+    def _give_up(self) -> None:
+        seen = _look(self.path)
+        if seen and seen.inode == self._made:
+            _remove(self.path, seen)
+        self._made = None
+
+
+class _Seen:
+    """A directory, or whatever else has its name, as it was at one moment."""
+
+    __slots__ = ("inode", "is_folder", "mtime_ns", "owner", "pid", "uid")
+
+    def __init__(self, status: os.stat_result, pid: bytes = b"", record: bytes = b"") -> None:
+        self.inode = (status.st_dev, status.st_ino)
+        self.mtime_ns = status.st_mtime_ns
+        self.uid = status.st_uid
+        self.is_folder = stat.S_ISDIR(status.st_mode)
+        self.pid = int(pid) if pid.strip().isdigit() else 0
+        self.owner = _owner_in(record)
+
+    def holder(self, now: float) -> str | None:
+        """Who holds it, or ``None`` when it is stale. A time stamp of the future counts like one of the past."""
+        if not self.is_folder:
+            return None
+        age = abs(now - self.mtime_ns / 1e9)
+        if self.owner and self.pid in (0, self.owner.pid):
+            known = owner.state(self.owner)
+            lives = known == "alive" or (known == "unknown" and age <= FAR_HOLDER_SECONDS)
+            return str(self.owner) if lives else None
+        if self.pid:
+            return f"process {self.pid}" if owner.exists(self.pid) else None
+        return "a process that is just starting" if age < START_SECONDS else None
+
+    def is_same_as(self, status: os.stat_result) -> bool:
+        """Whether nothing came or went since. An inode number alone proves nothing: it is soon used again."""
+        return self.inode == (status.st_dev, status.st_ino) and self.mtime_ns == status.st_mtime_ns
+
+
+def _look(path: str) -> _Seen | None:
+    """What has this name now, links not followed; ``None`` when nothing has."""
+    try:
+        folder = os.open(path, _FOLDER_FLAGS)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        try:
+            return _Seen(os.lstat(path))
+        except FileNotFoundError:
+            return None
+    try:
+        return _Seen(os.fstat(folder), _read(folder, _PID), _read(folder, _OWNER))
+    finally:
+        os.close(folder)
+
+
+def _remove(path: str, seen: _Seen) -> None:
+    """Removes what was seen and nothing else: under a new name it cannot be confused with a successor."""
+    aside = f"{path}.stale.{os.getpid()}.{os.urandom(6).hex()}"
+    try:
+        os.rename(path, aside)
+        if seen.is_same_as(os.lstat(aside)):
+            _delete(aside, seen.is_folder)
+        elif not os.path.lexists(path):
+            os.rename(aside, path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise refusal(path, "removed", error) from None
+
+
+def _delete(aside: str, is_folder: bool) -> None:
+    if not is_folder:
+        os.unlink(aside)
+        return
+    try:
+        for name in os.listdir(aside):
+            os.unlink(os.path.join(aside, name))
+        os.rmdir(aside)
+    except OSError:  # there are folders in it
+        from shutil import rmtree
+
+        rmtree(aside, ignore_errors=True)
+
+
+def _write(folder: int, name: str, text: str) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(name, flags, 0o600, dir_fd=folder)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
+def _read(folder: int, name: str) -> bytes:
+    """The beginning of a small file, or nothing when it is missing, a link or a pipe without a writer."""
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            return os.read(descriptor, 4096)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return b""
+
+
+def _owner_in(record: bytes) -> Owner | None:
+    try:
+        return Owner.from_record(jsontext.loads(record))
+    except ValueError:
+        return None

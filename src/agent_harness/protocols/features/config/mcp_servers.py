@@ -1,0 +1,247 @@
+"""The MCP servers that the settings switch on, as agents start them: variables filled in, settings handed on.
+
+``${NAME}`` in ``args``, ``env`` and ``config`` is taken from the environment, ``${NAME:-text}`` has a fallback, ``$${``
+stands for itself. ``config`` is the server's own: a recipe says which argument or variable of a public server a key
+becomes. A key that no recipe knows is refused, never dropped; ``read_only: true`` above all. The programs and their
+options are those of the servers' own documentation. Source: features.md UAH-212..216, C59.
+"""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_harness.agents.base import McpServer
+from agent_harness.errors import ConfigurationError, ToolMissing
+from agent_harness.kernel import redact
+
+if TYPE_CHECKING:
+    from agent_harness.protocols.features.config.schema import McpServerSettings
+
+EDIT = "Edit .harness.yaml, then run the same command again"
+
+
+def switched_on(
+    servers: Mapping[str, "McpServerSettings"], environ: Mapping[str, str] | None = None
+) -> dict[str, McpServer]:
+    """The servers that are enabled, ready to be started; what came from the environment is masked from now on.
+
+    ``ConfigurationError`` for a variable that is not set, and for a setting that cannot be handed on.
+    """
+    environ = os.environ if environ is None else environ
+    return {name: _ready(name, server, environ) for name, server in servers.items() if server.enabled}
+
+
+def demand_programs(servers: Mapping[str, McpServer], root: Path) -> None:
+    """Raises ``ToolMissing`` when the program of a server is not there; nothing is started."""
+    for name, server in servers.items():
+        program = server.command[0]
+        if shutil.which(root / program if "/" in program else program) is None:
+            raise ToolMissing(
+                f"tools.mcp_servers.{name}: the program {program!r} is not installed",
+                hint=f"Install it, or set tools.mcp_servers.{name}.enabled: false in .harness.yaml",
+            )
+
+
+def _ready(name: str, server: "McpServerSettings", environ: Mapping[str, str]) -> McpServer:
+    key = f"tools.mcp_servers.{name}"
+    if server.command is None:
+        raise ConfigurationError(f"{key}.command is missing", hint=EDIT)
+    words = (server.command, *(str(_filled(f"{key}.args", word, environ)) for word in server.args))
+    config = {each: _filled(f"{key}.config.{each}", value, environ) for each, value in server.config.items()}
+    env = {each: str(_filled(f"{key}.env.{each}", value, environ)) for each, value in server.env.items()}
+    given = GivenConfig(f"{key}.config", {each: value for each, value in config.items() if value is not None}, words)
+    env = {**given.variables(), **env}
+    package = _package(words)
+    if package in GONE:
+        raise ConfigurationError(f"{key}: nobody publishes {package}; what does the same is {GONE[package]}", hint=EDIT)
+    args, variables = RECIPES[package](given) if package in RECIPES else ((), {})
+    given.refuse_the_rest(package)
+    return McpServer(command=(*words, *args), env={**variables, **env})
+
+
+# -- variables ---------------------------------------------------------------------------------------------------------
+
+_PLACE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{[^}]*\}?")
+_PLAIN = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER"})  # no secret is in these
+_PLAIN_VALUES = frozenset({"localhost", "127.0.0.1"})  # nor are these one, and they are all over what tests print
+
+
+def _filled(key: str, value: object, environ: Mapping[str, str]) -> object:
+    """The value with its variables filled in, at any depth."""
+    if isinstance(value, Mapping):
+        return {str(name): _filled(f"{key}.{name}", below, environ) for name, below in value.items()}
+    if isinstance(value, list):
+        return [_filled(key, each, environ) for each in value]
+    if not isinstance(value, str):
+        return value
+
+    def of(found: re.Match[str]) -> str:
+        if found[0] == "$${":
+            return "${"
+        if found[1] is None:
+            raise ConfigurationError(f"{key}: {found[0]!r} is not the name of a variable", hint=EDIT)
+        told = environ.get(found[1])
+        if told and found[1] not in _PLAIN and told not in _PLAIN_VALUES:
+            redact.mask_from_now_on(told)
+        if not told and found[2] is None:
+            raise ConfigurationError(
+                f"{key} needs the variable {found[1]}, which is not set",
+                hint=f"export {found[1]}=…, or {'.'.join(key.split('.')[:3])}.enabled: false in .harness.yaml",
+            )
+        return told or found[2]
+
+    return _PLACE.sub(of, value)
+
+
+# -- what a server's own settings become -------------------------------------------------------------------------------
+
+Started = tuple[tuple[str, ...], dict[str, str]]
+"""Further arguments, and variables."""
+
+
+@dataclass(frozen=True)
+class GivenConfig:
+    """The ``config`` of one server; what a recipe takes is handed on, and the rest is refused."""
+
+    key: str
+    values: Mapping[str, object]
+    words: tuple[str, ...]  # the command line as it stands in the file
+    taken: set[str] = field(default_factory=set)
+
+    def switch(self, name: str) -> bool | None:
+        """True, false, or ``None`` where nothing is said."""
+        value = self._take(name)
+        known = {"true": True, "false": False}.get(str(value).lower())
+        if value is not None and known is None:
+            raise ConfigurationError(f"{self.key}.{name} must be true or false", hint=EDIT)
+        return known
+
+    def text(self, name: str) -> str | None:
+        """One text that is not empty."""
+        value = self._take(name)
+        if value is not None and (not isinstance(value, str) or not value.strip()):
+            raise ConfigurationError(f"{self.key}.{name} must be text", hint=EDIT)
+        return value
+
+    def size(self, name: str) -> tuple[int, int] | None:
+        """Width and height in pixels."""
+        value = self._take(name)
+        if value is None:
+            return None
+        pair = [value.get(each) for each in ("width", "height")] if isinstance(value, Mapping) else []
+        width, height = [each for each in pair if isinstance(each, int) and each > 0] or (0, 0)
+        if not (width and height and len(value) == 2):  # type: ignore[arg-type]
+            raise ConfigurationError(f"{self.key}.{name} must be {{width: PIXELS, height: PIXELS}}", hint=EDIT)
+        return width, height
+
+    def variables(self) -> dict[str, str]:
+        """``env``, which every server has."""
+        value = self._take("env")
+        if value is not None and not isinstance(value, Mapping):
+            raise ConfigurationError(f"{self.key}.env must be a section of names with values", hint=EDIT)
+        return {str(name): str(each) for name, each in value.items()} if isinstance(value, Mapping) else {}
+
+    def refuse(self, name: str, why: str) -> None:
+        """Takes a key that is true, or says something, with the reason why it cannot hold."""
+        if self._take(name) not in (None, False):
+            raise ConfigurationError(f"{self.key}.{name} cannot be kept: {why}", hint=EDIT)
+
+    def refuse_the_rest(self, package: str | None) -> None:
+        """Raises for the first key that nothing has taken."""
+        left = next((name for name in self.values if name not in self.taken), None)
+        if left is not None:
+            who = f"{package} has no such setting" if package in RECIPES else f"how {self.words[0]} takes it is unknown"
+            raise ConfigurationError(
+                f"{self.key}.{left} cannot be kept: {who}",
+                hint="Put it into args or env of the server, in its own words; ${VARIABLE} is filled in there too",
+            )
+
+    def _take(self, name: str) -> object:
+        self.taken.add(name)
+        return self.values.get(name)
+
+
+def _playwright(given: GivenConfig) -> Started:
+    return tuple(_browser(given, "--viewport-size", folder="--output-dir")), {}
+
+
+def _chrome(given: GivenConfig) -> Started:
+    return tuple(_browser(given, "--viewport")), {}
+
+
+def _browser(given: GivenConfig, viewport: str, folder: str | None = None) -> Iterator[str]:
+    if given.switch("headless"):
+        yield "--headless"
+    if size := given.size("viewport"):
+        yield from (viewport, f"{size[0]}x{size[1]}")
+    if folder and (place := given.text("screenshots_dir")):
+        yield from (folder, place)
+
+
+def _puppeteer(given: GivenConfig) -> Started:
+    headless, size = given.switch("headless"), given.size("viewport")
+    options = {
+        **({} if headless is None else {"headless": headless}),
+        **({} if size is None else {"defaultViewport": {"width": size[0], "height": size[1]}}),
+    }
+    return (), {"PUPPETEER_LAUNCH_OPTIONS": json.dumps(options)} if options else {}
+
+
+def _postgres(given: GivenConfig) -> Started:
+    """Read-only unless the settings say otherwise: every statement is parsed, and runs in a read-only transaction."""
+    place, only = given.text("connection_string"), given.switch("read_only")
+    said = any(word.startswith("--access-mode") for word in given.words)
+    mode = "unrestricted" if only is False else "restricted"
+    words = () if said and only is None else (f"--access-mode={mode}",)
+    return words, {} if place is None else {"DATABASE_URI": place}
+
+
+def _reference_postgres(given: GivenConfig) -> Started:
+    given.refuse("read_only", "a statement can leave the read-only transaction of this server; postgres-mcp keeps it")
+    place = given.text("connection_string")
+    return () if place is None else (place,), {}
+
+
+def _dbhub(given: GivenConfig) -> Started:
+    given.refuse("read_only", "@bytebase/dbhub reads it from its own file (--config); postgres-mcp keeps it")
+    place = given.text("connection_string")
+    return (), {} if place is None else {"DSN": place}
+
+
+RECIPES: Mapping[str | None, Callable[[GivenConfig], Started]] = {
+    "@playwright/mcp": _playwright,
+    "chrome-devtools-mcp": _chrome,
+    "@modelcontextprotocol/server-puppeteer": _puppeteer,
+    "postgres-mcp": _postgres,
+    "@modelcontextprotocol/server-postgres": _reference_postgres,
+    "@bytebase/dbhub": _dbhub,
+}
+"""Public servers, by the name of their package."""
+
+GONE = {"@anthropic/puppeteer-mcp": "@playwright/mcp (npx)", "@anthropic/postgres-mcp": "postgres-mcp (uvx)"}
+"""Names of the document that are no packages, and what to run instead."""
+
+PROGRAMS = {
+    "playwright-mcp": "@playwright/mcp",
+    "chrome-devtools-mcp": "chrome-devtools-mcp",
+    "mcp-server-puppeteer": "@modelcontextprotocol/server-puppeteer",
+    "postgres-mcp": "postgres-mcp",
+    "mcp-server-postgres": "@modelcontextprotocol/server-postgres",
+    "dbhub": "@bytebase/dbhub",
+}
+"""The programs that these packages install."""
+
+_NAME = re.compile(r"(@[\w.-]+/)?[\w.-]+")
+
+
+def _package(words: tuple[str, ...]) -> str | None:
+    """The package that a command line runs, by its program or as the argument of a runner such as npx or uvx."""
+    if (program := os.path.basename(words[0])) in PROGRAMS:
+        return PROGRAMS[program]
+    named = (found[0] for word in words[1:] if (found := _NAME.match(word)))
+    return next((name for name in named if name in RECIPES or name in GONE), None)

@@ -1,0 +1,420 @@
+"""What happened, and why: rows of every log of a project, filtered, in the order of time; and one summary a session.
+
+Reads the logs alone, from their ends, without a lock and without the settings, so that it answers while a session
+runs and when a setting is broken.
+
+Once a day, at the start of a run, what is older than its level allows is dropped, whole file by whole file and line by
+line; what matters is kept for ever. Source: features.md UAH-073, UAH-197, UAH-198, UAH-432..435, UAH-522, UAH-523,
+section W, C44.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from heapq import merge
+from itertools import islice
+from typing import Any
+
+from agent_harness.errors import HarnessError, UsageError
+from agent_harness.kernel import clock, files, journal
+from agent_harness.kernel.json import JsonObject, jsontext
+from agent_harness.kernel.terminal import printable
+from agent_harness.protocols.features import records
+from agent_harness.protocols.features.layout import FeatureLayout
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.store import LEVELS
+
+SOURCES: Mapping[str, tuple[str, str]] = {
+    # name: (file, level of its rows where they say none)
+    "events": ("events.jsonl", "important"),
+    "decisions": ("decisions.jsonl", "critical"),
+    "actions": ("agent_actions.jsonl", "routine"),
+    "usage": ("usage.jsonl", "debug"),
+}
+"""Every log that ``query`` reads; sessions.jsonl repeats what the event ``session_ended`` says."""
+
+TOLD_APART = frozenset({"ts", "type", "level", "session", "feature_id", "message", "log"})
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGO = re.compile(r"(\d{1,6})([smhdw])")
+_LATE = timedelta(minutes=5)  # rows of two writers, or of a clock that was set back, may stand that far out of order
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter:
+    """Which rows are wanted; every field that is set must fit."""
+
+    words: tuple[str, ...] = ()  # each somewhere in the row, in any letter case
+    session: int | None = None
+    feature: int | None = None
+    level: str | None = None  # this one and what matters more
+    types: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def fits(self, row: Mapping[str, Any]) -> bool:
+        """Whether this row is wanted."""
+        return self._fits_place(row) and self._fits_time(row) and self._fits_words(row)
+
+    def _fits_place(self, row: Mapping[str, Any]) -> bool:
+        feature = row.get("feature_id", row.get("feature"))
+        return (
+            (self.session is None or row.get("session") == self.session)
+            and (self.feature is None or feature == self.feature)
+            and (not self.types or row.get("type") in self.types)
+            and (self.level is None or _rank(row) <= LEVELS.index(self.level))
+        )
+
+    def _fits_time(self, row: Mapping[str, Any]) -> bool:
+        if self.since is None and self.until is None:
+            return True
+        at = clock.parse(row.get("ts"))
+        return at is not None and (self.since or at) <= at <= (self.until or at)
+
+    def _fits_words(self, row: Mapping[str, Any]) -> bool:
+        if not self.words:
+            return True
+        text = " ".join(_texts(row)).lower()
+        return all(word.lower() in text for word in self.words)
+
+
+def moment(text: str, at: datetime) -> datetime:
+    """The moment that ``2h``, ``3d`` (ago) or an ISO date or time names; ``UsageError`` for anything else."""
+    ago = _AGO.fullmatch(text.strip().lower())
+    try:
+        found = at - timedelta(**{_UNITS[ago[2]]: int(ago[1])}) if ago else clock.parse(text)
+    except OverflowError:
+        found = None
+    if found is None:
+        raise UsageError(f"{text!r} is no time", hint="a span such as 30m, 2h, 3d, or 2026-01-31T09:30")
+    return found
+
+
+def query(layout: FeatureLayout, wanted: Filter, *, sources: tuple[str, ...] = (), limit: int = 50) -> JsonObject:
+    """The newest ``limit`` rows that fit, oldest first; ``more`` says that older ones fit as well."""
+    streams = [_stream(layout, name, wanted) for name in (sources or tuple(SOURCES))]
+    newest_first = merge(*streams, key=lambda row: str(row.get("ts") or ""), reverse=True)
+    found = list(islice(newest_first, limit + 1))
+    return {"rows": found[:limit][::-1], "more": len(found) > limit}
+
+
+def _stream(layout: FeatureLayout, name: str, wanted: Filter) -> Iterator[JsonObject]:
+    """The rows of one log that fit, newest first, read as far back as they can fit."""
+    file, level = SOURCES[name]
+    for row in _backwards(layout, file):
+        at = clock.parse(row.get("ts"))
+        if wanted.since and at and at < wanted.since - _LATE:
+            return
+        known = {"log": name, **row, "level": str(row.get("level") or level).upper()}
+        if wanted.fits(known):
+            yield known
+
+
+def _backwards(layout: FeatureLayout, file: str) -> Iterator[JsonObject]:
+    for line in journal.backwards(layout.log(file)):
+        try:
+            row = jsontext.loads(line, exact=False) if line.startswith("{") else None
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            yield row
+
+
+def _rank(row: Mapping[str, Any]) -> int:
+    level = str(row.get("level")).lower()
+    return LEVELS.index(level) if level in LEVELS else 1
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every value in a row, however deep: an agent can write to the logs."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Mapping):
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each
+        else:
+            yield str(each)
+
+
+SENTENCES: Mapping[str, str] = {
+    "aborted": "a person ended everything; the state is in {kept_in}",
+    "adopted": "the project was adopted: {passing} tests pass",
+    "agent_started": "an agent was started",
+    "agent_turn": "a turn of the agent took {seconds} s",
+    "budget_raised": "a person raised {key} from {before} to {after}",
+    "checkpoint_created": "checkpoint {checkpoint_id} was taken: {reason}",
+    "checkpoints_pruned": "old checkpoints were dropped: {checkpoints}",
+    "cleanup_completed": "the cleanup was accepted as {commit}",
+    "cmd_run": "the agent ran {cmd}{what}",
+    "escalation_answered": "a person answered {answer}",
+    "feature_claimed": "the agent said that Feature #{feature_id} is done",
+    "feature_marked": "a person marked Feature #{feature_id}: passes {passes}",
+    "feature_skipped": "Feature #{feature_id} was skipped: {reason}",
+    "feature_unskipped": "Feature #{feature_id} is taken in again",
+    "features_added": "features were added: {features}",
+    "file_read": "the agent read {path}{what}",
+    "file_write": "the agent wrote {path}{what}",
+    "github_synced": "the issues on GitHub were brought up to date",
+    "handed_to_person": "the project was given to a person",
+    "history_rewritten": "the session rewrote history; what it left behind is in {ref}",
+    "index_lock_removed": "a stale lock of git was removed: {path}",
+    "initialised": "the project was planned: {features} features",
+    "logs_pruned": "{rows} old rows were dropped from the logs",
+    "maintenance_check": "maintenance: {passing} tests pass",
+    "maintenance_ended": "maintenance ended after {checks} checks",
+    "maintenance_started": "maintenance began",
+    "migration_complete": "the state was brought up to date",
+    "migration_start": "the state is brought up to date",
+    "paused": "paused: {reason}",
+    "pulled": "commits of others were pulled; the session is now {commit}",
+    "pushed": "pushed {commit}",
+    "record_not_believed": "the record of an interrupted session was not believed",
+    "record_set_aside": "a record that is no session's was put aside: {path}",
+    "resumed": "resumed",
+    "rollback_completed": "rolled back to {checkpoint_id}; what was taken away is in {rescue_ref}",
+    "screenshot_kept": "a picture was kept: {kept}",
+    "session_ended": "Session {session_id} on Feature #{feature_id} ended: {termination_reason}",
+    "taken_back": "a person gave the project back",
+    "token_usage": "a call of the model: {input_tokens} tokens in, {output_tokens} out",
+    "verification_passed": "Feature #{feature_id} is proven at {commit}",
+    "work_set_aside": "the unfinished work on Feature #{feature_id} is in {ref}",
+}
+"""What an event without a message says, by its type; a member that a row does not have is left out."""
+
+
+class _Members(dict[str, str]):
+    def __missing__(self, name: str) -> str:
+        return ""
+
+
+def sentence(row: Mapping[str, Any]) -> str:
+    """What one row says: its own message, the sentence of its type, or its members."""
+    if told := str(row.get("message") or row.get("text") or ""):
+        return told
+    shown = {k: ", ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in row.items() if v is not None}
+    if pattern := SENTENCES.get(str(row.get("type"))):
+        return pattern.format_map(_Members(shown)).rstrip(" :;")
+    return "  ".join(f"{k}={v}" for k, v in shown.items() if k not in TOLD_APART and v)
+
+
+def line(row: Mapping[str, Any], *, utc: bool = False) -> str:
+    """One row for a person: when (local time, or UTC), in which session, how much it matters, what."""
+    at = clock.parse(row.get("ts"))
+    when = (at if utc else at.astimezone()).strftime("%Y-%m-%d %H:%M:%S %Z") if at else "?"
+    session = f"S{row['session']}" if row.get("session") is not None else "-"
+    what = str(row.get("type") or str(row.get("log")).removesuffix("s"))
+    text = f"{when}  {session:<4} {row.get('level')!s:<9} {what}  {sentence(row)}"
+    return printable(text.rstrip().replace("\n", " "))
+
+
+# -- one summary a session ---------------------------------------------------------------------------------------------
+
+
+def summaries(layout: FeatureLayout, *, last: int = 5, session: int | None = None) -> list[JsonObject]:
+    """The last sessions, or one, each with its end, cost, decisions, files, runs and problems; oldest first."""
+    found: list[JsonObject] = []
+    for row in _backwards(layout, "sessions.jsonl"):
+        number = row.get("session_id")
+        if isinstance(number, int) and session in (None, number):
+            found.append(row)
+        if len(found) == (last if session is None else 1):
+            break
+    numbers = {records.number(row.get("session_id")) for row in found}
+    rows = {name: _of_sessions(layout, name, numbers) for name in ("events", "decisions", "actions")}
+    return [_summary(row, rows) for row in reversed(found)]
+
+
+def _of_sessions(layout: FeatureLayout, name: str, numbers: set[int]) -> list[JsonObject]:
+    """The rows of these sessions, oldest first; reading ends at the first row of an older one."""
+    found: list[JsonObject] = []
+    for row in _backwards(layout, SOURCES[name][0]):
+        number = row.get("session")
+        if not isinstance(number, int):
+            continue
+        if numbers and number < min(numbers) - 1:
+            break
+        if number in numbers:
+            found.append(row)
+    return found[::-1]
+
+
+def _summary(record: Mapping[str, Any], rows: Mapping[str, list[JsonObject]]) -> JsonObject:
+    number, seconds = record.get("session_id"), record.get("duration_seconds")
+    mine = {name: [row for row in each if row.get("session") == number] for name, each in rows.items()}
+    kinds = Counter(str(row.get("type")) for row in mine["actions"])
+    written = dict.fromkeys(str(r.get("path")) for r in mine["actions"] if r.get("type") == "file_write")
+    return {
+        "session": number,
+        "feature_id": record.get("feature_id"),
+        "outcome": _outcome(record),
+        "started_at": record.get("started_at"),
+        "minutes": round(float(seconds) / 60, 1) if isinstance(seconds, int | float) else 0.0,
+        "seconds": float(seconds) if isinstance(seconds, int | float) else 0.0,
+        "tokens": record.get("tokens_used"),
+        "cost_usd": record.get("cost_usd"),
+        "files_written": list(written),
+        "commands": kinds["cmd_run"],
+        "test_runs": kinds["test_run"],
+        "decisions": [str(row.get("text")) for row in mine["decisions"]],
+        "problems": [
+            ": ".join(str(row[k]) for k in ("type", "message") if row.get(k))
+            for row in mine["events"]
+            if str(row.get("level")).upper() == "CRITICAL"
+        ],
+        "commit": next((r.get("commit") for r in mine["events"] if r.get("type") in _COMMITTED), None),
+    }
+
+
+_COMMITTED = ("feature_completed", "cleanup_completed")
+
+
+def _outcome(record: Mapping[str, Any]) -> str:
+    if record.get("feature_completed") is True:
+        return "verified"
+    if record.get("rejected"):
+        return "rejected"
+    if record.get("asked"):
+        return "kept until a person answers"
+    reason = str(record.get("termination_reason") or "ended")
+    return "ended without a claim" if reason == "complete" else f"handed off ({reason.replace('_', ' ')})"
+
+
+def _problem(row: Mapping[str, Any]) -> str:
+    return f"{row.get('type')}: {row.get('message')}" if row.get("message") else str(row.get("type"))
+
+
+def span(seconds: float) -> str:
+    """A time for a person: ``8 s``, ``12 min``, ``3 h 05``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02}"
+
+
+def _shortened(problem: str) -> str:
+    """At most 300 characters, cut between words: of many ids the first are whole, and how many follow is said."""
+    if len(problem) <= 300:
+        return problem
+    kept = problem[:300].rpartition(" ")[0] or problem
+    return f"{kept} ... and {len(problem.split()) - len(kept.split())} words more"
+
+
+def summary_lines(found: Mapping[str, Any]) -> list[str]:
+    """One summary for a person."""
+    cost = found["cost_usd"]
+    spent = f"${cost:.2f}" if isinstance(cost, int | float) else "cost unknown"
+    feature = f"Feature #{found['feature_id']}" if found["feature_id"] is not None else "no feature"
+    rows = [f"Session {found['session']}: {feature}, {found['outcome']}; {span(found['seconds'])}, {spent}"]
+    files = found["files_written"]
+    if files:
+        more = f" and {len(files) - 8} more" if len(files) > 8 else ""
+        rows.append(f"  wrote {', '.join(files[:8])}{more}")
+    if found["commands"] or found["test_runs"]:
+        rows.append(f"  ran {found['commands']} command(s), showed {found['test_runs']} test result(s)")
+    rows += [f"  decided: {each}" for each in found["decisions"]]
+    rows += [f"  problem: {_shortened(each)}" for each in dict.fromkeys(found["problems"])]
+    return [printable(row.replace("\n", " ")) for row in rows]
+
+
+# -- how long rows are kept --------------------------------------------------------------------------------------------
+
+
+KEPT_DAYS: Mapping[str, int | None] = {"critical": None, "important": 90, "routine": 30, "debug": 7}
+"""By level; ``logging.retention_days`` takes the place of the second row (C44)."""
+
+LEVEL_OF_LOG: Mapping[str, str] = {"agent_actions.jsonl": "routine", "usage.jsonl": "routine"}
+"""Logs without levels; decisions.jsonl and sessions.jsonl are kept for ever, and are not named here."""
+
+PRUNED = ".pruned"
+_DAY = timedelta(days=1)
+
+
+def days_of(level: str, retention_days: int) -> int | None:
+    """Days that a row of this level is kept; ``None`` is for ever, also for a level that nobody knows."""
+    return retention_days if level == "important" else KEPT_DAYS.get(level)
+
+
+def is_expired(row: Mapping[str, Any], at: datetime, retention_days: int, level: str | None = None) -> bool:
+    """Whether a row has had its time; one without a readable time is kept."""
+    days = days_of(level or str(row.get("level")).lower(), retention_days)
+    written = clock.parse(row.get("ts"))
+    return days is not None and written is not None and at - written > _span(days)
+
+
+def prune_daily(project: Project) -> None:
+    """Drops what is too old, once a day; a log that cannot be pruned is left as it is."""
+    mark = project.layout.log(PRUNED)
+    try:
+        age = clock.now() - clock.moment(os.lstat(mark).st_mtime)
+        if timedelta(0) <= age < _DAY:
+            return
+    except FileNotFoundError:
+        pass
+    try:
+        dropped = prune(project)
+        files.replace(mark, b"")
+    except (OSError, HarnessError):
+        return
+    if dropped:
+        project.store.event("logs_pruned", "routine", rows=dropped)
+
+
+def prune(project: Project) -> int:
+    """Drops every row that has had its time, and what sessions said when important rows have; how many there were."""
+    days, at = project.config.logging.retention_days, clock.now()
+    dropped = _prune_log(project.layout.log("events.jsonl"), at, days, None)
+    for name, level in LEVEL_OF_LOG.items():
+        dropped += _prune_log(project.layout.log(name), at, days, level)
+    return dropped + _prune_transcripts(project.layout.logs, at, days)
+
+
+def _prune_log(path: str, at: datetime, retention_days: int, level: str | None) -> int:
+    """Rewrites a log without its expired rows, in one step; lines that are no record stay as they are."""
+    if os.path.islink(path) or not os.path.isfile(path):
+        return 0
+    lines = files.read_bytes(path).splitlines(keepends=True)
+    kept = [line for line in lines if not _is_expired_line(line, at, retention_days, level)]
+    if len(kept) < len(lines):
+        files.replace(path, b"".join(kept))
+    return len(lines) - len(kept)
+
+
+def _is_expired_line(line: bytes, at: datetime, retention_days: int, level: str | None) -> bool:
+    if len(line) > journal.MAX_LINE_BYTES:
+        return False
+    try:
+        row = jsontext.loads(line, exact=False)
+    except ValueError:
+        return False
+    return isinstance(row, dict) and is_expired(row, at, retention_days, level)
+
+
+def _prune_transcripts(folder: str, at: datetime, retention_days: int) -> int:
+    dropped = 0
+    for path in [*_ours(folder, _TRANSCRIPTS), *_ours(os.path.join(folder, "verdicts"), (".txt",))]:
+        if at - clock.moment(os.lstat(path).st_mtime) > _span(retention_days):
+            os.unlink(path)
+            dropped += 1
+    return dropped
+
+
+_TRANSCRIPTS = (".log", ".cassette.jsonl")
+
+
+def _ours(folder: str, endings: tuple[str, ...]) -> Iterator[str]:
+    """The files of sessions and of verdicts in a folder that is no link."""
+    names = os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else []
+    for name in sorted(names):
+        path = os.path.join(folder, name)
+        is_named = name.startswith("session-") or (endings == (".txt",) and name[0].isdecimal())
+        if is_named and name.endswith(endings) and not os.path.islink(path):
+            yield path
+
+
+def _span(days: int) -> timedelta:
+    return min(days, 1_000_000) * _DAY

@@ -1,1 +1,0 @@
-"""Logs and checkpoints over time: how they are read, and how long they are kept."""

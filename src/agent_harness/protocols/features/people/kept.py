@@ -1,0 +1,160 @@
+"""What was taken away from a feature project and is kept: looking at it, getting it back, letting it go.
+
+Each is a commit under a private ref, named after the session, feature or plan whose work it holds. It stays until a
+person prunes it. Source: features.md C09, C26.
+"""
+
+import os
+import re
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+
+from agent_harness.errors import UnsafeTree, UsageError
+from agent_harness.kernel import clock, snapshot
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.isolated import IsolatedView
+from agent_harness.kernel.git.objects import ABSENT
+from agent_harness.kernel.git.status import Links, joined, shown
+from agent_harness.kernel.json import JsonObject
+
+REFS = "refs/harness/"
+KINDS = {
+    "rolled-back": "rolled back with Session {}",
+    "set-aside": "set aside for Feature #{}",
+    "rewritten": "left behind when Session {} rewrote history",
+    "unadopted": "not taken over from Session {}",
+    "kept": "kept from Session {} until a person answers",
+    "rescue": "taken away from {}",
+}
+"""The folders below ``refs/harness`` that hold work, and in words what each of their refs holds."""
+
+_PLAN = "rolled back with a plan for more features"
+_FORMAT = "--format=%(refname)%00%(objectname)%00%(creatordate:unix)%00%(subject)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptWork:
+    """One commit that holds what was taken away; ``kind`` is a key of ``KINDS``, ``what`` a phrase for a person."""
+
+    ref: str
+    kind: str
+    what: str
+    commit: str
+    at: str
+    subject: str
+
+
+def entries(git: Git) -> list[KeptWork]:
+    """All that is kept, newest first."""
+    folders = [f"{REFS}{kind}" for kind in KINDS]
+    rows = git.text("for-each-ref", "--sort=-creatordate", _FORMAT, *folders).splitlines()
+    return [_entry(*row.split("\0", 3)) for row in rows]
+
+
+def listed(git: Git) -> JsonObject:
+    """The answer of ``rescue list``."""
+    found = entries(git)
+    following = f"harness rescue show {_short(found[0].ref)}" if found else "harness status"
+    return {"rescues": [asdict(each) for each in found], "next": following}
+
+
+def show(git: Git, ref: str) -> JsonObject:
+    """One of them: its ``base`` (what the work tree went back to), the ``files`` that differ from it, ``commits``."""
+    found = find(git, ref)
+    base = _base(git, found)
+    changes = git.changed_paths(base, found.commit)
+    below = git.commit_of(f"{base}^1") if found.subject.startswith("Rescued ") else base
+    tip = git.commit_of(f"{found.commit}^1") if found.subject.startswith("Rescued ") else found.commit
+    return {
+        **asdict(found),
+        "base": base,
+        "files": [{"status": each.status, "path": shown(os.fsencode(each.path))} for each in changes],
+        "commits": [
+            {"commit": each.sha, "subject": shown(os.fsencode(each.subject))}
+            for each in git.commits_between(below, tip or found.commit)
+        ],
+        "next": f"harness rescue restore {_short(found.ref)} --to A-NEW-FOLDER",
+    }
+
+
+def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tuple[str, ...] = ()) -> JsonObject:
+    """Gets it back: all of its files in a new folder ``to``, else what it changed into the work tree.
+
+    Into the work tree only where every file concerned is as it was before; otherwise ``UnsafeTree``, with nothing
+    touched. ``without``: files of the harness, whose claims and log are not brought back. HEAD, branches and the index
+    stay as they are.
+    """
+    found = find(git, ref)
+    if to is not None:
+        folder = os.path.join(cwd, os.path.expanduser(to))
+        snapshot.write_rescued(git, found.commit, folder)
+        return {"ref": found.ref, "to": folder, "files": None, "next": f"cd {to}"}
+    return {
+        "ref": found.ref,
+        "to": os.fspath(git.top()),
+        "files": _write_changes(git, found, without),
+        "next": "git status",
+    }
+
+
+def prune(git: Git, older_than_days: float, *, waiting: Collection[str] = ()) -> JsonObject:
+    """Lets go of what is older, but for the refs that a question waits for: ``pruned``, ``kept``."""
+    limit = clock.timestamp(clock.now() - timedelta(days=older_than_days))
+    known = entries(git)
+    old = [each for each in known if each.at <= limit and each.ref not in waiting]
+    for each in old:
+        git.update_ref(each.ref, None, each.commit)
+    return {"pruned": [each.ref for each in old], "kept": len(known) - len(old), "next": "harness rescue list"}
+
+
+def find(git: Git, ref: str) -> KeptWork:
+    """The one of that name, in full or from the kind on (``rolled-back/3``); ``UsageError`` when there is none."""
+    found = next((each for each in entries(git) if ref in (each.ref, _short(each.ref))), None)
+    if found is None:
+        raise UsageError(f"there is no rescue {ref}", hint="harness rescue list")
+    return found
+
+
+def _entry(ref: str, commit: str, seconds: str, subject: str) -> KeptWork:
+    kind, _, name = _short(ref).partition("/")
+    number = re.sub(r"-\d+$", "", name)  # a second one of the same name has a number
+    what = _PLAN if name.startswith("plan-") else KINDS[kind].format(number)
+    at = clock.timestamp(clock.moment(float(seconds))) if seconds else clock.timestamp()
+    return KeptWork(ref=ref, kind=kind, what=what, commit=commit, at=at, subject=shown(os.fsencode(subject)))
+
+
+def _short(ref: str) -> str:
+    return ref.removeprefix(REFS)
+
+
+def _base(git: Git, found: KeptWork) -> str:
+    """What the work tree went back to; for commits that were never rolled back, where they left the branch."""
+    if found.subject.startswith("Rescued "):
+        return snapshot.rescue_base(git, found.commit, found.subject)
+    fork = git.text("merge-base", "HEAD", found.commit, check=False).strip()
+    return fork or snapshot.rescue_base(git, found.commit, found.subject)
+
+
+def _write_changes(git: Git, found: KeptWork, without: tuple[str, ...]) -> list[str]:
+    both = git.differences(_base(git, found), found.commit)
+    changes = {path: entries for path, entries in both.items() if os.fsdecode(path) not in without}
+    head = git.head()
+    moved = git.differences(_base(git, found), head) if head else {}
+    dirty = {os.fsencode(each.path) for each in git.status()}
+    links = Links(os.fsencode(git.top()))
+    for path, (before, _) in changes.items():
+        is_new = before == ABSENT
+        in_the_way = is_new and os.path.lexists(git.file(path))
+        if path in moved or path in dirty or in_the_way or links.above(path):
+            hint = f"harness rescue restore {_short(found.ref)} --to A-NEW-FOLDER"
+            raise UnsafeTree(f"{shown(path)} is not as it was before; nothing was restored", hint=hint)
+    gone = [path for path, (_, after) in changes.items() if after == ABSENT]
+    with git.room() as room, IsolatedView(git.repository, head=found.commit, raw=True) as view:
+        index = room.path("rescue")
+        view.call("read-tree", found.commit, index=index)
+        for path in gone:
+            os.unlink(git.file(path))  # HEAD has its content
+        there = [path for path in changes if path not in gone]
+        view.call("checkout-index", "--force", "-z", "--stdin", input=joined(there), index=index)
+    return sorted(shown(path) for path in changes)

@@ -1,0 +1,322 @@
+"""A push that the remote has rejected: pulled once, proven again, pushed again; else paused with the commit kept.
+
+    fetch        what the remote has, on a private ref
+    join         our commits on top of it, as objects (``on_top_of``); never a merge, never a force-push
+    prove        the whole suite on the result: what was pulled is nobody's proof of ours
+    move         the branch and the files, where no change of a person is in the way
+    push         once more
+
+The join is a rebase that cannot stop half-way: each commit is merged with what it is put on, from its own first parent,
+and made again with its author and message. A conflict is an answer, not a state of the repository.
+
+Whatever does not go well leaves the branch as it was, with the accepted commit on it, and pauses the project.
+
+The agent's own pushes are stopped where they can be, and reported otherwise: nothing is pushed before it is accepted.
+That is a guard rail, since an agent that means to can push all the same, so the remotes are looked at after each
+session. What they have is never taken back by force; a person decides. Source: features.md UAH-380, C04, C30, S10.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import clock
+from agent_harness.kernel.git import Git, GitFailed, Upstream
+from agent_harness.kernel.json import jsontext
+from agent_harness.kernel.redact import redact
+from agent_harness.protocols.features import records, repository
+from agent_harness.protocols.features.engine.open_session import OpenSession
+from agent_harness.protocols.features.engine.settlement import Settled, Settlement
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.verdict.judge import Judge
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joined:
+    """The new tip, and for each old commit the new one; or why the two lines do not go together."""
+
+    tip: str = ""
+    renamed: dict[str, str] | None = None
+    problem: str | None = None
+
+
+def on_top_of(git: Git, base: str, tip: str) -> Joined:
+    """The commits of ``tip`` that ``base`` does not hold, oldest first, made again on top of ``base``."""
+    fork = git.text("merge-base", base, tip, check=False)
+    if not fork:
+        return Joined(problem="the two have no commit in common")
+    old = git.text("rev-list", "--reverse", "--first-parent", f"{fork}..{tip}").split()
+    new = base
+    renamed: dict[str, str] = {}
+    for commit in old:
+        tree = _merged(git, new, commit)
+        if tree is None:
+            return Joined(problem=f"{commit[:10]} does not go together with what is there")
+        new = renamed[commit] = _remade(git, commit, tree, new)
+    return Joined(tip=new, renamed=renamed)
+
+
+def _merged(git: Git, onto: str, commit: str) -> str | None:
+    """The tree of ``onto`` with what ``commit`` changed; ``None`` where that is a conflict."""
+    parent = git.commit_of(f"{commit}^1")
+    parents = [parent] if parent else []
+    ours = git.commit_tree(git.tree_of(onto), parents, "ours")
+    theirs = git.commit_tree(git.tree_of(commit), parents, "theirs")
+    try:
+        return git.text("merge-tree", "--write-tree", "--no-messages", ours, theirs).split()[0]
+    except GitFailed as error:
+        if error.status == 1:
+            return None
+        raise
+
+
+def _remade(git: Git, commit: str, tree: str, parent: str) -> str:
+    """The commit with its author, time and message, on another parent and with another tree."""
+    words = ("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI%x00%B", commit)
+    name, address, at, message = os.fsdecode(git.run(*words)).split("\0", 3)
+    author = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address, "GIT_AUTHOR_DATE": at}
+    env = git.identity_variables() | author
+    made = git.run("commit-tree", tree, "-p", parent, input=os.fsencode(message.rstrip("\n") + "\n"), env=env)
+    return os.fsdecode(made).strip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """The commit that the branch has now; ``paused`` says why a person has to look."""
+
+    commit: str | None
+    paused: str | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """Of a session that was accepted: 5 where its push has paused the project."""
+        return 5 if self.paused else 0
+
+
+class _GivenUp(Exception):
+    """The push cannot be brought to its end; the text says why."""
+
+
+def after_push(
+    project: Project,
+    judge: Callable[[], Judge],
+    settlement: Settlement,
+    settled: Settled,
+    git_config: Mapping[str, Any] | None,
+    *,
+    undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Published:
+    """What becomes of a settlement's push; nothing to do unless the remote has rejected it.
+
+    ``judge`` is asked for only then. ``undisturbed`` makes the context in which files and branch are moved, so that no
+    signal ends that half-way.
+    """
+    if not settled.push_rejected:
+        if settled.push_problem:
+            project.say(f"Push failed: {settled.push_problem}")
+        return Published(commit=settlement.commit)
+    project.say("The remote has rejected the push; pulling once.")
+    again = _Again(project, judge(), settlement, git_config, undisturbed)
+    try:
+        return Published(commit=again.push())
+    except _GivenUp as problem:
+        return _pause(project, again, str(problem))
+    except HarnessError as error:
+        return _pause(project, again, error.message)
+
+
+def _pause(project: Project, again: "_Again", problem: str) -> Published:
+    told = " ".join(redact(problem).split())[:300]
+    paused = f"The push of {again.commit[:10]} was rejected, and after one pull: {told}"
+    project.store.event("push_given_up", "critical", session=again.session, commit=again.commit, message=told)
+    project.store.write_pause({"reason": paused, "at": clock.timestamp()})
+    project.say(f"{paused}\nThe commit is kept on its branch, not pushed. Pull and push by hand, then: harness resume")
+    return Published(commit=again.commit, paused=paused)
+
+
+class _Again:
+    """One second try of one push."""
+
+    def __init__(
+        self,
+        project: Project,
+        judge: Judge,
+        settlement: Settlement,
+        git_config: Mapping[str, Any] | None,
+        undisturbed: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._project = project
+        self._judge = judge
+        self._baseline = settlement.baseline or project.store.baseline()
+        self._branch = settlement.branch
+        self._git_config = git_config
+        self._undisturbed = undisturbed
+        self.session = settlement.session
+        self.commit = str(settlement.commit)
+
+    def push(self) -> str:
+        """The commit that the remote has now; ``_GivenUp`` where it could not be brought there."""
+        upstream = self._project.git.upstream(self._branch)
+        if upstream is None:
+            raise _GivenUp("the branch has no upstream any more")
+        theirs = self._fetched(upstream)
+        if not self._project.git.ancestor(theirs, self.commit):
+            self._pull(theirs)
+        pushed = self._project.git.push(upstream.remote, f"{self.commit}:{upstream.branch}", recorded=self._git_config)
+        if not pushed.ok:
+            raise _GivenUp(f"rejected again: {pushed.message}")
+        self._project.store.event("pushed", "important", session=self.session, commit=self.commit)
+        self._project.say(f"Pushed {self.commit[:10]}.")
+        return self.commit
+
+    def _fetched(self, upstream: Upstream) -> str:
+        git = self._project.git
+        ref = repository.free_ref(git, f"refs/harness/incoming/{self.session}")
+        found = git.fetch(upstream.remote, f"+{upstream.branch}:{ref}", recorded=self._git_config)
+        theirs = git.commit_of(ref)
+        if not found.ok or theirs is None:
+            raise _GivenUp(f"what the remote has could not be fetched: {found.message}")
+        git.update_ref(ref, None)
+        return theirs
+
+    def _pull(self, theirs: str) -> None:
+        """Our commits on top of theirs, once the suite has proven that the two go together."""
+        project = self._project
+        joined = on_top_of(project.git, theirs, self.commit)
+        if joined.problem:
+            raise _GivenUp(joined.problem)
+        self._refuse_invalid(joined.tip)
+        passing, total = self._prove(joined.tip)
+        with self._undisturbed():
+            self._move(joined.tip)
+            self._record(joined, passing, total)
+        project.store.event(
+            "pulled", "important", session=self.session, before=self.commit, commit=joined.tip, base=theirs
+        )
+        self.commit = joined.tip
+
+    def _refuse_invalid(self, tip: str) -> None:
+        text = self._project.git.show(tip, self._project.features_name)
+        try:
+            document = jsontext.loads((text or b"").decode("utf-8"))
+        except ValueError as error:
+            raise _GivenUp(f"{self._project.features_name} does not parse: {error}") from None
+        found = records.problems(records.FeatureList(records.json_object(document) or {}))
+        if found:
+            raise _GivenUp(found[0])
+
+    def _prove(self, tip: str) -> tuple[frozenset[str], int]:
+        """(the tests that pass on the joined commit, all of them); ``_GivenUp`` where a known test fails on it."""
+        facts = self._judge.suite(tip)
+        known = self._baseline.passing
+        lost = known - facts.passing
+        lost = self._judge.still_failing(tip, lost) if lost and not facts.problem else lost
+        word = "FAILED" if lost or facts.problem else "PASSED"
+        held = f"{len(known) - len(lost)} of {len(known)} known tests still pass"
+        self._project.say(f"Verifying: checking for regressions after the pull... {word}: {held}")
+        if facts.problem:
+            raise _GivenUp(f"the suite gave no report: {facts.problem}")
+        if lost:
+            raise _GivenUp(f"the suite fails: {', '.join(sorted(lost)[:3])}")
+        return facts.passing | known, facts.total
+
+    def _move(self, tip: str) -> None:
+        """Branch, index and files go from our commit to the joined one; git refuses to overwrite any change."""
+        git = self._project.git
+        head = git.look()
+        if (head.commit, head.branch) != (self.commit, self._branch):
+            raise _GivenUp("the branch has moved meanwhile")
+        git.update_ref(repository.free_ref(git, f"refs/harness/before-pull/{self.session}"), self.commit)
+        git.run("read-tree", "-m", "-u", self.commit, tip)
+        git.update_ref(str(self._branch), tip, self.commit, message="agent-harness: pulled")
+
+    def _record(self, joined: Joined, passing: frozenset[str], total: int) -> None:
+        """The state files speak of the new commits."""
+        store = self._project.store
+        tree = self._project.git.tree_of(joined.tip)
+        store.write_baseline(store.baseline().measured(passing, total, tree=tree))
+        store.write_proven({**store.proven(), "commit": joined.tip})
+        if summary := store.state().summary:
+            renamed = joined.renamed or {}
+            commits = [renamed.get(sha, sha) for sha in summary.get("commits") or []]
+            store.update_state(last_session_summary={**summary, "commits": commits})
+
+
+# -- pushes of the agent -----------------------------------------------------------------------------------------------
+
+
+NOWHERE = "/only-the-harness-pushes--once-it-has-accepted-the-work"
+"""Where pushes of the agent go instead: git says that it is no repository, and this name says why."""
+
+LOOK_SECONDS = 20.0
+_ADDRESS = re.compile(r"remote\.(?P<name>.+)\.(?P<kind>url|pushurl)$", re.DOTALL)
+
+Config = Mapping[str, list[str]]
+
+
+def no_push_variables(config: Config) -> dict[str, str]:
+    """Variables under which git, wherever the agent calls it, pushes to no remote of these settings.
+
+    Fetching goes on; a remote with the same address for both in two settings is left as it is.
+    """
+    fetched = _addresses(config, "url")
+    pushed = _addresses(config, "pushurl")
+    rules = [(f"url.{NOWHERE}.pushInsteadOf", address) for address in sorted(fetched)]
+    rules += [(f"url.{NOWHERE}.insteadOf", address) for address in sorted(pushed - fetched)]
+    told = {"GIT_CONFIG_COUNT": str(len(rules))} if rules else {}
+    for number, (key, value) in enumerate(rules):
+        told |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return told
+
+
+def _addresses(config: Config, kind: str) -> set[str]:
+    found = ((_ADDRESS.match(key), values) for key, values in config.items())
+    return {value for match, values in found if match and match["kind"] == kind for value in values if value}
+
+
+def known_tips(project: Project) -> frozenset[str]:
+    """What branches, tags and remotes are known to hold, as far as this repository can tell."""
+    found = project.git.text("for-each-ref", "--format=%(objectname)%0a%(*objectname)")
+    return frozenset(line for line in found.split() if line)
+
+
+def report_pushes_of_agent(project: Project, under_way: OpenSession, before: Iterable[str]) -> None:
+    """Says which refs of a remote hold commits that came up in this session and that the harness did not push.
+
+    A remote that cannot be reached says nothing.
+    """
+    known = frozenset(before)
+    for remote in sorted({match["name"] for key in under_way.git_config if (match := _ADDRESS.match(key))}):
+        for ref, commit in _refs_of(project, remote, under_way.git_config).items():
+            if commit not in known and _came_up_since(project, commit, known):
+                _tell_push(project, under_way, remote, ref, commit)
+
+
+def _refs_of(project: Project, remote: str, config: Config) -> Mapping[str, str]:
+    try:
+        return project.git.remote_refs(remote, recorded=config, timeout_seconds=LOOK_SECONDS)
+    except HarnessError:
+        return {}
+
+
+def _came_up_since(project: Project, commit: str, before: frozenset[str]) -> bool:
+    """Whether this repository holds the commit, and nothing that was there before the session led to it."""
+    if project.git.commit_of(commit) is None:
+        return False
+    wanted = "\n".join([commit, *(f"^{tip}" for tip in sorted(before))]) + "\n"
+    found = project.git.run("rev-list", "--max-count=1", "--ignore-missing", "--stdin", input=wanted.encode())
+    return bool(found.strip())
+
+
+def _tell_push(project: Project, under_way: OpenSession, remote: str, ref: str, commit: str) -> None:
+    told = (
+        f"{remote} has {commit[:10]} as {ref}, which the harness did not push: it came up in Session"
+        f" {under_way.session} and was not accepted when it was pushed. It is left there; look at it."
+    )
+    project.say(f"Warning: {told}")
+    fields: dict[str, Any] = {"remote": remote, "ref": ref, "commit": commit}
+    project.store.event("pushed_by_agent", "critical", session=under_way.session, message=told, **fields)

@@ -1,0 +1,217 @@
+"""The few things that the harness does to a repository outside of a session, each through git's own commands.
+
+Its private refs get names beside those of others: somebody else's ref may lie where one of ours belongs, and theirs
+stays. Git keeps refs like files and folders: with ``refs/harness/candidates/4/x`` there can be no ref named
+``refs/harness/candidates/4``, and with ``refs/harness/rolled-back`` nothing below it. Then the nearest name that git
+accepts is used. Source: features.md C25, C26, C48, C65.
+"""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from agent_harness.errors import ToolMissing, UnsafeTree
+from agent_harness.kernel.git import Git, GitFailed, own_output
+from agent_harness.kernel.git.isolated import IsolatedView
+from agent_harness.kernel.git.objects import ABSENT
+from agent_harness.kernel.git.status import Links
+from agent_harness.kernel.process import scrubbed_environment
+
+LOCK_CHECKS = 20
+LOCK_LOOK_SECONDS = 0.1
+
+
+def dirty_paths(git: Git) -> list[str]:
+    """Every path that is not as in HEAD, ignored files aside."""
+    return [change.path for change in git.status()]
+
+
+def keep_out_of_sight(git: Git, folder: str) -> None:
+    """Git does not see the harness's state, also where a person has taken its line out of .gitignore.
+
+    A state that git sees would be stashed with a person's changes, and so would the log that this process prints into.
+    """
+    if not git.is_repository:
+        return
+    own_output.keep_out_of_sight(git.repository)
+    if not git.ok("check-ignore", "--quiet", f"{folder}/state"):
+        ignore_always(git, folder)
+
+
+def ignore_always(git: Git, folder: str) -> None:
+    """Git does not see this folder, whatever becomes of .gitignore: an agent may write its own and add everything."""
+    own_output.ignore(git.repository, f"/{folder}/")
+
+
+def refuse_tracked(git: Git, folder: str) -> None:
+    """``UnsafeTree`` when the branch holds the harness's state: every session would find it changed, and push it."""
+    head = git.head()
+    with git.objects() as objects:
+        held = head is not None and objects.at(objects.tree_of(head), os.fsencode(folder)) != ABSENT
+    if held:
+        raise UnsafeTree(
+            f"{folder}/, the state of the harness, is committed; it belongs to this machine alone",
+            hint=f"git rm -r -q --cached {folder} && git commit -q -m 'The state of the harness is no part of it'",
+            check="git_state",
+        )
+
+
+def make_repository(root: Path) -> None:
+    """``git init`` in a folder that is in no repository."""
+    try:
+        done = subprocess.run(
+            ["git", "init", "--quiet"], cwd=root, env=scrubbed_environment(), capture_output=True, check=False
+        )
+    except FileNotFoundError:
+        raise ToolMissing("git is not installed", hint="install git and try again") from None
+    if done.returncode:
+        raise UnsafeTree(f"git init failed: {done.stderr.decode(errors='replace').strip()}", hint="git init")
+
+
+def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
+    """Stashes every change but those of ``free_paths`` under a name, untracked files included.
+
+    ``UnsafeTree`` when git cannot, or when something stays: what is in a new stash by then is said.
+    """
+    before = git.commit_of("refs/stash")
+    words = ("stash", "push", "--quiet", "--include-untracked", "--message", name, "--", ".")
+    stays = [*free_paths, *map(os.fsdecode, own_output.among(os.fsencode(git.top())))]
+    problem = ""
+    try:
+        git.run(*words, *[f":(exclude,literal){path}" for path in stays], env=git.identity_variables())
+    except GitFailed as error:
+        problem = error.message.splitlines()[-1][:200]
+    left = [path for path in dirty_paths(git) if path not in free_paths]
+    if not problem and not left:
+        return
+    kept = git.commit_of("refs/stash") != before
+    raise UnsafeTree(
+        f"The work tree could not be cleaned: {', '.join(left[:3])} {problem}".strip()
+        + (f"; what was stashed is in stash@{{0}} ({name})" if kept else ""),
+        hint="commit, move or ignore it, then harness run",
+        check="git_state",
+    )
+
+
+def switch(git: Git, branch: str) -> None:
+    """Checks a branch out; git refuses where that would overwrite anything."""
+    git.run("switch", "--quiet", branch)
+
+
+def commit_files(git: Git, paths: Sequence[str], message: str) -> None:
+    """One commit of these files, new ones too; whatever else is staged or changed stays as it is."""
+    env = git.identity_variables()
+    git.run("add", "--", *paths)
+    git.run("commit", "--quiet", "--no-verify", "--only", "--message", message, "--", *paths, env=env)
+
+
+def index_lock(git: Git) -> str | None:
+    """The lock on the index that another git process holds, or has left; ``None`` once it goes away by itself."""
+    path = os.path.join(git.git_dir(), "index.lock")
+    for _ in range(LOCK_CHECKS):
+        if not os.path.lexists(path):
+            return None
+        time.sleep(LOCK_LOOK_SECONDS)
+    return path
+
+
+def line_counts(git: Git, commit: str, suffixes: Sequence[str]) -> dict[str, int]:
+    """Lines of every file of a commit with one of these suffixes; empty and binary ones have none."""
+    globs = [f":(glob)**/*{suffix}" for suffix in suffixes]
+    names = os.fsdecode(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)).split("\0")
+    text = os.fsdecode(git.run("grep", "-I", "-z", "-c", "-e", "", commit, "--", *globs, check=False))
+    counts = {name: 0 for name in names if name.endswith(tuple(suffixes))}
+    for line in text.split("\n"):
+        name, _, count = line.partition("\0")
+        if count.isdigit():
+            counts[name.removeprefix(f"{commit}:")] = int(count)
+    return counts
+
+
+# -- commits made as objects, and files taken from them ----------------------------------------------------------------
+
+
+def tree_with(git: Git, tree: str, contents: Mapping[str, bytes]) -> str:
+    """The tree with these files in it, in place of those of the same name."""
+    with git.room() as room, IsolatedView(git.repository, raw=True) as view, git.objects() as objects:
+        index = room.path("tree-with")
+        view.call("read-tree", tree, index=index)
+        for path, content in contents.items():
+            oid = os.fsdecode(view.call("hash-object", "-w", "--stdin", input=content).stdout).strip()
+            found = objects.at(objects.tree_of(tree), os.fsencode(path))
+            mode = "100644" if found == ABSENT else found.mode
+            view.call("update-index", "--add", "--cacheinfo", f"{mode},{oid},{path}", index=index)
+        return os.fsdecode(view.call("write-tree", index=index).stdout).strip()
+
+
+def write_changes(git: Git, base: str | None, commit: str, *, now: str, free: Sequence[str] = ()) -> None:
+    """Makes the files that differ between two commits those of ``commit``; ``now`` is the tree of the files now.
+
+    ``UnsafeTree``, with nothing written, where one of them is neither as in ``base`` nor as in ``commit`` (those of
+    ``free`` may be anything), and where an ignored file is in the way. Safe to repeat after a crash.
+    """
+    wanted = git.differences(base, commit)
+    left = {path: entries for path, entries in git.differences(now, commit).items() if path in wanted}
+    links = Links(os.fsencode(git.top()))
+    for path, (found, _) in left.items():
+        in_the_way = links.above(path) or (found == ABSENT and os.path.lexists(git.file(path)))
+        if (found != wanted[path][0] and os.fsdecode(path) not in free) or in_the_way:
+            raise UnsafeTree(f"{os.fsdecode(path)} has changes that are not committed", hint="git stash -u")
+    with git.room() as room, IsolatedView(git.repository, head=commit) as view:
+        index = room.path("kept")
+        view.call("read-tree", commit, index=index)
+        for path, (_, new) in left.items():
+            if new == ABSENT:
+                os.unlink(git.file(path))
+        there = b"".join(path + b"\0" for path, (_, new) in left.items() if new != ABSENT)
+        view.call("checkout-index", "--force", "-z", "--stdin", input=there, index=index)
+
+
+# -- names for private refs --------------------------------------------------------------------------------------------
+
+
+T = TypeVar("T")
+
+SIBLINGS = 9  # names tried at each level
+
+
+def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
+    """What ``act`` gives for a ref, and the ref: the wanted one, or a free one where git refuses that one."""
+    try:
+        return act(wanted), wanted
+    except GitFailed:
+        other = free_ref(git, wanted)
+        if other == wanted:
+            raise
+        return act(other), other
+
+
+def free_ref(git: Git, wanted: str) -> str:
+    """The wanted name, or the nearest one beside it, of which git would make a new ref now.
+
+    The wanted name itself when git accepts none of them: what is wrong then, it says when the ref is made.
+    """
+    target = git.head() or git.empty_tree()
+    return next((name for name in _ref_names(wanted) if _would_make(git, name, target)), wanted)
+
+
+def _ref_names(wanted: str) -> Iterator[str]:
+    """The name, then with a number behind its last part, then behind each earlier part but ``refs``."""
+    yield wanted
+    parts = wanted.split("/")
+    for level in range(len(parts) - 1, 0, -1):
+        for number in range(2, SIBLINGS + 2):
+            yield "/".join([*parts[:level], f"{parts[level]}-{number}", *parts[level + 1 :]])
+
+
+def _would_make(git: Git, name: str, target: str) -> bool:
+    """Asks git with a transaction that is given up before anything is written."""
+    words = f"start\ncreate {name} {target}\nprepare\nabort\n"
+    try:
+        git.run("update-ref", "--no-deref", "--stdin", input=words.encode())
+    except GitFailed:
+        return False
+    return True

@@ -1,0 +1,220 @@
+"""A candidate that was kept for a person, judged again and accepted: no agent, and nothing is believed from before.
+
+    fold     its changes on top of what is accepted by now, as objects; features.json and the story keep what they have
+    judge    that commit, by the rules of any claim, but for what the person allows
+    settle   as a session of its own number, so that a crash repeats it
+
+Until the last step no file and no branch has changed, and the question waits. Source: features.md section T, C03, C54.
+"""
+
+from dataclasses import replace
+
+from agent_harness.agents import usage
+from agent_harness.errors import HarnessError, Refused, UnsafeTree, VerificationFailed
+from agent_harness.kernel import clock, files
+from agent_harness.kernel.git import GitFailed
+from agent_harness.kernel.json import jsontext
+from agent_harness.kernel.process import new_run_id
+from agent_harness.protocols.features import marks, progress, questions, records, repository
+from agent_harness.protocols.features.engine import accept, checkpoints, settlement
+from agent_harness.protocols.features.engine.open_session import OpenSession
+from agent_harness.protocols.features.engine.settlement import Result
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.publish import pushes
+from agent_harness.protocols.features.records import Feature, Question
+from agent_harness.protocols.features.verdict.judge import BuiltAlready, Judge, Ruling
+
+
+def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = False) -> Result:
+    """Accepts the kept candidate of this question when it holds; ``VerificationFailed`` when it does not.
+
+    ``unattended``: no person has looked at work that was built already, so that older code must show its tests red, and
+    the session may have changed nothing but tests.
+    ``Refused`` where the project is not ready for it. The question stays until the work is accepted.
+    """
+    commit, feature = _ready(project, asked)
+    taken = _folded(project, asked, feature, commit)
+    under_way = _opened(project, feature)
+    project.say(f"Judging what Session {asked.session} did for {feature.name} again, on top of what is accepted now.")
+    ruling, built = judge.rule_again(under_way, taken, asked)
+    if not ruling.accepted:
+        raise VerificationFailed(f"{feature.name} is not accepted: {ruling.failure}", hint=questions.hint(asked))
+    if built is not None:
+        _refuse_unproven(project, asked, built, unattended=unattended)
+    return _accept(project, judge, asked, under_way, ruling)
+
+
+def _reject(asked: Question) -> str:
+    return f"harness resume --choose reject --feature {asked.feature_id}"
+
+
+def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
+    feature = project.store.features().by_id(asked.feature_id)
+    if feature is None or not feature.is_open:
+        raise Refused("The feature of this question is no longer open", hint=_reject(asked))
+    commit = project.git.commit_of(asked.commit or "")
+    if commit is None:
+        told = f"The work of Session {asked.session} is gone from the repository"
+        raise Refused(told, hint=_reject(asked))
+    marks.refuse_unsafe(project)
+    if dirty := [path for path in repository.dirty_paths(project.git) if path != project.progress_name]:
+        raise UnsafeTree(f"The work tree is not clean: {', '.join(dirty[:3])}", hint="git stash -u")
+    state = project.store.state()
+    if state.next_prompt == "continuation":
+        first = f"Feature #{state.current_feature}"
+        hint = f"harness run   or   harness skip --feature {state.current_feature}"
+        raise Refused(f"{first} is unfinished and comes first: its unproven work is on the branch", hint=hint)
+    return commit, feature
+
+
+def _opened(project: Project, feature: Feature) -> OpenSession:
+    """A session without an agent, from what is accepted now."""
+    number = project.store.next_session()
+    checkpoint = checkpoints.create(project, number, feature.id, "kept_candidate")
+    return OpenSession(
+        session=number,
+        feature_id=feature.id,
+        prompt_type="coding",
+        started_at=clock.timestamp(),
+        checkpoint=checkpoint,
+        base=checkpoint,
+        rollback=checkpoint,
+        features=project.store.features(),
+        state=project.store.state(),
+        baseline=project.store.baseline(),
+        costs=project.store.costs(),
+        run_id=new_run_id(),
+        git_config=project.git.record_config(),
+    )
+
+
+# -- on top of what is accepted by now ---------------------------------------------------------------------------------
+
+
+def _folded(project: Project, asked: Question, feature: Feature, commit: str) -> str:
+    """The candidate on top of HEAD: itself where nothing came between, else one commit; nothing is checked out."""
+    git = project.git
+    head = str(git.head())
+    fork = git.text("merge-base", head, commit, check=False)
+    if not fork:
+        raise Refused(f"The work of Session {asked.session} is of another history", hint=_reject(asked))
+    tree = git.tree_of(commit) if fork == head else _merged(project, asked, head, fork, commit)
+    contents = {
+        project.features_name: _features(project, feature, head, fork, commit),
+        project.progress_name: _story(project, asked, fork, commit),
+    }
+    wanted = repository.tree_with(git, tree, contents)
+    if fork == head and wanted == git.tree_of(commit):
+        return commit
+    message = f"Implement {feature.name}: {feature.description}"
+    return git.commit_tree(wanted, [commit if fork == head else head], message)
+
+
+def _merged(project: Project, asked: Question, head: str, fork: str, commit: str) -> str:
+    """The tree of HEAD with what the candidate changed; ``Refused`` where that is a conflict."""
+    git = project.git
+    ours = {name: git.show(fork, name) or b"" for name in (project.features_name, project.progress_name)}
+    theirs = git.commit_tree(repository.tree_with(git, git.tree_of(commit), ours), [fork], "theirs")
+    mine = git.commit_tree(repository.tree_with(git, git.tree_of(head), ours), [fork], "ours")
+    try:
+        return git.text("merge-tree", "--write-tree", "--no-messages", mine, theirs).split()[0]
+    except GitFailed as error:
+        if error.status != 1:
+            raise
+        told = "It changes the same lines as work that was accepted since; the two do not go together"
+        raise Refused(told, hint=_reject(asked)) from None
+
+
+def _features(project: Project, feature: Feature, head: str, fork: str, commit: str) -> bytes:
+    """features.json as HEAD has it, with this feature marked, or waiting for the person who has to look at it."""
+    git, name = project.git, project.features_name
+    now = git.show(head, name) or b"{}"
+    by_tests = feature.verification_type == "automated"
+    claimed = git.show(commit, name)
+    if by_tests and claimed is not None and now == git.show(fork, name):
+        return claimed
+    document = records.FeatureList(records.json_object(jsontext.loads(now.decode("utf-8-sig"))) or {})
+    if found := document.by_id(feature.id):
+        waits = {"session": project.store.next_session(), "at": clock.timestamp()}
+        found.record.update({"passes": True} if by_tests else {"awaiting_manual": waits})
+    return files.dumps(document.record).encode()
+
+
+def _story(project: Project, asked: Question, fork: str, commit: str) -> bytes:
+    """The progress file as it is, with what the session told of itself."""
+    try:
+        now = files.read_bytes(project.layout.progress)
+    except FileNotFoundError:
+        now = b""
+    before, after = (project.git.show(each, project.progress_name) or b"" for each in (fork, commit))
+    told = after[len(before) :] if after.startswith(before) else b""
+    if not told:
+        line = f"What Session {asked.session} did was kept, and accepted when a person had answered."
+        told = progress.entry(records.number(asked.session), [("HARNESS", [line])]).encode()
+    gap = b"" if not now or now.endswith(b"\n") or told.startswith(b"\n") else b"\n"
+    return now + gap + told
+
+
+# -- the verdict, and the end ------------------------------------------------------------------------------------------
+
+
+def _refuse_unproven(project: Project, asked: Question, built: BuiltAlready, *, unattended: bool) -> None:
+    """Shows by ids that the work was there before; ``VerificationFailed`` where that is not shown."""
+    for line in built.lines:
+        project.say(line)
+    problem = built.problem
+    if unattended and not problem and not built.red_at:
+        problem = "No older code shows its tests red, so a person has to look."
+    if unattended and not problem and built.changed:
+        problem = f"The session also changed {built.changed[0]}, so a person has to look."
+    if problem:
+        by_word = f"harness override --feature {asked.feature_id} --passes true"
+        told = f"Feature #{asked.feature_id} is not accepted as built: {problem}"
+        raise VerificationFailed(told, hint=f"{_reject(asked)}   or, by your word: {by_word}")
+
+
+def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSession, ruling: Ruling) -> Result:
+    made = accept.accepted(project, under_way, ruling, usage.Totals())
+    by_person = under_way.feature.verification_type != "automated"
+    if by_person:
+        made = marks.awaiting_person(under_way, made)
+    left = [each.record for each in made.state.kept_candidates if each.feature_id != under_way.feature_id]
+    made = replace(made, kept_ref=asked.ref, costs=under_way.costs, state=made.state.but(kept_candidates=left))
+    settled = settlement.settle(project, under_way.as_record(), made)
+    published = pushes.after_push(project, lambda: judge, made, settled, under_way.git_config)
+    told = (
+        f"{under_way.feature.name} {'awaits a person' if by_person else 'verified'}: kept from Session {asked.session}."
+    )
+    project.say(told)
+    if by_person:
+        marks.ask_person(project, under_way.feature, records.number(asked.session))
+    return Result(
+        session=under_way.session,
+        feature_id=under_way.feature_id,
+        status="complete",
+        reason="complete",
+        message=told,
+        accepted=True,
+        commit=published.commit,
+        exit_code=published.exit_code,
+    )
+
+
+def take_unattended(project: Project, judge: Judge, result: Result) -> Result:
+    """What a session comes to whose candidate was kept as built already, where the settings say to accept that.
+
+    The session's own result, with its question waiting, where the proof does not hold.
+    """
+    state = project.store.state()
+    asked = next((q for q in state.kept_candidates if q.feature_id == result.feature_id), None)
+    if asked is None or asked.kind != "built_already" or project.config.verification.built_already != "accept":
+        return result
+    try:
+        taken = take(project, judge, asked, unattended=True)
+    except HarnessError as error:
+        project.say(f"A person has to answer: {error.message}")
+        return result
+    project.store.event(
+        "escalation_answered", feature_id=asked.feature_id, kind=asked.kind, answer="accept-built, by the settings"
+    )
+    return replace(taken, cost_usd=result.cost_usd)

@@ -1,0 +1,326 @@
+"""The options of each command, typed: read once from the words that were given. Each error names the option.
+
+Source: ``longtask.md`` 2.
+"""
+
+from __future__ import annotations
+
+from agent_harness.errors import HarnessError, UsageError
+from agent_harness.kernel import clock
+from agent_harness.protocols.longtask.records import moment
+from agent_harness.protocols.longtask.schema import EVIDENCE_TYPES, REASONS, SANDBOXES, SOURCES, STATUSES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from datetime import datetime
+
+    Words = Mapping[str, object]
+
+
+LONGEST_SECONDS = 31 * 86_400
+"""No wait is longer: ``longtask.md`` 11."""
+
+_DIGITS = frozenset("0123456789")
+NONE: Words = {}
+
+
+def text(words: Words, name: str) -> str | None:
+    """The text of an option; ``None`` when it was not given."""
+    found = words.get(name)
+    return found if isinstance(found, str) else None
+
+
+def present(words: Words, name: str) -> str | None:
+    """The text of an option; ``None`` also when it is blank."""
+    found = text(words, name)
+    return found if found and found.strip() else None
+
+
+def flag(words: Words, name: str) -> bool:
+    """Whether a flag is on."""
+    return words.get(name) is True
+
+
+def texts(words: Words, name: str) -> list[str] | None:
+    """A list written with commas: each part trimmed, empty ones dropped. ``None`` when it was not given."""
+    found = text(words, name)
+    return None if found is None else [part.strip() for part in found.split(",") if part.strip()]
+
+
+def filled(words: Words, name: str) -> str | None:
+    """A text that is not blank; ``None`` when it was not given."""
+    found = text(words, name)
+    if found is not None and not found.strip():
+        raise UsageError(f"option --{name} needs a value")
+    return found
+
+
+def one_of(words: Words, name: str, known: Collection[str]) -> str | None:
+    """One word of a set; ``None`` when it was not given."""
+    found = text(words, name)
+    if found is None or found in known:
+        return found
+    raise UsageError(f"--{name} must be one of {', '.join(known)}: {found}")
+
+
+def positive(words: Words, name: str) -> int | None:
+    """A whole number from 1; ``None`` when it was not given."""
+    found = text(words, name)
+    if found is None:
+        return None
+    if not (0 < len(found) <= 12 and set(found) <= _DIGITS and int(found) >= 1):
+        raise UsageError(f"--{name} must be a positive integer: {found}")
+    return int(found)
+
+
+def number(words: Words, name: str) -> int | float | None:
+    """A finite number, whole where it is written so; ``None`` when it was not given."""
+    found = text(words, name)
+    if found is None:
+        return None
+    try:
+        value = float(found) if set(found) <= _DIGITS | set("+-.eE") else float("nan")
+    except ValueError:
+        value = float("nan")
+    if not float("-inf") < value < float("inf"):
+        raise UsageError(f"--{name} must be a finite number: {found}")
+    return int(value) if value.is_integer() and abs(value) < 1 << 53 else value
+
+
+def seconds(words: Words, name: str) -> int | float | None:
+    """A wait in seconds, not negative and at most 31 days; ``None`` when it was not given."""
+    found = text(words, name)
+    if found is not None and found.isascii() and found.isdigit() and len(found) > 12:
+        return LONGEST_SECONDS
+    value = number(words, name)
+    if value is not None and value < 0:
+        raise UsageError(f"--{name} must be a number of seconds from 0: {found}")
+    return None if value is None else min(value, LONGEST_SECONDS)
+
+
+def whole(words: Words, name: str) -> int | None:
+    """A whole number; ``None`` when it was not given."""
+    found = text(words, name)
+    try:
+        return None if found is None else int(found)
+    except ValueError:
+        raise HarnessError(f"--{name} must be an integer: {found}") from None
+
+
+def at_time(words: Words, name: str) -> datetime | None:
+    """A moment; ``None`` when it was not given."""
+    found = text(words, name)
+    if found is None:
+        return None
+    at = moment(found)
+    if at is None:
+        raise UsageError(f"--{name} must be a time such as 2026-05-17T12:35:54Z: {found}")
+    return at
+
+
+# ---- the options of each command, read once from the words that were given, by their long names
+
+
+class InitOptions:
+    """``init``: ``longtask.md`` 5."""
+
+    __slots__ = (
+        *("command", "criterion", "criterion_command", "cwd", "every", "fallback_worker", "kimi_model", "model"),
+        *("name", "objective", "sandbox", "scheduler"),
+        *("scheduler_model", "scheduler_timeout_seconds", "template", "timeout_seconds", "worker"),
+        *("check", "force", "given", "strict"),
+    )
+
+    def __init__(self, words: Words = NONE) -> None:
+        self.given = frozenset(words)
+        self.template = text(words, "template") or "coding"
+        self.objective = filled(words, "objective")
+        self.criterion = filled(words, "criterion")
+        self.criterion_command = filled(words, "criterion-command")
+        self.scheduler = text(words, "scheduler")
+        self.worker = text(words, "worker")
+        self.fallback_worker = text(words, "fallback-worker")
+        self.cwd = filled(words, "cwd")
+        self.command = filled(words, "command")
+        self.sandbox = one_of(words, "sandbox", SANDBOXES)
+        self.model = filled(words, "model")
+        self.kimi_model = filled(words, "kimi-model")
+        self.scheduler_model = filled(words, "scheduler-model")
+        self.timeout_seconds = positive(words, "timeout-seconds")
+        self.every = filled(words, "every")
+        self.name = filled(words, "name")
+        self.scheduler_timeout_seconds = positive(words, "scheduler-timeout-seconds")
+        self.check = flag(words, "check")
+        self.strict = flag(words, "strict")
+        self.force = flag(words, "force")
+
+
+class TickOptions:
+    """``tick``: ``longtask.md`` 8."""
+
+    __slots__ = ("dry_run",)
+
+    def __init__(self, words: Words = NONE) -> None:
+        self.dry_run = flag(words, "dry-run")
+
+
+class RunOptions:
+    """``run`` and ``resume``: ``longtask.md`` 9, 10. ``oss`` is ``None`` when the contract decides."""
+
+    __slots__ = (
+        *("codex_session_path", "command", "cwd", "dry_run", "fallback_worker", "forbidden_cwd_patterns"),
+        *("kimi_model", "local_provider", "lock_owner", "lock_ttl_seconds", "max_cost", "model", "oss", "sandbox"),
+        *("timeout_seconds", "worker"),
+    )
+
+    def __init__(self, words: Words = NONE) -> None:
+        self.worker = text(words, "worker")
+        self.fallback_worker = text(words, "fallback-worker")
+        self.command = present(words, "command")
+        self.cwd = present(words, "cwd")
+        self.timeout_seconds = positive(words, "timeout-seconds")
+        self.max_cost = number(words, "max-cost")
+        self.lock_ttl_seconds = positive(words, "lock-ttl-seconds")
+        self.lock_owner = text(words, "lock-owner")
+        self.codex_session_path = text(words, "codex-session-path")
+        self.forbidden_cwd_patterns = texts(words, "forbidden-cwd-patterns") or []
+        self.sandbox = present(words, "sandbox")
+        self.model = present(words, "model")
+        self.kimi_model = present(words, "kimi-model")
+        self.local_provider = present(words, "local-provider")
+        self.oss = flag(words, "oss") if "oss" in words else None
+        self.dry_run = flag(words, "dry-run")
+
+
+class RecordOptions:
+    """``record``: ``longtask.md`` 12."""
+
+    __slots__ = (
+        *("active_files", "blocked_until", "last_completed_step", "note", "open_questions", "reason"),
+        *("requires_human", "retry_after_seconds", "source", "status", "verify_timeout_seconds"),
+    )
+
+    def __init__(self, words: Words = NONE) -> None:
+        status = one_of(words, "status", STATUSES)
+        if status is None:
+            raise UsageError(f"record requires --status: one of {', '.join(STATUSES)}")
+        self.status = status
+        self.reason = one_of(words, "reason", REASONS)
+        self.source = one_of(words, "source", SOURCES)
+        self.blocked_until = at_time(words, "blocked-until")
+        self.retry_after_seconds = seconds(words, "retry-after-seconds")
+        self.note = text(words, "note")
+        if self.note is not None and not self.note.strip():
+            raise UsageError("--note is the next step: it must not be blank")
+        self.last_completed_step = text(words, "last-completed-step")
+        self.active_files = texts(words, "active-files")
+        self.open_questions = texts(words, "open-questions")
+        self.requires_human = flag(words, "requires-human")
+        self.verify_timeout_seconds = positive(words, "verify-timeout-seconds")
+
+
+class EvidenceOptions:
+    """``evidence``: ``longtask.md`` 12. ``members`` are those of the item, by their names in the file."""
+
+    __slots__ = ("manifest_path", "members", "type")
+
+    def __init__(self, words: Words = NONE) -> None:
+        kind = text(words, "type")
+        if kind not in EVIDENCE_TYPES:
+            known = f"Expected one of {', '.join(EVIDENCE_TYPES)}"
+            raise UsageError(f"Unsupported evidence type: {kind or ''}. {known}", hint="evidence DIR --type TYPE")
+        at = at_time(words, "observed-at")
+        plain = ("path", "command", "status", "text", "output", "note", "summary")
+        self.type = kind
+        self.manifest_path = text(words, "manifest-path")
+        self.members: dict[str, object] = {
+            "type": kind,
+            **{name: text(words, name) for name in plain},
+            "criterionId": text(words, "criterion-id"),
+            "criteria": texts(words, "criteria"),
+            "source": one_of(words, "source", SOURCES),
+            "observedAt": at and clock.timestamp(at, fraction=True),
+            "exitCode": number(words, "exit-code"),
+        }
+
+
+class VerifyOptions:
+    """``verify``: ``longtask.md`` 13."""
+
+    __slots__ = ("timeout_seconds",)
+
+    def __init__(self, words: Words = NONE) -> None:
+        self.timeout_seconds = positive(words, "verify-timeout-seconds")
+
+
+class RescueOptions:
+    """``rescue``: ``longtask.md`` 10.2."""
+
+    __slots__ = ("restore", "show")
+
+    def __init__(self, words: Words = NONE) -> None:
+        self.show = text(words, "show")
+        self.restore = text(words, "restore")
+        if self.show and self.restore:
+            raise UsageError("--show and --restore cannot be used together")
+
+
+class ClassifyOptions:
+    """``classify``: ``longtask.md`` 11."""
+
+    __slots__ = ("codex_session_path", "exit_code", "file", "record", "source", "text")
+
+    def __init__(self, words: Words = NONE) -> None:
+        self.text = text(words, "text")
+        self.file = text(words, "file")
+        self.source = text(words, "source") or None
+        if self.source not in (None, *SOURCES):
+            raise HarnessError(f"Unsupported source: {self.source}. Expected one of {', '.join(SOURCES)}.")
+        self.exit_code = whole(words, "exit-code")
+        self.codex_session_path = text(words, "codex-session-path")
+        self.record = flag(words, "record")
+
+
+class HealthOptions:
+    """``health``: ``longtask.md`` 17."""
+
+    __slots__ = ("strict",)
+
+    def __init__(self, words: Words = NONE) -> None:
+        self.strict = flag(words, "strict")
+
+
+class ListOptions:
+    """``ls``: ``longtask.md`` 19."""
+
+    __slots__ = ("json",)
+
+    def __init__(self, words: Words = NONE) -> None:
+        self.json = flag(words, "json")
+
+
+class EventOptions:
+    """``summary`` and ``tail``: ``longtask.md`` 6. ``limit`` is ``None`` for the command's own."""
+
+    __slots__ = ("limit", "type")
+
+    def __init__(self, words: Words = NONE) -> None:
+        self.limit = positive(words, "limit")
+        self.type = text(words, "type")
+
+
+class RecipeOptions:
+    """``openclaw-recipe``: ``longtask.md`` 17."""
+
+    __slots__ = (*("every", "fallback_worker", "model", "name", "session_key", "timeout_seconds", "tools", "worker"),)
+
+    def __init__(self, words: Words = NONE) -> None:
+        self.every = text(words, "every")
+        self.name = text(words, "name")
+        self.model = text(words, "model")
+        self.session_key = text(words, "session-key")
+        self.timeout_seconds = positive(words, "timeout-seconds")
+        self.tools = text(words, "tools")
+        self.worker = text(words, "worker")
+        self.fallback_worker = text(words, "fallback-worker")

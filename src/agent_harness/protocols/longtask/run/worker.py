@@ -1,0 +1,249 @@
+"""One worker of a slice: the agent behind it, and what came of it.
+
+The agent is a client's command line, a line of shell, or an agent of ours. A worker that cannot be started is one that
+failed at once: 127 without its program, 126 for any other reason. Of one that has ended: how, what it printed and
+used, its output file, and the event and the answer that tell of it. Source: ``longtask.md`` 9, 10.2, 10.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from agent_harness.agents import registry
+from agent_harness.agents.base import Agent, Brief, Turn
+from agent_harness.agents.command import (
+    CommandLineAgent,
+    Printed,
+    Refusal,
+    no_refusal,
+)
+from agent_harness.agents.events import Event, Finished
+from agent_harness.errors import HarnessError, ToolMissing
+from agent_harness.kernel import clock
+from agent_harness.kernel.redact import redact
+from agent_harness.protocols.longtask import schema
+from agent_harness.protocols.longtask.log import COUNTED
+from agent_harness.protocols.longtask.run import adapters, classifier, outcome
+from agent_harness.protocols.longtask.run.adapters import Plan
+from agent_harness.protocols.longtask.run.outcome import Classification
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent_harness.agents.usage import Totals
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.protocols.longtask.records import Contract
+    from agent_harness.protocols.longtask.run.outcome import Ran
+
+
+NOT_FOUND, NOT_STARTED, STOPPED = 127, 126, 1
+NEVER_STARTED = (STOPPED, "stopped before it started")
+
+
+def agent_of(plan: Plan, printed: Printed, refusal: Refusal) -> Agent:
+    """The agent that a plan names; what a command line prints goes to ``printed``.
+
+    ``refusal`` reads what a client says that its provider refuses; behind a line of shell there is none.
+    """
+    if plan.run is None:
+        return registry.from_spec(plan.worker, source="--worker")
+    account = adapters.account_of(plan.worker)
+    return CommandLineAgent(
+        plan.worker,
+        plan.run,
+        account=account,
+        printed=printed,
+        refusal=refusal if account else no_refusal,
+    )
+
+
+class Startable(Agent):
+    """The same agent; ``failure`` is the exit status and the reason once it could not be started."""
+
+    def __init__(self, agent: Agent, plan: Plan, must_stop: Callable[[], bool]) -> None:
+        self.name = agent.name
+        self.capabilities = agent.capabilities
+        self.failure: tuple[int, str] | None = None
+        self._agent = agent
+        self._plan = plan
+        self._must_stop = must_stop
+
+    @property
+    def account(self) -> str:
+        """That of the agent."""
+        return self._agent.account
+
+    def start(self, brief: Brief) -> Turn:
+        """A turn that runs, or that is over."""
+        try:
+            if not self._must_stop():
+                return self._agent.start(brief)
+            self.failure = NEVER_STARTED
+        except ToolMissing as error:
+            run = self._plan.run
+            missing = f"{run[0]}: command not found ({error.message})" if isinstance(run, list) else error.message
+            self.failure = NOT_FOUND, missing
+        except HarnessError as error:
+            self.failure = NOT_STARTED, f"cannot be started: {error.message}"
+        return _Failed(*self.failure)
+
+
+class _Failed(Turn):
+    """A turn without a process."""
+
+    def __init__(self, exit_code: int, message: str) -> None:
+        self._end: Finished | None = Finished(ok=False, message=message, exit_code=exit_code)
+
+    @property
+    def ended(self) -> bool:
+        """True once the end was handed out."""
+        return self._end is None
+
+    @property
+    def process(self) -> Mapping[str, object] | None:
+        """None: nothing was started."""
+        return None
+
+    def next_event(self, timeout_seconds: float) -> Event | None:
+        """The end, once."""
+        end, self._end = self._end, None
+        return end
+
+    def stop(self, grace_seconds: float = 5.0) -> None:
+        """There is nothing to end."""
+        self._end = None
+
+
+_CLASSIFIED = 65_536  # characters at the end of each stream
+_SHORTEST_ECHO = 12
+
+
+class WorkerResult:
+    """``prefix`` begins the reason in its event: ``fallback `` for a worker in another one's place, else nothing."""
+
+    __slots__ = ("classification", "items", "path", "prefix", "ran", "text")
+
+    def __init__(self, ran: Ran, path: str, prefix: str) -> None:
+        self.ran = ran
+        self.path = path
+        self.prefix = prefix
+        self.items = [outcome.output_item(ran, path)]
+        self.text = ""
+        self.classification: Classification | None = None
+
+    @property
+    def worker(self) -> str:
+        return self.ran.plan.worker
+
+    @property
+    def known_class(self) -> Classification:
+        """The class of its failure, once it is named."""
+        if self.classification is None:
+            raise AssertionError("a failure is settled once it is classified")
+        return self.classification
+
+    @property
+    def limited(self) -> bool:
+        """Whether it failed by a rate limit."""
+        return self.classification is not None and self.classification.limited
+
+    def classify(self, task: Contract, session_path: str | None, prompt: str, base: str) -> None:
+        """Names the failure, and finds the session behind a rate limit of Codex."""
+        ran = self.ran
+        self.text = failure_text(ran, prompt)
+        self.classification = classified(ran, self.text, task)
+        if self.limited and self.worker == "codex-cli":
+            at, began = ran.finished_at, ran.started_at
+            self.items += outcome.session_evidence(task, session_path, self.text, base, at, began=began, ended=at)
+
+    @property
+    def next_step(self) -> str | None:
+        """What is due after an end that a monitor made; ``None`` where the class of the failure says it."""
+        return classifier.ENDED_BY[self.ran.ended_by][1] if self.ran.ended_by else None
+
+    def event(self, reason: str | None = None) -> JsonObject:
+        """The event of its end: its type and its members."""
+        done = self.ran.exit_code == 0 and reason is None
+        return {
+            "kind": "worker_completed" if done else "worker_failed",
+            "worker": self.worker,
+            "status": "paused" if done else "needs-human",
+            "reason": reason or f"{self.prefix}exit {self.ran.exit_code}",
+            "note": self.path,
+            "evidence": self.items[:1],
+            **({"usage": self.ran.usage} if self.ran.usage else {}),
+        }
+
+    def result(self) -> JsonObject:
+        """The members of the answer that tell of this worker."""
+        plan = self.ran.plan
+        return {
+            "worker": plan.worker,
+            "command": plan.command,
+            "cwd": plan.cwd,
+            "exitCode": self.ran.exit_code,
+            "outputPath": self.path,
+            "classification": self.classification and self.classification.as_record(),
+            **({} if plan.worker == "local-command" else {"usage": self.ran.usage}),
+        }
+
+
+def classified(ran: Ran, text: str, task: Contract) -> Classification:
+    """The class of a worker's failure, by who ended it or by what it said."""
+    source = ran.plan.worker if ran.plan.worker in schema.SOURCES else None
+    if ran.ended_by:
+        return classifier.of_monitor(ran.ended_by, ran.error or "", source)
+    wait = task.fallback_wait_seconds
+    return classifier.classify(
+        text, exit_code=ran.exit_code, source=source, fallback_wait_seconds=wait, now=clock.now()
+    )
+
+
+def output_file(ran: Ran) -> str:
+    """The content of ``evidence/worker-output-STAMP.txt``; its labels are part of the contract."""
+    head = [
+        f"worker: {ran.plan.worker}",
+        f"command: {' '.join(redact(ran.plan.command).splitlines())}",
+        f"cwd: {ran.plan.cwd}",
+        f"exitCode: {ran.exit_code}",
+        f"startedAt: {ran.started_at}",
+        f"finishedAt: {ran.finished_at}",
+        *([f"error: {' '.join(redact(ran.error).split())}"] if ran.error else []),
+    ]
+    return "\n".join([*head, "## stdout", ran.stdout.rstrip("\n"), "## stderr", ran.stderr.rstrip("\n"), ""])
+
+
+def failure_text(ran: Ran, prompt: str) -> str:
+    """What a failed worker said: the ends of both streams without the prompt that it may have echoed, and the error."""
+    parts = [_without_echo(stream, prompt)[-_CLASSIFIED:] for stream in (ran.stdout, ran.stderr)]
+    return "\n".join([*parts, ran.error or ""]).strip()
+
+
+def _without_echo(text: str, prompt: str) -> str:
+    prompt = redact(prompt).strip()
+    text = text.replace(prompt, "")[-4 * _CLASSIFIED :]
+    lines = {line.strip() for line in prompt.splitlines() if len(line.strip()) >= _SHORTEST_ECHO}
+    return "\n".join(line for line in text.split("\n") if line.strip() not in lines)
+
+
+# ---- what it used: ``{inputTokens, outputTokens, cachedTokens, totalTokens, costUsd}``; see ``log.COUNTED``
+
+
+def printed_usage(worker: str, stdout: str, stderr: str) -> JsonObject | None:
+    """What the output of a worker says that it used; ``None`` when it does not say it, as Kimi and a line of shell."""
+    from agent_harness.agents import claude_code as claude
+    from agent_harness.agents.codex import command as codex
+
+    reader = {"codex-cli": codex.usage_of, "claude-code": claude.usage_of}.get(worker)
+    used = reader(stdout, stderr) if reader else None
+    if used is None:
+        return None
+    counts = (used.input_tokens, used.output_tokens, used.cached_tokens, used.total_tokens)
+    return {**dict(zip(COUNTED, counts, strict=True)), "costUsd": used.cost_usd}
+
+
+def reported_usage(used: Totals) -> JsonObject | None:
+    """What an agent reported while it ran; ``None`` when it reported nothing."""
+    if not used.reported:
+        return None
+    counts = (used.input_tokens, used.output_tokens, used.cached_tokens, used.input_tokens + used.output_tokens)
+    return {**dict(zip(COUNTED, counts, strict=True)), "costUsd": used.cost_usd}

@@ -1,0 +1,224 @@
+"""Who is at work: the session lease, the signs of life behind a claim, and the workers of a concurrent list.
+
+They live in the state, since an agent runs every command in a process of its own and no lock could outlive one. One
+session follows the other in exclusive mode, and the log counts their attempts. In concurrent mode they overlap, so the
+state holds a record for each worker, ``worker_sessions``: {worker: {``n``, ``owner``, ``outcomes``, ``at``}}. Source:
+``tasklist.md`` 6.2, 7.4, 10.1, 12.2.
+"""
+
+from __future__ import annotations
+
+import os
+
+from agent_harness.errors import Busy
+from agent_harness.kernel import clock, lease
+from agent_harness.kernel.clock import timedelta
+from agent_harness.protocols.tasklist import lifecycle
+from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS, SessionLease, json_object, whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Protocol
+
+    from agent_harness.kernel.owner import Owner
+    from agent_harness.protocols.tasklist.records import State, Task
+    from agent_harness.protocols.tasklist.store import TaskListChange, TaskStore
+
+    class SessionOwner(Protocol):
+        """The worker for whom a session is taken or kept."""
+
+        @property
+        def store(self) -> TaskStore: ...
+        @property
+        def owner(self) -> str: ...
+        @property
+        def session_owner(self) -> str: ...
+        @property
+        def process(self) -> Owner | None: ...
+
+
+SECONDS = 3600.0
+KEPT_DAYS = 7
+"""A worker that has ended nothing for so long is forgotten."""
+
+
+def is_alive(session: SessionLease | None, now: datetime) -> bool:
+    """Whether the owner may still be at work: the lease has not expired, and no death of its program is proven."""
+    if session is None or (ends := session.ends) is None:
+        return False
+    return not lease.expired(lease.Lease("", "", ends, ends, SECONDS), now) and not process_is_dead(session.process)
+
+
+def process_is_dead(record: object) -> bool:
+    """Whether a process that was written down is proven to be gone; false where nothing can be proven."""
+    if not isinstance(record, dict):
+        return False
+    from agent_harness.kernel import owner
+
+    found = owner.Owner.from_record(record)
+    return found is not None and owner.state(found) == "dead"
+
+
+def is_ahead(state: State, now: datetime) -> bool:
+    """Whether the lease was renewed, or ends, later than any clock that agrees with ours could have said."""
+    session = state.session
+    if session is None or state.config.concurrent:
+        return False
+    latest = now.timestamp() + lease.grace_seconds(lease.Lease("", "", now, now, SECONDS))
+    renewed, ends = session.renewed, session.ends
+    return bool((renewed and renewed.timestamp() > latest) or (ends and ends.timestamp() > latest + SECONDS))
+
+
+def bring_back(worker: SessionOwner) -> bool:
+    """Gives a lease that a clock ahead of ours has renewed an hour from now, with a warning in the log; else false.
+
+    Otherwise it would be a lock for as long as that clock was ahead. Source: ``tasklist.md`` 10.2.
+    """
+    if not is_ahead(worker.store.read(), worker.store.now()):
+        return False
+
+    def act(change: TaskListChange) -> None:
+        session = change.state.session
+        if session is None or not is_ahead(change.state, change.now):
+            return
+        was = session.record.get("renewed_at")
+        _renew(session, change.now)
+        change.note(
+            "WARN", f"the session of {session.owner} was renewed in the future ({was}); it ends in an hour at most"
+        )
+        change.touch()
+
+    worker.store.change(act)
+    return True
+
+
+def holder(state: State, now: datetime) -> SessionLease | None:
+    """The session that is under way; ``None`` in concurrent mode and when nobody is at work."""
+    session = state.session
+    return session if not state.config.concurrent and is_alive(session, now) else None
+
+
+def refuse_other(state: State, worker: SessionOwner, now: datetime) -> None:
+    """``Busy`` while somebody else's session is under way."""
+    found = holder(state, now)
+    if found is None or found.owner == worker.session_owner:
+        return
+    since, until = found.record.get("started_at"), found.record.get("expires_at")
+    raise Busy(
+        f"another harness session is active (owner={found.owner}, since {since}, until {until})",
+        hint="wait, or when you know that it is dead: harness session start --take-over",
+        owner=found.owner,
+        since=since,
+        until=until,
+    )
+
+
+def refuse_living(state: State, worker: SessionOwner, now: datetime) -> None:
+    """``Busy`` while somebody else is at work on a task, with or without a session: a recovery would take it back."""
+    own = (None, worker.owner, worker.session_owner)
+    me = worker.process.as_record() if worker.process else None
+    for task in state.tasks:
+        if task.status != "in_progress" or task.claimed_by in own or not is_live(task, state, now):
+            continue
+        if me is None or task.claimed_process != me:
+            raise Busy(
+                f"{task.id} is being worked on by {task.claimed_by}, until {task.raw.get('lease_expires_at')}",
+                hint="wait, or when you know that nobody is at work: harness session start --take-over",
+                task_id=task.id,
+                owner=task.claimed_by,
+            )
+
+
+def keep(state: State, worker: SessionOwner, now: datetime) -> None:
+    """Renews this worker's own session lease in place; ``Busy`` while somebody else's is alive."""
+    refuse_other(state, worker, now)
+    session = state.session
+    if session is not None and not state.config.concurrent and session.owner == worker.session_owner:
+        _renew(session, now)
+
+
+def _renew(session: SessionLease, now: datetime) -> None:
+    ends = clock.timestamp(clock.moment(now.timestamp() + SECONDS))
+    session.record.update(renewed_at=clock.timestamp(now), expires_at=ends)
+
+
+def take(state: State, worker: SessionOwner, now: datetime) -> None:
+    """Makes this worker the owner of the session under way; its number is the present ``session_count``."""
+    state.raw["session"] = {
+        "n": state.session_count,
+        "owner": worker.session_owner,
+        "host": os.uname().nodename,
+        "process": worker.process.as_record() if worker.process else None,
+        "started_at": clock.timestamp(now),
+        "renewed_at": clock.timestamp(now),
+        "expires_at": clock.timestamp(clock.moment(now.timestamp() + SECONDS)),
+    }
+
+
+# ---- claims ----------------------------------------------------------------------------------------------------------
+
+
+def is_live(task: Task, state: State, now: datetime) -> bool:
+    """Whether the owner of a claim may still be at work on it."""
+    held = task.lease
+    if held is None:
+        began = task.claimed_at
+        if began is None:
+            return False
+        held = lease.Lease(task.claimed_by or "", "", began, began, DEFAULT_LEASE_SECONDS)
+        held = lease.renewed(held, began, DEFAULT_LEASE_SECONDS)
+    if lease.expired(held, now):
+        return False
+    return state.config.concurrent or not process_is_dead(task.claimed_process)
+
+
+def expired(state: State, now: datetime) -> list[Task]:
+    """Claims that anybody may take back: without a sign of life of their owner."""
+    return [t for t in state.tasks if t.raw.get("status") == "in_progress" and not is_live(t, state, now)]
+
+
+def reap(change: TaskListChange) -> list[Task]:
+    """Fails the tasks whose claims have expired, and says so in the log; they are tried again like any failed task."""
+    reaped = expired(change.state, change.now)
+    for task in reaped:
+        who = task.claimed_by
+        lifecycle.reap(task, change.now)
+        change.note("RECOVERY", f'action="failed" reason="Lease expired (claimed_by={who})"', task=task.id)
+        change.touch(task)
+    return reaped
+
+
+# ---- the workers of a concurrent list --------------------------------------------------------------------------------
+
+
+def begin_outcomes(state: State, worker: SessionOwner, now: datetime) -> None:
+    """A session starts: nothing has ended in it yet."""
+    if state.config.concurrent:
+        _keep(state, worker, 0, now)
+
+
+def count_outcome(state: State, worker: SessionOwner, now: datetime) -> None:
+    """One more attempt of the worker has ended, with whatever outcome."""
+    if state.config.concurrent:
+        _keep(state, worker, outcomes(state, worker) + 1, now)
+
+
+def outcomes(state: State, worker: SessionOwner) -> int:
+    """Attempts that have ended in the worker's present session; another client session is another one."""
+    found = json_object(state.worker_sessions.get(worker.owner)) or {}
+    return whole(found.get("outcomes"), 0) if found.get("owner") == worker.session_owner else 0
+
+
+def _keep(state: State, worker: SessionOwner, number: int, now: datetime) -> None:
+    known = state.worker_sessions
+    oldest = now - timedelta(days=KEPT_DAYS)
+    kept = {
+        name: each
+        for name, each in known.items()
+        if name != worker.owner and (clock.parse((json_object(each) or {}).get("at")) or now) >= oldest
+    }
+    mine = known.get(worker.owner)
+    began = state.session_count if number == 0 or not isinstance(mine, dict) else mine.get("n")
+    record = {"n": began, "owner": worker.session_owner, "outcomes": number, "at": clock.timestamp(now)}
+    state.raw["worker_sessions"] = {**kept, worker.owner: record}

@@ -1,0 +1,178 @@
+"""A session from its start to its end, and the switches a person has: pause, resume, the marker.
+
+Source: ``tasklist.md`` 10.1, 12.2, 13.2.
+"""
+
+from __future__ import annotations
+
+import os
+
+from agent_harness.errors import LimitReached, PreflightFailed
+from agent_harness.kernel import clock, files
+from agent_harness.protocols.tasklist import progress, selection
+from agent_harness.protocols.tasklist.claims import claim, leases
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.store import TaskListChange
+
+
+INIT_SECONDS = 600.0
+
+
+def start(worker: Worker, *, take_over: bool = False) -> JsonObject:
+    """Begins a session: takes the session lease, fixes what was left, sets the environment up, makes hooks act.
+
+    The owner of a session that is under way gets it again. ``Busy``, ``PersonNeeded`` (halt), ``LimitReached``
+    (``max_sessions``), ``PreflightFailed`` (``harness-init.sh`` failed twice), ``StateDamaged`` without a backup.
+    """
+    from agent_harness.protocols.tasklist import recovery
+    from agent_harness.protocols.tasklist.attempts import recover
+
+    restored = recovery.restore_if_needed(worker)
+    with worker.store.lock():
+        files.sweep(worker.layout.tasks)
+    leases.bring_back(worker)
+    begun = worker.store.change(lambda change: _begin(change, worker, take_over))
+    if begun["used_up"]:
+        log_stats(worker)
+        raise LimitReached(begun["used_up"], hint="harness status; a person may raise session_config.max_sessions")
+    worker.store.activate()
+    recovered = [*recover.recover(worker), *recover.confirm(worker)]
+    environment = _set_up(worker)
+    return {
+        "session": begun["session"],
+        "owner": begun["owner"],
+        "mode": begun["mode"],
+        "resumed": begun["resumed"],
+        "restored": restored,
+        "recovered": recovered,
+        "environment": environment,
+        "stats": selection.stats(worker.store.read()),
+    }
+
+
+def _begin(change: TaskListChange, worker: Worker, take_over: bool) -> JsonObject:
+    state, now = change.state, change.now
+    claim.refuse_rest(worker, state)
+    if not take_over:
+        leases.refuse_other(state, worker, now)
+    found = leases.holder(state, now)
+    resumed = found is not None and found.owner == worker.session_owner
+    if not resumed and not take_over and not state.config.concurrent:
+        leases.refuse_living(state, worker, now)
+    if resumed:
+        leases.keep(state, worker, now)
+    else:
+        state.raw["session_count"] = state.session_count + 1
+        if not state.config.concurrent:
+            if found:
+                change.note("WARN", f"the session of {found.owner} was taken over")
+            leases.take(state, worker, now)
+            change.note("LOCK", f"acquired (pid={worker.process.pid if worker.process else os.getppid()})")
+        leases.begin_outcomes(state, worker, now)
+    change.touch()
+    used_up = None
+    if state.sessions_used_up:
+        used_up = f"max_sessions is reached ({state.session_count} of {state.config.max_sessions})"
+        state.raw["session"] = None
+    return {
+        "session": state.session_count,
+        "owner": worker.session_owner,
+        "mode": "concurrent" if state.config.concurrent else "exclusive",
+        "resumed": resumed,
+        "used_up": used_up,
+    }
+
+
+def _set_up(worker: Worker) -> JsonObject | None:
+    """Runs ``harness-init.sh``, twice when it fails; ``None`` when there is none. A second failure halts the list."""
+    if not os.path.isfile(worker.layout.init_script):
+        return None
+    for tries in (1, 2):
+        found = _run_script(worker)
+        if found["exit"] == 0:
+            worker.store.note("INIT", "Environment health check: PASS")
+            return {**found, "tries": tries}
+        how = "timed out" if found["exit"] is None else f"exit {found['exit']}"
+        said = f"harness-init.sh failed ({how}): {found['tail'][-1] if found['tail'] else 'no output'}"
+        worker.store.note("ERROR", said, category="ENV_SETUP")
+    worker.store.change(lambda change: change.halt("ENV_SETUP", said))
+    raise PreflightFailed(said, hint="fix it, then: harness resume", output=found["tail"])
+
+
+def _run_script(worker: Worker) -> JsonObject:
+    from agent_harness.kernel import process
+
+    script = worker.layout.init_script
+    command = [script] if os.access(script, os.X_OK) else ["sh", script]
+    done = process.run(
+        command,
+        cwd=worker.layout.root,
+        env=process.scrubbed_environment(),
+        timeout_seconds=clock.scaled(INIT_SECONDS),
+    )
+    from agent_harness.kernel.redact import redact
+
+    lines = redact(done.output.decode("utf-8", "replace")).splitlines()
+    return {"exit": None if done.timed_out else done.exit_code, "seconds": round(done.seconds, 3), "tail": lines[-40:]}
+
+
+def end(worker: Worker) -> JsonObject:
+    """Ends the session: STATS into the log, the lease given back, hooks made to rest when all is done."""
+
+    def act(change: TaskListChange) -> JsonObject:
+        state, now = change.state, change.now
+        leases.refuse_other(state, worker, now)
+        numbers = selection.stats(state)
+        change.note("STATS", progress.stats_text(numbers))
+        if state.session is not None:
+            change.note("LOCK", "released")
+        state.raw["last_session"] = clock.timestamp(now)
+        state.raw["session"] = None
+        change.touch()
+        return {
+            "session": state.session_count,
+            "stats": numbers,
+            "work_left": selection.work_left(state),
+            "finished": selection.finished(state),
+        }
+
+    ended = worker.store.change(act)
+    if ended["finished"]:
+        worker.store.deactivate()
+    return ended
+
+
+def log_stats(worker: Worker) -> JsonObject:
+    """The numbers, also into the log."""
+    numbers = selection.stats(worker.store.read())
+    worker.store.note("STATS", progress.stats_text(numbers))
+    return {"stats": numbers}
+
+
+def pause(worker: Worker, why: str = "") -> JsonObject:
+    """Makes hooks, claims and runs rest until ``resume``."""
+    said = f"{clock.timestamp()} {why}".strip() + "\n"
+    files.replace(worker.layout.pause, said.encode("utf-8", "replace"), follow=False)
+    worker.store.note("WARN", f"paused by a person: {why}".rstrip(": "))
+    return {"paused": True}
+
+
+def resume(worker: Worker) -> JsonObject:
+    """Takes back a pause and a halt; what they were."""
+
+    def act(change: TaskListChange) -> JsonObject | None:
+        found = change.state.halt
+        if found is not None:
+            change.state.raw["halt"] = None
+            change.touch()
+            change.note("WARN", f"a person resumed after {found.get('category')}")
+        return found
+
+    was_paused = worker.store.paused()
+    if was_paused:
+        os.unlink(worker.layout.pause)
+    return {"was_paused": was_paused, "halt": worker.store.change(act)}

@@ -1,0 +1,378 @@
+"""Who is asking: a worker with its session, its claim token and its work tree; and how it holds on to a claim.
+
+A worker without an id is known by its session. A session without an id is known by the program that it runs in: the
+nearest process above that is no shell, since an agent starts every command in a shell of its own; for a person at a
+terminal, the shell of that terminal. Source:
+``tasklist.md`` 7.3, 10, 10.2.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from agent_harness.errors import Busy, LeaseLost, NotOwner, UsageError
+from agent_harness.kernel import lease
+from agent_harness.protocols.tasklist import lifecycle
+from agent_harness.protocols.tasklist.claims import leases
+from agent_harness.protocols.tasklist.layout import written
+from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS, Task, json_object
+from agent_harness.protocols.tasklist.store import TaskStore
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from agent_harness.kernel.git import Git
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.kernel.owner import Owner
+    from agent_harness.protocols.tasklist.layout import TaskListLayout
+    from agent_harness.protocols.tasklist.records import State
+    from agent_harness.protocols.tasklist.store import TaskListChange
+
+
+_SHELLS = frozenset(("sh", "bash", "dash", "zsh", "fish", "ksh", "timeout", "env", "harness"))
+_MOST_ANCESTORS = 32
+_SOON_SECONDS = 1.0
+_TAIL_LINES = 40
+
+
+class ClaimRecord:
+    """``.harness/claims/ID.json``: what was there when a task was claimed last, and what was noted of that claim.
+
+    It is a convenience: what was there is in the snapshot. A member of the wrong type reads as absent.
+    """
+
+    __slots__ = ("attempt", "branch", "head", "record", "ref", "task_id", "tree")
+
+    def __init__(self, record: JsonObject) -> None:
+        self.record = record
+        self.task_id = record.get("task")
+        self.attempt = record.get("attempt")
+        ref, head, branch, tree = (record.get(name) for name in ("ref", "head", "branch", "tree"))
+        self.ref = ref if isinstance(ref, str) else None  # of the snapshot
+        self.head = head if isinstance(head, str) else None  # the commit that was checked out
+        self.branch = branch if isinstance(branch, str) else None
+        self.tree = tree if isinstance(tree, str) else None  # as ``layout.written`` writes it
+
+    @property
+    def snapshot(self) -> JsonObject:
+        return json_object(self.record.get("snapshot")) or {}
+
+    def is_of(self, task: Task) -> bool:
+        """Whether it is of the claim that the task has now."""
+        return (self.task_id, self.attempt, self.ref) == (task.id, task.attempts + 1, task.base_ref)
+
+    def noted(self, name: str, claim: str) -> JsonObject:
+        """What was noted under a name for this very claim; empty when nothing was."""
+        found = json_object(self.record.get(name)) or {}
+        return found if found.get("claim") == claim else {}
+
+
+class Worker:
+    """One caller of the verbs. Nothing here is trusted but what the state confirms."""
+
+    __slots__ = ("_git", "_process", "cwd", "environ", "id", "layout", "session_id", "store", "token")
+
+    def __init__(
+        self,
+        layout: TaskListLayout,
+        store: TaskStore,
+        *,
+        worker_id: str | None,
+        session_id: str | None,
+        token: str | None,
+        cwd: str,
+        environ: Mapping[str, str],
+        process: Owner | None = None,
+    ) -> None:
+        self.layout = layout
+        self.store = store
+        self.id = worker_id  # None: nobody has named this worker
+        self.session_id = session_id  # None: known by its process
+        self.token = token
+        self.cwd = cwd
+        self.environ = dict(environ)
+        self._git: list[Git | None] = []
+        self._process: list[Owner | None] = [process] if process else []
+
+    @classmethod
+    def open(
+        cls,
+        layout: TaskListLayout,
+        *,
+        worker_id: str | None = None,
+        session_id: str | None = None,
+        token: str | None = None,
+        lock_timeout_seconds: float = 5.0,
+        cwd: str | None = None,
+        environ: Mapping[str, str] | None = None,
+        now: datetime | None = None,
+        process: Owner | None = None,
+    ) -> Worker:
+        """A worker by what was given, else by the environment. Blank values name nobody.
+
+        ``process`` is the program whose death ends the session, where that is not the one above.
+        """
+        found = os.environ if environ is None else environ
+
+        def given(value: str | None, *names: str) -> str | None:
+            named = (each.strip() for each in (value, *map(found.get, names)) if each)
+            text = next(filter(None, named), None)
+            return text.encode("utf-8", "replace").decode() if text else None
+
+        return cls(
+            layout,
+            TaskStore(layout, lock_timeout_seconds=lock_timeout_seconds, now=now),
+            worker_id=given(worker_id, "HARNESS_WORKER_ID"),
+            session_id=given(session_id, "HARNESS_SESSION_ID", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"),
+            token=given(token, "HARNESS_CLAIM_TOKEN"),
+            cwd=os.path.realpath(cwd or os.getcwd()),
+            environ=found,
+            process=process,
+        )
+
+    @property
+    def process(self) -> Owner | None:
+        """The program that the session runs in; ``None`` when it cannot be told."""
+        if not self._process:
+            self._process.append(_program_above())
+        return self._process[0]
+
+    @property
+    def session_owner(self) -> str:
+        """Who holds a session lease when this worker does."""
+        if self.session_id:
+            return self.session_id
+        return f"{os.uname().nodename}:{self.process.pid if self.process else os.getppid()}"
+
+    @property
+    def owner(self) -> str:
+        """Who holds a claim when this worker does: its id, else host and session."""
+        if self.id:
+            return self.id
+        if not self.session_id:
+            return self.session_owner
+        return f"{os.uname().nodename}:{self.session_id}"
+
+    @property
+    def git(self) -> Git | None:
+        """Git in this worker's own work tree; ``None`` outside of one."""
+        if not self._git:
+            self._git.append(self._find_git())
+        return self._git[0]
+
+    def _find_git(self) -> Git | None:
+        if not _in_a_repository(self.cwd):
+            return None
+        from agent_harness.kernel.git import Git
+
+        git = Git(self.cwd)
+        return Git(git.top()) if git.is_repository else None
+
+    @property
+    def tree(self) -> str:
+        """The top folder of the work tree, else the working directory; links resolved."""
+        git = self.git
+        return os.path.realpath(git.top()) if git else self.cwd
+
+    @property
+    def tree_name(self) -> str:
+        """``tree`` as the state holds it."""
+        return written(self.tree)
+
+    def own(self, state: State, task_id: str, now: datetime) -> Task:
+        """The task in progress of that id, when it is this worker's and its lease still stands; renews the session.
+
+        ``UsageError`` for an unknown id, ``NotOwner`` for a task that is not in progress or somebody else's,
+        ``LeaseLost`` for another token or an expired lease; a worker that slept past its lease can change nothing.
+        """
+        leases.keep(state, self, now)
+        task = self.find(state, task_id)
+        if task.status != "in_progress":
+            raise NotOwner(
+                f"{task_id} is {task.status}, not in progress", hint="harness task claim", status=task.status
+            )
+        self.check_token(task)
+        held = task.lease
+        if held and lease.expired(held, now):
+            raise LeaseLost(f"The lease on {task_id} expired; stop touching its files", hint="harness task claim")
+        return task
+
+    def find(self, state: State, task_id: str) -> Task:
+        """The task of that id; ``UsageError`` when there is none."""
+        task = state.by_id.get(task_id)
+        if task is None:
+            raise UsageError(f"There is no task {task_id}", hint="harness status")
+        return task
+
+    def check_token(self, task: Task) -> None:
+        """``LeaseLost`` or ``NotOwner`` unless the token is that of the present claim.
+
+        Without a token the owner's name decides, so that an agent that lost it to a context reset can go on.
+        """
+        if self.token is not None:
+            if self.token != task.claim_token:
+                raise LeaseLost(
+                    f"{task.id} was given to {task.claimed_by or 'somebody else'} under another token; "
+                    "stop touching its files",
+                    hint="harness task claim",
+                )
+        elif task.claimed_by not in (None, self.owner):
+            raise NotOwner(f"{task.id} belongs to {task.claimed_by}", hint="harness task claim", owner=task.claimed_by)
+
+    # -- what was there at a claim -----------------------------------------------------------------------------------
+
+    def claim_record(self, task_id: str) -> ClaimRecord:
+        """What was kept when the task was claimed last; empty when there is nothing usable."""
+        from agent_harness.errors import HarnessError
+        from agent_harness.kernel import files
+
+        try:
+            return ClaimRecord(files.read_json(self.layout.claim(task_id)))
+        except (OSError, HarnessError):
+            return ClaimRecord({})
+
+    def keep_claim_record(self, task_id: str, record: JsonObject) -> None:
+        """Keeps it; called under the lock when a claim is won, and by the owner of the claim later."""
+        from agent_harness.kernel import files
+
+        os.makedirs(self.layout.claims, exist_ok=True)
+        files.write_json(self.layout.claim(task_id), record, follow=False)
+
+
+def renew(worker: Worker, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> JsonObject:
+    """Moves the end of the claim forward. ``LeaseLost``, ``NotOwner``, ``UsageError``."""
+
+    def act(change: TaskListChange) -> JsonObject:
+        task = worker.own(change.state, task_id, change.now)
+        lifecycle.renew(task, change.now, lease_seconds)
+        change.touch(task)
+        return {"task_id": task.id, "lease_expires_at": task.raw.get("lease_expires_at")}
+
+    return worker.store.change(act)
+
+
+def checkpoint(worker: Worker, task_id: str, step: int, total: int, description: str) -> JsonObject:
+    """Records a finished step, in the state and in the log, and renews the claim."""
+    from agent_harness.protocols.tasklist import progress
+
+    if not 0 < step <= total:
+        raise UsageError(f"step {step} of {total} is no step", hint='harness task checkpoint ID 2/4 "what was done"')
+
+    said = " ".join(description.split()).encode("utf-8", "replace").decode()
+
+    def act(change: TaskListChange) -> JsonObject:
+        task = worker.own(change.state, task_id, change.now)
+        lifecycle.checkpoint(task, step, total, said, change.now)
+        held = task.lease
+        lifecycle.renew(task, change.now, held.seconds if held else DEFAULT_LEASE_SECONDS)
+        change.note("CHECKPOINT", f"step={step}/{total} {progress.quoted(said)}", task=task.id)
+        change.touch(task)
+        return {
+            "task_id": task.id,
+            "step": step,
+            "total": total,
+            "checkpoints": len(task.checkpoints_of_attempt),
+            "lease_expires_at": task.raw.get("lease_expires_at"),
+        }
+
+    return worker.store.change(act)
+
+
+class LeaseKeeper:
+    """To be asked often; renews the lease once a third of it is over. Always answers false.
+
+    ``LeaseLost`` or ``NotOwner`` when the claim is no longer the worker's: what runs for it must end.
+    """
+
+    def __init__(self, worker: Worker, task: Task) -> None:
+        self._worker = worker
+        self._task_id = task.id
+        self._seconds = task.lease.seconds if task.lease and task.lease.seconds > 0 else DEFAULT_LEASE_SECONDS
+        self._next = time.monotonic() + self._seconds / 3
+
+    def __call__(self) -> bool:
+        if time.monotonic() < self._next:
+            return False
+        try:
+            self._worker.store.change(self._renew)
+        except Busy:
+            self._next = time.monotonic() + _SOON_SECONDS
+        else:
+            self._next = time.monotonic() + self._seconds / 3
+        return False
+
+    def _renew(self, change: TaskListChange) -> None:
+        lifecycle.renew(self._worker.own(change.state, self._task_id, change.now), change.now, self._seconds)
+        change.touch()
+
+
+def run_step(worker: Worker, task_id: str, command: Sequence[str], *, timeout_seconds: float) -> JsonObject:
+    """Runs a long step of a task and holds on to the claim meanwhile: ``exit``, ``seconds``, ``tail``.
+
+    ``exit`` is none after a timeout. The command gets this process's environment. ``LeaseLost`` ends it.
+    """
+    from agent_harness.kernel import process
+    from agent_harness.kernel.redact import redact
+
+    task = worker.own(worker.store.read(), task_id, worker.store.now())
+    done = process.run(
+        command,
+        cwd=worker.cwd,
+        env=worker.environ,
+        timeout_seconds=timeout_seconds,
+        stop=LeaseKeeper(worker, task),
+    )
+    lines = redact(done.output.decode("utf-8", "replace")).splitlines()
+    return {
+        "task_id": task_id,
+        "exit": None if done.timed_out else done.exit_code,
+        "seconds": round(done.seconds, 3),
+        "tail": lines[-_TAIL_LINES:],
+    }
+
+
+def _in_a_repository(folder: str) -> bool:
+    """A cheap look, which spares everybody outside of git the start of a program.
+
+    An empty ``.git``, which sandboxes of agents leave in ``/tmp``, is none: git looks further up as well.
+    """
+    while not _marks_a_work_tree(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return False
+        folder = above
+    return True
+
+
+def _marks_a_work_tree(entry: str) -> bool:
+    try:
+        return os.path.lexists(os.path.join(entry, "HEAD")) or (os.path.isfile(entry) and os.path.getsize(entry) > 0)
+    except OSError:
+        return False
+
+
+def _program_above() -> Owner | None:
+    """The nearest process above that an agent does not start anew for every command."""
+    from agent_harness.kernel import owner
+
+    pid = os.getppid()
+    for _ in range(_MOST_ANCESTORS):
+        name, above, is_at_terminal = _look(pid)
+        if above <= 1 or name.lstrip("-") not in _SHELLS or is_at_terminal:
+            break
+        pid = above
+    return owner.of(pid)
+
+
+def _look(pid: int) -> tuple[str, int, bool]:
+    """(name, parent, whether it leads a session at a terminal, as a person's own shell does)."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            before, _, after = file.read().rpartition(")")
+        fields = after.split()
+        return before.partition("(")[2], int(fields[1]), int(fields[3]) == pid and fields[4] != "0"
+    except (OSError, ValueError, IndexError):
+        return "", 0, False

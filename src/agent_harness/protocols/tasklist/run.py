@@ -1,0 +1,375 @@
+"""``harness run``: a session in which an agent works on task after task until something ends it; ``harness drive``.
+
+Source: ``tasklist.md`` 12.2 (the reasons are its stopping conditions), 13.3.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from agent_harness.agents import registry
+from agent_harness.agents.base import Agent
+from agent_harness.agents.usage import Totals, merge
+from agent_harness.errors import Busy, HarnessError, LimitInForce, NothingEligible, ToolMissing
+from agent_harness.kernel import clock, owner
+from agent_harness.kernel.git import own_output
+from agent_harness.kernel.json import JsonObject
+from agent_harness.protocols.tasklist import selection, status
+from agent_harness.protocols.tasklist.attempts import recover, verbs
+from agent_harness.protocols.tasklist.claims import claim, leases, sessions
+from agent_harness.protocols.tasklist.claims.worker import Worker
+from agent_harness.protocols.tasklist.records import ADD
+from agent_harness.protocols.tasklist.work import Attempted, AttemptTerms, attempt
+from agent_harness.supervision import interruption
+from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy
+
+if TYPE_CHECKING:
+    from agent_harness.protocols.tasklist.store import TaskListChange
+
+
+IDLE_STARTS = 3
+PAUSE_SECONDS = 2.0
+MAX_MINUTES = 60.0
+MAX_COST_USD = 10.0
+LOST_TIMES = 2
+"""A task that was taken from us so often is not begun again: somebody writes the list behind the harness."""
+
+
+TRY_AGAIN = "To have them tried again: harness task reset --failed (or: harness task reset ID ...)"
+AT_ONCE_TIMES = 3
+"""An agent that ends alike so often in a row before it does anything is what is broken, and no task is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ending:
+    """Why the run stopped, and what its exit code says."""
+
+    reason: str
+    exit_code: int
+    message: str
+    hint: str | None = None  # what a person does about it, where that is more than to go on
+
+
+def own_worker(worker: Worker) -> Worker:
+    """The same worker, whose session ends with this very process."""
+    me = owner.current()
+    return Worker.open(
+        worker.layout,
+        worker_id=worker.id,
+        session_id=f"run-{me.pid}-{me.start_time}",
+        lock_timeout_seconds=worker.store.lock_timeout_seconds,
+        cwd=worker.cwd,
+        environ={name: value for name, value in worker.environ.items() if not name.startswith("HARNESS_CLAIM")},
+        process=me,
+    )
+
+
+def run(
+    worker: Worker,
+    agents: Agent | Dispatcher,
+    *,
+    max_tasks: int | None = None,
+    max_minutes: float = MAX_MINUTES,
+    max_cost_usd: float = MAX_COST_USD,
+    say: Callable[[str], None],
+) -> JsonObject:
+    """Works the list down with an agent; what was done, why it stopped and the ``exit_code``.
+
+    ``max_tasks`` bounds the attempts, ``max_minutes`` each of them, ``max_cost_usd`` the whole run. What a provider
+    refuses is no attempt: another agent takes over, or the run waits, or it ends, as the dispatcher has it. Ctrl-C
+    gives the task at hand back with its work in a rescue, and ends the session. Raises what ``sessions.start`` raises.
+    """
+    dispatcher = agents if isinstance(agents, Dispatcher) else Dispatcher([agents], RefusalPolicy(), say)
+    worker = own_worker(worker)
+    if worker.git:
+        own_output.keep_out_of_sight(worker.git.repository)
+    with interruption.watched(worker.store.paused) as stop:
+        begun = sessions.start(worker)
+        say(f"Session {begun['session']} starting...")
+        for found in begun["recovered"]:
+            say(f"{found['task_id']}: {found['action']} ({found.get('reason') or 'it was interrupted'})")
+        terms = AttemptTerms(
+            agent=dispatcher.agents[0], max_minutes=max_minutes, max_cost_usd=max_cost_usd, say=say, stop=stop
+        )
+        made: list[Attempted] = []
+        used = Totals()
+        try:
+            ending = None
+            chosen = terms.agent
+            while ending is None:
+                ending = _before_next(made, used, max_tasks, terms)
+                if ending is None:
+                    chosen, ending = _chosen(dispatcher, worker, terms)
+                if ending is None:
+                    done, ending = _one(
+                        replace(terms, agent=chosen, spare=dispatcher.has_spare(chosen)), worker, begun["session"], used
+                    )
+                    if done:
+                        made.append(done)
+                        used = merge(used, done.used)
+        except KeyboardInterrupt:
+            ending = _Ending(reason="user_pause", exit_code=130, message="Interrupted; nothing was under way.")
+        finally:
+            with stop.held():
+                ended = sessions.end(worker)
+    following = _next_command(worker)
+    say(ending.message)
+    say(f"next: {ending.hint or following}")
+    return {**_summary(begun, made, used, ending), "stats": ended["stats"], "next": following}
+
+
+def _chosen(dispatcher: Dispatcher, worker: Worker, terms: AttemptTerms) -> tuple[Agent, _Ending | None]:
+    """The agent for the next task, after a wait where one is needed and allowed; the ending when there is none.
+
+    Without a task there is nothing to wait for: whoever claims next is told why.
+    """
+    while _has_task(worker):
+        try:
+            return dispatcher.choose(), None
+        except LimitInForce as refusal:
+            if not dispatcher.patience.wait:
+                code, hint = refusal.exit_code, refusal.hint
+                return terms.agent, _Ending(reason=refusal.code, exit_code=code, message=refusal.message, hint=hint)
+            if not dispatcher.wait(refusal, _Present(worker, terms)):
+                code = 130 if terms.stop.signalled else 0
+                return terms.agent, _Ending(reason="user_pause", exit_code=code, message="Stopped by a person.")
+    return terms.agent, None
+
+
+def _has_task(worker: Worker) -> bool:
+    try:
+        claim.preview(worker, worker.store.read(), worker.store.now())
+    except HarnessError:
+        return False
+    return True
+
+
+class _Present:
+    """To be asked often while nothing runs: whether a stop was asked for. Keeps the session lease meanwhile."""
+
+    def __init__(self, worker: Worker, terms: AttemptTerms) -> None:
+        self._worker = worker
+        self._terms = terms
+        self._next = time.monotonic() + leases.SECONDS / 6
+
+    def __call__(self) -> bool:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + leases.SECONDS / 6
+            with suppress(Busy):
+                self._worker.store.change(self._keep)
+        return self._terms.stop.requested() is not None
+
+    def _keep(self, change: "TaskListChange") -> None:
+        leases.keep(change.state, self._worker, change.now)
+        change.touch()
+
+
+def _before_next(made: list[Attempted], used: Totals, max_tasks: int | None, terms: AttemptTerms) -> _Ending | None:
+    if made and made[-1].ends_run:
+        paused = terms.stop.requested() and not terms.stop.signalled
+        code = 130 if terms.stop.signalled else 0 if paused else made[-1].exit_code
+        return _Ending(reason="stopped", exit_code=code, message=f"Stopped: {made[-1].ends_run}")
+    if repeated := _repeated(made):
+        return repeated
+    if terms.stop.requested():
+        code = 130 if terms.stop.signalled else 0
+        return _Ending(reason="user_pause", exit_code=code, message="Stopped by a person.")
+    tried = [each for each in made if not each.refused]
+    if max_tasks is not None and len(tried) >= max_tasks:
+        return _used_up(tried, max_tasks)
+    if used.budget_usd() >= terms.max_cost_usd:
+        message = f"${used.budget_usd():.2f} of ${terms.max_cost_usd:.2f} are spent."
+        return _Ending(reason="budget", exit_code=9, message=message)
+    return None
+
+
+def _repeated(made: list[Attempted]) -> _Ending | None:
+    """The ending when the last attempts went wrong alike, which a further one would not change."""
+    lost = [each.task_id for each in made if each.result == "lost"]
+    if lost and lost.count(lost[-1]) >= LOST_TIMES:
+        message = f"{lost[-1]} changed hands {LOST_TIMES} times under way; look who writes harness-tasks.json."
+        return _Ending(reason="lost", exit_code=3, message=message)
+    said = {each.failed_at_once for each in made[-AT_ONCE_TIMES:]}
+    if len(made) >= AT_ONCE_TIMES and len(said) == 1 and None not in said:
+        message = (
+            f"The agent ended {AT_ONCE_TIMES} times at once with the same error, and no attempt counts: {said.pop()}"
+        )
+        return _Ending(reason="agent_fails", exit_code=1, message=message, hint="harness doctor, then: harness run")
+    return None
+
+
+def _used_up(made: list[Attempted], max_tasks: int) -> _Ending:
+    """All attempts of this run were made: 1 unless every task that was begun was completed by one of them."""
+    done = {each.task_id for each in made if each.result == "completed"}
+    undone = list(dict.fromkeys(each.task_id for each in made if each.task_id not in done))
+    attempts = f"{len(made)} attempt{'s' if len(made) > 1 else ''} of {max_tasks}"
+    left = f", not completed: {', '.join(undone)}" if undone else ""
+    message = f"{attempts}: {len(done)} completed{left}."
+    return _Ending(reason="max_tasks", exit_code=int(bool(undone)), message=message)
+
+
+def _one(terms: AttemptTerms, worker: Worker, session: int, used: Totals) -> tuple[Attempted | None, _Ending | None]:
+    """Claims and attempts one task; the ending when there is none to be had."""
+    try:
+        with terms.stop.held():
+            claimed = claim.claim(worker)
+    except NothingEligible as error:
+        return None, _nothing_left(worker, error)
+    except HarnessError as error:
+        return None, _ending_by(error)
+    worker.token = claimed["token"]
+    task = worker.find(worker.store.read(), claimed["task_id"])
+    terms.say(f"{task.id}: {task.title} (attempt {task.attempts + 1} of {task.max_attempts})")
+    try:
+        done = attempt(terms, worker, task, session=session, spent_usd=used.budget_usd())
+    except HarnessError as error:  # the task is closed or halted; the list says how
+        with suppress(HarnessError):  # its claim may be over already
+            verbs.release(worker, task.id, error.message)
+        return None, _ending_by(error)
+    finally:
+        worker.token = None
+    terms.say(f"{task.id}: {done.result} ({done.message})")
+    status.note_cost(
+        worker.layout,
+        session=session,
+        task_id=done.task_id,
+        result=done.result,
+        used=done.used,
+        agent=terms.agent.name,
+    )
+    return done, None
+
+
+def _ending_by(error: HarnessError) -> _Ending:
+    return _Ending(reason=error.code, exit_code=error.exit_code, message=error.message, hint=error.hint)
+
+
+def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending | None:
+    """Why nothing is left to claim; ``None`` when a completion turned out to be nobody's, and is work again."""
+    reopened = [each["task_id"] for each in recover.confirm(worker) if each["action"] == "reopened"]
+    if reopened:
+        return None
+    state = worker.store.read()
+    if error.data.get("work_left") or not state.tasks:
+        return _Ending(reason="waiting", exit_code=7, message=error.message)
+    failed = selection.counts(state).get("failed", 0)
+    if not failed:
+        return _Ending(reason="done", exit_code=0, message="Every task is completed.")
+    message = f"Nothing is left to do; {failed} failed for good. {TRY_AGAIN}"
+    return _Ending(reason="failed", exit_code=1, message=message)
+
+
+def _next_command(worker: Worker) -> str:
+    """What a person types after the run."""
+    state = worker.store.read()
+    if state.halt or worker.store.paused():
+        return "harness resume"
+    if state.tasks and not selection.work_left(state):
+        return "harness status"
+    return status.next_command(state)
+
+
+def _summary(begun: JsonObject, made: list[Attempted], used: Totals, ending: _Ending) -> JsonObject:
+    return {
+        "session": begun["session"],
+        "reason": ending.reason,
+        "message": ending.message,
+        "hint": ending.hint,
+        "exit_code": ending.exit_code,
+        "recovered": begun["recovered"],
+        "attempts": [{"task_id": each.task_id, "result": each.result, "message": each.message} for each in made],
+        "cost_usd": used.cost_usd if used.reported else None,
+    }
+
+
+# ---- harness drive: an interactive client, started again until the list is done --------------------------------------
+
+
+def drive(
+    worker: Worker,
+    command: Sequence[str],
+    *,
+    times: int,
+    say: Callable[[str], None],
+    countdown: Callable[[str], None] = lambda line: None,
+) -> JsonObject:
+    """Runs the command in this terminal, time after time; why it stopped, how often it ran, and the ``exit_code``.
+
+    The client has the terminal and this process's environment, with ``HARNESS_STATE_ROOT`` for its hooks. While its
+    account is known to be refused, it is not started.
+    """
+    worker.store.activate()
+    idle = starts = 0
+    while True:
+        ending = _why_not_again(worker, starts, times, idle)
+        if ending:
+            following = "harness status" if worker.store.read().tasks else ADD
+            say(ending[1])
+            say(f"next: {following}")
+            return {"starts": starts, "exit_code": ending[0], "message": ending[1], "next": following}
+        if starts:
+            clock.sleep(PAUSE_SECONDS * idle)
+        if not _is_let_in(worker, command, say, countdown):
+            continue
+        before = selection.signature(worker.store.read())
+        code = _run_client(worker, command)
+        starts += 1
+        idle = idle + 1 if selection.signature(worker.store.read()) == before else 0
+        if code in (130, -2):
+            return {"starts": starts, "exit_code": 130, "message": "Interrupted.", "next": "harness status"}
+        left = selection.stats(worker.store.read())
+        say(f"The client ended with exit {code}; {left['completed']} of {left['tasks_total']} tasks are completed.")
+
+
+def _why_not_again(worker: Worker, starts: int, times: int, idle: int) -> tuple[int, str] | None:
+    state = worker.store.read()
+    if not state.tasks:
+        return 7, "There are no tasks yet."
+    if not selection.work_left(state):
+        failed = selection.counts(state).get("failed", 0)
+        return (1, f"Nothing is left to do; {failed} failed for good.") if failed else (0, "Every task is completed.")
+    try:
+        claim.refuse_rest(worker, state)
+        leases.refuse_other(state, worker, worker.store.now())
+    except HarnessError as error:
+        return error.exit_code, error.message
+    if state.sessions_used_up:
+        return 9, "max_sessions is reached."
+    if idle >= IDLE_STARTS:
+        return 1, f"{IDLE_STARTS} starts in a row moved nothing."
+    return (9, f"It was started {starts} times.") if starts >= times else None
+
+
+def _is_let_in(
+    worker: Worker, command: Sequence[str], say: Callable[[str], None], countdown: Callable[[str], None]
+) -> bool:
+    """Whether the client may be started now, after a wait for its account; false when a pause ended the wait."""
+    kind = registry.CLIENTS.get(os.path.basename(command[0]))
+    if kind not in registry.KINDS:
+        return True
+    dispatcher = Dispatcher([registry.from_spec(kind)], RefusalPolicy(wait=True, countdown=countdown), say)
+    try:
+        dispatcher.choose()
+    except LimitInForce as refusal:
+        return dispatcher.wait(refusal, worker.store.paused)
+    return True
+
+
+def _run_client(worker: Worker, command: Sequence[str]) -> int:
+    environment = {**os.environ, "HARNESS_STATE_ROOT": worker.layout.root}
+    try:
+        # Ctrl-C is the client's alone, which hears it too; a client inherits what is ignored, but no handler
+        with (
+            interruption.handled([signal.SIGINT], lambda *_: None),
+            subprocess.Popen(list(command), env=environment) as client,
+        ):
+            return client.wait()
+    except OSError as error:
+        raise ToolMissing(
+            f"{command[0]} cannot be started: {error.strerror}", hint=f"command -v {command[0]}"
+        ) from None

@@ -1,1 +1,0 @@
-"""Who works: a worker with its claim token, its sessions, and the session lease of exclusive mode."""

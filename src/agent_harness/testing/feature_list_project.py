@@ -1,0 +1,286 @@
+"""Feature projects for tests, each in a folder of its own.
+
+    project = FeatureListProject.made(tmp_path / "calc", True, False)
+    assert project.harness("status").code == 0
+    assert project.passing() == [1]
+
+Commands are processes with the environment that the project was given; agents are scripted, or what a SPEC says.
+"""
+
+import hashlib
+import itertools
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from agent_harness.protocols.features.config import load
+from agent_harness.protocols.features.project import Project
+from agent_harness.testing import HARNESS, CommandResult, run_process
+from agent_harness.testing.repo import Repo
+
+__all__ = ["CommandResult", "FeatureListProject", "fingerprint", "whole_lines"]
+
+Record = dict[str, Any]
+
+SETTINGS = "project:\n  name: calc\n"
+
+
+class FeatureListProject:
+    """A project in ``root``. Beside it, in ``base``, stand its remote ``origin.git``, scripts and what was printed.
+
+    ``environ`` holds the variables of every command; without it they are those of this process.
+    """
+
+    def __init__(self, root: Path, *, base: Path | None = None, environ: Mapping[str, str] | None = None) -> None:
+        """Nothing is made: the folder may hold a project, another program's files, or nothing."""
+        self.root, self.base = root, base or root.parent
+        self.environ = dict(os.environ if environ is None else environ)
+        self.said: list[str] = []
+
+    @classmethod
+    def made(cls, root: Path, *passes: bool, settings: str = SETTINGS) -> Self:
+        """A repository with one commit, and the state from before the first session; features as ``plan`` has it."""
+        sources = {
+            ".harness.yaml": settings,
+            ".gitignore": ".harness/\n",
+            "claude-progress.txt": "SESSION 0\n",
+            "features.json": _features_text(passes),
+        }
+        Repo.with_files(root, sources, message="Start")
+        made = cls(root)
+        (root / ".harness/logs").mkdir(parents=True)
+        made.put(
+            {
+                ".harness/session_state.json": '{"last_session": 0, "stuck_count": 0}',
+                ".harness/test_baseline.json": '{"passing_tests": []}',
+                ".harness/costs.yaml": "{}",
+            }
+        )
+        return made
+
+    @classmethod
+    def planned(cls, root: Path, *passes: bool, settings: str = SETTINGS) -> Self:
+        """Settings and features alone, for rules that need neither git nor state."""
+        (root / ".git").mkdir(parents=True)
+        made = cls(root)
+        made.put({".harness.yaml": settings})
+        made.plan(*passes)
+        return made
+
+    # -- acting ------------------------------------------------------------------------------------------------------
+
+    def agent(self, turns: Sequence[Mapping[str, object]]) -> str:
+        """The agent SPEC of a new script."""
+        return f"scripted:{self.script(turns)}"
+
+    def script(self, turns: Sequence[Mapping[str, object]]) -> Path:
+        """A new script beside the project, for the scripted agent."""
+        names = (self.base / f"script-{number}.json" for number in itertools.count(1))
+        script = next(name for name in names if not name.exists())
+        script.write_text(json.dumps({"turns": list(turns)}, indent=2))
+        return script
+
+    def command(self, *args: str, agent: Sequence[Mapping[str, object]] | str | None = None) -> list[str]:
+        """The words of a command, with its agent: a SPEC or a script's turns."""
+        spec = self.agent(agent) if not isinstance(agent, str | None) else agent
+        return [*HARNESS, *args, *([] if spec is None else ["--agent", spec])]
+
+    def variables(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The environment of a command."""
+        return {**self.environ, **(more or {})}
+
+    def start(
+        self,
+        *args: str,
+        agent: Sequence[Mapping[str, object]] | str | None = None,
+        launcher: str | None = None,
+    ) -> "subprocess.Popen[bytes]":
+        """The harness, or what ``launcher`` names, left running; stdout and stderr go to a file beside the project."""
+        words = self.command(*args, agent=agent)
+        if launcher is not None:
+            words = [launcher, *words[len(HARNESS) :]]
+        with (self.base / "started.out").open("ab") as out:
+            return subprocess.Popen(
+                words, cwd=self.root, env=self.variables(), stdin=subprocess.DEVNULL, stdout=out, stderr=out
+            )
+
+    def harness(
+        self,
+        *args: str,
+        agent: Sequence[Mapping[str, object]] | str | None = None,
+        timeout: float = 280,
+        cwd: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        after_kill: bool = False,
+        agent_pushes: bool = False,
+    ) -> CommandResult:
+        """Runs one command of the harness to its end, without a terminal. It pushes nothing that was not accepted.
+
+        ``after_kill``: the push of a verified commit may end a moment after the harness that began it was killed.
+        ``agent_pushes``: the script's agent finds a way to push what nobody has accepted.
+        """
+        before = (self.remote(), self.completed())
+        words = self.command(*args, agent=agent)
+        ran = run_process(words, cwd=cwd or self.root, environ=self.variables(environ), seconds=timeout)
+        if self.completed() == before[1] and not after_kill and not agent_pushes:
+            assert self.remote() == before[0], f"pushed without an accepted session\n{ran.text}"
+        return ran
+
+    def run(self, turns: Sequence[Mapping[str, object]], *args: str) -> CommandResult:
+        """``harness run`` with a scripted agent."""
+        return self.harness("run", *args, agent=turns)
+
+    @property
+    def repo(self) -> Repo:
+        """The repository, as a person with this environment sees it."""
+        return Repo(self.root, environ=self.environ, init=False)
+
+    def git(self, *args: str, check: bool = True) -> str:
+        """What a git command prints, without the ends of lines behind it."""
+        return self.repo.git_bytes(*args, check=check).decode("utf-8", "replace").rstrip("\n")
+
+    def put(self, files: Mapping[str, str]) -> None:
+        """Writes files, scripts executable."""
+        for name, text in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            if name.endswith(".sh"):
+                path.chmod(0o755)
+
+    def plan(self, *passes: bool, **members: Any) -> None:
+        """Writes the features anew: one for each flag; ``members`` are those of every one."""
+        self.put({"features.json": _features_text(passes, **members)})
+
+    def commit(self, message: str) -> str:
+        """Commits everything; the new HEAD."""
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", message)
+        return self.head
+
+    def configure(self, settings: str) -> str:
+        """Adds to .harness.yaml as a person would, committed and pushed; the new HEAD."""
+        with (self.root / ".harness.yaml").open("a") as file:
+            file.write(settings)
+        head = self.commit("Settings")
+        self.git("push", "-q")
+        return head
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    @property
+    def project(self) -> Project:
+        """The project as the protocol opens it; what it says to a person is kept in ``said``."""
+        return Project.open(self.root, load(self.root), self.said.append)
+
+    @property
+    def head(self) -> str:
+        """The commit that is checked out."""
+        return self.git("rev-parse", "HEAD")
+
+    def remote(self) -> str | None:
+        """The commit of the remote's main."""
+        place = os.fspath(self.base / "origin.git")
+        words = ["git", "--git-dir", place, "rev-parse", "-q", "--verify", "refs/heads/main"]
+        return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or None
+
+    def read(self, name: str) -> Any:
+        """The JSON value in a file."""
+        return json.loads((self.root / name).read_text())
+
+    @property
+    def features(self) -> Record:
+        """What ``features.json`` holds."""
+        return self.read("features.json")
+
+    def passing(self) -> list[int]:
+        """The ids of the features that pass."""
+        return [record["id"] for record in self.features["features"] if record["passes"]]
+
+    @property
+    def state(self) -> Record:
+        """What ``session_state.json`` holds."""
+        return self.read(".harness/session_state.json")
+
+    @property
+    def baseline(self) -> Record:
+        """What ``test_baseline.json`` holds."""
+        return self.read(".harness/test_baseline.json")
+
+    @property
+    def progress(self) -> str:
+        """The progress file."""
+        return (self.root / "claude-progress.txt").read_text()
+
+    def log(self, name: str) -> list[Record]:
+        """The rows of a log."""
+        path = self.root / ".harness/logs" / name
+        return list(whole_lines(path)) if path.exists() else []
+
+    def events(self, kind: str | None = None, level: str | None = None) -> list[Record]:
+        """The events, of a type and a level where they are named."""
+        rows = self.log("events.jsonl")
+        return [row for row in rows if kind in (None, row["type"]) and (level is None or row["level"].upper() == level)]
+
+    def completed(self) -> int:
+        """Sessions that ended with work that the harness accepted: a verified feature, a cleanup."""
+        verified = sum(1 for row in self.events("session_ended") if row.get("feature_completed"))
+        return verified + len(self.events("cleanup_completed")) + len(self.events("awaiting_manual"))
+
+    def changes(self, *, without: Sequence[str] = ()) -> list[str]:
+        """``git status``: paths that differ from HEAD, untracked ones too."""
+        rows = self.git("status", "--porcelain", "--untracked-files=all").splitlines()
+        return [row for row in rows if row[3:] not in without]
+
+    def fingerprint(self, *, without: Sequence[str] = (".git/index",)) -> dict[str, str]:
+        """Every file of the project folder, git's objects and refs included, with a digest of its content."""
+        return fingerprint(self.root, without=without)
+
+    def wait_until(self, condition: Callable[[], object], what: str, seconds: float = 200) -> None:
+        """Waits for what a started command does. ``AssertionError`` with what it printed, when it never does."""
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, f"never: {what}\n{self.started()}"
+            time.sleep(0.02)
+
+    def started(self) -> str:
+        """What started commands have printed."""
+        path = self.base / "started.out"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+
+def _features_text(passes: Sequence[bool], **members: Any) -> str:
+    rows = [
+        {"id": n, "description": f"Feature of number {n}", "test_file": f"tests/t{n}.py", "passes": done, **members}
+        for n, done in enumerate(passes, 1)
+    ]
+    return json.dumps({"project": "calc", "features": rows})
+
+
+def whole_lines(path: Path) -> Iterable[Record]:
+    """The rows of a log; a line that a crash has torn is passed over."""
+    for line in path.read_text().splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            continue
+
+
+def fingerprint(root: Path, *, without: Sequence[str] = ()) -> dict[str, str]:
+    """Every path below a folder, with its mode and a digest of its content, or where it leads."""
+    found: dict[str, str] = {}
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root).as_posix()
+        if name in without:
+            continue
+        if path.is_symlink():
+            found[name] = f"-> {path.readlink()}"
+        elif path.is_file():
+            found[name] = f"{path.stat().st_mode:o} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+        else:
+            found[name] = "folder"
+    return found

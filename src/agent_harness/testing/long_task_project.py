@@ -1,0 +1,272 @@
+"""Long tasks for tests, each in a directory of its own, and ``lth`` on them.
+
+    project = LongTaskProject.of_book(tmp_path / "task")
+    project.run("echo written > chapter.txt")
+    assert project.checkpoint["status"] == "active"
+
+Everything goes through the files and the command line. A task has one of two contracts: ``task`` is as small as one can
+be; ``book`` names a worker, and its criterion is met by a person's word.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Self
+
+from agent_harness.cli import lth
+from agent_harness.protocols.longtask.layout import LongTaskLayout
+from agent_harness.protocols.longtask.store import LongTaskStore
+from agent_harness.testing import LTH, CommandResult, run_in_process, run_process
+
+__all__ = [
+    "NEXT",
+    "LongTaskProject",
+    "Record",
+    "CommandResult",
+    "argv",
+    "book",
+    "book_checkpoint",
+    "checkpoint",
+    "from_now",
+    "program",
+    "run_lth",
+    "task",
+]
+
+Record = dict[str, Any]
+
+NEXT = "Write the second chapter."
+"""The next step of the book."""
+
+
+def from_now(seconds: float = 0.0) -> str:
+    """A timestamp so many seconds from the present moment."""
+    moment = datetime.now(UTC) + timedelta(seconds=seconds)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def task(**members: Any) -> Record:
+    """A small contract; ``members`` win, ``None`` takes one away."""
+    made = {
+        "schemaVersion": 1,
+        "id": "demo",
+        "title": "Demo",
+        "domain": "coding",
+        "objective": "Show that it works",
+        "successCriteria": ["It works"],
+        **members,
+    }
+    return {name: value for name, value in made.items() if value is not None}
+
+
+def checkpoint(**members: Any) -> Record:
+    """An active checkpoint of ``task``; ``members`` win."""
+    return {
+        "schemaVersion": 1,
+        "taskId": "demo",
+        "status": "active",
+        "nextStep": "Do the first slice",
+        "blockedUntil": None,
+        "blocker": None,
+        "evidence": [],
+        "updatedAt": "2026-03-01T12:00:00.000Z",
+        **members,
+    }
+
+
+def book(**members: Any) -> Record:
+    """The contract of a book, for ``local-command``; ``members`` win."""
+    return {
+        "schemaVersion": 1,
+        "id": "book",
+        "title": "A book",
+        "domain": "writing",
+        "objective": "Write a book.",
+        "successCriteria": [{"id": "written", "description": "It is written.", "metric": "manual"}],
+        "workerPolicy": {"preferred": "local-command"},
+        **members,
+    }
+
+
+def book_checkpoint(**members: Any) -> Record:
+    """An active checkpoint of ``book``; ``members`` win."""
+    return {
+        "schemaVersion": 1,
+        "taskId": "book",
+        "status": "active",
+        "currentPhase": "drafting",
+        "nextStep": NEXT,
+        "blockedUntil": None,
+        "blocker": None,
+        "lastCompletedStep": "",
+        "activeFiles": [],
+        "openQuestions": [],
+        "evidence": [],
+        "updatedAt": "2026-01-01T00:00:00.000Z",
+        **members,
+    }
+
+
+def argv(*words: str) -> list[str]:
+    """The command line of ``lth`` as a process of its own."""
+    return [*LTH, *words]
+
+
+def run_lth(
+    *words: str, cwd: Path | None = None, given: bytes = b"", environ: Mapping[str, str] | None = None
+) -> CommandResult:
+    """``lth WORDS`` in this process."""
+    return run_in_process(lth.main, "lth", *words, cwd=cwd, given=given, environ=environ)
+
+
+def program(folder: Path, name: str, script: str) -> dict[str, str]:
+    """Puts a shell script of this name first on PATH; the environment with it."""
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+
+
+class LongTaskProject:
+    """One task directory, whatever is in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @classmethod
+    def made(cls, root: Path, *, contract: Record | None = None, state: Record | None = None) -> Self:
+        """A task that loads: its three files, in a folder that was not there."""
+        root.mkdir(parents=True)
+        return cls(root)._fill(contract or task(), state or checkpoint())
+
+    @classmethod
+    def of_book(cls, root: Path) -> Self:
+        """The book, with the folders that a task has after its first slice."""
+        for name in ("runs", "evidence", "artifacts"):
+            (root / name).mkdir(parents=True, exist_ok=True)
+        return cls(root)._fill(book(), book_checkpoint())
+
+    def _fill(self, contract: Record, state: Record) -> Self:
+        self.task, self.checkpoint = contract, state
+        self.write("harness.md", "# Rules\n")
+        return self
+
+    # ---- commands ----------------------------------------------------------------------------------------------
+
+    def lth(
+        self,
+        command: str,
+        *words: str,
+        code: int | None = None,
+        cwd: Path | None = None,
+        given: bytes = b"",
+        env: Mapping[str, str] | None = None,
+    ) -> CommandResult:
+        """``lth COMMAND TASK_DIR WORDS`` in this process.
+
+        ``code`` is the exit status that is expected; ``env`` comes besides the variables there are.
+        """
+        ran = run_lth(command, str(self.root), *words, cwd=cwd, given=given, environ=env)
+        assert code is None or ran.code == code, ran
+        return ran
+
+    def lth_process(
+        self,
+        command: str,
+        *words: str,
+        cwd: Path | None = None,
+        given: bytes = b"",
+        env: Mapping[str, str] | None = None,
+    ) -> CommandResult:
+        """The same in a process of its own, whatever the command."""
+        variables = {**os.environ, **(env or {})}
+        return run_process(argv(command, str(self.root), *words), cwd=cwd, given=given, environ=variables)
+
+    def run(
+        self, command: str, *words: str, code: int | None = 0, env: Mapping[str, str] | None = None
+    ) -> CommandResult:
+        """``lth run`` with one line of shell as its worker."""
+        return self.lth("run", "--worker", "local-command", "--command", command, *words, code=code, env=env)
+
+    def start(self, command: str, *words: str) -> "subprocess.Popen[bytes]":
+        """A process that is not waited for."""
+        line = argv(command, str(self.root), *words)
+        return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+
+    def loads(self) -> None:
+        """Fails when the task does not load."""
+        self.lth("validate", code=0)
+
+    # ---- files -------------------------------------------------------------------------------------------------
+
+    def write(self, name: str, content: Any) -> Path:
+        """Writes a file of the task: bytes and text as they are, anything else as JSON."""
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            path.write_text(content if isinstance(content, str) else json.dumps(content, indent=2) + "\n")
+        return path
+
+    @property
+    def task(self) -> Record:
+        """What ``task.json`` holds."""
+        return json.loads((self.root / "task.json").read_text())
+
+    @task.setter
+    def task(self, raw: Record) -> None:
+        self.write("task.json", raw)
+
+    @property
+    def checkpoint(self) -> Record:
+        """What ``checkpoint.json`` holds."""
+        return json.loads((self.root / "checkpoint.json").read_text())
+
+    @checkpoint.setter
+    def checkpoint(self, raw: Record) -> None:
+        self.write("checkpoint.json", raw)
+
+    @property
+    def store(self) -> LongTaskStore:
+        """The store, at the present time."""
+        return LongTaskStore(LongTaskLayout(self.root))
+
+    @property
+    def lock(self) -> Path:
+        """The folder of the lease."""
+        return self.root / ".lth.lock"
+
+    def events(self, kind: str | None = None) -> list[Record]:
+        """The log, oldest first; of one type where it is named."""
+        logs = sorted((self.root / "runs").glob("*.jsonl"))
+        found = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
+        return [each for each in found if kind in (None, each["type"])]
+
+    def kinds(self) -> list[str]:
+        """The types of the log's events."""
+        return [each["type"] for each in self.events()]
+
+    def reasons(self) -> list[str]:
+        """Why the checkpoint was written, each time."""
+        return [each["reason"] for each in self.events("checkpoint_written")]
+
+    def outputs(self) -> list[str]:
+        """What the output files hold, oldest first."""
+        return [each.read_text() for each in sorted((self.root / "evidence").glob("worker-output-*.txt"))]
+
+    def tree(self) -> dict[str, bytes | None]:
+        """Every path below the task and its content; ``None`` for a folder."""
+        found = sorted(self.root.rglob("*"))
+        return {str(path.relative_to(self.root)): None if path.is_dir() else path.read_bytes() for path in found}
+
+    def untouched(self) -> list[str]:
+        """What there is besides the files of a new task; empty when nothing was written."""
+        return [each for each in self.tree() if each not in _NEW]
+
+
+_NEW = ("artifacts", "checkpoint.json", "evidence", "harness.md", "runs", "task.json")

@@ -1,0 +1,302 @@
+"""What shell text and makefiles would run, as far as it can be seen without running them.
+
+Shell text: quotes, separators, pipes, substitutions and redirections are seen, and no variable is expanded. What cannot
+be read yields fewer commands, never an error. Makefiles: rules with their recipes, variables, and what of it a
+change may touch. GNU make's language is larger than this; whatever is not understood counts as a line that must stay
+as it is.
+"""
+
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+__all__ = [
+    "Makefile",
+    "Rule",
+    "weakened",
+]
+_SEPARATORS = frozenset(";&|()\n")
+_REDIRECTING = frozenset("<>&")
+_KEYWORDS = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "{", "}", "time", "exec", "command"})
+_ENDS = frozenset({"fi", "done", "esac"})
+_MOST_DEPTH = 8
+_RULE = re.compile(r"(?P<targets>[^\t:=#][^:=#]*?)\s*::?(?!=)\s*(?P<rest>.*)$")
+_VARIABLE = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)\s*(?:\+|\?|::?|!)?=\s*(?P<value>.*)$")
+_USED = re.compile(r"\$[({]([\w.-]+)[)}]|\$(\w)")
+_NAME = re.compile(r"[\w./%+$(){}][\w./%+$(){}:-]*$")
+_STEERING = frozenset({"SHELL", "MAKEFLAGS", "MAKE", "MFLAGS", "MAKEFILES", "VPATH", "PATH", "CURDIR"})
+_MOST_TARGETS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleCommand:
+    """One program and its arguments."""
+
+    words: tuple[str, ...]
+    filtered: bool  # its output goes into a pipe or a substitution, so that something else decides
+
+
+def simple_commands(text: str) -> list[SimpleCommand]:
+    """The commands of ``text`` in order, those of substitutions before the command that uses them."""
+    return list(_commands(text, filtered=False, depth=0))
+
+
+def _commands(text: str, *, filtered: bool, depth: int) -> Iterator[SimpleCommand]:
+    if depth > _MOST_DEPTH:
+        return
+    outer, inner = _without_substitutions(text)
+    for each in inner:
+        yield from _commands(each, filtered=True, depth=depth + 1)
+    words: list[str] = []
+    for word in (*_tokens(outer), "\n"):
+        if not _SEPARATORS.issuperset(word):
+            words.append(word)
+            continue
+        found = tuple(_without_redirections(_without_keywords(words)))
+        if found:
+            yield SimpleCommand(found, filtered or (word.startswith("|") and word != "||"))
+        words = []
+
+
+def _without_substitutions(text: str) -> tuple[str, list[str]]:
+    """The text with ``_`` in the place of each ``$(…)``, ``<(…)`` and backtick substitution, and these."""
+    outer: list[str] = []
+    inner: list[str] = []
+    at, single = 0, False
+    while at < len(text):
+        letter = text[at]
+        if letter == "\\" and not single:
+            outer.append(text[at : at + 2])
+            at += 2
+            continue
+        if letter == "'" and text[:at].count('"') % 2 == 0:
+            single = not single
+        end = 0 if single else _end_of_substitution(text, at)
+        if end:
+            inner.append(text[at + (1 if letter == "`" else 2) : end])
+            outer.append("_")
+        else:
+            outer.append(letter)
+        at = (end or at) + 1
+    return "".join(outer), inner
+
+
+def _end_of_substitution(text: str, at: int) -> int:
+    """Where the substitution that begins here ends; 0 when none begins."""
+    if text[at] == "`":
+        return max(text.find("`", at + 1), 0)
+    if text[at : at + 2] not in ("$(", "<("):
+        return 0
+    depth = 0
+    for end in range(at + 1, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[end], 0)
+        if depth == 0:
+            return end
+    return 0
+
+
+def _tokens(text: str) -> list[str]:
+    """Words without their quotes, and runs of separators; what has an open quote is split at white space."""
+    found: list[str] = []
+    try:
+        for line in _complete_lines(text):
+            lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|()<>")
+            lexer.whitespace_split = True
+            found += [*lexer, "\n"]
+    except ValueError:
+        return text.replace('"', " ").replace("'", " ").split()
+    return found
+
+
+def _complete_lines(text: str) -> list[str]:
+    """Lines, those that a quote or a backslash leaves open together with the next."""
+    lines: list[str] = []
+    for line in text.replace("\\\n", " ").split("\n"):
+        if lines and _is_open(lines[-1]):
+            lines[-1] += f"\n{line}"
+        else:
+            lines.append(line)
+    return lines
+
+
+def _is_open(text: str) -> bool:
+    try:
+        shlex.split(text, comments=True)
+    except ValueError:
+        return True
+    return False
+
+
+def _without_keywords(words: list[str]) -> list[str]:
+    while words and words[0] in _KEYWORDS:
+        words = words[1:]
+    return [] if words and words[0] in _ENDS else words
+
+
+def _without_redirections(words: list[str]) -> Iterator[str]:
+    skip = False
+    for at, word in enumerate(words):
+        if skip:
+            skip = False
+        elif _REDIRECTING.issuperset(word):
+            skip = True
+        elif not (word.isdigit() and at + 1 < len(words) and _REDIRECTING.issuperset(words[at + 1])):
+            yield word
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One or more targets, what they need, and the lines that make them."""
+
+    targets: tuple[str, ...]
+    needs: tuple[str, ...]
+    recipe: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Makefile:
+    """A makefile as far as it is understood."""
+
+    rules: tuple[Rule, ...]
+    variables: Mapping[str, str]  # the last assignment of each, as written
+    others: tuple[str, ...]  # every other line: conditions, includes, exports
+
+    @classmethod
+    def parse(cls, text: str) -> "Makefile":
+        """The makefile in a text; reading never fails."""
+        rules: list[Rule] = []
+        variables: dict[str, str] = {}
+        others: list[str] = []
+        recipe: list[str] | None = None
+        for line in text.replace("\\\n", " ").splitlines():
+            if line.startswith("\t") and recipe is not None:
+                recipe.append(line.strip())
+                rules[-1] = Rule(rules[-1].targets, rules[-1].needs, tuple(recipe))
+                continue
+            stripped = line.split("#")[0].strip()
+            if not stripped:
+                continue
+            recipe = None
+            if variable := _VARIABLE.match(stripped):
+                variables[variable["name"]] = " ".join(stripped[variable.start("name") :].split())
+            elif rule := _RULE.match(stripped):
+                needs, _, first = rule["rest"].partition(";")
+                recipe = [first.strip()] if first.strip() else []
+                rules.append(Rule(tuple(rule["targets"].split()), tuple(needs.split()), tuple(recipe)))
+            else:
+                others.append(stripped)
+        return cls(tuple(rules), variables, tuple(others))
+
+    def first_goal(self) -> list[str]:
+        """What ``make`` alone makes."""
+        default = self.variables.get(".DEFAULT_GOAL", "").rpartition("=")[2].split()
+        named = (target for rule in self.rules for target in rule.targets if not target.startswith("."))
+        return default or list(named)[:1]
+
+    def reached(self, goals: Collection[str]) -> list[Rule]:
+        """The rules that may run for these goals: their own, and those of all that they need."""
+        wanted, queue = set(goals), list(goals)
+        while queue and len(wanted) < _MOST_TARGETS:
+            target = queue.pop()
+            needs = chain.from_iterable(
+                self._expanded(" ".join(rule.needs)).split() for rule in self.rules if _makes(rule, target)
+            )
+            fresh = {*needs} - wanted
+            wanted |= fresh
+            queue += sorted(fresh)
+        return [rule for rule in self.rules if any(_makes(rule, target) for target in wanted)]
+
+    def recipes(self, goals: Collection[str]) -> list[str]:
+        """The recipes of these rules as shell text, variables replaced by their values."""
+        return ["\n".join(self._expanded(line).lstrip("@-+ ") for line in rule.recipe) for rule in self.reached(goals)]
+
+    def _expanded(self, text: str) -> str:
+        for _ in range(5):
+            replaced = _USED.sub(lambda match: self._value(match[1] or match[2], match[0]), text)
+            if replaced == text or len(replaced) > 100_000:
+                break
+            text = replaced
+        return text
+
+    def _value(self, name: str, written: str) -> str:
+        if name == "MAKE":
+            return "make"
+        found = _VARIABLE.match(self.variables.get(name, ""))
+        return found["value"] if found else written
+
+
+def weakened(before: str, after: str, goals: Collection[str]) -> str | None:
+    """What of the way to these goals a changed makefile bends, in a few words; ``None`` when nothing.
+
+    Other rules may change, lists may grow, and rules and variables that were not there may come.
+    """
+    old, new = Makefile.parse(before), Makefile.parse(after)
+    wanted = goals or old.first_goal()
+    return next(chain(_rules(old, new, wanted), _variables(old, new), _lines(old, new)), None)
+
+
+def _rules(old: Makefile, new: Makefile, goals: Collection[str]) -> Iterator[str]:
+    known = old.reached(goals)
+    if old.first_goal()[:1] != new.first_goal()[:1]:
+        yield "another goal comes first"
+    for target in sorted({target for rule in known for target in rule.targets}):
+        was = [rule for rule in known if target in rule.targets]
+        now = [rule for rule in new.rules if target in rule.targets]
+        if [rule.recipe for rule in was if rule.recipe] != [rule.recipe for rule in now if rule.recipe]:
+            yield f"the recipe of {target} is another one"
+        elif not _grown([n for rule in was for n in rule.needs], [n for rule in now for n in rule.needs]):
+            yield f"{target} needs less than before"
+    for rule in new.rules:
+        if rule not in old.rules and any(t.startswith(".") and t != ".PHONY" for t in rule.targets):
+            yield f"{rule.targets[0]} changes how make works"
+
+
+def _variables(old: Makefile, new: Makefile) -> Iterator[str]:
+    used = {a or b for rule in old.rules for line in (*rule.needs, *rule.recipe) for a, b in _USED.findall(line)}
+    used |= {a or b for text in old.variables.values() for a, b in _USED.findall(text)}
+    leading = {
+        a or b
+        for rule in old.rules
+        for line in rule.recipe
+        for a, b in _USED.findall((line.lstrip("@-+ ").split() or [""])[0])
+    }
+    for name, text in old.variables.items():
+        now = new.variables.get(name)
+        if name in used and now != text and not (now and name not in leading and _lengthened(text, now)):
+            yield f"{name} is set to something else"
+    for name in new.variables.keys() - old.variables.keys():
+        if name in used or name in _STEERING or name.startswith("."):
+            yield f"{name} is set"
+
+
+def _lines(old: Makefile, new: Makefile) -> Iterator[str]:
+    if old.others != new.others:
+        yield next(
+            (
+                f"the line '{line[:60]}'"
+                for line in (*new.others, *old.others)
+                if (line in old.others) != (line in new.others)
+            ),
+            "the order of its lines",
+        )
+
+
+def _lengthened(before: str, after: str) -> bool:
+    """Whether a list only got further names at its end: no options, and nothing that means something to a shell."""
+    more = after.removeprefix(before).split()
+    return after.startswith(f"{before} ") and all(_NAME.match(word) for word in more)
+
+
+def _grown(before: Sequence[str], after: Sequence[str]) -> bool:
+    """Whether all words are still there in their order."""
+    rest = iter(after)
+    return all(any(word == other for other in rest) for word in before)
+
+
+def _makes(rule: Rule, target: str) -> bool:
+    return any(
+        target == each or ("%" in each and re.fullmatch(re.escape(each).replace("%", ".+"), target))
+        for each in rule.targets
+    )

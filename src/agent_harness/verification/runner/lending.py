@@ -1,0 +1,209 @@
+"""What a checkout gets of the project's environment, and how imports are led to the checkout.
+
+A checkout holds what a commit holds. Packages that were installed into the project (``.venv``, ``node_modules``) are in
+no commit, and are lent as links; build results, caches and reports are not, since they could stand for work that was
+not done. A virtual environment with an editable install imports the agent's folder, whatever is checked out: the
+folders it names are given to ``PYTHONPATH`` as folders of the checkout instead, which come first.
+"""
+
+import ast
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from agent_harness.kernel.git import Git
+from agent_harness.verification import sources
+from agent_harness.verification.workspace import Workspace
+
+__all__ = [
+    "ignored_paths",
+    "import_folders",
+    "left_behind",
+    "lendable",
+    "Mapped",
+    "mapped",
+    "mapped_in",
+]
+_IMPORTING = re.compile(r"import[ \t]+([A-Za-z_]\w*)")
+_LIMIT_BYTES = 1024 * 1024
+_DEPENDENCIES = frozenset(
+    {".venv", "venv", "env", ".env", "node_modules", "bower_components", "vendor", ".tox", ".nox", ".bundle", ".eggs"}
+    | {"__pypackages__", ".conda", ".pixi", ".direnv", ".yarn", ".pnp.cjs", ".pnp.loader.mjs", "elm-stuff", "deps"}
+    | {".gradle", ".m2", ".stack-work", "Pods", "Carthage", ".dart_tool", ".packages", "jspm_packages", ".envrc"}
+)
+_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
+_CACHES = frozenset(
+    {"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".DS_Store", ".idea", ".vscode"}
+    | {".coverage", "htmlcov", ".cache", ".parcel-cache", ".nyc_output", ".harness"}
+)
+_OURS = ("harness-", ".harness")
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """What stands for the project in an environment; paths are relative to the project."""
+
+    roots: tuple[str, ...] = ()  # folders of imports
+    packages: tuple[tuple[str, str], ...] = ()  # (top-level name, path) where folder and name differ
+
+
+def mapped(sites: Iterable[str], project: Path) -> Mapped:
+    """The folders of ``project`` from which these package folders make an interpreter import."""
+    place = Path(os.path.realpath(project))
+    roots: dict[str, None] = {}
+    packages: dict[str, str] = {}
+    for site in sites:
+        for name, target in _targets(Path(site)):
+            inside = _inside(target, place, Path(os.path.realpath(site)))
+            if inside is None:
+                continue
+            root = _root_of(name, inside) if name else inside
+            if root is None:
+                packages[name] = inside
+            else:
+                roots[root] = None
+    return Mapped(tuple(roots), tuple(packages.items()))
+
+
+def _targets(site: Path) -> Iterator[tuple[str, str]]:
+    """(module name or empty text for a folder of imports, absolute path) of everything that leads out of a site."""
+    try:
+        entries = sorted(site.iterdir())
+    except OSError:
+        return
+    for entry in entries:
+        if entry.suffix == ".pth":
+            yield from _pth(entry)
+        elif entry.is_symlink() and not entry.name.startswith("."):
+            yield entry.name.removesuffix(".py"), os.path.realpath(entry)
+
+
+def _pth(path: Path) -> Iterator[tuple[str, str]]:
+    for line in _text(path).splitlines():
+        importing = _IMPORTING.match(line)
+        if importing:
+            yield from _finder(path.with_name(f"{importing[1]}.py"))
+        elif line.strip() and not line.startswith("#"):
+            yield "", os.path.join(path.parent, line.strip())  # noqa: PTH118
+
+
+def _finder(path: Path) -> Iterator[tuple[str, str]]:
+    """What the module behind an ``import`` line maps: the table of setuptools, or any absolute path written out."""
+    tree = sources.parse(_text(path).encode())
+    if tree is None:
+        return
+    tables = [s.value for s in tree.body if isinstance(s, ast.Assign | ast.AnnAssign) and _is_mapping(s)]
+    for table in tables:
+        if isinstance(table, ast.Dict):
+            for key, value in zip(table.keys, table.values, strict=True):
+                name, place = _text_of(key), _text_of(value)
+                if name and place:
+                    yield name, place
+    if not tables:
+        yield from (_named(text) for node in ast.walk(tree) if (text := _text_of(node)).startswith("/"))
+
+
+def _is_mapping(statement: ast.Assign | ast.AnnAssign) -> bool:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return any(isinstance(target, ast.Name) and target.id == "MAPPING" for target in targets)
+
+
+def _text_of(node: object) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _named(text: str) -> tuple[str, str]:
+    """A package or module file by its own name; any other folder is a folder of imports."""
+    path = Path(text)
+    if path.name == "__init__.py":
+        return path.parent.name, str(path.parent)
+    if path.suffix == ".py":
+        return path.stem, text
+    return (path.name, text) if (path / "__init__.py").exists() else ("", text)
+
+
+def _root_of(name: str, inside: str) -> str | None:
+    """The folder from which ``name`` is imported when its path is ``inside``; ``None`` when the names differ."""
+    parts = Path(inside).with_suffix("").parts if inside.endswith(".py") else Path(inside).parts
+    wanted = tuple(name.split("."))
+    if parts[-len(wanted) :] != wanted:
+        return None
+    return str(Path(*parts[: -len(wanted)])) if len(parts) > len(wanted) else "."
+
+
+def _inside(target: str, project: Path, site: Path) -> str | None:
+    """``target`` relative to the project, unless it lies elsewhere or in the environment itself."""
+    real = Path(os.path.realpath(target.replace("\0", "")))
+    if not real.is_relative_to(project) or real.is_relative_to(site):
+        return None
+    return str(real.relative_to(project))
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_LIMIT_BYTES).decode(errors="replace").replace("\0", "")
+    except OSError:
+        return ""
+
+
+def ignored_paths(git: Git) -> list[str]:
+    """Ignored files and folders below the project, a folder that is ignored as a whole once, without a final slash."""
+    words = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
+    found = (os.fsdecode(path).rstrip("/") for path in git.run(*words).split(b"\0") if path)
+    return [path for path in found if not path.startswith("../")]
+
+
+def lendable(root: Path, ignored: Iterable[str]) -> tuple[str, ...]:
+    """Those of the ignored paths that hold what the project needs and cannot be got from a commit."""
+    return tuple(path for path in ignored if _is_needed(root, path) and not (root / path).is_symlink())
+
+
+def left_behind(ignored: Iterable[str], lent: Iterable[str]) -> list[str]:
+    """Ignored paths that are in the folder and not in a checkout, caches and the harness's own files aside."""
+    known = {*lent}
+    names = ((path, PurePosixPath(path).name) for path in ignored if path not in known)
+    return [
+        path
+        for path, name in names
+        if name not in _CACHES and not name.endswith((".pyc", ".egg-info")) and not name.startswith(_OURS)
+    ]
+
+
+def import_folders(now: Mapped, space: Workspace) -> list[str]:
+    """Folders of a checkout that stand for editable installs of the project, to come first in ``PYTHONPATH``.
+
+    The last is one with links to packages whose name is not that of their folder.
+    """
+    folders = [str(space.cwd / root) for root in now.roots]
+    shelf = space.private / "packages"
+    for name, path in now.packages:
+        place = shelf.joinpath(*name.split("."))
+        if not os.path.lexists(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(space.cwd / path)
+    return [*folders, str(shelf)] if now.packages else folders
+
+
+def _is_needed(root: Path, path: str) -> bool:
+    name = PurePosixPath(path).name
+    return (
+        name in _DEPENDENCIES
+        or name.startswith(".env.")
+        or any(os.path.lexists(root / path / marker) for marker in _ENVIRONMENTS)
+    )
+
+
+def mapped_in(root: Path, lent: Iterable[str], search_path: str) -> Mapped:
+    """What stands for the project in the environments that are lent, and in those whose programs are on PATH."""
+    prefixes = [root / path for path in lent]
+    prefixes += [Path(folder).parent for folder in search_path.split(os.pathsep) if _has_python(folder)]
+    prefixes.append(Path(os.path.expanduser("~"), ".local"))  # noqa: PTH111
+    sites = (site for prefix in prefixes for site in sorted(prefix.glob("lib*/python3*/*-packages")))
+    return mapped(dict.fromkeys(str(site) for site in sites if site.is_dir()), root)
+
+
+def _has_python(folder: str) -> bool:
+    return folder.startswith("/") and any(os.path.lexists(f"{folder}/{name}") for name in ("python", "python3"))

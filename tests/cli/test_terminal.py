@@ -1,0 +1,303 @@
+"""What a person sees of a run that goes on: on a terminal, in a log, and with `harness status` beside it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from agent_harness.cli import app
+from agent_harness.cli.terminal import Screen
+from agent_harness.kernel import clock
+from agent_harness.kernel.rate_limits import LimitClock
+from agent_harness.session import now
+
+HARNESS = [sys.executable, "-m", "agent_harness.cli.main"]
+WAITS = """\
+turns:
+  - do:
+      - usage: {input_tokens: 12000, output_tokens: 900, cost_usd: 0.12}
+      - say: "looking \\e[2J at it"
+      - run: "touch begun; while [ ! -e go ]; do sleep 0.05; done; touch done.txt"
+"""
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A task list whose agent begins, and goes on once there is a file `go`."""
+    folder = tmp_path / "list"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for name in ("CI", "NO_COLOR", "FORCE_COLOR", "HARNESS_COLOR", "HARNESS_PLAIN"):
+        monkeypatch.delenv(name, raising=False)
+    assert app.main(["init", "."]) == 0
+    assert app.main(["add", "Make it", "--validate", "test -f done.txt"]) == 0
+    (folder / "script.yaml").write_text(WAITS)
+    return folder
+
+
+@contextmanager
+def running(folder: Path, **environ: str) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[], str]]]:
+    """`harness run` into a file, and what is in that file."""
+    log = folder.parent / "log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*HARNESS, "run", "--agent", "scripted:script.yaml"],
+            cwd=folder,
+            env={**os.environ, **environ},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        yield process, lambda: log.read_text(errors="replace")
+    finally:
+        (folder / "go").touch()
+        process.kill()
+        process.wait()
+
+
+def until(found: Callable[[], object]) -> Any:
+    end = time.monotonic() + 120
+    while not (got := found()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return got
+
+
+def status(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    capsys.readouterr()
+    assert app.main(["status", "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_status_says_what_a_run_does_and_what_it_has_cost_until_its_end(
+    work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """FIX-10 F-REC-4: step, age, tokens and cost of the session that runs; nothing once it is over."""
+    with running(work) as (process, said):
+        (seen,) = until(lambda: [each for each in status(capsys)["now"] if each["cost_usd"] and each["last"]])
+        assert (seen["item"], seen["agent"], seen["phase"], seen["session"]) == ("task-001", "scripted", "agent", 1)
+        assert seen["tokens"] == {"input": 12000, "output": 900, "cached": 0}
+        assert seen["budget_usd"] == 10
+        assert not any("\x1b" in line for line in seen["last"])
+        assert app.main(["status"]) == 0
+        assert re.search(
+            r"Now: task-001 \(scripted\): agent \d+:\d\d, 12\.0k in 900 out, \$0\.12 of \$10\.00",
+            capsys.readouterr().out,
+        )
+        (work / "go").touch()
+        assert process.wait(120) == 0, said()
+    assert status(capsys)["now"] == []
+
+
+def test_a_run_that_was_killed_has_no_clock_that_runs_on(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with running(work) as (process, _):
+        until(lambda: status(capsys)["now"])
+        process.kill()
+        process.wait()
+        assert status(capsys)["now"] == []
+
+
+def test_a_log_hears_now_and_then_that_work_goes_on(work: Path) -> None:
+    """FIX-5 F-RUN-4: one line after a minute of silence, plain, and no cursor is moved."""
+    with running(work, HARNESS_TIME_SCALE="0.02") as (process, said):
+        line = until(lambda: next((each for each in said().splitlines() if each.startswith("Still at work: ")), None))
+        assert line.startswith("Still at work: task-001 (scripted): agent 0:0")
+        (work / "go").touch()
+        assert process.wait(120) == 0, said()
+        assert "\x1b" not in said()
+        assert "\r" not in said()
+
+
+def test_ctrl_c_is_answered_at_once(work: Path) -> None:
+    """F-RUN-3: with what it waits for, and what a second one does."""
+    with running(work) as (process, said):
+        until((work / "begun").exists)
+        process.send_signal(signal.SIGINT)
+        until(lambda: "Stopping: the agent may finish the call at hand" in said())
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(120) == 130, said()
+
+
+@pytest.mark.parametrize("columns", [60, 100])
+def test_on_a_terminal_one_line_below_the_others_changes_and_is_gone_at_the_end(work: Path, columns: int) -> None:
+    """FIX-5 F-RUN-1 F-TERM-4: never wider than the terminal, in its own colours."""
+    terminal = pexpect.spawn(
+        HARNESS[0],
+        [*HARNESS[1:], "run", "--agent", "scripted:script.yaml"],
+        cwd=str(work),
+        env={name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"TERM": "xterm"},
+        dimensions=(24, columns),
+        timeout=120,
+        encoding="utf-8",
+    )
+    with terminal:
+        cost = r", \$0\.12 of \$10\.00" if columns > 80 else ""  # left out as a whole, not cut
+        terminal.expect(rf"\r(task-001 \(scripted\): agent \d:\d\d, 12\.0k in 900 out{cost})\x1b\[K")
+        shown = str(terminal.after).removeprefix("\r").removesuffix("\x1b[K")
+        assert len(shown) < columns
+        (work / "go").touch()
+        terminal.expect("\r\x1b\\[K.*task-001: .*completed")
+        assert "\x1b[32m" in str(terminal.after)
+        assert "\x1b[2J" not in str(terminal.before) + str(terminal.after)
+        terminal.expect(pexpect.EOF)
+        assert "agent 0:" not in str(terminal.before)
+
+
+def test_without_colour_and_with_a_dumb_terminal_there_are_only_lines(work: Path) -> None:
+    """F-TERM-2 F-TERM-3."""
+    (work / "go").touch()
+    words = [*HARNESS[1:], "--plain", "--color", "never", "run", "--agent", "scripted:script.yaml"]
+    output = pexpect.run(
+        " ".join([HARNESS[0], *words]), cwd=str(work), env={**os.environ, "TERM": "xterm"}, timeout=120
+    )
+    assert isinstance(output, bytes)
+    lines = output.decode().splitlines()
+    assert any(re.fullmatch(r"\d\d:\d\d:\d\d task-001: completed \(.*\)", line) for line in lines), lines
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_all_that_a_run_says_is_kept_with_time_and_zone(work: Path) -> None:
+    """F-REC-6: also when its terminal has gone; and each attempt's row tells when and by whom (F-REC-3)."""
+    (work / "go").touch()
+    with running(work) as (process, said):
+        assert process.wait(120) == 0, said()
+    kept = (work / ".harness/logs/run.log").read_text().splitlines()
+    told = [line.split(" ", 1) for line in kept]
+    assert [text for _, text in told] == [line for line in said().splitlines() if line]
+    assert all(datetime.fromisoformat(at).tzinfo for at, _ in told)
+    (row,) = [json.loads(line) for line in (work / ".harness/sessions/costs.jsonl").read_text().splitlines()]
+    assert (row["agent"], row["result"]) == ("scripted", "completed")
+    assert clock.parse(row["at"])
+
+
+def test_five_logs_of_a_megabyte_are_kept_and_no_link_is_followed(tmp_path: Path) -> None:
+    log, outside = tmp_path / "state/logs/run.log", tmp_path / "outside"
+    now.keep_said(str(log), "no project is made by that")
+    assert not log.parent.exists()
+    (tmp_path / "state").mkdir()
+    for number in range(7):
+        now.keep_said(str(log), f"run {number} sk-ant-REDACTED\n\n  \x1b[2J")
+        with log.open("a") as file:
+            file.write("x" * 1_000_000)
+    assert sorted(path.name for path in log.parent.iterdir()) == ["run.log", *(f"run.log.{n}" for n in range(1, 5))]
+    assert " run 6 " in log.read_text()
+    assert " run 2 " in (log.parent / "run.log.4").read_text()
+    assert not re.search("\x1b|a{24}", log.read_text())
+    outside.mkdir()
+    log.unlink()
+    log.symlink_to(outside / "file")
+    now.keep_said(str(log), "x")
+    assert log.is_file() and not log.is_symlink()
+    for path in log.parent.iterdir():
+        path.unlink()
+    log.parent.rmdir()
+    log.parent.symlink_to(outside)
+    now.keep_said(str(log), "x")
+    assert list(outside.iterdir()) == []
+
+
+# ---- the screen itself
+
+
+def test_there_is_one_place_from_which_people_are_shown_anything() -> None:
+    """The other commands hand their lines to it, and print nothing themselves but JSON."""
+    folder = Path(app.__file__).parent
+    lines = {path: path.read_text().splitlines() for path in folder.rglob("*.py") if path.name != "terminal.py"}
+    printing = [
+        f"{path.name}: {line.strip()}" for path, text in lines.items() for line in text if "click.echo(" in line
+    ]
+    assert [line for line in printing if "json.dumps" not in line] == ["app.py: click.echo(error.format_message())"]
+
+
+def test_lines_are_broken_at_words_on_a_narrow_terminal_and_commands_stay_whole() -> None:
+    """F-TERM-4."""
+    script = (
+        "from agent_harness.cli.terminal import show; show('one two three ' * 9); show('next: harness ' + 'x y ' * 30)"
+    )
+    output = pexpect.run(
+        f'{HARNESS[0]} -c "{script}"',
+        env={name: value for name, value in os.environ.items() if name not in ("COLUMNS", "CI")} | {"TERM": "xterm"},
+        timeout=120,
+    )
+    assert isinstance(output, bytes)
+    *broken, command = output.decode().splitlines()
+    assert len(broken) == 2
+    assert all(len(line) <= 80 and line.split()[-1] in ("one", "two", "three") for line in broken)
+    assert command == "next: harness " + "x y " * 30
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_an_agent_wrote_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+    Screen(as_json=as_json).say("The agent ended with an error: \x1b[2J\x07gone\rover\n  tabs\tstay apart")
+    out, err = capsys.readouterr()
+    assert (err if as_json else out) == (
+        "The agent ended with an error: \\x1b[2J\\x07gone\\rover\n  tabs  stay apart\n"
+    )
+    assert (out if as_json else err) == ""
+
+
+def test_status_shows_what_somebody_wrote_as_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".harness.yaml").write_text("project:\n  name: x\n")
+    (tmp_path / "features.json").write_text('{"project": "\\u001b[2Jx", "features": []}')
+    assert app.main(["status"]) == 0
+    assert "Project: \\x1b[2Jx" in capsys.readouterr().out
+
+
+def test_a_rate_limit_stands_first_in_status(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    LimitClock().note("codex", said="weekly limit", retry_after_seconds=7200)
+    assert len(status(capsys)["limits"]) == 1
+    assert app.main(["status"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("Rate limited: codex")
+    assert first.endswith("see: harness limits")
+
+
+def test_a_session_in_one_line_shows_only_what_is_known() -> None:
+    """Unknown is said, a pace needs a minute."""
+    record = {"item": "#7", "agent": "codex", "phase": "judging", "since": 1000.0, "began": 900.0}
+    assert now.line(record, 1042.0) == "#7 (codex): judging 0:42"
+    used = {**record, "tokens": {"input": 16_800, "output": 3_900}, "cost_usd": None}
+    assert now.line(used, 1042.0) == "#7 (codex): judging 0:42, 16.8k in 3.9k out, cost unknown"
+    paid = {**used, "cost_usd": 0.71, "budget_usd": 10}
+    assert now.line(paid, 4742.0) == "#7 (codex): judging 1:02:22, 16.8k in 3.9k out, $0.71 of $10.00, $0.01/min"
+    assert now.line({}, 0.0) == "session (None): None 0:00"
+
+
+def test_records_that_somebody_damaged_are_passed_over(tmp_path: Path) -> None:
+    for name, text in (("now.json", "{"), ("now-a.json", "[]"), ("now-b.json", '{"v": 1, "owner": 3}')):
+        (tmp_path / name).write_text(text)
+    assert now.read(str(tmp_path)) == []
+    assert now.read(None) == now.read(str(tmp_path / "gone")) == []
+
+
+def test_a_disk_that_does_not_take_the_record_stops_nobody(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    record = now.NowRecord(str(tmp_path / "file" / "now.json"), item="x")
+    record.phase("agent")
+    record.said("hello")
+    record.close()
+    writing = now.NowRecord(str(tmp_path / "now.json"), item="x")
+    writing.phase("agent")
+    writing.said("key sk-ant-REDACTED")
+    writing.phase("judging")
+    (found,) = now.read(str(tmp_path))
+    assert found["phase"] == "judging"
+    assert "aaaa" not in json.dumps(found)
+    writing.close()
+    assert not (tmp_path / "now.json").exists()
