@@ -22,6 +22,10 @@ _DROPPED = (
     "PYTHONDONTWRITEBYTECODE",  # every start of the harness would take long
     "MAKE",  # an outer make hands its flags to inner ones
     "PYTEST_PLUGINS",
+    "CI",  # the program is plain where it is set, and tests look at what people see
+    "FORCE_COLOR",
+    "COLUMNS",
+    "LINES",
 )
 _NOWHERE = "http://127.0.0.1:9"
 
@@ -52,6 +56,7 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(home / ".local/state"))
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.setenv(name, _NOWHERE)
     monkeypatch.setenv("no_proxy", "localhost,127.0.0.1,::1")
