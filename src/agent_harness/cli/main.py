@@ -55,9 +55,9 @@ def _run(words: list[str]) -> int:
 
         return tasks.main(words)
     if words[:1] == ["mcp"]:
-        from agent_harness.cli import mcp
+        from agent_harness.cli import tasks
 
-        return mcp.main(words)
+        return tasks.serve_mcp(words)
     from agent_harness.cli import app
 
     return app.main(words)
