@@ -13,10 +13,11 @@ from agent_harness.agents import claude_code, codex
 from agent_harness.agents.base import Agent, Brief, McpServer, ToolRules
 from agent_harness.agents.events import Event, Finished, Text, ToolResult, Usage
 from agent_harness.errors import ToolMissing
+from agent_harness.kernel import process
 from agent_harness.testing.agent_conformance import WORD, check_agent, events_of
 from agent_harness.testing.repo import Repo
 
-from .client import ClaudeCode, Client, Codex
+from .client import SCRIPTS, ClaudeCode, Client, Codex
 
 pytestmark = [pytest.mark.client, pytest.mark.timeout(900)]
 
@@ -170,6 +171,23 @@ def test_no_folder_becomes_trusted_by_being_worked_in(client: Client, agent: Mak
         assert (place / "done").exists()
         assert config.read_bytes() == before
         assert not started.exists()
+
+
+@pytest.mark.parametrize("client", ["codex"], indirect=True)
+def test_hooks_that_are_taken_out_leave_the_settings_as_they_were(client: Client, tmp_path: Path) -> None:
+    """Also the hashes by which Codex trusted them, written by Codex itself."""
+    repo = Repo(tmp_path / "a.project").write("README.md", "A project.\n")
+    repo.commit("First")
+    assert isinstance(client, Codex)
+    client.configure(repo.path)
+    settings = client.home / ".codex" / "config.toml"
+    before = settings.read_bytes()
+    client.install_our_hooks(repo.path)
+    assert settings.read_text().count("trusted_hash") == 3
+    words = [str(SCRIPTS / "harness"), "hooks", "uninstall", "--client", "codex", "--project"]
+    done = process.run(words, cwd=repo.path, env=client.env, timeout_seconds=60)
+    assert done.exit_code == 0, done.output
+    assert settings.read_bytes() == before
 
 
 @pytest.mark.parametrize("client", ["codex"], indirect=True)

@@ -146,12 +146,14 @@ def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str
     """Takes our hooks out again; the file is byte for byte what it was before them.
 
     Where a person has changed it since, their changes stay, and the file as it was stays beside it (``kept``). A file,
-    and a folder, that we had made and that hold nothing else are removed.
+    and a folder, that we had made and that hold nothing else are removed. Nothing stays of what Codex noted down to
+    trust our hooks; ``trust_left`` says why where its settings cannot be edited.
     """
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
     before = _read(path)
     original = _read(os.path.realpath(path) + KEPT)
+    forgotten, not_forgotten = _forget_trust(chosen, path, before, environ)
     after = None if before is None else _without_ours(before, path, theirs=original)
     if after is not None and after != before:
         _take_back(chosen, path, after, original)
@@ -169,7 +171,32 @@ def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str
         "changed": after != before,
         "others_moved": moved,
         "kept": kept if os.path.lexists(kept) else None,
+        "trust_forgotten": forgotten,
+        "trust_left": not_forgotten,
     }
+
+
+def _forget_trust(
+    client: HookClient, path: str, text: str | None, environ: Mapping[str, str]
+) -> tuple[list[str], str | None]:
+    """What the client has noted down of our hooks and was taken out, and why something was left where it was.
+
+    Before the hooks themselves: from them it is known which notes are ours.
+    """
+    if client is not CODEX or text is None:
+        return [], None
+    from agent_harness.hooks import codex_trust
+
+    found = _object(text, path)
+    ours = [
+        (event, place, each)
+        for event, place, inner in _places(found)
+        for each in (range(len(found["hooks"][event][place]["hooks"])) if inner is None else (inner,))
+    ]
+    try:
+        return codex_trust.forget(path, ours, environ), None
+    except Refused as refused:
+        return [], refused.message
 
 
 def _take_back(client: HookClient, path: str, after: str, original: str | None) -> None:
