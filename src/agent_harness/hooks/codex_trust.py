@@ -23,11 +23,19 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from typing import Any
 
-__all__ = ["HINT", "forget", "states", "trust"]
+__all__ = ["HINT", "MARK", "forget", "is_ours", "states", "trust"]
 
+MARK = "# agent-harness"
+"""Ends every command that is ours; a comment for the shell."""
 HINT = "harness hooks install --client codex --trust, or type /hooks in Codex"
 TIMEOUT_SECONDS = 30.0
 MAX_BYTES = 16 << 20
+
+
+def is_ours(hook: object) -> bool:
+    """Whether an entry of a client's hooks was written by us."""
+    text = hook.get("command") if isinstance(hook, dict) else None
+    return isinstance(text, str) and text.rstrip().endswith(MARK)
 
 
 def states(file: str, cwd: str, environ: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -80,13 +88,17 @@ def _noted(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_of(key: str, file: str, hooks: Collection[tuple[str, int, int]]) -> bool:
     path, *place = key.rsplit(":", 3)
-    wanted = [["".join(f"_{c.lower()}" if c.isupper() else c for c in event)[1:], str(a), str(b)] for event, a, b in hooks]
-    return place in wanted and _same_file(path, file)
+    return place in [[_label(event), str(group), str(each)] for event, group, each in hooks] and _same_file(path, file)
+
+
+def _label(event: str) -> str:
+    """``SessionStart`` as it stands in a key: ``session_start``."""
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in event).lstrip("_")
 
 
 def _without(text: str, keys: set[str], path: str) -> str:
     """The settings without the tables of these hooks, nor the table around them where it holds nothing else."""
-    gone = {("hooks", "state", key) for key in keys}
+    gone: set[tuple[str, ...]] = {("hooks", "state", key) for key in keys}
     if keys == set(_noted(_toml(text))):
         gone.add(("hooks", "state"))
     kept: list[str] = []
@@ -146,8 +158,6 @@ def _needs_trust(hook: Mapping[str, Any]) -> bool:
 
 
 def _ours(server: _Server, file: str, cwd: str) -> list[dict[str, Any]]:
-    from agent_harness.hooks.install import is_ours
-
     answer = server.ask("hooks/list", {"cwds": [cwd]})
     listed = answer.get("data") if isinstance(answer, dict) else None
     hooks = [

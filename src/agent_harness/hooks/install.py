@@ -12,6 +12,8 @@ import sys
 from contextlib import suppress
 
 from agent_harness.errors import Refused, UsageError
+from agent_harness.hooks import codex_trust
+from agent_harness.hooks.codex_trust import MARK, is_ours
 from agent_harness.kernel import files
 from agent_harness.kernel.json import JsonObject, edit, jsontext
 
@@ -25,9 +27,6 @@ if TYPE_CHECKING:
     class SettingsPlace(Protocol):
         def __call__(self, scope: Scope, project: str, environ: Mapping[str, str]) -> str: ...
 
-
-MARK = "# agent-harness"
-"""Ends every command that is ours; a comment for the shell."""
 
 TIMEOUT_SECONDS = 10
 STARTS = "startup|resume|clear|compact"
@@ -76,12 +75,6 @@ def groups(client: HookClient) -> dict[str, JsonObject]:
         hook = {"type": "command", "command": command(SCRIPTS[event]), "timeout": TIMEOUT_SECONDS}
         made[event] = {**({"matcher": STARTS} if event == "SessionStart" else {}), "hooks": [hook]}
     return made
-
-
-def is_ours(hook: object) -> bool:
-    """Whether an entry of the client's file was written by us."""
-    text = hook.get("command") if isinstance(hook, dict) else None
-    return isinstance(text, str) and text.rstrip().endswith(MARK)
 
 
 def _claude_place(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
@@ -185,8 +178,6 @@ def _forget_trust(
     """
     if client is not CODEX or text is None:
         return [], None
-    from agent_harness.hooks import codex_trust
-
     found = _object(text, path)
     ours = [
         (event, place, each)
