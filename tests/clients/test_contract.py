@@ -206,6 +206,24 @@ def test_commands_of_the_model_have_the_path_of_the_harness(
     assert (tmp_path / "project" / "found").exists()
 
 
+@pytest.mark.parametrize("client", ["codex"], indirect=True)
+@pytest.mark.parametrize(("bent", "state"), [(False, "ok"), (True, "wrong")])
+def test_doctor_proves_the_path_of_commands(client: Client, tmp_path: Path, bent: bool, state: str) -> None:
+    """Without the user's model, and without a trace: Codex runs a command for a scripted model on loopback."""
+    (client.home / ".profile").write_text("export PATH=/usr/bin:/bin\n")
+    settings = client.home / ".codex" / "config.toml"
+    settings.parent.mkdir()
+    settings.write_text('[shell_environment_policy]\nset = { PATH = "/usr/bin:/bin" }\n' if bent else "")
+    words = client.island.beside([str(SCRIPTS / "harness"), "doctor", "--json"])
+    env = {**client.env, "HARNESS_AGENT": "codex"}
+    done = process.run(words, cwd=tmp_path, env=env, timeout_seconds=120)
+    (row,) = [each for each in json.loads(done.output)["checks"] if each["name"] == "codex PATH"]
+    assert row["state"] == state, row
+    assert ("finds python3 at /usr/bin/python3, and the harness at" in row["message"]) == bent
+    assert [each.name for each in settings.parent.iterdir()] == [settings.name]
+    assert client.island.requests() == []
+
+
 def test_a_conversation_that_is_gone_on_with_is_counted_once(client: Client, agent: Make, tmp_path: Path) -> None:
     """Two turns: together what the server has given out, each step once."""
     total = 0

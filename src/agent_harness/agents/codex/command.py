@@ -81,7 +81,7 @@ def _main_folders(project: Path) -> list[Path]:
 
 
 def _judged(place: Path) -> bool:
-    projects = _configured().get("projects")
+    projects = configured().get("projects")
     entry = projects.get(str(place)) if isinstance(projects, dict) else None
     return isinstance(entry, dict) and "trust_level" in entry
 
@@ -177,7 +177,7 @@ def _home() -> Path:
     return Path(os.environ.get("CODEX_HOME") or Path("~/.codex").expanduser())
 
 
-def _configured() -> dict[str, Any]:
+def configured() -> dict[str, Any]:
     """The client's own settings; empty where they cannot be read."""
     try:
         return tomllib.loads((_home() / "config.toml").read_text(encoding="utf-8"))
@@ -187,7 +187,7 @@ def _configured() -> dict[str, Any]:
 
 def _provider_keys() -> Iterator[str]:
     """The variables that the client's configuration names as keys of its providers."""
-    providers = _configured().get("model_providers")
+    providers = configured().get("model_providers")
     for provider in providers.values() if isinstance(providers, dict) else ():
         name = provider.get("env_key") if isinstance(provider, dict) else None
         if isinstance(name, str):
