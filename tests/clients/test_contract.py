@@ -224,6 +224,29 @@ def test_doctor_proves_the_path_of_commands(client: Client, tmp_path: Path, bent
     assert client.island.requests() == []
 
 
+def test_the_client_says_whether_it_is_signed_in(client: Client, tmp_path: Path) -> None:
+    """Asked without a network, and believed: once it is not, and once it is."""
+    path = os.pathsep.join([str(SCRIPTS), str(Path(client.program).parent), "/usr/bin:/bin"])
+    home = {"HOME": str(client.home), "PATH": path, "LC_ALL": "C.UTF-8"}
+    login = {".claude": (".credentials.json", CLAUDE_LOGIN), ".codex": ("auth.json", '{"OPENAI_API_KEY": "sk-dummy"}')}
+    folder = ".claude" if is_claude(client) else ".codex"
+    seen = []
+    for _ in range(2):
+        words = client.island.beside([str(SCRIPTS / "harness"), "agents", "--json"])
+        answer = process.run(words, cwd=tmp_path, env=home, timeout_seconds=120)
+        (row,) = [each for each in json.loads(answer.output)["agents"] if each["spec"] == client.name]
+        seen.append(row["signed_in"])
+        assert row["too_old"] is False
+        client.home.joinpath(folder).mkdir(exist_ok=True)
+        client.home.joinpath(folder, login[folder][0]).write_text(login[folder][1])
+    assert seen == [False, True]
+
+
+CLAUDE_LOGIN = json.dumps(
+    {"claudeAiOauth": {"accessToken": "x", "refreshToken": "x", "expiresAt": 1000, "scopes": ["user:inference"]}}
+)
+
+
 def test_a_conversation_that_is_gone_on_with_is_counted_once(client: Client, agent: Make, tmp_path: Path) -> None:
     """Two turns: together what the server has given out, each step once."""
     total = 0

@@ -185,6 +185,14 @@ def configured() -> dict[str, Any]:
         return {}
 
 
+def own_provider() -> Mapping[str, Any] | None:
+    """The provider of the user's own that the client's configuration chooses; such a one needs no login of Codex."""
+    found = configured()
+    providers = found.get("model_providers")
+    chosen = providers.get(str(found.get("model_provider"))) if isinstance(providers, dict) else None
+    return chosen if isinstance(chosen, dict) and not chosen.get("requires_openai_auth") else None
+
+
 def _provider_keys() -> Iterator[str]:
     """The variables that the client's configuration names as keys of its providers."""
     providers = configured().get("model_providers")

@@ -46,11 +46,11 @@ class CheckResult:
 
 def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
     """The agents, the extra that the chosen one lacks, limits in force, and the folder of the user's state."""
-    from agent_harness.agents import discovery
+    from agent_harness.agents import discovery, registry
     from agent_harness.kernel import trusted_state
     from agent_harness.kernel.rate_limits import LimitClock
 
-    ready = [each for each in discovery.agents(os.environ, versions=False) if each.ready]
+    ready = [each for each in discovery.agents(os.environ) if each.ready]
     choice = discovery.chosen(os.environ, configured, folder)
     named = ", ".join(each.spec for each in ready)
     if choice["problem"]:
@@ -61,6 +61,13 @@ def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
         )
     else:
         yield CheckResult("agents", "ok", f"ready: {named}; a run takes {choice['kind']} (by {choice['source']})")
+    for each in ready:
+        if each.signed_in is False:
+            yield CheckResult("sign-in", "warning", f"{each.spec}: {each.signing_in}", each.sign_in)
+        if each.too_old:
+            message = f"{each.spec}: {each.version} is older than {each.oldest}, the oldest that is known to work"
+            package = registry.PACKAGES[os.path.basename(str(each.program))]
+            yield CheckResult("version", "warning", message, f"npm install -g {package}")
     for limit in LimitClock().all():
         yield CheckResult("limits", "warning", str(limit), f"harness limits clear {shlex.quote(limit.account)}")
     if trusted_state.of_user("limits") is None:
