@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
+    from typing import TypeGuard
 
     from agent_harness.protocols.tasklist.records import State, Task
 
@@ -101,7 +102,7 @@ def _completed(state: State) -> set[str]:
     return {*found} if _are_texts(found) else {item for item in found if isinstance(item, str)}
 
 
-def _are_texts(found: list[object]) -> bool:
+def _are_texts(found: list[object]) -> TypeGuard[list[str]]:
     """Whether there is nothing but texts in it; asked without running Python for each."""
     return {*map(type, found)} <= {str}
 
