@@ -308,7 +308,11 @@ class _Case:
         gone = {node for node in baseline if node not in report.cases and file_of(node) in self.survey.released}
         broken = {file_of(node) for node in report.failing}
         left = [file for file in self.duty.protected if not any(_holds(file, node) for node in report.passing)]
-        return {n for n in gone if file_of(n) not in broken and not any(_holds(file, n) for file in left)}
+        out = {n for n in gone if file_of(n) not in broken and not any(_holds(file, n) for file in left)}
+        if out:
+            message = f"No longer there, in a file that may change: {_listed(out)}."
+            self.find("tests_gone", IMPORTANT, message, tests=sorted(out))
+        return out
 
     def _now(self, node: str) -> str:
         """The id of a test in the candidate, whose file may have moved."""
