@@ -44,6 +44,8 @@ BASE: Files = {
 }
 DONE: Files = {"work.txt": "done\n"}
 ADDED: Files = {"calc.py": "def add(a, b):\n    return a + b\n"}
+FAKED: Files = {"tests/fakes.py": "def add(a, b):\n    return a + b\n"}
+FAKE_ADD, FAKE_ALL = TEST.replace("from calc", "from fakes"), TEST + "\n\nfrom fakes import *\n"
 PY = f"{PYTEST} -q tests"
 
 
@@ -194,6 +196,8 @@ def test_it_runs_in_the_folder_of_the_project(repo: JudgedProject) -> None:
             "pytestmark",
         ),
         (PY, {"tests/test_calc.py": TEST + "    assert (add := 1)\n"}, "protected_test_changed", "test_add"),
+        (PY, {"tests/test_calc.py": FAKE_ADD, **FAKED}, "protected_test_changed", "line 1"),
+        (PY, {"tests/test_calc.py": FAKE_ALL, **FAKED}, "protected_test_changed", "import"),
         (PY, {"tests/cases/some.json": "[]\n"}, "protected_test_changed", "some.json"),
         (
             PY,

@@ -242,7 +242,8 @@ def _gains_tests(change: FileChange, kind: "_Kind") -> bool:
 
 
 def _older_test(change: FileChange) -> Iterator[Finding]:
-    if change.status == "M" and not change.link and sources.only_gains_tests(change.before, change.after):
+    is_plain = change.status == "M" and not change.link and not _reaching(change)
+    if is_plain and sources.only_gains_tests(change.before, change.after):
         return
     word = "deletes" if change.status == "D" else "changes"
     yield _protected(change, f"The session {word} {change.path}, a test that does not belong to its feature.")

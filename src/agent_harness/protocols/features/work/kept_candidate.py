@@ -193,12 +193,19 @@ def _refuse_unproven(project: Project, asked: Question, built: BuiltAlready, *, 
 
 
 def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSession, ruling: Ruling) -> Result:
+    head = str(project.git.head())
+    if not project.git.ancestor(head, ruling.commit):
+        again = f"harness resume --choose {asked.options[0]} --feature {asked.feature_id}"
+        raise Refused("The branch has moved while the work was judged; nothing was taken", hint=again)
+    project.tips[ruling.commit] = head
     made = accept.accepted(project, under_way, ruling, usage.Totals())
     by_person = under_way.feature.verification_type != "automated"
     if by_person:
         made = marks.awaiting_person(under_way, made)
     left = [each.record for each in made.state.kept_candidates if each.feature_id != under_way.feature_id]
-    made = replace(made, kept_ref=questions.kept_ref(asked), costs=under_way.costs, state=made.state.but(kept_candidates=left))
+    made = replace(
+        made, kept_ref=questions.kept_ref(asked), costs=under_way.costs, state=made.state.but(kept_candidates=left)
+    )
     settled = settlement.settle(project, under_way.as_record(), made)
     published = pushes.after_push(project, lambda: judge, made, settled, under_way.git_config)
     told = (
