@@ -12,8 +12,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from agent_harness.agents import registry
+from agent_harness.agents import claude_code, registry
 from agent_harness.agents.acp import KNOWN
+from agent_harness.agents.api import PROVIDERS
 from agent_harness.errors import HarnessError
 from agent_harness.installation import command_for_extra
 from agent_harness.kernel import process
@@ -33,7 +34,7 @@ class Login:
 
 LOGINS: Mapping[str, Login] = {
     "claude": Login(
-        variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+        variables=claude_code.KEYS,
         home="CLAUDE_CONFIG_DIR",
         folder=".claude",
         files=(".credentials.json",),
@@ -52,8 +53,7 @@ EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 """Extra → what it is for, and the packages by which it shows."""
 
-
-KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY", "MOONSHOTAI_API_KEY")
+KEYS = tuple(dict.fromkeys(each.key for each in PROVIDERS.values()))
 
 
 @dataclass(frozen=True, kw_only=True)
