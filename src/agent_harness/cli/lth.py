@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+from agent_harness.cli import leave
 from agent_harness.cli.verbs import Argument, HelpAsked, Option, Program, Style, Subcommand, utf8_text
 
 TYPE_CHECKING = False
@@ -309,5 +310,10 @@ def _complain(*lines: str) -> int:
     return 1
 
 
+def process() -> int:
+    """The same as the whole of a process, which it ends."""
+    return leave(main())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(process())

@@ -30,6 +30,7 @@ from agent_harness.supervision.supervisor import supervise
 __all__ = ["AGAIN", "Turns", "walk"]
 
 
+_ENDED_BY_MONITOR = frozenset({"context_limit", "timeout", "stuck", "budget_exceeded", "no_response"})
 _SAID_ELSEWHERE = frozenset({"finished", "user_pause", "rate_limited", "no_response"})
 
 
@@ -116,7 +117,10 @@ class Turns:
         if isinstance(event, Usage):
             used = self._used_now = usage.add(self._used_now, event, request.brief.model)
             tokens = {"input": used.input_tokens, "output": used.output_tokens, "cached": used.cached_tokens}
-            self.now.used(tokens, used.cost_usd, model=event.model or request.brief.model)
+            model = event.model or request.brief.model
+            self.now.used(tokens, used.cost_usd, model=model)
+            if model and model not in self.so_far.models:
+                self.so_far = replace(self.so_far, models=(*self.so_far.models, model))
         elif isinstance(event, Text) and event.text.startswith(CLIENT_TRIES_AGAIN):
             said = redact(event.text.partition("\n")[0].strip("[]"))
             told = f"The client waits and tries again by itself: {said}."
@@ -145,12 +149,19 @@ class Turns:
             message=outcome.message,
             evidence_shown=self.so_far.evidence_shown or outcome.evidence_shown,
             used=usage.merge(self.so_far.used, outcome.usage),
+            turns=self.so_far.turns + 1,
+            interventions=(*self.so_far.interventions, *_interventions(outcome)),
         )
         for kind, texts in (("agent_steered", outcome.steered), ("agent_not_told", outcome.not_delivered)):
             for text in texts:
                 self.journal.event(kind, message=text)
         if outcome.reason not in _SAID_ELSEWHERE:
             self.journal.say(outcome.message)
+
+
+def _interventions(outcome: Outcome) -> list[str]:
+    told = [f"told: {text}" for text in outcome.steered]
+    return [*told, f"{outcome.reason}: {outcome.message}"] if outcome.reason in _ENDED_BY_MONITOR else told
 
 
 Ended = TypeVar("Ended")

@@ -75,7 +75,7 @@ def _main_folders(project: Path) -> list[Path]:
 
 
 def _judged(place: Path) -> bool:
-    projects = _configured().get("projects")
+    projects = configured().get("projects")
     entry = projects.get(str(place)) if isinstance(projects, dict) else None
     return isinstance(entry, dict) and "trust_level" in entry
 
@@ -158,7 +158,7 @@ def _home() -> Path:
     return Path(os.environ.get("CODEX_HOME") or Path("~/.codex").expanduser())
 
 
-def _configured() -> dict[str, Any]:
+def configured() -> dict[str, Any]:
     """The client's own settings; empty where they cannot be read."""
     try:
         return tomllib.loads((_home() / "config.toml").read_text(encoding="utf-8"))
@@ -166,9 +166,17 @@ def _configured() -> dict[str, Any]:
         return {}
 
 
+def own_provider() -> Mapping[str, Any] | None:
+    """The provider of the user's own that the client's configuration chooses; such a one needs no login of Codex."""
+    found = configured()
+    providers = found.get("model_providers")
+    chosen = providers.get(str(found.get("model_provider"))) if isinstance(providers, dict) else None
+    return chosen if isinstance(chosen, dict) and not chosen.get("requires_openai_auth") else None
+
+
 def _provider_keys() -> Iterator[str]:
     """The variables that the client's configuration names as keys of its providers."""
-    providers = _configured().get("model_providers")
+    providers = configured().get("model_providers")
     for provider in providers.values() if isinstance(providers, dict) else ():
         name = provider.get("env_key") if isinstance(provider, dict) else None
         if isinstance(name, str):
