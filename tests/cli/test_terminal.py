@@ -1,5 +1,6 @@
 """What a person sees of a run that goes on: on a terminal, in a log, and with `harness status` beside it."""
 
+import errno
 import json
 import os
 import re
@@ -16,7 +17,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from agent_harness.cli import app
+from agent_harness.cli import app, failure
 from agent_harness.cli.terminal import Screen
 from agent_harness.kernel import clock
 from agent_harness.kernel.rate_limits import LimitClock
@@ -301,3 +302,12 @@ def test_a_disk_that_does_not_take_the_record_stops_nobody(tmp_path: Path) -> No
     assert "aaaa" not in json.dumps(found)
     writing.close()
     assert not (tmp_path / "now.json").exists()
+
+
+@pytest.mark.parametrize("file", [(), ("some.file",)])
+def test_a_full_disk_is_told_with_what_to_do(capsys: pytest.CaptureFixture[str], file: tuple[str, ...]) -> None:
+    """A write that fails knows no file."""
+    assert failure.show_any(OSError(errno.ENOSPC, "No space left on device", *file), as_json=False) == 4
+    assert capsys.readouterr().err == (
+        "harness: No space left on device\nnext: free some space on that disk, then run the same command again\n"
+    )

@@ -1,5 +1,6 @@
 """How an error reaches the person: one line and the next command on stderr, or one JSON object on stdout."""
 
+import errno
 import os
 import sys
 
@@ -32,6 +33,9 @@ def show_any(error: Exception, *, as_json: bool, verb: str | None = None) -> int
     if isinstance(error, HarnessError):
         _trace(error.__cause__)
         return show(error, as_json=as_json, verb=verb)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):  # a write knows no file name
+        full = Refused(str(error.strerror), hint="free some space on that disk, then run the same command again")
+        return show(full, as_json=as_json, verb=verb)
     if isinstance(error, OSError) and error.filename:
         refused = Refused(f"{error.filename}: {error.strerror}", hint=f"ls -ld {error.filename}")
         return show(refused, as_json=as_json, verb=verb)
