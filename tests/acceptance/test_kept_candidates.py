@@ -177,7 +177,7 @@ def test_a_run_until_done_answers_by_itself_where_the_settings_say_so(calc: Calc
     calc.configure("verification:\n  built_already: accept\n")
     assert calc.run([turn(AHEAD)]).code == 0
     hollow = [
-        write(proof_path(3), "import calc\n\n\ndef test_x():\n    assert calc.add\n"),
+        write(proof_path(3), "import calc\n\n\ndef test_x():\n    assert calc.__doc__\n"),
         evidence(3),
         claim(3),
         commit("No mul"),
