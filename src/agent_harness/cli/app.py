@@ -50,6 +50,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "limits": ("People", "agent_harness.cli.agents:limits", "Show which accounts are rate limited, and until when."),
     "rescue": ("People", "agent_harness.cli.tasks:main", "See and fetch what rollbacks took away."),
     "demo": ("People", "agent_harness.demo:demo", "Watch a whole project being built by a scripted agent."),
+    "selftest": ("People", "agent_harness.selftest:selftest", "Let lying agents loose on the harness, offline."),
     "task": ("Agents", "agent_harness.cli.tasks:main", "Claim, checkpoint, prove and close tasks."),
     "session": ("Agents", "agent_harness.cli.tasks:main", "Begin and end a session on a task list."),
     "hooks": ("Integration", "agent_harness.cli.hooks:hooks", "Register the hooks with Claude Code or Codex."),
