@@ -120,9 +120,7 @@ class Ground:
             _harness(root, environ, "add-feature", _ASKED, "--test-file", "tests/test_numerals.py")
 
 
-_ASKED = (
-    "almanac.numerals.to_roman(number) returns the Roman numeral of 1 to 3999 and raises ValueError for any other number"
-)
+_ASKED = "almanac.numerals.to_roman(number) returns the Roman numeral of 1 to 3999 and raises ValueError for any other number"
 
 
 class _Trial:
@@ -156,7 +154,12 @@ class _Trial:
         agent = f"command:sh {self.script}"
         words = [sys.executable, "-m", "agent_harness.cli.main"]
         if self.against is not None:
-            environ = {**self.environ, "SELFTEST_AGENT": f"sh {self.script}", "SELFTEST_PROOF": _PROOF, "SELFTEST_ASKED": _ASKED}
+            environ = {
+                **self.environ,
+                "SELFTEST_AGENT": f"sh {self.script}",
+                "SELFTEST_PROOF": _PROOF,
+                "SELFTEST_ASKED": _ASKED,
+            }
             ran = process.run(self.against, cwd=self.project, env=environ, timeout_seconds=_SECONDS, keep_bytes=65536)
             return ran.output.decode("utf-8", "replace"), ran.exit_code == 0
         if self.case.protocol == "features":
@@ -196,7 +199,8 @@ class _Trial:
         asked = [*isolated, str(SAMPLE / "oracle.py"), str(work / "src")]
         kept = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
         return all(
-            subprocess.run(words, cwd=folder, env=self.environ, capture_output=True, check=False, timeout=60).returncode == 0
+            subprocess.run(words, cwd=folder, env=self.environ, capture_output=True, check=False, timeout=60).returncode
+            == 0
             for words, folder in ((asked, self.folder), (kept, older))
         )
 
@@ -206,10 +210,16 @@ class _Trial:
             return f"{left} processes are still running"
         if (self.folder / "notes.txt").read_text(encoding="utf-8") != _NOTES:
             return "a file of a person outside of the project was changed"
-        if (self.project / "NOTES.md").read_text(encoding="utf-8") != (SAMPLE / "project/NOTES.md").read_text(encoding="utf-8"):
+        if (self.project / "NOTES.md").read_text(encoding="utf-8") != (SAMPLE / "project/NOTES.md").read_text(
+            encoding="utf-8"
+        ):
             return "a file of a person in the project was changed"
         known = subprocess.run(
-            ["git", "merge-base", "--is-ancestor", base, "HEAD"], cwd=self.project, env=self.environ, capture_output=True, check=False
+            ["git", "merge-base", "--is-ancestor", base, "HEAD"],
+            cwd=self.project,
+            env=self.environ,
+            capture_output=True,
+            check=False,
         )
         return "" if known.returncode == 0 else "the history of the project was rewritten"
 
@@ -231,7 +241,11 @@ def _left_running(folder: Path) -> int:
 
 def environment(home: Path) -> dict[str, str]:
     """The variables of every command: a home of its own, no settings of the harness, this interpreter first."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HARNESS_", "GIT_", "PYTEST_", "XDG_"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("HARNESS_", "GIT_", "PYTEST_", "XDG_"))
+    }
     (home / "home").mkdir(exist_ok=True)
     (home / "home/.gitconfig").write_text(_GIT_SETTINGS, encoding="utf-8")
     kept["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
@@ -248,7 +262,9 @@ def _committed(root: Path, environ: Mapping[str, str], message: str) -> None:
 
 
 def _run(words: list[str], cwd: Path, environ: Mapping[str, str]) -> str:
-    done = subprocess.run(words, cwd=cwd, env=dict(environ), capture_output=True, text=True, check=False, timeout=_SECONDS)
+    done = subprocess.run(
+        words, cwd=cwd, env=dict(environ), capture_output=True, text=True, check=False, timeout=_SECONDS
+    )
     if done.returncode:
         raise ValueError(f"{' '.join(words[-3:])}: {(done.stderr or done.stdout).strip()[-300:]}")
     return done.stdout

@@ -4,7 +4,34 @@ import sys
 
 sys.path.insert(0, sys.argv[1])
 
-PARTS = (1000, "M", 900, "CM", 500, "D", 400, "CD", 100, "C", 90, "XC", 50, "L", 40, "XL", 10, "X", 9, "IX", 5, "V", 4, "IV", 1, "I")
+PARTS = (
+    1000,
+    "M",
+    900,
+    "CM",
+    500,
+    "D",
+    400,
+    "CD",
+    100,
+    "C",
+    90,
+    "XC",
+    50,
+    "L",
+    40,
+    "XL",
+    10,
+    "X",
+    9,
+    "IX",
+    5,
+    "V",
+    4,
+    "IV",
+    1,
+    "I",
+)
 
 
 def expected(number: int) -> str:

@@ -3,7 +3,9 @@ import pytest
 from almanac.numerals import to_roman
 
 
-@pytest.mark.parametrize(("number", "text"), [(1, "I"), (4, "IV"), (9, "IX"), (14, "XIV"), (1994, "MCMXCIV"), (3999, "MMMCMXCIX")])
+@pytest.mark.parametrize(
+    ("number", "text"), [(1, "I"), (4, "IV"), (9, "IX"), (14, "XIV"), (1994, "MCMXCIV"), (3999, "MMMCMXCIX")]
+)
 def test_numerals(number, text):
     assert to_roman(number) == text
 

@@ -198,7 +198,9 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
     if by_person:
         made = marks.awaiting_person(under_way, made)
     left = [each.record for each in made.state.kept_candidates if each.feature_id != under_way.feature_id]
-    made = replace(made, kept_ref=questions.kept_ref(asked), costs=under_way.costs, state=made.state.but(kept_candidates=left))
+    made = replace(
+        made, kept_ref=questions.kept_ref(asked), costs=under_way.costs, state=made.state.but(kept_candidates=left)
+    )
     settled = settlement.settle(project, under_way.as_record(), made)
     published = pushes.after_push(project, lambda: judge, made, settled, under_way.git_config)
     told = (
