@@ -12,7 +12,8 @@ from click.testing import CliRunner
 from agent_harness.cli.hooks import hook, hooks
 from agent_harness.errors import Refused, UsageError
 from agent_harness.hooks import install as installing
-from agent_harness.hooks.install import CLIENTS, MARK, is_ours
+from agent_harness.hooks.codex_trust import MARK, is_ours
+from agent_harness.hooks.install import CLIENTS
 from agent_harness.kernel.json import edit, jsontext
 from agent_harness.testing.repo import Repo
 from hooks.lists import make, task

@@ -13,6 +13,8 @@ import sys
 from contextlib import suppress
 
 from agent_harness.errors import HarnessError, Refused, UsageError
+from agent_harness.hooks import codex_trust
+from agent_harness.hooks.codex_trust import MARK, is_ours
 from agent_harness.kernel import files
 from agent_harness.kernel.json import JsonObject, edit, jsontext
 
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
     class SettingsPlace(Protocol):
         def __call__(self, scope: Scope, project: str, environ: Mapping[str, str]) -> str: ...
 
-
-MARK = "# agent-harness"
-"""Ends every command that is ours; a comment for the shell."""
 
 TIMEOUT_SECONDS = 10
 STARTS = "startup|resume|clear|compact"
@@ -77,12 +76,6 @@ def groups(client: HookClient) -> dict[str, JsonObject]:
         hook = {"type": "command", "command": command(SCRIPTS[event]), "timeout": TIMEOUT_SECONDS}
         made[event] = {**({"matcher": STARTS} if event == "SessionStart" else {}), "hooks": [hook]}
     return made
-
-
-def is_ours(hook: object) -> bool:
-    """Whether an entry of the client's file was written by us."""
-    text = hook.get("command") if isinstance(hook, dict) else None
-    return isinstance(text, str) and text.rstrip().endswith(MARK)
 
 
 def _claude_place(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
@@ -153,12 +146,14 @@ def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str
     """Takes our hooks out again; the file is byte for byte what it was before them.
 
     Where a person has changed it since, their changes stay, and the file as it was stays beside it (``kept``). A file,
-    and a folder, that we had made and that hold nothing else are removed, and so is what a killed command left.
+    and a folder, that we had made and that hold nothing else are removed, and so is what a killed command left. Nothing
+    stays of what Codex noted down to trust our hooks; ``trust_left`` says why where its settings cannot be edited.
     """
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
     before = _read(path)
     original = _read(os.path.realpath(path) + KEPT)
+    forgotten, not_forgotten = _forget_trust(chosen, path, before, environ)
     after = None if before is None else _without_ours(before, path, theirs=original)
     if after is not None and after != before:
         _take_back(chosen, path, after, original)
@@ -177,7 +172,30 @@ def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str
         "changed": after != before,
         "others_moved": moved,
         "kept": kept if os.path.lexists(kept) else None,
+        "trust_forgotten": forgotten,
+        "trust_left": not_forgotten,
     }
+
+
+def _forget_trust(
+    client: HookClient, path: str, text: str | None, environ: Mapping[str, str]
+) -> tuple[list[str], str | None]:
+    """What the client has noted down of our hooks and was taken out, and why something was left where it was.
+
+    Before the hooks themselves: from them it is known which notes are ours.
+    """
+    if client is not CODEX or text is None:
+        return [], None
+    found = _object(text, path)
+    ours = [
+        (event, place, each)
+        for event, place, inner in _places(found)
+        for each in (range(len(found["hooks"][event][place]["hooks"])) if inner is None else (inner,))
+    ]
+    try:
+        return codex_trust.forget(path, ours, environ), None
+    except Refused as refused:
+        return [], refused.message
 
 
 def _take_back(client: HookClient, path: str, after: str, original: str | None) -> None:
