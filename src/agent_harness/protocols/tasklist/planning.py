@@ -128,24 +128,14 @@ def _ignore(layout: TaskListLayout, where: str) -> str | None:
     """Adds the harness's files to the ignore rules; the file that was written, ``None`` when nothing was."""
     if where == "none":
         return None
-    from agent_harness.kernel.git import Git
+    from agent_harness.kernel.git import Git, own_output
 
     git = Git(layout.root)
     if not git.is_repository:
         return None
     path = os.path.join(layout.root, ".gitignore") if where == "gitignore" else str(git.shared_dir() / "info/exclude")
-    try:
-        found = files.read_bytes(path).decode("utf-8", "surrogateescape")
-    except FileNotFoundError:
-        found = ""
-        os.makedirs(os.path.dirname(path), exist_ok=True)
     wanted = _ignored_lines(os.fsdecode(git.prefix()) if where != "gitignore" else "")
-    missing = [line for line in wanted if line not in found.splitlines()]
-    if not missing:
-        return None
-    start = found if not found or found.endswith("\n") else f"{found}\n"
-    files.replace(path, (start + "\n".join(missing) + "\n").encode("utf-8", "surrogateescape"))
-    return path
+    return path if own_output.add(path, wanted) else None
 
 
 def _ignored_lines(prefix: str) -> list[str]:
