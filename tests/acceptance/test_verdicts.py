@@ -18,6 +18,7 @@ from .script import (
     claim,
     commit,
     evidence,
+    forge,
     honest,
     implement,
     proof_path,
@@ -29,7 +30,6 @@ from .script import (
     write,
 )
 from .test_kept_candidates import built_ahead
-from .test_s03_liar import lie
 
 
 def verdicts(calc: CalcProject) -> list[ClaimVerdict]:
@@ -43,13 +43,15 @@ def verdicts(calc: CalcProject) -> list[ClaimVerdict]:
 def test_a_rejected_and_an_accepted_claim_of_one_session(calc: CalcProject) -> None:
     """F-REC-1 F-REC-2 F-REC-3: every member of both lines, and what the steps printed."""
     start = calc.head
+    wrong = "def add(a, b):\n    return a - b\n"
+    lied = turn(implement(1, wrong), forge(1), claim(1), commit("Implement add"), usage(10, 10, cost=0.25))
     mend = turn(write("src/calc.py", '"""A calculator."""\n\n\n' + CODE["add"]), prove(1), claim(1), commit("Mend"))
-    ran = calc.run([lie(calc), mend])
+    ran = calc.run([lied, mend])
     assert ran.code == 0, ran.text
     first, second = verdicts(calc)
     assert (first.n, first.verdict, first.codes) == (1, "rejected", ("proof_failed",))
     assert (first.item, first.claim, first.session, first.agent) == ("1", ("1",), 1, "scripted")
-    assert (first.base, first.commit, first.cost_usd is not None) == (start, None, False)
+    assert (first.base, first.commit, first.cost_usd) == (start, None, 0.25)
     assert [(step.step, step.result) for step in first.steps] == [("guard", "passed"), ("proof", "failed")]
     proof = first.steps[1]
     assert (proof.exit, proof.passed, proof.failed) == (1, 0, 2)
@@ -76,7 +78,7 @@ def test_every_way_to_be_refused_has_its_code(calc: CalcProject) -> None:
     several = [sh("echo broken > src/extra.py"), commit("Extra"), claim(1, 2, 3)]
     assert calc.run([turn(several)]).code == 1
     assert calc.run([turn(implement(2), evidence(2), claim(2), commit("Other"))]).code == 1
-    assert calc.run([turn(implement(1), claim(1), commit("Silent"), times=9)]).code == 1
+    assert calc.run([turn(implement(1), claim(1), commit("Silent")), turn(say("Look at it."), times=9)]).code in (1, 3)
     found = verdicts(calc)
     assert [(each.codes[0], each.claim) for each in found] == [
         ("multiple_claims", ("1", "2", "3")),
@@ -118,8 +120,8 @@ def test_a_persons_word_is_a_line_about_the_verdict_before(calc: CalcProject) ->
     """F-REC-1: ``by: person``, what they said, and the number of the line that it is about."""
     assert calc.run([turn(implement(1, "def add(a, b):\n    return 0\n"), prove(1), claim(1), times=9)]).code == 1
     last = verdicts(calc)[-1]
-    assert calc.harness("override", "--feature", "1", "--passes", "true", "--confirm").code == 0
-    assert calc.harness("override", "--feature", "1", "--passes", "false", "--confirm").code == 0
+    assert calc.harness("override", "--feature", "1", "--passes", "true", "--yes").code == 0
+    assert calc.harness("override", "--feature", "1", "--passes", "false", "--yes").code == 0
     said = verdicts(calc)[-2:]
     assert [(each.by, each.word, each.of, each.verdict) for each in said] == [
         ("person", "override", last.n, "accepted"),

@@ -12,6 +12,7 @@ from agent_harness.protocols.longtask import claim, records
 from agent_harness.protocols.longtask.options import RunOptions
 from agent_harness.protocols.longtask.run import adapters, forbidden
 from agent_harness.protocols.longtask.store import LongTaskStore
+from agent_harness.session import ledger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,6 +79,9 @@ def _checks(
         yield _check("task-contract", "warn", "; ".join(unfilled))
     else:
         yield _check("task-contract", "pass", f"{task.id} loads")
+    chain = ledger.check(layout.ledger(make=False))
+    if not chain.whole:
+        yield _check("verdicts", "fail", chain.sentence)
         found = claim.look(layout, task, checkpoint, store.now()).due
         yield _check(
             "run-decision",
