@@ -27,10 +27,9 @@ from agent_harness.supervision.outcome import Outcome
 from agent_harness.supervision.recording import Recording
 from agent_harness.supervision.supervisor import supervise
 
-__all__ = ["AGAIN", "TRANSCRIPT_BYTES", "Turns", "walk"]
+__all__ = ["AGAIN", "Turns", "walk"]
 
 
-TRANSCRIPT_BYTES = 8_000_000
 _ENDED_BY_MONITOR = frozenset({"context_limit", "timeout", "stuck", "budget_exceeded", "no_response"})
 _SAID_ELSEWHERE = frozenset({"finished", "user_pause", "rate_limited", "no_response"})
 
@@ -53,9 +52,8 @@ class Turns:
     timeout_seconds: float  # of the session; no wait for a provider goes beyond it
     spare: bool = False  # another agent can take over from one that is refused
     recording: Recording | None = None
-    silence_seconds: float | None = None  # see ``provider_retry.silence_seconds``
+    silence_seconds: float | None = None  # outside of tool calls; a turn ends by it, and is tried once more (UAH-376)
     stop_requested: Callable[[], str | None] | None = None  # in place of the signal's, for a lease that may be lost
-    grace_seconds: float = 5.0
     now: NowRecord = field(default_factory=NowRecord)
     began: float = field(default_factory=time.monotonic)  # of the monotonic clock
     so_far: TurnSoFar = field(default_factory=TurnSoFar)
@@ -102,7 +100,6 @@ class Turns:
                 request.brief,
                 monitors=self.watch,
                 transcript=self.transcript,
-                transcript_limit_bytes=TRANSCRIPT_BYTES,
                 on_started=request.on_started,
                 stop_requested=self._stop_requested,
                 facts=request.facts,
@@ -111,7 +108,6 @@ class Turns:
                 session_began=self.began,
                 silence_seconds=self.silence_seconds,
                 recording=self.recording,
-                grace_seconds=self.grace_seconds,
             )
         request.on_ended(outcome)
         self._add(outcome)

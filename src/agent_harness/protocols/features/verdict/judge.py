@@ -123,7 +123,7 @@ def _listed(ids: Iterable[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-FIXABLE = frozenset({"proof_failed", "proof_missing"})
+FIXABLE = frozenset({"proof_failed", "proof_missing", "weak_test"})
 """Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03)."""
 
 NOT_RED = frozenset({"proof_not_red"})
@@ -319,6 +319,7 @@ class Judge:
             options=engine.Strictness(
                 requires_red=under_way.feature.requires_red and not may_be_green,
                 lint_rejects=not config.quality.warn_on_lint_errors,
+                twins=config.verification.trust != "fast",
                 timeout_seconds=self._seconds,
             ),
             on_step=_Steps(project, file, under_way.baseline.passing).on_step,
@@ -380,16 +381,10 @@ class Judge:
         paths = sorted({str(finding.data["path"]) for finding in verdict.reasons})
         self._project.say(f"Verifying once more, as if these files may change: {', '.join(paths)}")
         again = self._verdict(under_way, verdict.candidate, may_change=paths)
-        versions = {
-            path: self._two_versions(under_way, verdict.candidate, path) for path in paths if is_test_file(path)
-        }
-        hollow = [path for path, (_, after) in versions.items() if after and sources.asserts_nothing(after)]
-        for path, (before, after) in versions.items():
-            hollow += [f"{path}::{name}" for name in sources.emptied(before, after)] if before and after else []
-        wrong = f"{hollow[0]} asserts nothing any more." if hollow else next((f.message for f in again.reasons), None)
-        if wrong:
-            self._project.say(f"Not only that is wrong: {wrong}")
+        if again.reasons:
+            self._project.say(f"Not only that is wrong: {again.reasons[0].message}")
             return None
+        versions = {p: self._two_versions(under_way, verdict.candidate, p) for p in paths if is_test_file(p)}
         owners = [(p, [f.id for f in under_way.features.passing if belongs(p, [f.test_file])]) for p in paths]
         said = [f"{p} (holds tests of Feature {', '.join(f'#{i}' for i in ids)})" if ids else p for p, ids in owners]
         return questions.question(
@@ -623,6 +618,7 @@ class _Steps:
             "proof": f"running {test_file}",
             "suite": "checking for regressions",
             "red": "checking that the tests fail without the work",
+            "twins": "checking that the tests can fail",
             "lint": "lint check",
         }
 

@@ -71,6 +71,10 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
     if commit is None:
         told = f"The work of Session {asked.session} is gone from the repository"
         raise Refused(told, hint=_reject(asked))
+    ref = questions.kept_ref(asked)
+    if ref is None or project.git.commit_of(ref) not in (None, commit):
+        told = f"{asked.ref} does not name the work of Session {asked.session} that was asked about"
+        raise Refused(told, hint=_reject(asked))
     marks.refuse_unsafe(project)
     if dirty := [path for path in repository.dirty_paths(project.git) if path != project.progress_name]:
         raise UnsafeTree(f"The work tree is not clean: {', '.join(dirty[:3])}", hint="git stash -u")
@@ -194,7 +198,7 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
     if by_person:
         made = marks.awaiting_person(under_way, made)
     left = [each.record for each in made.state.kept_candidates if each.feature_id != under_way.feature_id]
-    made = replace(made, kept_ref=asked.ref, costs=under_way.costs, state=made.state.but(kept_candidates=left))
+    made = replace(made, kept_ref=questions.kept_ref(asked), costs=under_way.costs, state=made.state.but(kept_candidates=left))
     settled = settlement.settle(project, under_way.as_record(), made)
     published = pushes.after_push(project, lambda: judge, made, settled, under_way.git_config)
     told = (

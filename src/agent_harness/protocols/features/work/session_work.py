@@ -40,7 +40,6 @@ from agent_harness.session.engine import Turns
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.limits import SessionLimits, changed_in_repository, watch
 from agent_harness.session.now import NowRecord
-from agent_harness.session.provider_retry import silence_seconds
 from agent_harness.session.work import Ending, Policy, TurnRequest, TurnSoFar
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import BudgetLimit, ContextWindow
@@ -80,7 +79,6 @@ def turns_of(
     """The turns of one session under the project's settings; its recording lies beside its transcript."""
     config, began = project.config, time.monotonic()
     start = base.snapshot if base else None
-    answer_seconds = config.session.response_seconds
     return Turns(
         agent=agent,
         journal=ProjectJournal(project=project, session=session),
@@ -90,7 +88,7 @@ def turns_of(
         timeout_seconds=config.session.timeout_minutes * 60,
         spare=spare,
         recording=Recording(Path(project.layout.cassette(session)), project.git, lambda: project.tree_now(start)),
-        silence_seconds=silence_seconds(None if answer_seconds is None else float(answer_seconds), agent.capabilities),
+        silence_seconds=config.session.response_seconds,
         began=began,
         now=NowRecord(
             project.store.now_path(),
