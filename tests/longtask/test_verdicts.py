@@ -173,3 +173,13 @@ def test_a_claim_of_a_killed_run_is_told_of_once(tmp_path: Path, when: str, buil
         project.lth_process("run", "--worker", "local-command", "--command", "true")
     claimed = [each for each in verdicts(project) if each.claim]
     assert [each.verdict for each in claimed] == ["accepted" if builds else "rejected"]
+
+
+def test_health_says_when_a_verdict_was_altered(tmp_path: Path) -> None:
+    project = a_book(tmp_path, BUILT)
+    assert "verdicts" not in {each["name"] for each in project.lth("health").json["checks"]}
+    project.run(BUILDS)
+    path = Path(LongTaskLayout(project.root).ledger())
+    path.write_text(path.read_text().replace('"n":1', '"n":2'))
+    (told,) = [each for each in project.lth("health").json["checks"] if each["name"] == "verdicts"]
+    assert told["status"] == "fail"

@@ -65,7 +65,7 @@ def test_the_same_files_claimed_again_are_another_claim(project: TaskListProject
 
 
 def test_looking_is_no_claim_and_a_pass_before_is_told_with_the_claim(project: TaskListProject) -> None:
-    project.edit(TASK, validation={"command": CHECKS})
+    project.edit(TASK, validation={"command": f"{CHECKS} && echo it holds"})
     worker = project.hold()
     project.repo.write("new", "x")
     assert verbs.validate(worker, TASK)["result"] == "PASS"
@@ -74,6 +74,30 @@ def test_looking_is_no_claim_and_a_pass_before_is_told_with_the_claim(project: T
     (found,) = verdicts(project)
     assert (found.verdict, [step.step for step in found.steps]) == ("accepted", ["proof"])
     assert found.steps[0].seconds is not None
+    assert "it holds" in (project.root / str(found.steps[0].log)).read_text()
+
+
+def test_what_the_guard_refuses_is_not_run(project: TaskListProject) -> None:
+    project.repo.write("check.sh", "test -f new\n").stage("check.sh").commit("Check", stage=False)
+    project.edit(TASK, validation={"command": "sh check.sh"})
+    worker = project.hold()
+    project.repo.write("check.sh", "true\n")
+    with pytest.raises(VerificationFailed):
+        verbs.complete(worker, TASK)
+    (found,) = verdicts(project)
+    assert [(step.step, step.result) for step in found.steps] == [("guard", "failed")]
+    assert found.verdict == "rejected"
+    assert "proof_failed" not in found.codes
+
+
+def test_a_command_that_passed_before_is_told_of(project: TaskListProject) -> None:
+    project.edit(TASK, validation={"command": "true"})
+    worker = project.hold()
+    project.repo.write("new", "x")
+    verbs.complete(worker, TASK)
+    (found,) = verdicts(project)
+    assert (found.verdict, found.codes, found.red_base) == ("accepted", ("green_before",), None)
+    assert {step.step: step.result for step in found.steps} == {"guard": "passed", "proof": "passed", "red": "warned"}
 
 
 def test_a_task_that_is_marked_in_the_file_is_looked_at_and_told_of(project: TaskListProject) -> None:
@@ -188,3 +212,12 @@ def test_many_workers_share_one_chain(tmp_path: Path) -> None:
         project.add(f"t-{number}", validation="true")
         verbs.complete(project.hold(f"t-{number}", name=f"worker-{number}"), f"t-{number}")
     assert [each.n for each in verdicts(project)] == [1, 2, 3]
+
+
+def test_doctor_says_when_a_verdict_was_altered(project: TaskListProject) -> None:
+    project.edit(TASK, validation={"command": "true"})
+    verbs.complete(project.hold(), TASK)
+    path = Path(proven.ledger(project.layout))
+    path.write_text(path.read_text().replace('"n":1', '"n":2'))
+    told = project.harness("doctor", "--json").json["checks"]
+    assert [each["state"] for each in told if each["name"] == "verdicts"] == ["wrong"]

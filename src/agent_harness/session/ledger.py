@@ -191,8 +191,10 @@ _PARSERS = {
 def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
     """Adds a verdict as the last line, durably, and returns it with its number; one that is there already stays alone.
 
-    ``Refused`` when the disk says no. The cost does not grow with the file.
+    Secrets in commands are masked. ``Refused`` when the disk says no. The cost does not grow with the file.
     """
+    from agent_harness.kernel.redact import redact
+
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     with _turn(path):
         if known := _of_claim(path, verdict):
@@ -200,6 +202,7 @@ def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
         before = next(_backwards(path), None)
         written = replace(
             verdict,
+            steps=tuple(replace(step, command=step.command and redact(step.command)) for step in verdict.steps),
             n=before[1].n + 1 if before else 1,
             at=verdict.at or clock.timestamp(fraction=True),
             prev=_sum(before[0]) if before else None,

@@ -79,9 +79,6 @@ def _checks(
         yield _check("task-contract", "warn", "; ".join(unfilled))
     else:
         yield _check("task-contract", "pass", f"{task.id} loads")
-    chain = ledger.check(layout.ledger(make=False))
-    if not chain.whole:
-        yield _check("verdicts", "fail", chain.sentence)
         found = claim.look(layout, task, checkpoint, store.now()).due
         yield _check(
             "run-decision",
@@ -90,6 +87,9 @@ def _checks(
             decision=found.decision,
             waitSeconds=found.wait_seconds,
         )
+    chain = ledger.check(layout.ledger(make=False))
+    if not chain.whole:
+        yield _check("verdicts", "fail", chain.sentence)
     yield _scheduler(task)
     preferred, allowed, fallback = _workers(task)
     named = [each for each in (preferred, *allowed) if each]

@@ -8,7 +8,8 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agent_harness.errors import ConfigurationError, TimedOut, ToolMissing, UsageError, VerificationFailed
+from agent_harness.errors import ConfigurationError, HarnessError, TimedOut, ToolMissing, UsageError, VerificationFailed
+from agent_harness.kernel import files
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process import new_run_id
 from agent_harness.kernel.redact import redact
@@ -189,36 +190,61 @@ def _codes(ran: ValidationRun | None) -> tuple[str, ...]:
     if ran is None:
         return ()
     found = [str(each["code"]) for each in ran.findings if ran.passed or each["severity"] == CRITICAL]
-    if not ran.passed and ran.exit != 0:
+    if ran.result == "TIMEOUT" or ran.exit:
         found.append("timed_out" if ran.result == "TIMEOUT" else "proof_failed")
+    elif not ran.passed and not found:
+        found.append("changed_by_its_run")  # what the command wrote in the folder, after it had passed
     return tuple(dict.fromkeys(found))
 
 
 def _steps(worker: "Worker", task: "Task", proof: JudgedAttempt) -> tuple[VerdictStep, ...]:
-    ran, command = proof.ran, task.validation_command
+    ran = proof.ran
     if ran is None:
         known = proven.passed(worker.layout, task)
-        seconds = known.seconds if known else None
-        return (VerdictStep(step="proof", result="passed", command=command, exit=0, seconds=seconds),)
-    was_run = ran.exit is not None or ran.result == "TIMEOUT"
-    rejects = any(each["severity"] == CRITICAL for each in ran.findings)
-    steps = [VerdictStep(step="guard", result="failed" if rejects or not was_run else "passed")]
-    if was_run:
-        good = ran.exit == 0
-        kept = ledger.keep_output(
-            worker.layout.verdicts,
-            proven.ledger(worker.layout),
-            "proof",
-            command=str(command),
-            output=ran.output,
-            ended="timed out" if ran.exit is None else f"exit {ran.exit}, {ran.seconds:.1f} s",
+        return (
+            _proof(worker, task, exit_code=0, output=_printed(worker, task), seconds=known.seconds if known else None),
         )
-        log = os.path.relpath(kept, worker.layout.root)
-        step = VerdictStep(step="proof", result="passed" if good else "failed", command=command, exit=ran.exit, log=log)
-        steps.append(replace(step, seconds=ran.seconds))
+    was_run = ran.exit is not None or ran.result == "TIMEOUT"
+    if not was_run:
+        return (VerdictStep(step="guard", result="failed"),)
+    steps = [
+        VerdictStep(step="guard", result="failed" if "changed_by_its_run" in _codes(ran) else "passed"),
+        _proof(worker, task, exit_code=ran.exit, output=ran.output, seconds=ran.seconds),
+    ]
     if ran.red_before in (RED, GREEN):
-        steps.append(VerdictStep(step="red", result="passed" if ran.red_before == RED else "warned", command=command))
+        result = "passed" if ran.red_before == RED else "warned" if ran.passed else "failed"
+        steps.append(VerdictStep(step="red", result=result, command=task.validation_command))
     return tuple(steps)
+
+
+def _proof(worker: "Worker", task: "Task", *, exit_code: int | None, output: str, seconds: float | None) -> VerdictStep:
+    """The run of the validation, with what it printed, which is kept."""
+    ended = "timed out" if exit_code is None else f"exit {exit_code}"
+    kept = ledger.keep_output(
+        worker.layout.verdicts,
+        proven.ledger(worker.layout),
+        "proof",
+        command=str(task.validation_command),
+        output=output,
+        ended=ended if seconds is None else f"{ended}, {seconds:.1f} s",
+    )
+    return VerdictStep(
+        step="proof",
+        result="passed" if exit_code == 0 else "failed",
+        command=task.validation_command,
+        exit=exit_code,
+        seconds=seconds,
+        log=os.path.relpath(kept, worker.layout.root),
+    )
+
+
+def _printed(worker: "Worker", task: "Task") -> str:
+    """What the validation printed that has passed before."""
+    try:
+        path = worker.layout.validation_log(task.id, task.attempts + 1)
+        return files.read_bytes(path).decode("utf-8", "replace")
+    except (OSError, HarnessError):
+        return ""
 
 
 def _text(task: "Task", message: str | None) -> str:
