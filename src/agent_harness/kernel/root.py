@@ -60,27 +60,23 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True) -> Root | 
     """
     pinned = os.environ.get(PIN)
     if pin and pinned and kind in (None, "tasklist"):
-        return _pinned(pinned)
+        try:
+            path = os.path.realpath(pinned)
+            if _kind_of(path, "tasklist"):
+                return Root("tasklist", path)
+        except (OSError, ValueError):
+            pass
+        raise NotAProject(
+            f"{PIN} names {pinned!r}, where no harness-tasks.json is",
+            hint=f"correct {PIN}, or unset it to look from the working directory upwards",
+            reason="state_root_not_found",
+        )
     for start in [given for given in starts if given is not None] or ["."]:
         for folder in _upwards(start):
             found = _kind_of(folder, kind)
             if found:
                 return Root(found, folder)
     return None
-
-
-def _pinned(folder: str) -> Root:
-    try:
-        path = os.path.realpath(folder)
-        if _kind_of(path, "tasklist"):
-            return Root("tasklist", path)
-    except (OSError, ValueError):
-        pass
-    raise NotAProject(
-        f"{PIN} names {folder!r}, where no harness-tasks.json is",
-        hint=f"correct {PIN}, or unset it to look from the working directory upwards",
-        reason="state_root_not_found",
-    )
 
 
 def _upwards(start: object) -> Iterator[str]:
