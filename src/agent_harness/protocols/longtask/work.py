@@ -27,6 +27,7 @@ from agent_harness.protocols.longtask.criteria_guard import CriteriaGuard
 from agent_harness.protocols.longtask.run import adapters, outcome, session_folder
 from agent_harness.protocols.longtask.run.adapters import Plan
 from agent_harness.protocols.longtask.run.outcome import Ran
+from agent_harness.protocols.longtask.run.session_folder import RescuePoint
 from agent_harness.protocols.longtask.run.slice import LeaseGone, Slice
 from agent_harness.protocols.longtask.run.worker import (
     NEVER_STARTED,
@@ -108,6 +109,8 @@ class SliceWork:
         self._agent: Startable | None = None
         self._guard: CriteriaGuard | None = None
         self._outcome: Outcome | None = None
+        self._point: RescuePoint | None = None
+        self._turns: Turns | None = None
         self._used = usage.Totals()
 
     def walked(self) -> Answer:
@@ -122,6 +125,7 @@ class SliceWork:
             at=self._ran.started_at,
             takes_point=task.policy.takes_rescue_points,
         )
+        self._point = place.point
         evidence.adopt(slice_.layout, slice_.prepared.before)
         self._guard = CriteriaGuard(slice_.layout, task)
         agent = Startable(agent_of(plan, self._printed, self._refusal), plan, slice_.must_stop)
@@ -137,6 +141,7 @@ class SliceWork:
             silence_seconds=plan.bounds.response_seconds,
             stop_requested=lambda: "stopped" if slice_.must_stop() else None,
         )
+        self._turns = turns
         return walk(self, turns)
 
     # ---- what the worker is given
@@ -299,7 +304,18 @@ class SliceWork:
         ran.exit_code, ran.error = failure or _status(self.plan, outcome)
         self._note_denials(ran)
         ran.finished_at = clock.timestamp(fraction=True)
+        ran.course = self._course()
         return ran
+
+    def _course(self) -> JsonObject:
+        """What the slice began and ended with, and how it went in between."""
+        so_far = self._turns.so_far if self._turns else TurnSoFar()
+        found: JsonObject = {"model": so_far.model or self.plan.model, "promptType": "coding", "turns": so_far.turns}
+        found["interventions"] = [redact(each) for each in so_far.interventions]
+        if point := self._point:
+            ref = point.snapshot.ref
+            found |= {"base": point.snapshot.head, "head": point.git.head(), "rescueRef": ref}
+        return found
 
     def _note_denials(self, ran: Ran) -> None:
         """A worker that may not write, and tried to, has failed, whatever its exit status; of any other it is said."""

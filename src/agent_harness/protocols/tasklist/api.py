@@ -391,10 +391,13 @@ def lines(found: JsonObject) -> list[str]:
 
 def check(folder: str) -> JsonObject:
     """What ``harness doctor`` shows of the list in a folder. ``StateDamaged`` when it does not parse."""
-    from agent_harness.protocols.tasklist import selection, store
+    from agent_harness.protocols.tasklist import proven, selection, store
+    from agent_harness.session import ledger
 
     layout = TaskListLayout(folder)
     state = store.read(layout)
+    verdicts = proven.ledger(layout, make=False)
+    chain = ledger.check(verdicts)
     return {
         "root": layout.root,
         "tasks": len(state.tasks),
@@ -405,6 +408,7 @@ def check(folder: str) -> JsonObject:
         ],
         "isolation": state.config.isolation,
         "halt": state.halt,
+        "verdicts": {"path": verdicts, "whole": chain.whole, "message": chain.sentence},
         "work_left": selection.work_left(state),
         "active": store.TaskStore(layout).active(),
     }

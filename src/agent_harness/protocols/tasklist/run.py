@@ -234,14 +234,6 @@ def _one(terms: AttemptTerms, worker: Worker, session: int, used: Totals) -> tup
     finally:
         worker.token = None
     terms.say(f"{task.id}: {done.result} ({done.message})")
-    status.note_cost(
-        worker.layout,
-        session=session,
-        task_id=done.task_id,
-        result=done.result,
-        used=done.used,
-        agent=terms.agent.name,
-    )
     return done, None
 
 

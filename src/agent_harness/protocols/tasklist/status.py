@@ -161,9 +161,19 @@ def _warnings(found: JsonObject) -> list[str]:
 
 
 def note_cost(
-    layout: TaskListLayout, *, session: int, task_id: str, result: str, used: Totals, agent: str | None = None
+    layout: TaskListLayout,
+    *,
+    session: int,
+    task_id: str,
+    result: str,
+    used: Totals,
+    agent: str | None = None,
+    attempt: JsonObject | None = None,
 ) -> None:
-    """Adds the row of one attempt; ``cost_usd`` is ``None`` where it is not known, or nothing was reported."""
+    """Adds the row of one attempt; ``cost_usd`` is ``None`` where it is not known, or nothing was reported.
+
+    ``attempt`` holds further members: what it began and ended with.
+    """
     known = used.reported and used.cost_usd is not None
     journal.append(
         layout.costs,
@@ -173,6 +183,7 @@ def note_cost(
             "task_id": task_id,
             "result": result,
             "agent": agent,
+            **(attempt or {}),
             "input_tokens": used.input_tokens,
             "output_tokens": used.output_tokens,
             "cached_tokens": used.cached_tokens,

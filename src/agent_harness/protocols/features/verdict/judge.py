@@ -511,12 +511,14 @@ class Judge:
 
     def _line(self, under_way: OpenSession, verdict: Verdict, kept: Mapping[str, str]) -> ClaimVerdict:
         """The verdict for the ledger; what the session knows of itself is added by it."""
-        found = verdict.reasons or verdict.findings
+        codes = [finding.code for finding in verdict.reasons or verdict.findings]
+        if verdict.accepted and verdict.proof is None and under_way.feature_id is not None:
+            codes.append("no_proof_run")  # a person looks at it, or the settings let the agent's own run count
         return ClaimVerdict(
             id=new_run_id(),
             item=item_of(under_way),
             verdict=ledger.ACCEPTED if verdict.accepted else ledger.REJECTED,
-            codes=tuple(dict.fromkeys(finding.code for finding in found)),
+            codes=tuple(dict.fromkeys(codes)),
             base=verdict.base,
             candidate=verdict.candidate,
             red_base=verdict.red.commit if verdict.red else None,
