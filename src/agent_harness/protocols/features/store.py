@@ -247,7 +247,7 @@ class FeatureStore:
 
     def settle_in(self) -> str | None:
         """Finds the place for what no agent may rewrite; a line for the person when it is not the usual one."""
-        self._home, note = trusted_state.make(self.layout.git_dir, self.layout.root)
+        self._home, note = trusted_state.make(self.layout.git_dir, self.layout.root, "features")
         return note
 
     def _trusted(self, name: str) -> str | None:

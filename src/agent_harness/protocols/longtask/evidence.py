@@ -98,7 +98,7 @@ _WORDS = "words.jsonl"
 
 def adopt(layout: LongTaskLayout, checkpoint: Checkpoint) -> None:
     """Before a worker starts: what there is by now counts as the word of people. Does nothing where that is done."""
-    home = trusted_state.make(layout.task, layout.root)[0]
+    home = trusted_state.make(layout.task, layout.root, "longtask")[0]
     path = home and os.path.join(home, _WORDS)
     if path and not os.path.lexists(path):
         items, _ = everything(layout, checkpoint)
