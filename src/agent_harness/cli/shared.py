@@ -270,7 +270,7 @@ def _forget(path: str, places: "Sequence[Place]") -> list[str]:
     gone = [each for each in found if each.gone] or found[:1]
     for each in gone:
         owner.refuse_agents(each.path or each.folder, "harness projects --forget")
-        if now.read(each.folder):
+        if now.running(each.folder):
             raise Busy(f"A session of the project in {each.path} is still running", hint="harness projects")
         trusted_state.forget(each)
     return [each.folder for each in gone]
@@ -284,7 +284,7 @@ def _row(place: "Place") -> "JsonObject":
         "kind": place.kind,
         "seen": place.seen,
         "gone": place.gone,
-        "now": [] if place.gone else [now.line(each) for each in now.read(place.folder)],
+        "now": [] if place.gone else [each.line() for each in now.read(place.folder)],
         "state_folder": place.folder,
     }
 

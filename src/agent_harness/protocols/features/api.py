@@ -292,7 +292,7 @@ class FeatureProject:
         from agent_harness.session import now
 
         path = self._project.store.now_path()
-        return [now.line(each) for each in now.read(path and os.path.dirname(path))]
+        return [each.line() for each in now.running(path and os.path.dirname(path))]
 
     def keep_said(self, text: str) -> None:
         """Adds what a run says to ``logs/run.log``."""

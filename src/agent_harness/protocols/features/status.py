@@ -68,7 +68,7 @@ def _now(store: FeatureStore) -> "list[JsonObject]":
         return []
     from agent_harness.session import now
 
-    return now.read(os.path.dirname(path))
+    return now.told(os.path.dirname(path))
 
 
 def lines(found: "Mapping[str, Any]") -> list[str]:
@@ -100,7 +100,9 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
             + (f"; {new} introduced by the last accepted session" if new else "")
         )
     if found["open_session"]:
-        rows += [_open_line(found["open_session"]), *_now_lines(found["now"])]
+        rows += [_open_line(found["open_session"]), *_now_lines("  ", found["now"])]
+    else:
+        rows += _now_lines("Now: ", [each for each in found["now"] if each["alive"]])
     rows += _provider_lines(found)
     if found["last_failure"]:
         rows.append("Last failure: " + " ".join(str(found["last_failure"]).split())[:300])
@@ -133,12 +135,12 @@ def _question_lines(asked: "list[JsonObject]") -> "list[str]":
     return rows
 
 
-def _now_lines(found: "list[JsonObject]") -> list[str]:
+def _now_lines(begin: str, found: "list[JsonObject]") -> list[str]:
     if not found:
         return []
     from agent_harness.session import now
 
-    return [f"  {now.line(each)}" for each in found]
+    return [f"{begin}{line}" for line in now.lines(found)]
 
 
 def _lint(measured: "JsonObject") -> "JsonObject | None":

@@ -10,6 +10,11 @@
       artifacts/                generated results
       .lth.lock                 the lease of the run under way
 
+    $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the task: ``kernel/trusted_state.py``
+      words.jsonl               the evidence that is a person's word
+      now.json                  what the slice under way does
+      place.json                which task this is
+
 Source: ``longtask.md`` 1.
 """
 
@@ -79,6 +84,14 @@ class LongTaskLayout:
     @property
     def lock(self) -> str:
         return self._at(".lth.lock")
+
+    def home(self, *, make: bool = False) -> str | None:
+        """The folder outside of the task, of which no worker is told; ``None`` where there is none, or no place."""
+        from agent_harness.kernel import trusted_state
+
+        if make:
+            return trusted_state.make(self.task, self.root, "longtask")[0]
+        return trusted_state.existing(self.task, self.root)
 
     def run_log(self, date: str) -> str:
         """The log of one UTC date, ``YYYY-MM-DD``; a longer timestamp will do."""

@@ -195,10 +195,13 @@ class TaskList:
 
     def now(self) -> list[str]:
         """What the attempts under way are doing, one line each; any thread may ask."""
-        from agent_harness.protocols.tasklist import status as list_status
+        import os
+
+        from agent_harness.protocols.tasklist import proven
         from agent_harness.session import now
 
-        return [now.line(each) for each in list_status.now_records(self.layout)]
+        path = proven.now_path(self.layout)
+        return [each.line() for each in now.running(path and os.path.dirname(path))]
 
     def keep_said(self, text: str) -> None:
         """Adds what a run says to ``.harness/logs/run.log``."""
