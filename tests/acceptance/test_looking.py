@@ -70,6 +70,32 @@ def test_a_feature_is_added_with_its_stub_and_can_be_built(calc: CalcProject) ->
     assert "#2" in calc.harness("run", "--dry-run").out
 
 
+def test_every_member_of_a_feature_that_a_person_decides_has_an_option(calc: CalcProject) -> None:
+    """UAH-071, UAH-106: what is left out is not written, and a priority is kept to."""
+    plain = calc.harness("add-feature", "One", "--json").json["feature"]
+    names = {"id", "category", "description", "test_file", "verification_steps", "size_estimate", "passes"}
+    assert set(plain) == names
+    words = ["--priority", "1", "--size", "large", "--no-requires-red", "--verification", "hybrid"]
+    words += ["--automated-check", "It exports", "--manual-check", "It is legible", "--manual-check", "It prints"]
+    words += ["--visual-step", "Open /report", "--may-change", "tests/e2e/test_add.py"]
+    assert calc.harness("add-feature", "Report", *words).code == 0
+    feature = calc.features["features"][-1]
+    assert {name: value for name, value in feature.items() if name not in names} == {
+        "priority": 1,
+        "requires_red": False,
+        "verification_type": "hybrid",
+        "automated_checks": ["It exports"],
+        "manual_checks": ["It is legible", "It prints"],
+        "visual_verification": {"enabled": True, "steps": ["Open /report"]},
+        "may_change": ["tests/e2e/test_add.py"],
+    }
+    assert feature["size_estimate"] == "large"
+    assert "#8" in calc.harness("run", "--dry-run").out
+    head = calc.head
+    assert calc.harness("add-feature", "Two", "--manual-check", "x").code == 2
+    assert calc.head == head
+
+
 def test_staged_work_of_a_person_stays_out_of_our_commit(calc: CalcProject) -> None:
     """C65."""
     calc.put({"NOTES": "mine\n"})

@@ -59,6 +59,98 @@ def test_a_login_shows_by_a_variable_or_a_file_and_never_by_its_content(
     assert "hidden" not in json.dumps([each.as_json() for each in discovery.agents(os.environ)])
 
 
+CLAUDE = 'case "$*" in --version) echo "{version} (Claude Code)";; "auth status") echo \'{said}\';; *) exit 9;; esac'
+CODEX_SAYS = 'case "$*" in --version) echo codex-cli 0.169.0;; "login status") echo "{said}" >&2; exit {code};; esac'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "spec", "signed_in", "words"),
+    [
+        ("claude", CLAUDE.format(version="2.1.330", said='{ "loggedIn": true }'), "claude-code", True, "signed in (it"),
+        (
+            "claude",
+            CLAUDE.format(version="2.1.330", said='{ "loggedIn": false }'),
+            "claude-code",
+            False,
+            "not signed in (it says so)",
+        ),
+        ("claude", CLAUDE.format(version="2.1.330", said="{}"), "claude-code", None, "sign-in unknown (not seen)"),
+        ("codex", CODEX_SAYS.format(said="Logged in using ChatGPT", code=0), "codex", True, "signed in (it says so)"),
+        (
+            "codex",
+            CODEX_SAYS.format(said="Not logged in", code=1),
+            "codex",
+            False,
+            "not signed in (it says so)",
+        ),
+        ("codex", CODEX_SAYS.format(said="Error checking login status", code=1), "codex", None, "sign-in unknown"),
+        ("opencode", "echo opencode 1.2.3", "acp:opencode", None, "sign-in unknown"),
+    ],
+)
+def test_whether_a_client_is_signed_in_is_what_it_says_and_else_unknown(
+    bin: Path,  # noqa: A002
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    text: str,
+    spec: str,
+    signed_in: bool | None,
+    words: str,
+) -> None:
+    for variable in discovery.LOGINS["claude"].variables:
+        monkeypatch.delenv(variable, raising=False)
+    program(bin, name, text)
+    there = one(spec)
+    assert there.signed_in is signed_in
+    assert there.signing_in.startswith(words)
+    assert (there.sign_in or "").startswith(name) == (signed_in is False)
+    assert app.main(["agents", "--json"]) == 0
+    (row,) = [each for each in json.loads(capsys.readouterr().out)["agents"] if each["spec"] == spec]
+    assert row["signed_in"] is signed_in
+
+
+def test_what_is_older_than_what_is_known_to_work_is_said_and_not_asked(
+    bin: Path,  # noqa: A002
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """An old client may take for a prompt what a later one takes for a question about its sign-in."""
+    monkeypatch.chdir(tmp_path)
+    for variable in discovery.LOGINS["claude"].variables:
+        monkeypatch.delenv(variable, raising=False)
+    program(bin, "claude", f"echo \"$*\" >> {tmp_path}/asked; echo '2.0.9 (Claude Code)'")
+    there = one("claude-code")
+    assert (there.too_old, there.oldest, there.signed_in) == (True, discovery.OLDEST["claude"], None)
+    assert (tmp_path / "asked").read_text() == "--version\n"
+    assert app.main(["agents"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"2.0.9 (Claude Code), too old: known to work from {there.oldest}; sign-in unknown (not seen)" in said
+    app.main(["doctor", "--json"])
+    rows = {each["name"]: each for each in json.loads(capsys.readouterr().out)["checks"]}
+    assert rows["version"]["mend"] == "npm install -g @anthropic-ai/claude-code"
+    program(bin, "claude", f"echo '{there.oldest} (Claude Code)'")
+    assert one("claude-code").too_old is False
+    program(bin, "opencode", "echo 0.0.1")
+    assert one("acp:opencode").too_old is None
+
+
+def test_a_provider_of_the_user_s_own_needs_no_login_of_codex(
+    bin: Path,  # noqa: A002
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    program(bin, "codex", CODEX_SAYS.format(said="Not logged in", code=1))
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path))
+    provider = 'model_provider = "own"\n[model_providers.own]\nname = "own"\n'
+    (tmp_path / "config.toml").write_text(provider)
+    assert one("codex").signing_in == "sign-in unknown (a provider of your own)"
+    (tmp_path / "config.toml").write_text(f'{provider}env_key = "OWN_KEY"\n')
+    assert one("codex").signed_in is False
+    monkeypatch.setenv("OWN_KEY", "sk-hidden")
+    assert one("codex").signing_in == "signed in (key in OWN_KEY)"
+
+
 def test_a_program_that_hangs_is_ended_with_what_it_started(bin: Path, tmp_path: Path) -> None:  # noqa: A002
     pid = tmp_path / "pid"
     path = program(bin, "claude", f"sleep 1000 & echo $! > {pid}; wait")

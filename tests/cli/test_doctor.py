@@ -177,6 +177,53 @@ def test_a_task_list_is_looked_at(
     assert rows["marker"]["mend"] == "harness activate"
 
 
+CODEX = """\
+#!{python}
+import json, os, subprocess, sys
+if sys.argv[1] != "exec":
+    sys.exit(0)
+with open(os.path.join(os.environ["CODEX_HOME"], "scripts.json")) as file:
+    asked = json.load(file)["look"][0]["run"]
+{trouble}
+done = subprocess.run(["sh", "-c", asked], capture_output=True, text=True)
+item = {{"type": "command_execution", "aggregated_output": "Welcome\\n" + done.stdout, "exit_code": done.returncode}}
+print(json.dumps({{"type": "item.completed", "item": item}}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("trouble", "agent", "state", "says"),
+    [
+        ("", "codex", "ok", "as the harness does"),
+        ("os.environ['PATH'] = '/nowhere:/usr/bin:/bin'", "codex", "wrong", "and the harness at"),
+        ("os.environ['PATH'] = '/nowhere:/usr/bin:/bin'", "command:true", "warning", "and the harness at"),
+        ("sys.exit(1)", "codex", "warning", "not proven"),
+    ],
+    ids=["same", "another", "another, not taken", "dead"],
+)
+def test_the_path_of_codex_is_proven_by_a_command_that_it_runs(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    trouble: str,
+    agent: str,
+    state: str,
+    says: str,
+) -> None:
+    """The real one is asked in ``tests/clients``."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "python3").symlink_to(sys.executable)
+    (programs / "codex").write_text(CODEX.format(python=sys.executable, trouble=trouble))
+    (programs / "codex").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    monkeypatch.setenv("HARNESS_AGENT", agent)
+    code, rows = told(tmp_path, capsys, monkeypatch)
+    assert rows["codex PATH"]["state"] == state
+    assert says in rows["codex PATH"]["message"]
+    assert code == (4 if state == "wrong" else 0)
+
+
 # ---- a machine without a client, and what is repaired
 
 

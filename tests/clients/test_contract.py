@@ -13,10 +13,11 @@ from agent_harness.agents import claude_code, codex
 from agent_harness.agents.base import Agent, Brief, McpServer, ToolRules
 from agent_harness.agents.events import Event, Finished, Text, ToolResult, Usage
 from agent_harness.errors import ToolMissing
+from agent_harness.kernel import process
 from agent_harness.testing.agent_conformance import WORD, check_agent, events_of
 from agent_harness.testing.repo import Repo
 
-from .client import ClaudeCode, Client, Codex
+from .client import SCRIPTS, ClaudeCode, Client, Codex
 
 pytestmark = [pytest.mark.client, pytest.mark.timeout(900)]
 
@@ -173,6 +174,23 @@ def test_no_folder_becomes_trusted_by_being_worked_in(client: Client, agent: Mak
 
 
 @pytest.mark.parametrize("client", ["codex"], indirect=True)
+def test_hooks_that_are_taken_out_leave_the_settings_as_they_were(client: Client, tmp_path: Path) -> None:
+    """Also the hashes by which Codex trusted them, written by Codex itself."""
+    repo = Repo(tmp_path / "a.project").write("README.md", "A project.\n")
+    repo.commit("First")
+    assert isinstance(client, Codex)
+    client.configure(repo.path)
+    settings = client.home / ".codex" / "config.toml"
+    before = settings.read_bytes()
+    client.install_our_hooks(repo.path)
+    assert settings.read_text().count("trusted_hash") == 3
+    words = [str(SCRIPTS / "harness"), "hooks", "uninstall", "--client", "codex", "--project"]
+    done = process.run(words, cwd=repo.path, env=client.env, timeout_seconds=60)
+    assert done.exit_code == 0, done.output
+    assert settings.read_bytes() == before
+
+
+@pytest.mark.parametrize("client", ["codex"], indirect=True)
 def test_commands_of_the_model_have_the_path_of_the_harness(
     client: Client, agent: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +204,47 @@ def test_commands_of_the_model_have_the_path_of_the_harness(
     client.island.script("play", [{"run": "only-here"}, "It is done."])
     assert played(agent(), brief_in(tmp_path / "project"))[-1] == Finished(exit_code=0)
     assert (tmp_path / "project" / "found").exists()
+
+
+@pytest.mark.parametrize("client", ["codex"], indirect=True)
+@pytest.mark.parametrize(("bent", "state"), [(False, "ok"), (True, "wrong")])
+def test_doctor_proves_the_path_of_commands(client: Client, tmp_path: Path, bent: bool, state: str) -> None:
+    """Without the user's model, and without a trace: Codex runs a command for a scripted model on loopback."""
+    (client.home / ".profile").write_text("export PATH=/usr/bin:/bin\n")
+    settings = client.home / ".codex" / "config.toml"
+    settings.parent.mkdir()
+    settings.write_text('[shell_environment_policy]\nset = { PATH = "/usr/bin:/bin" }\n' if bent else "")
+    words = client.island.beside([str(SCRIPTS / "harness"), "doctor", "--json"])
+    env = {**client.env, "HARNESS_AGENT": "codex"}
+    done = process.run(words, cwd=tmp_path, env=env, timeout_seconds=120)
+    (row,) = [each for each in json.loads(done.output)["checks"] if each["name"] == "codex PATH"]
+    assert row["state"] == state, row
+    assert ("finds python3 at /usr/bin/python3, and the harness at" in row["message"]) == bent
+    assert [each.name for each in settings.parent.iterdir()] == [settings.name]
+    assert client.island.requests() == []
+
+
+def test_the_client_says_whether_it_is_signed_in(client: Client, tmp_path: Path) -> None:
+    """Asked without a network, and believed: once it is not, and once it is."""
+    path = os.pathsep.join([str(SCRIPTS), str(Path(client.program).parent), "/usr/bin:/bin"])
+    home = {"HOME": str(client.home), "PATH": path, "LC_ALL": "C.UTF-8"}
+    login = {".claude": (".credentials.json", CLAUDE_LOGIN), ".codex": ("auth.json", '{"OPENAI_API_KEY": "sk-dummy"}')}
+    folder = ".claude" if is_claude(client) else ".codex"
+    seen = []
+    for _ in range(2):
+        words = client.island.beside([str(SCRIPTS / "harness"), "agents", "--json"])
+        answer = process.run(words, cwd=tmp_path, env=home, timeout_seconds=120)
+        (row,) = [each for each in json.loads(answer.output)["agents"] if each["spec"] == client.name]
+        seen.append(row["signed_in"])
+        assert row["too_old"] is False
+        client.home.joinpath(folder).mkdir(exist_ok=True)
+        client.home.joinpath(folder, login[folder][0]).write_text(login[folder][1])
+    assert seen == [False, True]
+
+
+CLAUDE_LOGIN = json.dumps(
+    {"claudeAiOauth": {"accessToken": "x", "refreshToken": "x", "expiresAt": 1000, "scopes": ["user:inference"]}}
+)
 
 
 def test_a_conversation_that_is_gone_on_with_is_counted_once(client: Client, agent: Make, tmp_path: Path) -> None:

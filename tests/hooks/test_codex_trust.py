@@ -138,3 +138,79 @@ def test_the_command_line_trusts_only_when_it_is_told_to(codex: Path) -> None:
     assert run()["trusted"] is None
     assert not (codex / "trusted.json").exists()
     assert (run("--trust")["trusted"], run("--trust")["note"]) == (True, None)
+
+
+# ---- what Codex has written down is taken out again
+
+SETTINGS = """\
+# mine
+model = "gpt-5.5"   # a comment
+
+[features]
+plugins = false
+lines = [
+  ["hooks"],
+]
+"""
+THEIRS = """
+[hooks.state."{file}:stop:0:0"]
+trusted_hash = "sha256:theirs"
+"""
+LATER = """
+# the last word
+[projects."/a"]
+trust_level = "trusted"
+"""
+
+
+def noted(file: Path, *places: str) -> str:
+    """As Codex 0.169 writes it."""
+    return "".join(f'\n[hooks.state."{file}:{place}"]\ntrusted_hash = "sha256:ours"\n' for place in places)
+
+
+OURS = ("session_start:0:0", "subagent_stop:0:0", "stop:1:0")
+STATE = "\n[hooks.state]\n"
+
+
+@pytest.mark.parametrize("theirs", [False, True], ids=["ours alone", "a person's too"])
+@pytest.mark.parametrize("before", [SETTINGS, ""], ids=["settings", "none"])
+@pytest.mark.parametrize("later", [LATER, "\n# the end\n", ""], ids=["more", "a comment", "nothing"])
+def test_trust_goes_with_the_hooks_and_the_settings_are_as_before(
+    codex: Path, theirs: bool, before: str, later: str
+) -> None:
+    """A crash between the two is made good by doing it again: the hooks go last."""
+    file, settings = codex / "hooks.json", codex / "config.toml"
+    kept = STATE + THEIRS.format(file=file) if theirs else ""
+    settings.write_text(before + kept + later)
+    settings.chmod(0o600)
+    untouched = settings.read_bytes()
+    settings.write_text(before + (kept or STATE) + noted(file, *OURS) + later)
+    answer = installing.uninstall("codex", "user", str(Path.cwd()), os.environ)
+    assert sorted(answer["trust_forgotten"]) == sorted(f"{file}:{place}" for place in OURS)
+    assert answer["trust_left"] is None
+    assert settings.read_bytes() == untouched
+    assert settings.stat().st_mode & 0o777 == 0o600
+    assert json.loads(file.read_text()) == PERSONS
+
+
+def test_trust_in_hooks_at_other_places_and_in_other_files_is_not_ours(codex: Path, tmp_path: Path) -> None:
+    file, settings = codex / "hooks.json", codex / "config.toml"
+    text = STATE + noted(file, "stop:0:0", "stop:1:1", "pre_tool_use:0:0") + noted(tmp_path / "hooks.json", *OURS)
+    settings.write_text(text)
+    assert installing.uninstall("codex", "user", str(Path.cwd()), os.environ)["trust_forgotten"] == []
+    assert settings.read_text() == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[hooks", '[hooks]\nstate = {{ "{file}:stop:1:0" = {{ trusted_hash = "x" }} }}\n'],
+    ids=["damaged", "inline"],
+)
+def test_settings_that_cannot_be_edited_safely_stay_and_the_person_hears_it(codex: Path, text: str) -> None:
+    file, settings = codex / "hooks.json", codex / "config.toml"
+    settings.write_text(text.format(file=file))
+    before = settings.read_bytes()
+    done = CliRunner().invoke(hooks, ["uninstall", "--client", "codex"], catch_exceptions=False)
+    assert f"{settings} is not edited" in " ".join(done.output.split())
+    assert settings.read_bytes() == before
+    assert json.loads(file.read_text()) == PERSONS

@@ -476,6 +476,7 @@ def test_a_released_test_file_may_lose_a_test(repo: JudgedProject) -> None:
     verdict = repo.judge(files, may_change=[ADD])
     assert verdict.accepted, verdict.findings
     assert verdict.passing == {ADD_IDS[0], SUB_ID}
+    assert [f.data["tests"] for f in verdict.findings if f.code == "tests_gone"] == [[ADD_IDS[1]]]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
-"""Which agents there are on this machine: programs, versions, logins by their traces, extras; no network, no secret.
+"""Which agents there are on this machine: programs, versions, sign-ins, extras; no network, no secret.
 
-Every program that is asked for its version is ended, with all that it started, when it does not answer in time.
+Every program that is asked something is ended, with all that it started, when it does not answer in time. What cannot
+be seen without a network is unknown, and said so: whether a provider still accepts a key or a login.
 """
 
 import re
@@ -14,6 +15,7 @@ from typing import Any
 
 from agent_harness.agents import registry
 from agent_harness.agents.acp import KNOWN
+from agent_harness.agents.codex import command as codex
 from agent_harness.errors import HarnessError
 from agent_harness.installation import command_for_extra
 from agent_harness.kernel import process
@@ -29,6 +31,8 @@ class Login:
     home: str | None = None  # the variable that names the program's folder
     folder: str = ""  # else this one, below the home directory
     files: tuple[str, ...] = ()
+    asks: tuple[str, ...] = ()  # what the program itself is asked with, where it answers without a network
+    sign_in: str = ""  # the command by which a person signs in
 
 
 LOGINS: Mapping[str, Login] = {
@@ -37,13 +41,25 @@ LOGINS: Mapping[str, Login] = {
         home="CLAUDE_CONFIG_DIR",
         folder=".claude",
         files=(".credentials.json",),
+        asks=("auth", "status"),
+        sign_in="claude auth login",
     ),
-    "codex": Login(variables=("CODEX_API_KEY",), home="CODEX_HOME", folder=".codex", files=("auth.json",)),
+    "codex": Login(
+        variables=("CODEX_API_KEY",),
+        home="CODEX_HOME",
+        folder=".codex",
+        files=("auth.json",),
+        asks=("login", "status"),
+        sign_in="codex login",
+    ),
     "gemini": Login(variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"), folder=".gemini", files=("oauth_creds.json",)),
     "opencode": Login(folder=".local/share/opencode", files=("auth.json",)),
     "kimi": Login(variables=("KIMI_API_KEY",), home="KIMI_CODE_HOME", folder=".kimi-code", files=("config.toml",)),
     "goose": Login(folder=".config/goose", files=("config.yaml",)),
 }
+
+OLDEST: Mapping[str, str] = {"claude": "2.1.197", "codex": "0.150.0"}
+"""Program → the oldest version with which the contract of an agent was seen to hold; of others it is unknown."""
 
 EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "api": ("the api agent", ("pydantic_ai", "anthropic")),
@@ -63,24 +79,49 @@ class FoundAgent:
     spec: str
     program: str | None  # its path; ``None`` for one that needs none, or that is not there
     version: str | None
-    login: str  # where its sign-in shows, else "not seen", or "not needed"
+    oldest: str | None  # the oldest version that is known to work; ``None``: unknown
+    login: str  # where its sign-in shows, or what it says of it, else "not seen"
+    signed_in: bool | None  # ``None``: unknown
     ready: bool
     problem: str | None
     can: tuple[str, ...]
 
+    @property
+    def too_old(self) -> bool | None:
+        """Whether the version is older than the oldest that is known to work; ``None`` where either is unknown."""
+        numbers = _numbers(self.version or "")
+        return numbers < _numbers(self.oldest) if self.oldest and numbers else None
+
+    @property
+    def signing_in(self) -> str:
+        """Whether it is signed in, in words."""
+        words = {True: "signed in", False: "not signed in", None: "sign-in unknown"}
+        return f"{words[self.signed_in]} ({self.login})"
+
+    @property
+    def sign_in(self) -> str | None:
+        """The command by which a person signs in where it is not."""
+        known = LOGINS.get(Path(self.program).name) if self.program and self.signed_in is False else None
+        return known.sign_in or None if known else None
+
     def as_json(self) -> dict[str, Any]:
         """The members of the JSON record."""
-        return {**asdict(self), "can": list(self.can)}
+        return {**asdict(self), "can": list(self.can), "too_old": self.too_old}
 
 
 _VERSION = re.compile(r"\d+\.\d+")
 
 
-def agents(environ: Mapping[str, str], *, versions: bool = True) -> list[FoundAgent]:
-    """Every agent that is driven by name, whether it is there or not; ``versions`` starts those that are there."""
+def _numbers(version: str) -> tuple[int, ...]:
+    found = re.search(r"\d+(?:\.\d+)+", version)
+    return tuple(map(int, found[0].split("."))) if found else ()
+
+
+def agents(environ: Mapping[str, str]) -> list[FoundAgent]:
+    """Every agent that is driven by name, whether it is there or not; those that are there are started and asked."""
     programs = [(kind, name) for name, kind in registry.CLIENTS.items()]
     programs += [(f"acp:{name}", words[0]) for name, words in KNOWN.items()]
-    return [_found(spec, name, environ, versions) for spec, name in [*programs, ("api", "")]]
+    return [_found(spec, name, environ) for spec, name in [*programs, ("api", "")]]
 
 
 def extras() -> list[dict[str, Any]]:
@@ -112,38 +153,76 @@ def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, roo
     return {"kind": agent.name, "source": source, "problem": agent.problem(), "hint": None}
 
 
-def _found(spec: str, name: str, environ: Mapping[str, str], versions: bool) -> FoundAgent:
+def _found(spec: str, name: str, environ: Mapping[str, str]) -> FoundAgent:
     """What is known of the agent; ``name`` is its program, empty for one that needs none and takes a key."""
     path = shutil.which(name, path=environ.get("PATH", "")) if name else None
     agent = registry.from_spec(spec)
     problem = agent.problem() if path or not name else f"{name} is not on PATH"
-    login = _login(name, environ) if path else "not seen"
+    version = version_of(path) if path else None
     there = keys(environ) if not name else []
+    signed_in, login = (True, f"key in {there[0]}") if there else (None if name else False, "not seen")
+    if path:
+        signed_in, login = _login(name, path, version, environ)
     return FoundAgent(
         spec=spec,
         program=path,
-        version=version_of(path) if path and versions else None,
-        login=f"key in {there[0]}" if there else login,
+        version=version,
+        oldest=OLDEST.get(name),
+        login=login,
+        signed_in=signed_in,
         ready=problem is None,
         problem=problem,
         can=tuple(word for word, has in asdict(agent.capabilities).items() if has),
     )
 
 
-def _login(name: str, environ: Mapping[str, str]) -> str:
+def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]) -> tuple[bool | None, str]:
+    """Whether the program is signed in, and by what that shows: a key, its own word, else a file that it keeps."""
     known = LOGINS.get(name)
     if known is None:
-        return "not seen"
+        return None, "not seen"
     for variable in known.variables:
         if environ.get(variable):
-            return f"key in {variable}"
+            return True, f"key in {variable}"
+    if name == "codex" and (provider := codex.own_provider()):
+        key = provider.get("env_key")
+        return (bool(environ.get(key)), f"key in {key}") if isinstance(key, str) else (None, "a provider of your own")
+    said = _asked(path, known.asks) if known.asks and _numbers(version or "") >= _numbers(OLDEST[name]) else None
     told = environ.get(known.home) if known.home else None
     folder = Path(told) if told else Path(environ.get("HOME") or "~").expanduser() / known.folder
-    for path in (folder / file for file in known.files):
+    for file in (folder / each for each in known.files):
         with suppress(OSError):
-            if path.stat().st_size > 0:
-                return f"login in {path}"
-    return "not seen"
+            if file.stat().st_size > 0 and said is not False:
+                return True, f"login in {file}"
+    return said, "it says so" if said is not None else "not seen"
+
+
+def _asked(program: str, words: tuple[str, ...]) -> bool | None:
+    """What the program says about its own sign-in; ``None`` when it says nothing that can be understood."""
+    said: list[bytes] = []
+    try:
+        process.run(
+            [program, *words],
+            cwd="/",
+            env=process.scrubbed_environment(keep_agent_credentials=True),
+            timeout_seconds=VERSION_SECONDS,
+            on_output=said.append,
+            grace_seconds=1.0,
+        )
+    except HarnessError:
+        return None
+    text = b"".join(said).decode("utf-8", "replace")
+    for answer, words_of_it in SAID.items():
+        if any(re.search(pattern, text, re.IGNORECASE | re.MULTILINE) for pattern in words_of_it):
+            return answer
+    return None
+
+
+SAID: Mapping[bool, tuple[str, ...]] = {
+    False: (r'"loggedIn": *false', r"^not logged in"),
+    True: (r'"loggedIn": *true', r"^logged in", r"^api key configured"),
+}
+"""Whether it is signed in → how Claude Code 2.1.330 and Codex 0.169 say so, each at the beginning of a line."""
 
 
 def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str | None:

@@ -3,20 +3,24 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from agent_harness.cli.terminal import json_option, show
 from agent_harness.errors import UsageError
 
+if TYPE_CHECKING:
+    from agent_harness.agents.discovery import FoundAgent
+
 
 @click.command(short_help="Show the agents that are found here.", epilog="Example:  harness agents --json")
 @json_option
 def agents(as_json: bool) -> int:
-    """Show the agents on this machine: program, version, login where it shows without a network, what each can do.
+    """Show the agents on this machine: version, the oldest known to work, whether it is signed in, what it can do.
 
-    Also which extras are installed, and which agent a run without --agent takes. Reads no key, asks no provider.
+    Also which extras are installed, and which agent a run without --agent takes. Reads no key, asks no provider:
+    whether a key or a login is still accepted shows only in a run.
     """
     from agent_harness.agents import discovery
 
@@ -33,7 +37,8 @@ def agents(as_json: bool) -> int:
         click.echo(json.dumps(answer, ensure_ascii=False))
         return 0
     for each in (each for each in there if each.ready):
-        told = [each.version, f"login: {each.login}", f"can {', '.join(each.can)}"]
+        signing_in = f"{each.signing_in}: {each.sign_in}" if each.sign_in else each.signing_in
+        told = [_versions(each), signing_in, f"can {', '.join(each.can)}"]
         show(f"ok  {each.spec:<22} {'; '.join(t for t in told if t)}")
     show("ok  command:WORDS          any program that reads a prompt on standard input")
     for each in (each for each in there if each.program and not each.ready):
@@ -50,6 +55,15 @@ def agents(as_json: bool) -> int:
     else:
         show(f"{choice['problem']}.\nnext: {choice['hint']}")
     return 0
+
+
+def _versions(agent: "FoundAgent") -> str | None:
+    """The version and how it stands to what is known to work; ``None`` for an agent without a program."""
+    if agent.program is None:
+        return None
+    if agent.too_old:
+        return f"{agent.version}, too old: known to work from {agent.oldest}"
+    return f"{agent.version or 'version unknown'}, known to work from {agent.oldest or 'a version that is unknown'}"
 
 
 def settings_here() -> tuple[Any, Path | None]:

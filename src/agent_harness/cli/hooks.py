@@ -58,6 +58,10 @@ def uninstall(client: str, user: bool, as_json: bool) -> int:
 
     answer = installing.uninstall(client, _scope(user), _project(), os.environ)
     lines = [f"{'removed from' if answer['changed'] else 'nothing of ours in'} {answer['file']}"]
+    if answer["trust_forgotten"]:
+        lines.append(f"removed from Codex's config.toml: its trust in {len(answer['trust_forgotten'])} hooks of ours")
+    if answer["trust_left"]:
+        lines.append(f"Codex's trust in our hooks stays noted down: {answer['trust_left']}")
     if answer["kept"]:
         lines.append(f"changed since by others, whose changes stay; as it was before our first one: {answer['kept']}")
     if client == "codex" and answer["others_moved"]:

@@ -156,6 +156,8 @@ def health(as_json: bool) -> int:
 Examples:
   harness add-feature "User can take the remainder"
   harness add-feature "Report as CSV" --depends-on 6 --step "Export" --step "Compare"
+  harness add-feature "Split calc.py in two" --no-requires-red --priority 1
+  harness add-feature "A dark theme" --verification hybrid --manual-check "The contrast is enough"
 """,
 )
 @click.argument("description")
@@ -163,7 +165,29 @@ Examples:
 @click.option("--test-file", metavar="FILE", help="Default: named after the feature, beside the other tests.")
 @click.option("--step", "steps", multiple=True, metavar="TEXT", help="A verification step; may be repeated.")
 @click.option("--depends-on", "depends_on", multiple=True, type=int, metavar="N", help="May be repeated.")
+@click.option("--priority", type=int, metavar="N", help="The lower, the sooner; without one, after all that have one.")
+@click.option("--size", type=click.Choice(["small", "medium", "large", "xlarge"]), help="Default: by the steps.")
+@click.option(
+    "--requires-red/--no-requires-red",
+    default=True,
+    help="Whether its tests must fail without the work, the default; not so for a refactoring.",
+)
 @click.option("--verification", type=click.Choice(["automated", "hybrid", "manual"]), help="Default: automated.")
+@click.option("--automated-check", "automated_checks", multiple=True, metavar="TEXT", help="What the agent checks.")
+@click.option(
+    "--manual-check",
+    "manual_checks",
+    multiple=True,
+    metavar="TEXT",
+    help="What a person checks; both for --verification hybrid or manual.",
+)
+@click.option(
+    "--visual-step",
+    "visual_steps",
+    multiple=True,
+    metavar="TEXT",
+    help="A step of looking at it with a browser; may be repeated.",
+)
 @click.option(
     "--may-change",
     multiple=True,
@@ -178,7 +202,13 @@ def add_feature(
     test_file: str | None,
     steps: tuple[str, ...],
     depends_on: tuple[int, ...],
+    priority: int | None,
+    size: str | None,
+    requires_red: bool,
     verification: str | None,
+    automated_checks: tuple[str, ...],
+    manual_checks: tuple[str, ...],
+    visual_steps: tuple[str, ...],
     may_change: tuple[str, ...],
     as_json: bool,
 ) -> int:
@@ -189,7 +219,13 @@ def add_feature(
         test_file=test_file,
         steps=steps,
         depends_on=depends_on,
+        priority=priority,
+        size=size,
+        requires_red=requires_red,
         verification_type=verification,
+        automated_checks=automated_checks,
+        manual_checks=manual_checks,
+        visual_steps=visual_steps,
         may_change=may_change,
     )
     return answered(as_json, found)

@@ -1,7 +1,8 @@
 """Trusting our hooks in Codex, by Codex itself: it lists each hook with its hash, and writes the trusted ones down.
 
 Codex passes over a hook that is not trusted without a word. The hash is Codex's own and is never worked out here.
-Needs Codex 0.129 or newer; an older one has no such gate.
+Needs Codex 0.129 or newer; an older one has no such gate. What Codex has written down of our hooks is taken out again
+without it.
 """
 
 from __future__ import annotations
@@ -14,18 +15,27 @@ import subprocess
 import time
 
 from agent_harness.errors import HarnessError, Refused, ToolMissing
+from agent_harness.kernel import files
 from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from typing import Any
 
-__all__ = ["HINT", "states", "trust"]
+__all__ = ["HINT", "MARK", "forget", "is_ours", "states", "trust"]
 
+MARK = "# agent-harness"
+"""Ends every command that is ours; a comment for the shell."""
 HINT = "harness hooks install --client codex --trust, or type /hooks in Codex"
 TIMEOUT_SECONDS = 30.0
 MAX_BYTES = 16 << 20
+
+
+def is_ours(hook: object) -> bool:
+    """Whether an entry of a client's hooks was written by us."""
+    text = hook.get("command") if isinstance(hook, dict) else None
+    return isinstance(text, str) and text.rstrip().endswith(MARK)
 
 
 def states(file: str, cwd: str, environ: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -49,13 +59,105 @@ def trust(file: str, cwd: str, environ: Mapping[str, str]) -> bool:
     return bool(found) and not any(_needs_trust(hook) for hook in found)
 
 
+def forget(file: str, hooks: Collection[tuple[str, int, int]], environ: Mapping[str, str]) -> list[str]:
+    """Takes out of Codex's settings what it has written down of these hooks of the file; the keys that were there.
+
+    A hook is (event, place of its group, place in the group). All other bytes of the settings stay, and so does
+    everything when they cannot be edited safely: ``Refused``. Source: `[hooks.state."FILE:stop:0:0"]` as Codex 0.169
+    writes it.
+    """
+    path = os.path.join(environ.get("CODEX_HOME") or os.path.expanduser("~/.codex"), "config.toml")
+    try:
+        text = files.read_bytes(path).decode()
+        keys = [key for key in _noted(_toml(text)) if _is_of(key, file, hooks)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except ValueError as error:
+        raise _by_hand(path, str(error)) from None
+    if keys:
+        files.replace(path, _without(text, set(keys), path))
+    return keys
+
+
+def _noted(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Key of a hook → what Codex has noted down of it."""
+    hooks = settings.get("hooks")
+    state = hooks.get("state") if isinstance(hooks, dict) else None
+    return state if isinstance(state, dict) else {}
+
+
+def _is_of(key: str, file: str, hooks: Collection[tuple[str, int, int]]) -> bool:
+    path, *place = key.rsplit(":", 3)
+    return place in [[_label(event), str(group), str(each)] for event, group, each in hooks] and _same_file(path, file)
+
+
+def _label(event: str) -> str:
+    """``SessionStart`` as it stands in a key: ``session_start``."""
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in event).lstrip("_")
+
+
+def _without(text: str, keys: set[str], path: str) -> str:
+    """The settings without the tables of these hooks, nor the table around them where it holds nothing else."""
+    gone: set[tuple[str, ...]] = {("hooks", "state", key) for key in keys}
+    if keys == set(_noted(_toml(text))):
+        gone.add(("hooks", "state"))
+    kept: list[str] = []
+    inside = False
+    for line in text.split("\n"):
+        header = _header(line)
+        inside = header in gone if header else inside and bool(line.strip()) and not line.lstrip().startswith("#")
+        if not inside:
+            kept.append(line)
+        elif header and kept and not kept[-1].strip():
+            kept.pop()  # the line that parts it from what stands above
+    made = "\n".join(kept)
+    if text.endswith("\n") and made and not made.endswith("\n"):
+        made += "\n"
+    expected = _toml(text)
+    for key in keys:
+        del _noted(expected)[key]
+    if _significant(_toml(made)) != _significant(expected):
+        raise _by_hand(path, "what Codex noted down of our hooks is not written as tables")
+    return made
+
+
+def _significant(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without the tables of hooks where these are empty."""
+    hooks = settings.get("hooks")
+    if isinstance(hooks, dict):
+        rest = {name: value for name, value in hooks.items() if name != "state" or value}
+        return {name: value for name, value in {**settings, "hooks": rest}.items() if name != "hooks" or value}
+    return settings
+
+
+def _header(line: str) -> tuple[str, ...] | None:
+    """The names in the header of a table; ``None`` for any other line."""
+    names: list[str] = []
+    try:
+        found: Any = _toml(line.strip()) if line.lstrip().startswith("[") else None
+    except ValueError:
+        return None
+    while isinstance(found, dict) and len(found) == 1:
+        ((name, found),) = found.items()
+        names.append(name)
+    return tuple(names) or None
+
+
+def _toml(text: str) -> dict[str, Any]:
+    import tomllib
+
+    return tomllib.loads(text)
+
+
+def _by_hand(path: str, why: str) -> HarnessError:
+    return Refused(f"{path} is not edited: {why}", hint=f"take our hooks out of [hooks.state] of {path}")
+
+
 def _needs_trust(hook: Mapping[str, Any]) -> bool:
     return hook.get("trustStatus") not in (None, "trusted", "managed") and isinstance(hook.get("currentHash"), str)
 
 
 def _ours(server: _Server, file: str, cwd: str) -> list[dict[str, Any]]:
-    from agent_harness.hooks.install import is_ours
-
     answer = server.ask("hooks/list", {"cwds": [cwd]})
     listed = answer.get("data") if isinstance(answer, dict) else None
     hooks = [

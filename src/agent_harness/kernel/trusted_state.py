@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.root import Kind
 
-__all__ = ["Place", "existing", "forget", "holds", "make", "name_of", "of_user", "places"]
+__all__ = ["Place", "existing", "forget", "make", "name_of", "of_user", "places"]
 
 PLACE = "place.json"
 _LONGEST_NAME = 200  # bytes; file systems take 255, and backups have longer names
@@ -158,17 +158,6 @@ def of_user(name: str, *, project: str | None = None, make: bool = True) -> str 
         if _is_mine(base, folder):
             return folder
     return None
-
-
-def holds(name: str) -> bool:
-    """Whether anything is in a folder that ``of_user`` would give; nothing is made here."""
-    for base in _bases():
-        try:
-            if os.listdir(os.path.join(base, name)):
-                return True
-        except OSError:
-            continue
-    return False
 
 
 def name_of(place: str) -> str:

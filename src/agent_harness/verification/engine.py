@@ -23,7 +23,16 @@ from agent_harness.verification.runner.execution import (
     run_tests,
 )
 from agent_harness.verification.runner.testreport import Report
-from agent_harness.verification.verdict import CRITICAL, IMPORTANT, WARN, Finding, TestRun, Verdict, passed
+from agent_harness.verification.verdict import (
+    CRITICAL,
+    IMPORTANT,
+    WARN,
+    Finding,
+    JudgedStep,
+    TestRun,
+    Verdict,
+    passed,
+)
 from agent_harness.verification.workspace import Overlay
 
 __all__ = [
@@ -154,6 +163,7 @@ class _Case:
     survey: Survey = field(default_factory=Survey)
     findings: list[Finding] = field(default_factory=list)
     runs: dict[str, TestRun] = field(default_factory=dict)
+    steps: dict[str, JudgedStep] = field(default_factory=dict)
     regressions: tuple[str, ...] = ()
     flaky: tuple[str, ...] = ()
     noted: int = 0  # findings of the steps that have ended
@@ -298,7 +308,11 @@ class _Case:
         gone = {node for node in baseline if node not in report.cases and file_of(node) in self.survey.released}
         broken = {file_of(node) for node in report.failing}
         left = [file for file in self.duty.protected if not any(_holds(file, node) for node in report.passing)]
-        return {n for n in gone if file_of(n) not in broken and not any(_holds(file, n) for file in left)}
+        out = {n for n in gone if file_of(n) not in broken and not any(_holds(file, n) for file in left)}
+        if out:
+            message = f"No longer there, in a file that may change: {_listed(out)}."
+            self.find("tests_gone", IMPORTANT, message, tests=sorted(out))
+        return out
 
     def _now(self, node: str) -> str:
         """The id of a test in the candidate, whose file may have moved."""
@@ -327,7 +341,9 @@ class _Case:
     def _ended(self, step: str) -> None:
         warned = len(self.findings) > self.noted
         self.noted = len(self.findings)
-        self.on_step(step, "failed" if self.rejected else "warned" if warned else "passed", self.runs.get(step))
+        state = "failed" if self.rejected else "warned" if warned else "passed"
+        self.steps[step] = JudgedStep(step=step, state=state, run=self.runs.get(step))
+        self.on_step(step, state, self.runs.get(step))
 
     def _interrupted(self) -> None:
         if self.stop is not None and self.stop():
@@ -360,6 +376,7 @@ class _Case:
             flaky=self.flaky,
             passing=frozenset(node for node, good in outcomes.items() if good),
             total=len(outcomes),
+            steps=tuple(self.steps.values()),
         )
 
 

@@ -94,6 +94,7 @@ def everything() -> Iterator[CheckResult]:
         yield CheckResult("project", "wrong", error.message, error.hint)
         return
     yield from parts.machine(*settings_here())
+    yield from parts.codex_path(*settings_here())
     if project is None:
         yield CheckResult(
             "project", "warning", "no project here or above", "harness init .   or   harness init --spec FILE"
@@ -154,9 +155,8 @@ def _command() -> CheckResult:
         return CheckResult("command", "ok", f"harness is {done.stdout.strip()} in a login shell")
     folder = os.path.dirname(os.path.abspath(sys.argv[0]))
     fix = f"echo 'export PATH=\"{folder}:$PATH\"' >> ~/.profile"
-    return CheckResult(
-        "command", "warning", "a login shell does not find harness; Codex starts its commands in one", fix
-    )
+    message = "a login shell does not find harness; a Codex that you start yourself runs its commands in one"
+    return CheckResult("command", "warning", message, fix)
 
 
 def disk(folder: str) -> CheckResult:

@@ -3,11 +3,16 @@
 Each look gives lines that say what it came to, and the command that fixes it. Nothing is changed.
 """
 
+import json
 import os
 import shlex
 import shutil
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +21,7 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel.json import JsonObject
 
 OLD_LOCK_SECONDS = 60.0
+ONE_RUN_SECONDS = 30.0
 _STATES = {"pass": "ok", "warn": "warning", "fail": "wrong"}
 
 
@@ -40,11 +46,11 @@ class CheckResult:
 
 def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
     """The agents, the extra that the chosen one lacks, limits in force, and the folder of the user's state."""
-    from agent_harness.agents import discovery
+    from agent_harness.agents import discovery, registry
     from agent_harness.kernel import trusted_state
     from agent_harness.kernel.rate_limits import LimitClock
 
-    ready = [each for each in discovery.agents(os.environ, versions=False) if each.ready]
+    ready = [each for each in discovery.agents(os.environ) if each.ready]
     choice = discovery.chosen(os.environ, configured, folder)
     named = ", ".join(each.spec for each in ready)
     if choice["problem"]:
@@ -55,6 +61,13 @@ def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
         )
     else:
         yield CheckResult("agents", "ok", f"ready: {named}; a run takes {choice['kind']} (by {choice['source']})")
+    for each in ready:
+        if each.signed_in is False:
+            yield CheckResult("sign-in", "warning", f"{each.spec}: {each.signing_in}", each.sign_in)
+        if each.too_old:
+            message = f"{each.spec}: {each.version} is older than {each.oldest}, the oldest that is known to work"
+            package = registry.PACKAGES[os.path.basename(str(each.program))]
+            yield CheckResult("version", "warning", message, f"npm install -g {package}")
     for limit in LimitClock().all():
         yield CheckResult("limits", "warning", str(limit), f"harness limits clear {shlex.quote(limit.account)}")
     if trusted_state.of_user("limits") is None:
@@ -101,8 +114,6 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
 
 def identity(path: str) -> Iterator[CheckResult]:
     """Whether git knows who commits here."""
-    import subprocess
-
     words = ["git", "config", "user.email"]
     done = subprocess.run(
         words, cwd=path, capture_output=True, timeout=30, check=False, stdin=subprocess.DEVNULL, text=True
@@ -156,3 +167,88 @@ def codex_trust(path: str) -> Iterator[CheckResult]:
         yield CheckResult("trust", "wrong", f"Codex passes over {len(waiting)} hooks: not trusted", trusting.HINT)
     else:
         yield CheckResult("trust", "ok", "Codex trusts the hooks")
+
+
+def codex_path(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
+    """Whether commands that Codex runs find the programs that the harness finds: Codex is made to run one.
+
+    A model server on loopback asks for the command, so that neither a network nor a model takes part. Codex has a home
+    of its own meanwhile, in which of the user's settings only those for the environment of commands hold. It is wrong
+    where a run takes Codex, else advice.
+    """
+    from agent_harness.agents import discovery
+
+    if not shutil.which("codex"):
+        return
+    ours = shutil.which("python3") or "nowhere"
+    found = _run_by_codex("command -v python3 || echo nowhere")
+    if found is None:
+        message = "not proven: Codex did not run the command that was to show its PATH"
+        yield CheckResult("codex PATH", "warning", message, "codex doctor")
+    elif found == ours:
+        message = f"a command that Codex ran finds python3 at {ours}, as the harness does (tried with a scripted model)"
+        yield CheckResult("codex PATH", "ok", message)
+    else:
+        message = f"a command that Codex ran finds python3 at {found}, and the harness at {ours}"
+        fix = "take PATH out of $BASH_ENV, ~/.zshenv and [shell_environment_policy] of Codex's config.toml"
+        taken = discovery.chosen(os.environ, configured, folder)["kind"] == "codex"
+        yield CheckResult("codex PATH", "wrong" if taken else "warning", message, fix)
+
+
+def _run_by_codex(shell_command: str) -> str | None:
+    """The last line of a command that Codex runs as in a turn of a run; ``None`` when it did not run it."""
+    from agent_harness.agents.base import Brief
+    from agent_harness.agents.codex import command
+    from agent_harness.agents.usage import printed_objects
+    from agent_harness.kernel import process
+
+    with tempfile.TemporaryDirectory(prefix="agent-harness-") as home, _scripted_model(home, shell_command) as url:
+        provider = {"name": "scripted", "base_url": f"{url}/v1", "env_key": "SCRIPTED_KEY", "wire_api": "responses"}
+        settings = {
+            "model": "gpt-5.5",
+            "model_provider": "scripted",
+            "model_providers": {"scripted": provider},
+            "features": dict.fromkeys(("plugins", "apps", "remote_plugin"), False),  # they would look for a network
+            "shell_environment_policy": command.configured().get("shell_environment_policy", {}),
+        }
+        lines = [f"{name} = {_toml(value)}\n" for name, value in settings.items()]
+        Path(home, "config.toml").write_text("".join(lines), encoding="utf-8")
+        brief = Brief(prompt="SCRIPT:look", cwd=Path(home), session=0, prompt_type="coding")
+        words = command.execution_words(command.CodexSettings(sandbox="danger-full-access"), brief)
+        own = {"CODEX_HOME": home, "SCRIPTED_KEY": "none", "NO_PROXY": "127.0.0.1"}
+        try:
+            done = process.run(
+                [*words[:-1], "--ephemeral", words[-1]],
+                cwd=home,
+                env={**command.environment(brief), **own},
+                timeout_seconds=ONE_RUN_SECONDS,
+                input=brief.prompt.encode(),
+                keep_bytes=1 << 20,
+            )
+        except HarnessError:
+            return None
+    for event in printed_objects(done.output.decode("utf-8", "replace"), '"command_execution"'):
+        item = event.get("item")
+        if isinstance(item, dict) and item.get("exit_code") == 0:
+            return str(item.get("aggregated_output")).strip().rpartition("\n")[2]
+    return None
+
+
+@contextmanager
+def _scripted_model(folder: str, shell_command: str) -> Iterator[str]:
+    """The address of a model server on loopback that asks for one command, for as long as the block lasts."""
+    scripts = Path(folder, "scripts.json")
+    scripts.write_text(json.dumps({"look": [{"run": shell_command}, "Done."]}), encoding="utf-8")
+    words = [sys.executable, "-m", "agent_harness.testing.model_server", "--scripts", str(scripts)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        assert server.stdout
+        try:
+            yield server.stdout.readline().removeprefix("model server on ").strip()
+        finally:
+            server.terminate()
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_toml(str(name))} = {_toml(each)}' for name, each in value.items())}}}"
+    return f"[{', '.join(map(_toml, value))}]" if isinstance(value, list) else json.dumps(value, ensure_ascii=False)

@@ -81,6 +81,7 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
     elif feature:
         current = f"Ready for Feature #{feature['id']} ({feature['description']})"
     rows = [
+        *map(sentence, found["limits"]),
         f"Project: {found['project']}",
         f"Session: {found['session']} ({found['status']})",
         f"Features: {features['passing']}/{features['total']} passing ({features['percent']}%)",
@@ -100,10 +101,13 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
             + (f"; {new} introduced by the last accepted session" if new else "")
         )
     if found["open_session"]:
-        rows += [_open_line(found["open_session"]), *_now_lines("  ", found["now"])]
+        rows += [
+            _open_line(found["open_session"]),
+            *_now_lines("  ", found["now"]),
+            *_retry_lines(found["client_retry"]),
+        ]
     else:
         rows += _now_lines("Now: ", [each for each in found["now"] if each["alive"]])
-    rows += _provider_lines(found)
     if found["last_failure"]:
         rows.append("Last failure: " + " ".join(str(found["last_failure"]).split())[:300])
     rows += [f"Files: {alert}" for alert in found["file_alerts"]]
@@ -141,6 +145,11 @@ def _now_lines(begin: str, found: "list[JsonObject]") -> list[str]:
     from agent_harness.session import now
 
     return [f"{begin}{line}" for line in now.lines(found)]
+
+
+def _retry_lines(waits: "JsonObject | None") -> list[str]:
+    """That the session's client waits for the provider by itself."""
+    return [f"{waits['at']}: {waits['message']}"] if waits else []
 
 
 def _lint(measured: "JsonObject") -> "JsonObject | None":
@@ -212,11 +221,6 @@ def _open(under_way: "JsonObject | None") -> "JsonObject | None":
     alive = who is not None and owner.state(who) == "alive"
     named = {name: under_way.get(name) for name in ("session", "feature_id", "phase")}
     return {**named, "running": alive}
-
-
-def _provider_lines(found: "Mapping[str, Any]") -> list[str]:
-    waits = found["client_retry"]
-    return [*([f"{waits['at']}: {waits['message']}"] if waits else []), *map(sentence, found["limits"])]
 
 
 def _client_retry(layout: FeatureLayout) -> "JsonObject | None":

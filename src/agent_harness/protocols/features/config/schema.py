@@ -340,7 +340,7 @@ class Session(Section):
     timeout_warning_minutes: Minutes = Field(50.0, description="When the agent is warned of it.")
     response_seconds: Count | None = Field(
         None,
-        description="Silence that ends a turn, to be tried once more (C28); default: 120 for agents that stream.",
+        description="Silence that ends a turn, to be tried once more (C28); without it none does.",
     )
     on_timeout: OnTimeout = Field(default_factory=OnTimeout)
 

@@ -179,10 +179,17 @@ def add(
     test_file: str | None = None,
     steps: Sequence[str] = (),
     depends_on: Sequence[int] = (),
+    priority: int | None = None,
+    size: str | None = None,
+    requires_red: bool = True,
     verification_type: str | None = None,
+    automated_checks: Sequence[str] = (),
+    manual_checks: Sequence[str] = (),
+    visual_steps: Sequence[str] = (),
     may_change: Sequence[str] = (),
 ) -> JsonObject:
-    """Adds one feature behind the last id; the test file is named after it unless given.
+    """Adds one feature behind the last id; the test file is named after it unless given. A member is only written where
+    it says something else than its default.
 
     A ``.py`` test file that does not exist yet gets a failing stub. ``UsageError``, with nothing changed, when the
     features would not be valid with it.
@@ -190,6 +197,8 @@ def add(
     text = " ".join(description.split())
     if not text:
         raise UsageError("A feature needs a description", hint='harness add-feature "User can ..."')
+    if (automated_checks or manual_checks) and verification_type in (None, "automated"):
+        raise UsageError("Checks need a person's look", hint="--verification hybrid   or   --verification manual")
     marks.refuse_unsafe(project)
     document = project.store.features()
     feature: JsonObject = {
@@ -198,14 +207,19 @@ def add(
         "description": text,
         "test_file": test_file or _test_file(document, text),
         "verification_steps": list(steps),
-        "size_estimate": next((word for most, word in SIZES if len(steps) <= most), "large"),
+        "size_estimate": size or next((word for most, word in SIZES if len(steps) <= most), "large"),
     }
-    if depends_on:
-        feature["depends_on"] = list(depends_on)
-    if verification_type and verification_type != "automated":
-        feature["verification_type"] = verification_type
-    if may_change:
-        feature["may_change"] = list(may_change)
+    optional: JsonObject = {
+        "depends_on": list(depends_on),
+        "priority": priority,
+        "requires_red": None if requires_red else False,
+        "verification_type": verification_type if verification_type != "automated" else None,
+        "automated_checks": list(automated_checks),
+        "manual_checks": list(manual_checks),
+        "visual_verification": {"enabled": True, "steps": list(visual_steps)} if visual_steps else None,
+        "may_change": list(may_change),
+    }
+    feature |= {name: value for name, value in optional.items() if value not in (None, [])}
     feature["passes"] = False
     _refuse_invalid(project, document, feature)
     added = Feature(feature)
