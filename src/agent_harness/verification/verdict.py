@@ -43,7 +43,7 @@ class TestRun:
 class JudgedStep:
     """How one step of a judgement ended, with its run where it has one."""
 
-    step: str  # guard, proof, suite, cross-check, red, lint
+    step: str  # guard, proof, suite, cross-check, red, twins, lint
     state: str  # passed, warned, failed
     run: TestRun | None = None
 

@@ -210,6 +210,10 @@ class Verification(Section):
     )
     timeout_minutes: Minutes = Field(30.0, description="Wall-clock limit of each verification command.")
     fix_rounds: CountOrNone = Field(3, description="Times that the agent may fix a failed proof in one session (C03).")
+    trust: Literal["normal", "fast"] = Field(
+        "normal",
+        description="normal: the feature's tests must also fail on sabotaged versions of the work; fast: not asked.",
+    )
     built_already: Literal["ask", "accept"] = Field(
         "ask",
         description="Work that exists already, in a run until done: ask a person, or accept it where older code shows "

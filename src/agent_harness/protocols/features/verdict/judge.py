@@ -123,7 +123,7 @@ def _listed(ids: Iterable[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-FIXABLE = frozenset({"proof_failed", "proof_missing"})
+FIXABLE = frozenset({"proof_failed", "proof_missing", "weak_test"})
 """Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03)."""
 
 NOT_RED = frozenset({"proof_not_red"})
@@ -320,6 +320,7 @@ class Judge:
             options=engine.Strictness(
                 requires_red=under_way.feature.requires_red and not may_be_green,
                 lint_rejects=not config.quality.warn_on_lint_errors,
+                twins=config.verification.trust != "fast",
                 timeout_seconds=self._seconds,
             ),
             on_step=_Steps(project, file, under_way.baseline.passing, self.on_step).on_step,
@@ -619,6 +620,7 @@ class _Steps:
             "proof": f"running {test_file}",
             "suite": "checking for regressions",
             "red": "checking that the tests fail without the work",
+            "twins": "checking that the tests can fail",
             "lint": "lint check",
         }
 
