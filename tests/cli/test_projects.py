@@ -168,3 +168,45 @@ def test_a_path_that_is_no_text_is_no_hindrance(tmp_path: Path, capsys: pytest.C
     task_list(root)
     assert app.main(["projects"]) == 0
     assert "task list" in capsys.readouterr().out
+
+
+def test_each_project_says_how_it_stands_and_what_cannot_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """F-REC-7: one line each; a file that somebody damaged is named, and the others are listed all the same."""
+    task_list(tmp_path / "list")
+    FeatureListProject.made(tmp_path / "calc", True, False).harness("pause")
+    broken = FeatureListProject.made(tmp_path / "broken", False)
+    broken.harness("pause")
+    (broken.root / ".harness.yaml").write_text("paths:\n  features: [\n")
+    (tmp_path / "list/harness-tasks.json").write_text("{")
+    found = {Path(row["path"]).name: row for row in projects(capsys)}
+    assert found["calc"]["state"] == "paused; 1/2 proven"
+    assert found["list"]["state"] == "idle; 0/0 proven; cannot be read: harness-tasks.json"
+    assert found["broken"]["gaps"][0]["file"] == ".harness.yaml"
+    assert app.main(["projects"]) == 0
+    assert f"{tmp_path / 'calc'}  paused; 1/2 proven\n" in capsys.readouterr().out
+
+
+def test_sessions_of_a_task_list_and_of_a_long_task_are_summed_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = task_list(tmp_path / "list")
+    rows = [{"session": n, "task_id": "task-001", "result": result} for n, result in ((1, "failed"), (2, "completed"))]
+    costs = Path(project.layout.costs)
+    costs.parent.mkdir(parents=True, exist_ok=True)
+    costs.write_text("".join(f"{json.dumps({**row, 'cost_usd': 0.5, 'agent': 'codex'})}\n" for row in rows))
+    monkeypatch.chdir(project.root)
+    assert app.main(["log", "sessions"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "Session 1: task-001, failed; $0.50, codex",
+        "Session 2: task-001, completed; $0.50, codex",
+    ]
+    assert app.main(["log", "sessions", "--session", "2", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["sessions"]
+    assert (row["number"], row["item"], row["outcome"], row["cost_usd"]) == (2, "task-001", "completed", 0.5)
+    book = LongTaskProject.of_book(tmp_path / "book")
+    book.run("echo written > chapter.txt")
+    monkeypatch.chdir(book.root)
+    assert app.main(["log", "sessions"]) == 0
+    assert capsys.readouterr().out.startswith("Session 1: book, completed; ")

@@ -354,7 +354,7 @@ def test_the_slice_of_a_long_task_says_what_it_does(tmp_path: Path) -> None:
     waits = f"while [ ! -e '{tmp_path}/go' ]; do sleep 0.05; done"
     with project.start("run", "--worker", "local-command", "--command", waits) as process:
         try:
-            assert re.fullmatch(r"now: +book \(local-command\): agent \d+:\d\d", until(told)[0])
+            assert re.fullmatch(r"now: +book \(local-command\): (preflight|agent) \d+:\d\d", until(told)[0])
             process.kill()
             process.wait()
             assert re.fullmatch(r"now: +book \(local-command\): stopped, last seen \d\d:\d\d", told()[0])

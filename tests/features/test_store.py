@@ -137,7 +137,7 @@ def test_a_place_of_somebody_else_is_none(store: FeatureStore, monkeypatch: pyte
     name = trusted_state.name_of(store.layout.git_dir)
     (tmp_path / "state/agent-harness/projects").mkdir(parents=True)
     (tmp_path / "state/agent-harness/projects" / name).symlink_to(tmp_path / "elsewhere")
-    folder, note = trusted_state.make(store.layout.git_dir, store.layout.root, "features")
+    folder, note = trusted_state.make(store.layout.git_dir, store.layout.root)
     assert folder == str(tmp_path / "nothing" / f"agent-harness-{os.getuid()}" / "projects" / name)
     assert note is not None
     assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from agent_harness.cli.terminal import Positive, agent_option, json_option, now_option, show, wait_option
-from agent_harness.errors import Busy, NotAProject, Refused, UsageError
+from agent_harness.errors import Busy, HarnessError, NotAProject, Refused, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.kernel.trusted_state import Place
+    from agent_harness.session.picture import PictureReader
 
 
 def kind_here() -> tuple[str, str]:
@@ -277,22 +278,43 @@ def _forget(path: str, places: "Sequence[Place]") -> list[str]:
 
 
 def _row(place: "Place") -> "JsonObject":
-    from agent_harness.session import now
-
+    state, gaps = None, list["JsonObject"]()
+    if place.path and not place.gone:
+        try:
+            found = reader_of(str(place.kind), place.path).look()
+            state, gaps = found.line, [{"file": each.file, "why": each.why} for each in found.gaps]
+        except HarnessError as error:  # settings that say where the state is, and cannot be read
+            state, gaps = "cannot be read", [{"file": ".harness.yaml", "why": error.message}]
     return {
         "path": place.path,
         "kind": place.kind,
         "seen": place.seen,
         "gone": place.gone,
-        "now": [] if place.gone else [each.line() for each in now.read(place.folder)],
+        "state": state,
+        "gaps": gaps,
         "state_folder": place.folder,
     }
+
+
+def reader_of(kind: str, folder: str) -> "PictureReader":
+    """What looks at a project of this kind in the values that all protocols share."""
+    if kind == "features":
+        from agent_harness.protocols.features import api as features
+
+        return features.reader(features.layout_of(folder))
+    if kind == "longtask":
+        from agent_harness.protocols.longtask import api as long_task
+
+        return long_task.reader(folder)
+    from agent_harness.protocols.tasklist import api as task_list
+
+    return task_list.reader(folder)
 
 
 def _project_lines(rows: "list[JsonObject]") -> list[str]:
     """The projects by when they were seen last, then what is gone, each named once."""
     there = [row for row in rows if row["path"] and not row["gone"]]
-    lines = [f"{KINDS[row['kind']]:<15}  {_day(row['seen'])}  {row['path']}" for row in there]
+    lines = [f"{KINDS[row['kind']]:<15}  {_day(row['seen'])}  {row['path']}  {row['state']}" for row in there]
     for row in (row for row in rows if row["gone"]):
         lines.append(f"Gone: {row['path']} ({KINDS[row['kind']]}, seen {_day(row['seen'])})")
         lines.append(f"next: harness projects --forget {shlex.quote(row['path'])}")

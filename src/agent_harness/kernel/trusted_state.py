@@ -28,6 +28,7 @@ PLACE = "place.json"
 _LONGEST_NAME = 200  # bytes; file systems take 255, and backups have longer names
 _SEEN_SECONDS = 86_400.0  # how long it is not written again that a project was seen
 _SIGNS: "dict[str, Kind]" = {".git": "features", "harness-tasks.json": "tasklist", "task.json": "longtask"}
+"""What the place of a project is called, by which its kind is known."""
 
 
 def existing(place: str, project: str) -> str | None:
@@ -35,7 +36,7 @@ def existing(place: str, project: str) -> str | None:
     return next((f for f in _folders(place, project) if os.path.isdir(f) and _is_ours(f)), None)
 
 
-def make(place: str, project: str, kind: "Kind") -> tuple[str | None, str | None]:
+def make(place: str, project: str) -> tuple[str | None, str | None]:
     """The project's folder, made where it is missing, and a line for the person when it is not at the usual place.
 
     ``None`` when no place outside the project can be written. That the project was seen is noted once a day.
@@ -46,12 +47,12 @@ def make(place: str, project: str, kind: "Kind") -> tuple[str | None, str | None
         except OSError:
             continue
         if _is_ours(folder):
-            _note(folder, project, kind)
+            _note(folder, place, project)
             return folder, None if _base(folder) == _usual_base() else _elsewhere(folder)
     return None, _elsewhere("the project, where one that a crash leaves behind is not believed")
 
 
-def _note(folder: str, project: str, kind: "Kind") -> None:
+def _note(folder: str, place: str, project: str) -> None:
     """Writes whose folder this is, where it does not say so, or has said so for a day; one look otherwise."""
     path = os.path.join(folder, PLACE)
     try:
@@ -61,6 +62,7 @@ def _note(folder: str, project: str, kind: "Kind") -> None:
         pass
     from agent_harness.kernel import clock, files
 
+    kind = _SIGNS.get(os.path.basename(place), "features")  # git's folder of a linked work tree bears its name
     try:
         files.write_json(path, {"path": os.path.realpath(project), "kind": kind, "seen": clock.timestamp()})
     except (OSError, ValueError, HarnessError):  # a full disk, or a path that is no text

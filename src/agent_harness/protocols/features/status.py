@@ -24,7 +24,7 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
     store = FeatureStore(layout, read_yaml=read_yaml)
     believed = store.open_session()
     under_way = believed or store.session_copy()
-    document, state = _proven_features(store, believed, under_way), store.state()
+    document, state = proven_features(store, believed, under_way), store.state()
     passing, total = document.counts()
     asked = questions.waiting(state, document)
     circle = any(each.kind == "dependency_cycle" for each in asked)
@@ -193,7 +193,7 @@ def _score(store: FeatureStore, state: records.SessionState, passing: int, total
     )
 
 
-def _proven_features(
+def proven_features(
     store: FeatureStore, believed: "JsonObject | None", copied: "JsonObject | None"
 ) -> records.FeatureList:
     """features.json without the claims of a session that is not judged yet.

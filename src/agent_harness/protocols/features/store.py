@@ -248,7 +248,7 @@ class FeatureStore:
 
     def settle_in(self) -> str | None:
         """Finds the place for what no agent may rewrite; a line for the person when it is not the usual one."""
-        self._home, note = trusted_state.make(self.layout.git_dir, self.layout.root, "features")
+        self._home, note = trusted_state.make(self.layout.git_dir, self.layout.root)
         return note
 
     def _trusted(self, name: str) -> str | None:

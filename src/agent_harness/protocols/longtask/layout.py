@@ -90,7 +90,7 @@ class LongTaskLayout:
         from agent_harness.kernel import trusted_state
 
         if make:
-            return trusted_state.make(self.task, self.root, "longtask")[0]
+            return trusted_state.make(self.task, self.root)[0]
         return trusted_state.existing(self.task, self.root)
 
     def run_log(self, date: str) -> str:

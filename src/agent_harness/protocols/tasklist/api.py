@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.session.picture import PictureReader
     from agent_harness.supervision.dispatch import RefusalPolicy
 
-__all__ = ["ADD", "CATEGORIES", "TaskList", "check", "lines", "read_lines", "restore", "status", "traces"]
+__all__ = ["ADD", "CATEGORIES", "TaskList", "check", "lines", "read_lines", "reader", "restore", "status", "traces"]
 
 CLAIM = "harness task claim"
 END = "harness session end"
@@ -383,6 +384,14 @@ def status(folder: str, *, tail: int = 5) -> JsonObject:
     from agent_harness.protocols.tasklist import status
 
     return status.read(TaskListLayout(folder), tail=tail)
+
+
+def reader(folder: str) -> PictureReader:
+    """Looks at the list in a folder, again and again, in the values that all protocols share."""
+    from agent_harness.protocols.tasklist.reader import TaskListSource
+    from agent_harness.session.picture import PictureReader
+
+    return PictureReader(TaskListSource(TaskListLayout(folder)))
 
 
 def lines(found: JsonObject) -> list[str]:

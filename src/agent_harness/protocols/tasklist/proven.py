@@ -65,7 +65,7 @@ class PassOnRecord:
 
 def _home(layout: TaskListLayout, *, make: bool) -> str | None:
     if make:
-        return trusted_state.make(layout.tasks, layout.root, "tasklist")[0]
+        return trusted_state.make(layout.tasks, layout.root)[0]
     return trusted_state.existing(layout.tasks, layout.root)
 
 
@@ -104,7 +104,7 @@ def prove(layout: TaskListLayout, state: State, task_id: str) -> None:
 
 def elsewhere(layout: TaskListLayout) -> str | None:
     """What to say where the notes are not at their usual place, as in a sandbox: they count only there."""
-    line = trusted_state.make(layout.tasks, layout.root, "tasklist")[1]
+    line = trusted_state.make(layout.tasks, layout.root)[1]
     return f"{line} A session that can use it proves the task once more." if line else None
 
 
