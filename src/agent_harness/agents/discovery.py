@@ -13,8 +13,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from agent_harness.agents import registry
+from agent_harness.agents import claude_code, registry
 from agent_harness.agents.acp import KNOWN
+from agent_harness.agents.api import PROVIDERS
 from agent_harness.agents.codex import command as codex
 from agent_harness.errors import HarnessError
 from agent_harness.installation import command_for_extra
@@ -37,7 +38,7 @@ class Login:
 
 LOGINS: Mapping[str, Login] = {
     "claude": Login(
-        variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+        variables=claude_code.KEYS,
         home="CLAUDE_CONFIG_DIR",
         folder=".claude",
         files=(".credentials.json",),
@@ -68,8 +69,7 @@ EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 """Extra → what it is for, and the packages by which it shows."""
 
-
-KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY", "MOONSHOTAI_API_KEY")
+KEYS = tuple(dict.fromkeys(each.key for each in PROVIDERS.values()))
 
 
 @dataclass(frozen=True, kw_only=True)

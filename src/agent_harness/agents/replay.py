@@ -38,6 +38,7 @@ from agent_harness.kernel import clock
 from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.git import status as walk
 from agent_harness.kernel.git.objects import ABSENT, Objects, TreeEntry
+from agent_harness.kernel.json import number_below
 from agent_harness.kernel.redact import redact
 
 __all__ = ["ReplayAgent", "Recorded", "apply", "find", "read", "steps"]
@@ -125,8 +126,7 @@ def _take(turn: Recorded, record: Mapping[str, Any]) -> None:
 
 
 def _seconds(value: object) -> float:
-    number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e7
-    return float(value) if number else 0.0  # type: ignore[arg-type]
+    return number_below(value, 1e7) or 0.0
 
 
 # ---- what changed in the files of a repository

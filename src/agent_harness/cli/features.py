@@ -226,7 +226,7 @@ def sessions(last: int, session: int | None, as_json: bool) -> int:
 
 def _sessions_of(here: "Root", last: int, session: int | None) -> "tuple[list[JsonObject], list[str]]":
     """The last attempts of a task list or slices of a long task, or those of one session; also a line for each."""
-    from agent_harness.cli.shared import reader_of
+    from agent_harness.cli.status import reader_of
 
     known = reader_of(here.kind, here.path).look().sessions
     found = [each for each in known if session in (None, each.number)]

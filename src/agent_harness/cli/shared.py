@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.kernel.trusted_state import Place
-    from agent_harness.session.picture import PictureReader
 
 
 def kind_here() -> tuple[str, str]:
@@ -278,10 +277,12 @@ def _forget(path: str, places: "Sequence[Place]") -> list[str]:
 
 
 def _row(place: "Place") -> "JsonObject":
+    from agent_harness.cli import status
+
     state, gaps = None, list["JsonObject"]()
     if place.path and not place.gone:
         try:
-            found = reader_of(str(place.kind), place.path).look()
+            found = status.reader_of(str(place.kind), place.path).look()
             state, gaps = found.line, [{"file": each.file, "why": each.why} for each in found.gaps]
         except HarnessError as error:  # settings that say where the state is, and cannot be read
             state, gaps = "cannot be read", [{"file": ".harness.yaml", "why": error.message}]
@@ -294,21 +295,6 @@ def _row(place: "Place") -> "JsonObject":
         "gaps": gaps,
         "state_folder": place.folder,
     }
-
-
-def reader_of(kind: str, folder: str) -> "PictureReader":
-    """What looks at a project of this kind in the values that all protocols share."""
-    if kind == "features":
-        from agent_harness.protocols.features import api as features
-
-        return features.reader(features.layout_of(folder))
-    if kind == "longtask":
-        from agent_harness.protocols.longtask import api as long_task
-
-        return long_task.reader(folder)
-    from agent_harness.protocols.tasklist import api as task_list
-
-    return task_list.reader(folder)
 
 
 def _project_lines(rows: "list[JsonObject]") -> list[str]:

@@ -10,7 +10,7 @@ import os
 from agent_harness.errors import HarnessError
 from agent_harness.hooks import messages
 from agent_harness.hooks.event import Decision, allow, block
-from agent_harness.kernel import files
+from agent_harness.kernel import digest, files
 from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
@@ -88,9 +88,7 @@ def _count(armed: dict[str, Any], name: str) -> int:
 
 
 def _key(session_id: str) -> str:
-    from hashlib import blake2b
-
-    return blake2b(session_id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return digest.blake2b(session_id.encode("utf-8", "surrogatepass"), 16)
 
 
 def _transcript(path: str) -> Iterator[dict[str, Any]]:

@@ -130,7 +130,16 @@ def processes_tagged(name: str, value: str) -> list[int]:
     """Pids of this user's processes that were started with ``name=value`` in their environment, lowest first."""
     wanted = os.fsencode(f"{name}={value}")
     if not os.path.isdir(f"{_PROC}/self"):
-        return _tagged_elsewhere(name, value)
+        import psutil
+
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.uids().effective == os.geteuid() and process.environ().get(name) == value:
+                    found.append(process.pid)
+            except (psutil.Error, OSError):
+                continue
+        return sorted(found)
     pids = (entry for entry in os.listdir(_PROC) if entry.isdecimal())
     return sorted(int(pid) for pid in pids if wanted in _environment(pid).split(b"\0"))
 
@@ -252,16 +261,3 @@ def _is_zombie_elsewhere(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False
-
-
-def _tagged_elsewhere(name: str, value: str) -> list[int]:
-    import psutil
-
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.uids().effective == os.geteuid() and process.environ().get(name) == value:
-                found.append(process.pid)
-        except (psutil.Error, OSError):
-            continue
-    return sorted(found)

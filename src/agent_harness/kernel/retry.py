@@ -134,7 +134,9 @@ def find_wait(text: str, now: datetime) -> Wait | None:
 def _wait(found: re.Match[str], now: datetime) -> Wait | None:
     parts = {name.rpartition("_")[0]: value for name, value in found.groupdict().items() if value is not None}
     if "epoch" in parts:
-        return _at_epoch(parts["epoch"])
+        text = parts["epoch"]
+        seconds = float(text) / (1000 if len(text) == 13 else 1)
+        return Wait(moment=datetime.fromtimestamp(min(seconds, _LAST_MOMENT), UTC))
     if "span" in parts:
         return Wait(seconds=_span(parts["span"]))
     if "number" in parts:
@@ -144,11 +146,6 @@ def _wait(found: re.Match[str], now: datetime) -> Wait | None:
         seconds = parse_retry_after(parts["date"].replace("UTC", "GMT"), now)
         return None if seconds is None else Wait(seconds=seconds)
     return _at_moment(parts["moment"]) if "moment" in parts else _at_clock(parts, now)
-
-
-def _at_epoch(text: str) -> Wait:
-    seconds = float(text) / (1000 if len(text) == 13 else 1)
-    return Wait(moment=datetime.fromtimestamp(min(seconds, _LAST_MOMENT), UTC))
 
 
 def _at_moment(text: str) -> Wait | None:

@@ -60,7 +60,17 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True) -> Root | 
     """
     pinned = os.environ.get(PIN)
     if pin and pinned and kind in (None, "tasklist"):
-        return _pinned(pinned)
+        try:
+            path = os.path.realpath(pinned)
+            if _kind_of(path, "tasklist"):
+                return Root("tasklist", path)
+        except (OSError, ValueError):
+            pass
+        raise NotAProject(
+            f"{PIN} names {pinned!r}, where no harness-tasks.json is",
+            hint=f"correct {PIN}, or unset it to look from the working directory upwards",
+            reason="state_root_not_found",
+        )
     for start in [given for given in starts if given is not None] or ["."]:
         for folder in _upwards(start):
             found = _kind_of(folder, kind)
@@ -73,20 +83,6 @@ def is_left(folder: str, kind: Kind | None) -> bool:
     """Whether a folder has any of the files by which a project of this kind is known; not all are needed."""
     names = [name for known, names in _SIGNS if known == kind for name in names]
     return any(os.path.lexists(os.path.join(folder, name)) for name in names)
-
-
-def _pinned(folder: str) -> Root:
-    try:
-        path = os.path.realpath(folder)
-        if _kind_of(path, "tasklist"):
-            return Root("tasklist", path)
-    except (OSError, ValueError):
-        pass
-    raise NotAProject(
-        f"{PIN} names {folder!r}, where no harness-tasks.json is",
-        hint=f"correct {PIN}, or unset it to look from the working directory upwards",
-        reason="state_root_not_found",
-    )
 
 
 def _upwards(start: object) -> Iterator[str]:

@@ -19,7 +19,7 @@ from agent_harness.supervision.monitors import (
 )
 from agent_harness.supervision.stalls import RepeatedError, Stall
 
-__all__ = ["SessionLimits", "changed_in_folder", "changed_in_repository", "watch"]
+__all__ = ["DEPENDENCIES", "MOST_FILES", "SessionLimits", "changed_in_folder", "changed_in_repository", "watch"]
 
 WINDOW_TOKENS = 200_000  # of the model's context, where no setting says another size
 
@@ -55,7 +55,8 @@ def watch(limits: SessionLimits) -> Watch:
 
 
 MOST_FILES = 20_000  # of a folder without git; beyond it nothing is said to have changed or not
-_DEPENDENCIES = frozenset({".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".tox", "target"})
+DEPENDENCIES = frozenset({".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".tox", "target"})
+"""Folders below a project that are no work on it: history, what was installed, what was built."""
 
 
 def changed_in_repository(git: Git, root: Path, base: str | None = None) -> ProjectFacts:
@@ -74,7 +75,7 @@ def changed_in_folder(root: Path) -> ProjectFacts:
     """Every file below a folder without git, as above; installed dependencies and caches aside."""
     found: dict[str, object] = {}
     for folder, names, files in os.walk(root):
-        names[:] = sorted(set(names) - _DEPENDENCIES)
+        names[:] = sorted(set(names) - DEPENDENCIES)
         for name in files:
             if len(found) == MOST_FILES:
                 return ProjectFacts(found)

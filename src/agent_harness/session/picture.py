@@ -21,7 +21,6 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, owner
 from agent_harness.kernel.journal import Follower, News
 from agent_harness.kernel.json import JsonObject
-from agent_harness.session import now as now_file
 from agent_harness.session.ledger import FILE, ClaimVerdict
 
 TYPE_CHECKING = False
@@ -35,7 +34,7 @@ __all__ = [
     "Money",
     "Now",
     "PastSession",
-    "Picture",
+    "ProjectPicture",
     "PictureReader",
     "Source",
     "StatePart",
@@ -230,7 +229,7 @@ class StatePart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class ProjectPicture:
     """One project as it was when its reader looked."""
 
     kind: Kind
@@ -297,6 +296,10 @@ class Source(Protocol):
         """The folder of the project outside of it, where ``now.json`` and the verdicts are."""
         ...
 
+    def now(self) -> Sequence[Now]:
+        """What the records of sessions there tell, also of the dead."""
+        ...
+
     def state_files(self) -> Sequence[str]:
         """The files whose change means that ``state`` says something else."""
         ...
@@ -333,18 +336,18 @@ class PictureReader:
         self._claims = _Histories(_claims)
         self._stamps: object = None
         self._state_gaps: list[Gap] = []
-        self._picture = Picture(kind=source.kind, path=source.path, state=StatePart())
+        self._picture = ProjectPicture(kind=source.kind, path=source.path, state=StatePart())
 
-    def look(self) -> Picture:
+    def look(self) -> ProjectPicture:
         """The project as it is now. The same object again where nothing has changed."""
         home, before = self._source.home(), self._picture
-        found = Picture(
+        found = ProjectPicture(
             kind=before.kind,
             path=before.path,
             state=self._state(),
             sessions=self._sessions.look([*self._source.journals()]),
             claims=self._claims.look([os.path.join(home, FILE)] if home else []),
-            now=tuple(now_file.read(home)),
+            now=tuple(self._source.now()),
             gaps=(*self._state_gaps, *self._sessions.gaps(), *self._claims.gaps()),
         )
         self._picture = before if _is_same(found, before) else found
@@ -411,7 +414,7 @@ def _claims(rows: Iterable[JsonObject], before: tuple[ClaimVerdict, ...]) -> tup
     return (*before, *(ClaimVerdict.from_record(row) for row in rows if row.get("v") == 1))
 
 
-def _is_same(one: Picture, other: Picture) -> bool:
+def _is_same(one: ProjectPicture, other: ProjectPicture) -> bool:
     parts = ((one.state, other.state), (one.sessions, other.sessions), (one.claims, other.claims))
     return all(a is b for a, b in parts) and (one.now, one.gaps) == (other.now, other.gaps)
 

@@ -7,8 +7,8 @@
     task      2            ends         judged       all of it goes back, kept in a rescue ref
     slice     0            ends         judged       stays; the checkpoint says how far it came
 
-All of them have the five monitors, the retry table for providers, the limit on silence, the transcript, the recording
-and the budget. A run that dispatches, or a scheduler, waits out what "ends" in the table, and holds nothing meanwhile.
+All of them have the five monitors, the retry table for providers, the transcript, the recording and the budget. A run
+that dispatches, or a scheduler, waits out what "ends" in the table, and holds nothing meanwhile.
 Source: docs/architecture.md, "The way of a session".
 """
 

@@ -274,7 +274,8 @@ class RepeatedError(Monitor[Errors]):
         if isinstance(event, Text):
             after = _after_text(state, event.text)
         elif isinstance(event, ToolResult):
-            after = _after_result(state, event)
+            errors = set(_errors_of(event))
+            after = replace(state, returned=_counted(state.returned, sorted(errors))) if errors else state
         else:
             return state, ()
         return self._judge(after) if after is not state else (state, ())
@@ -298,11 +299,6 @@ def _after_text(state: Errors, text: str) -> Errors:
         if error is not None and error not in state.in_step and len(state.in_step) < KEPT:
             state = replace(state, told=_counted(state.told, (error,)), in_step=state.in_step | {error})
     return state
-
-
-def _after_result(state: Errors, result: ToolResult) -> Errors:
-    errors = set(_errors_of(result))
-    return replace(state, returned=_counted(state.returned, sorted(errors))) if errors else state
 
 
 def _errors_of(result: ToolResult) -> Iterator[str]:

@@ -122,12 +122,12 @@ def _retries() -> str:
 def account() -> str:
     """Whose limits the client shares: a key's, or those of the login in its configuration folder."""
     environ = os.environ
-    key = next((environ[name] for name in _KEYS if environ.get(name)), None)
+    key = next((environ[name] for name in KEYS if environ.get(name)), None)
     home = environ.get("CLAUDE_CONFIG_DIR") or str(Path("~/.claude").expanduser())
     return options.account("anthropic", key=key, place=home)
 
 
-_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
 
 def wraps(more: Iterable[str]) -> bool:

@@ -281,10 +281,6 @@ def _parsed(path: Path) -> Any:
             return json.loads(text)
         except (ValueError, RecursionError) as error:
             raise ScriptError(path, [f"is not JSON: {one_line(error)}"]) from error
-    return _parsed_yaml(path, text)
-
-
-def _parsed_yaml(path: Path, text: str) -> Any:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 

@@ -94,7 +94,12 @@ class Keeper:
         self.stopping = False  # the command is to end, by the harness's word or by its death
         self.hurry = False  # no grace for anything any more
         self.wake, waker = os.pipe()
-        _hear_of_children(self.wake, waker)
+        # A byte arrives when a child ends; every other signal that can be ignored is ignored
+        os.set_blocking(self.wake, False)
+        os.set_blocking(waker, False)
+        _reset_signals(signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         self.poller = select.poll()
         self.poller.register(self.wake, select.POLLIN)
         self.poller.register(control, select.POLLIN)
@@ -327,15 +332,6 @@ def _any_child_left() -> bool:
     except ChildProcessError:
         return False
     return True
-
-
-def _hear_of_children(wake: int, waker: int) -> None:
-    """A byte arrives at ``wake`` when a child ends; every other signal that can be ignored is ignored."""
-    os.set_blocking(wake, False)
-    os.set_blocking(waker, False)
-    _reset_signals(signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
 
 
 def _reset_signals(disposition: int) -> None:

@@ -201,19 +201,15 @@ def restore(
     excluded = walk.matcher(exclude, git.prefix())
     with git.room() as room, in_operation(git, room, snapshot, load_notes(git, snapshot), raw=True) as operation:
         way = _Way(operation, snapshot, excluded, rescue_max_bytes, rescue_ref, Aside(git, rescue_files), _Done())
-        return _restore(way)
-
-
-def _restore(way: _Way) -> Rescue:
-    reason = ""
-    for _ in range(TRIES):
-        try:
-            return _try(way)
-        except _Changed as error:
-            reason = str(error)
-    way.aside.put_back()
-    hint = "end what still writes there and see that the disk has space, then run the same command again"
-    raise UnsafeTree(f"the work tree cannot be brought back: {reason}", hint=hint)
+        reason = ""
+        for _ in range(TRIES):
+            try:
+                return _try(way)
+            except _Changed as error:
+                reason = str(error)
+        way.aside.put_back()
+        hint = "end what still writes there and see that the disk has space, then run the same command again"
+        raise UnsafeTree(f"the work tree cannot be brought back: {reason}", hint=hint)
 
 
 def _try(way: _Way) -> Rescue:
@@ -280,14 +276,6 @@ def _open(folder: bytes) -> bool:
     return True
 
 
-def _open_folders(way: _Way, plan: _Plan) -> None:
-    """Opens the folders in which something will be written or removed."""
-    above = {parent for path in (*plan.add, *plan.remove) for parent in walk.parents(path)}
-    for folder in (b"", *sorted(above)):
-        if way.operation.kind(folder) == "folder":
-            _open(way.operation.git.file(folder))
-
-
 def _fits(way: _Way, path: bytes) -> bool:
     """Whether a commit can hold what is at this path."""
     full = way.operation.git.file(path)
@@ -322,7 +310,10 @@ def _rescue(way: _Way, index: str, plan: _Plan, now: _Now) -> str | None:
 
 def _clear_way(way: _Way, plan: _Plan) -> None:
     """Moves what git keeps of an unfinished operation, and what is in the way of the snapshot's files."""
-    _open_folders(way, plan)
+    above = {parent for path in (*plan.add, *plan.remove) for parent in walk.parents(path)}
+    for folder in (b"", *sorted(above)):  # opened, since something will be written or removed in them
+        if way.operation.kind(folder) == "folder":
+            _open(way.operation.git.file(folder))
     for name in OPERATION_FILES:
         path = way.operation.git.git_dir() / name
         if os.path.lexists(path):

@@ -13,8 +13,8 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import questions, records, status
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import OPEN_SESSION, PAUSE, FeatureStore
-from agent_harness.session import picture
-from agent_harness.session.picture import AskedQuestion, Item, Money, PastSession, Read, StatePart
+from agent_harness.session import now, picture
+from agent_harness.session.picture import AskedQuestion, Item, Money, Now, PastSession, Read, StatePart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +39,10 @@ class FeatureSource:
             return trusted_state.existing(self._layout.git_dir, self._layout.root)
         except (OSError, ValueError):  # a `.git` that says nothing
             return None
+
+    def now(self) -> Sequence[Now]:
+        """The sessions that say there what they do."""
+        return now.read(self.home())
 
     def state_files(self) -> Sequence[str]:
         """All of which the state part is made."""

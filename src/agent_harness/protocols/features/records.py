@@ -5,6 +5,8 @@ a newer version or a person added survives every write, in its order. They are p
 them, and importing ``dataclasses`` costs more than all the rest of it. Source: features.md sections F, G, H.
 """
 
+from agent_harness.kernel.json import number_below
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -36,8 +38,7 @@ def number(value: object, otherwise: int = 0) -> int:
 
 def amount(value: object) -> float:
     """A sum of money read from a file; 0 for what is none."""
-    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12
-    return float(value) if known else 0.0  # type: ignore[arg-type]  # a number by now
+    return number_below(value, 1e12) or 0.0
 
 
 def json_object(value: object) -> "JsonObject | None":

@@ -135,9 +135,9 @@ class LongTask:
 
     def rescue(self, options: RescueOptions) -> Report:
         """The working copies as they were before each slice. ``longtask.md`` 10.2."""
-        from agent_harness.protocols.longtask.verbs import rescue
+        from agent_harness.protocols.longtask.run import session_folder
 
-        return rescue.answer(self.layout, options)
+        return session_folder.rescue(self.layout, options)
 
     def classify(self, options: ClassifyOptions) -> Report:
         """Names the failure that a text shows. ``longtask.md`` 11."""

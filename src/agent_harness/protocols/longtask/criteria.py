@@ -12,6 +12,7 @@ import os
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files
+from agent_harness.kernel.json import number_below
 from agent_harness.protocols.longtask import evidence
 from agent_harness.protocols.longtask.records import EvidenceItem, RecordView
 from agent_harness.protocols.longtask.run import forbidden
@@ -173,8 +174,7 @@ def _folder(verification: _Verification, target: RecordView) -> str:
 
 
 def _seconds(given: object, default: int) -> float:
-    usable = isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < 1 << 31
-    return float(given) if usable else default  # type: ignore[arg-type]  # it is a number then
+    return number_below(given, 1 << 31) or default
 
 
 def _run(verification: _Verification, command: str, cwd: str, seconds: float) -> JsonObject:

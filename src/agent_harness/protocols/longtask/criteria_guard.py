@@ -16,14 +16,13 @@ from agent_harness.protocols.longtask import criteria
 from agent_harness.protocols.longtask.criteria import Objection
 from agent_harness.protocols.longtask.layout import LongTaskLayout
 from agent_harness.protocols.longtask.records import Contract
+from agent_harness.session.limits import DEPENDENCIES, MOST_FILES
 from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange, Tree
 from agent_harness.verification.command.guard import findings_on, is_test_side
 from agent_harness.verification.command.named_files import Named, named_by
 from agent_harness.verification.guard import is_read
 from agent_harness.verification.verdict import CRITICAL
 
-MOST_FILES = 20_000  # of a folder; in a larger one nothing is guarded
-_SKIPPED = frozenset({".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".tox", "target"})
 _ALL_BYTES = 64 << 20  # of all contents that are held
 
 
@@ -121,14 +120,14 @@ def _tree(layout: LongTaskLayout, root: str) -> Tree | None:
     links: dict[str, str] = {}
     for folder, names, found in os.walk(root):
         here = os.path.realpath(folder)
-        names[:] = [each for each in names if each not in _SKIPPED and os.path.join(here, each) not in own]
+        names[:] = [each for each in names if each not in DEPENDENCIES and os.path.join(here, each) not in own]
         for name in filter(_is_text, found):
             path = os.path.relpath(os.path.join(folder, name), root)
             paths.add(path)
             if os.path.islink(os.path.join(folder, name)):
                 target = os.readlink(os.path.join(folder, name))
                 links[path] = os.path.normpath(os.path.join(os.path.dirname(path), target))
-        if len(paths) > MOST_FILES:
+        if len(paths) > MOST_FILES:  # in a larger folder nothing is guarded
             return None
     return Tree(paths, lambda path: _read(os.path.join(root, path)), links)
 

@@ -11,7 +11,7 @@ import sys
 
 from agent_harness.errors import StateDamaged
 from agent_harness.kernel import files
-from agent_harness.kernel.json import dollars, jsontext, token_count
+from agent_harness.kernel.json import dollars, jsontext, number_below, token_count
 from agent_harness.protocols.longtask import records
 from agent_harness.protocols.longtask.layout import ARCHIVE, LongTaskLayout
 from agent_harness.protocols.longtask.records import EvidenceItem, LogEvent
@@ -91,8 +91,7 @@ def slices(layout: LongTaskLayout) -> tuple[int, float]:
             started += record["type"] == "worker_started"
             used = record.get("usage")
             paid = used.get("costUsd") if isinstance(used, dict) and record["type"] in ENDS else None
-            if isinstance(paid, int | float) and not isinstance(paid, bool) and 0 < paid < 1e12:
-                cost += paid
+            cost += number_below(paid, 1e12) or 0.0
     return started, cost
 
 

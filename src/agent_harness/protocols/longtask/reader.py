@@ -15,8 +15,8 @@ from agent_harness.kernel.json import JsonObject, dollars
 from agent_harness.protocols.longtask import claim, log
 from agent_harness.protocols.longtask.layout import LongTaskLayout
 from agent_harness.protocols.longtask.records import Checkpoint, Contract
-from agent_harness.session import picture
-from agent_harness.session.picture import AskedQuestion, Item, PastSession, Read, StatePart
+from agent_harness.session import now, picture
+from agent_harness.session.picture import AskedQuestion, Item, Now, PastSession, Read, StatePart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,10 @@ class LongTaskSource:
     def home(self) -> str | None:
         """The folder of the task outside of it."""
         return self._layout.home()
+
+    def now(self) -> Sequence[Now]:
+        """The sessions that say there what they do."""
+        return now.read(self.home())
 
     def state_files(self) -> Sequence[str]:
         """All of which the state part is made; the log says whether a claim of ``done`` is proven."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.kernel.json import jsontext
+from agent_harness.kernel.json import jsontext, number_below
 from agent_harness.protocols.longtask import schema
 from agent_harness.protocols.longtask.layout import ARCHIVE
 
@@ -169,9 +169,7 @@ class WorkerPolicy(RecordView):
     @property
     def max_task_cost_usd(self) -> float:
         """How much all slices together may cost, as far as their workers say it."""
-        found = self.raw.get("maxTaskCostUsd")
-        usable = isinstance(found, int | float) and not isinstance(found, bool) and 0 < found < 1e12
-        return float(found) if usable else DEFAULT_MAX_TASK_COST_USD  # type: ignore[arg-type]  # it is a number then
+        return number_below(self.raw.get("maxTaskCostUsd"), 1e12) or DEFAULT_MAX_TASK_COST_USD
 
     def lock_ttl_seconds(self, otherwise: int) -> int:
         """How long a lease lasts without renewal."""

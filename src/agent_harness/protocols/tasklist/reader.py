@@ -13,8 +13,8 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.tasklist import proven, store
 from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import State, Task
-from agent_harness.session import picture
-from agent_harness.session.picture import AskedQuestion, Item, PastSession, Read, StatePart
+from agent_harness.session import now, picture
+from agent_harness.session.picture import AskedQuestion, Item, Now, PastSession, Read, StatePart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +35,10 @@ class TaskListSource:
     def home(self) -> str | None:
         """The folder of the list outside of it."""
         return trusted_state.existing(self._layout.tasks, self._layout.root)
+
+    def now(self) -> Sequence[Now]:
+        """The sessions that say there what they do."""
+        return now.read(self.home())
 
     def state_files(self) -> Sequence[str]:
         """All of which the state part is made."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from agent_harness.kernel import clock, journal
+from agent_harness.kernel.json import dollars
 from agent_harness.kernel.rate_limits import LimitClock, sentence
 from agent_harness.kernel.terminal import printable
 from agent_harness.protocols.tasklist import (
@@ -190,14 +191,14 @@ def costs(layout: TaskListLayout) -> JsonObject | None:
     rows = list(journal.read(layout.costs))
     if not rows:
         return None
-    known = [cost for row in rows if (cost := _dollars(row, "cost_usd")) is not None]
+    known = [cost for row in rows if (cost := dollars(row.get("cost_usd"))) is not None]
     completed = {str(row.get("task_id")) for row in rows if row.get("result") == "completed"}
     total = round(sum(known), 4)
     return {
         "total_usd": total,
         "attempts": len(rows),
         "attempts_of_unknown_cost": len(rows) - len(known),
-        "assumed_usd": round(sum(_dollars(row, "assumed_usd") or 0.0 for row in rows), 4),
+        "assumed_usd": round(sum(dollars(row.get("assumed_usd")) or 0.0 for row in rows), 4),
         "completed": len(completed),
         "per_completed_usd": round(total / len(completed), 4) if completed else None,
         "by_task": _by_task(rows),
@@ -223,7 +224,7 @@ def _by_task(rows: list[JsonObject]) -> dict[str, float | None]:
     """What each task has cost; ``None`` as soon as one of its attempts is unknown."""
     found: dict[str, float | None] = {}
     for row in rows:
-        task, cost = str(row.get("task_id")), _dollars(row, "cost_usd")
+        task, cost = str(row.get("task_id")), dollars(row.get("cost_usd"))
         before = found.get(task, 0.0)
         found[task] = None if cost is None or before is None else round(before + cost, 4)
     return found
@@ -241,10 +242,3 @@ def _cost_lines(found: JsonObject | None) -> list[str]:
         which = f"{unknown} of {found['attempts']} attempts"
         text.append(f"Unknown cost: {which}; counted as ${found['assumed_usd']:.2f} against the budget of their run")
     return text
-
-
-def _dollars(row: JsonObject, name: str) -> float | None:
-    value = row.get(name)
-    return (
-        float(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12 else None
-    )

@@ -104,7 +104,15 @@ def feature_command(full: str) -> str | None:
     pairs = zip(words[1:], words, strict=False)
     paths = [w for w, before in pairs if _is_tests_path(w.group(), before.group(), runner is not None)]
     if paths:
-        return _replaced(full, paths)
+        kept: list[str] = []
+        at = 0
+        for number, path in enumerate(paths):
+            between = full[at : path.start()]
+            if number and _OPERATORS.search(between):
+                break
+            kept.append(between.rstrip() if number else between + PLACEHOLDER)
+            at = path.end()
+        return "".join(kept) + full[at:]
     if runner is None:
         return None
     return f"{full[: runner.end()]} {PLACEHOLDER}{full[runner.end() :]}"
@@ -143,18 +151,6 @@ def _is_tests_path(word: str, before: str, pytest: bool) -> bool:
     """``make test`` names a target, ``pytest test`` a folder; ``tests/`` is a folder anywhere."""
     word = word.strip("\"'")
     return before not in _TAKES_VALUE and _TESTS_FOLDER.fullmatch(word) is not None and (pytest or "/" in word)
-
-
-def _replaced(full: str, paths: list[re.Match[str]]) -> str:
-    kept: list[str] = []
-    at = 0
-    for number, path in enumerate(paths):
-        between = full[at : path.start()]
-        if number and _OPERATORS.search(between):
-            break
-        kept.append(between.rstrip() if number else between + PLACEHOLDER)
-        at = path.end()
-    return "".join(kept) + full[at:]
 
 
 def quoting_problem(template: str) -> str | None:
