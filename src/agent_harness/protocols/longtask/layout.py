@@ -14,6 +14,8 @@
     $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the task: ``kernel/trusted_state.py``
       words.jsonl               whose word an item of evidence is: ``evidence``
       verdicts.jsonl            what was said of each claim, for ever: ``session/ledger.py``
+      now.json                  what the slice under way does
+      place.json                which task this is
 
 Source: ``longtask.md`` 1.
 """
@@ -101,6 +103,14 @@ class LongTaskLayout:
     @property
     def lock(self) -> str:
         return self._at(".lth.lock")
+
+    def home(self, *, make: bool = False) -> str | None:
+        """The folder outside of the task, of which no worker is told; ``None`` where there is none, or no place."""
+        from agent_harness.kernel import trusted_state
+
+        if make:
+            return trusted_state.make(self.task, self.root)[0]
+        return trusted_state.existing(self.task, self.root)
 
     def run_log(self, date: str) -> str:
         """The log of one UTC date, ``YYYY-MM-DD``; a longer timestamp will do."""

@@ -43,6 +43,7 @@ from agent_harness.protocols.longtask.run.worker import (
 from agent_harness.protocols.longtask.store import CheckpointChange
 from agent_harness.session.engine import Turns, walk
 from agent_harness.session.limits import SessionLimits, changed_in_folder, watch
+from agent_harness.session.now import NowRecord
 from agent_harness.session.work import POLICIES, Ending, Policy, TurnRequest, TurnSoFar
 from agent_harness.supervision.monitors import BudgetLimit, ContextWindow, ProjectFacts
 from agent_harness.supervision.outcome import Outcome
@@ -112,6 +113,7 @@ class SliceWork:
         self._point: RescuePoint | None = None
         self._turns: Turns | None = None
         self._used = usage.Totals()
+        self._now = NowRecord()
 
     def walked(self) -> Answer:
         """Runs the worker to its end and settles it. Nothing of it is left when this returns, nor after a kill."""
@@ -128,6 +130,14 @@ class SliceWork:
         self._point = place.point
         evidence.adopt(slice_.layout, slice_.prepared.before)
         self._guard = CriteriaGuard(slice_.layout, task)
+        home = slice_.layout.home()
+        self._now = NowRecord(
+            os.path.join(home, "now.json") if home else None,
+            item=task.id,
+            title=task.title,
+            agent=plan.worker,
+            left_usd={"session": plan.bounds.max_cost_usd},
+        )
         agent = Startable(agent_of(plan, self._printed, self._refusal), plan, slice_.must_stop)
         self._agent = agent
         turns = Turns(
@@ -140,6 +150,7 @@ class SliceWork:
             recording=place.recording(),
             silence_seconds=plan.bounds.response_seconds,
             stop_requested=lambda: "stopped" if slice_.must_stop() else None,
+            now=self._now,
         )
         self._turns = turns
         return walk(self, turns)
@@ -217,6 +228,7 @@ class SliceWork:
         """Whether a claim of `done` holds; ``None`` after any other end than exit 0."""
         if ending is not None or self.known.ran.exit_code:
             return None
+        self._now.step("criterion")
         text = self.slice.worth_verifying()
         return ClaimCheck(verified={text: self.slice.verify(self.known, text)} if text else {})
 

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.session.picture import PictureReader
     from agent_harness.supervision.dispatch import RefusalPolicy
 
-__all__ = ["ADD", "CATEGORIES", "TaskList", "check", "lines", "read_lines", "restore", "status", "traces"]
+__all__ = ["ADD", "CATEGORIES", "TaskList", "check", "lines", "read_lines", "reader", "restore", "status", "traces"]
 
 CLAIM = "harness task claim"
 END = "harness session end"
@@ -195,10 +196,13 @@ class TaskList:
 
     def now(self) -> list[str]:
         """What the attempts under way are doing, one line each; any thread may ask."""
-        from agent_harness.protocols.tasklist import status as list_status
+        import os
+
+        from agent_harness.protocols.tasklist import proven
         from agent_harness.session import now
 
-        return [now.line(each) for each in list_status.now_records(self.layout)]
+        path = proven.now_path(self.layout)
+        return [each.line() for each in now.running(path and os.path.dirname(path))]
 
     def keep_said(self, text: str) -> None:
         """Adds what a run says to ``.harness/logs/run.log``."""
@@ -380,6 +384,14 @@ def status(folder: str, *, tail: int = 5) -> JsonObject:
     from agent_harness.protocols.tasklist import status
 
     return status.read(TaskListLayout(folder), tail=tail)
+
+
+def reader(folder: str) -> PictureReader:
+    """Looks at the list in a folder, again and again, in the values that all protocols share."""
+    from agent_harness.protocols.tasklist.reader import TaskListSource
+    from agent_harness.session.picture import PictureReader
+
+    return PictureReader(TaskListSource(TaskListLayout(folder)))
 
 
 def lines(found: JsonObject) -> list[str]:

@@ -60,20 +60,20 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         "findings": [each.as_json() for each in state.findings()],
         "costs": costs(layout),
         "limits": [each.as_notice() for each in LimitClock().all()],
-        "now": now_records(layout),
+        "now": _now_records(layout),
         "log": progress.tail(layout, tail),
         **({"tasks": [_row(task) for task in state.tasks]} if tasks else {}),
     }
 
 
-def now_records(layout: TaskListLayout) -> list[JsonObject]:
-    """What the attempts under way are doing: see ``session/now.py``."""
+def _now_records(layout: TaskListLayout) -> list[JsonObject]:
+    """What the attempts under way are doing, or did when they were heard of last: see ``session/now.py``."""
     path = proven.now_path(layout)
     if path is None:
         return []
     from agent_harness.session import now
 
-    return now.read(os.path.dirname(path))
+    return now.told(os.path.dirname(path))
 
 
 def next_command(state: State, *, paused: bool = False) -> str:
@@ -122,10 +122,10 @@ def lines(found: JsonObject) -> list[str]:
         f"Tasks: {summary}, {counts['total']} in all",
         f"Sessions: {found['session_count']} of {found['max_sessions'] or 'any number'}; last ended {last}",
     ]
-    if found["now"]:
+    if heard := [each for each in found["now"] if each["alive"] or found["in_progress"]]:
         from agent_harness.session import now
 
-        text += [f"Now: {now.line(each)}" for each in found["now"]]
+        text += [f"Now: {line}" for line in now.lines(heard)]
     text += [*_cost_lines(found["costs"]), *_warnings(found)]
     for row in found.get("tasks", ()):
         why = f"   {row['last_error'][:100]}" if row["last_error"] else ""

@@ -176,7 +176,8 @@ class TaskWork:
                 title=task.title,
                 session=session,
                 agent=terms.agent.name,
-                budget_usd=self._budget_usd,
+                left_usd={"session": self._budget_usd},
+                can=("pause",),
             ),
         )
 
@@ -264,6 +265,7 @@ class TaskWork:
         if ending is not None and not self._has_work():
             return None
         self._terms.say(f"{self._task.id}: running {self._task.validation_command}")
+        self.turns.now.step("proof")
         try:
             return TaskRuling(completed=verbs.complete(self._worker, self._task.id, known=self._facts(so_far)))
         except (VerificationFailed, TimedOut) as error:
