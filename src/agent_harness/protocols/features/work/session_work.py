@@ -85,7 +85,12 @@ def turns_of(
         transcript=Path(project.layout.transcript(session)),
         timeout_seconds=config.session.timeout_minutes * 60,
         spare=spare,
-        recording=Recording(Path(project.layout.cassette(session)), project.git, lambda: project.tree_now(start)),
+        recording=Recording(
+            Path(project.layout.cassette(session)),
+            project.git,
+            lambda: project.tree_now(start),
+            kept=(project.features_name, project.progress_name),
+        ),
         silence_seconds=silence_seconds(None if answer_seconds is None else float(answer_seconds), agent.capabilities),
         began=began,
         now=NowRecord(
