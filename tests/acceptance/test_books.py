@@ -15,7 +15,7 @@ RECORD = {
     "feature_completed",
     "tokens_used",
     "cost_usd",
-    *("agent", "model", "prompt_type", "base"),
+    *("agent", "model", "prompt_type", "base", "head", "rescue_ref", "turns", "interventions"),
 }
 
 
@@ -27,6 +27,7 @@ def test_a_session_is_told_of_in_every_log(calc: CalcProject) -> None:
 
     (row,) = calc.log("sessions.jsonl")
     assert (row["agent"], row["prompt_type"], row["base"]) == ("scripted", "coding", head)  # F-REC-3
+    assert (row["head"], row["turns"], row["interventions"], row["rescue_ref"]) == (calc.head, 1, [], None)
     said = (calc.root / ".harness/logs/run.log").read_text()  # F-REC-6
     assert all(line in said for line in ran.out.splitlines() if line.strip())
     assert set(row) == RECORD | {"ts"}

@@ -1,5 +1,6 @@
 """Work that only a person can allow is kept, asked about once, and judged again before it counts."""
 
+import json
 from typing import Any
 
 from .arranging import with_features
@@ -174,7 +175,12 @@ def test_a_run_until_done_answers_by_itself_where_the_settings_say_so(calc: Calc
     """Only where older code shows the tests red; a hollow test waits for a person."""
     calc.configure("verification:\n  built_already: accept\n")
     assert calc.run([turn(AHEAD)]).code == 0
-    hollow = [write(proof_path(3), "def test_x():\n    assert 1 + 1 == 2\n"), evidence(3), claim(3), commit("No mul")]
+    hollow = [
+        write(proof_path(3), "import calc\n\n\ndef test_x():\n    assert calc.add\n"),
+        evidence(3),
+        claim(3),
+        commit("No mul"),
+    ]
     for feature in (4, 5, 6):
         assert calc.harness("skip", "--feature", str(feature)).code == 0
     ran = calc.run([turn(TESTS_ONLY, feature=2), turn(hollow, feature=3, times=9)], "--until-done")
@@ -274,11 +280,23 @@ def test_what_breaks_more_than_a_rule_is_rejected_without_a_question(calc: CalcP
 def test_an_older_test_that_asserts_nothing_any_more_is_rejected_without_a_question(calc: CalcProject) -> None:
     """One of its two tests is emptied, and the other one stays as it was."""
     head = calc.accept(1)
-    less = proof_text(1).replace("assert calc.add(2, 3) == 5", "calc.add(2, 3)")
+    less = proof_text(1).replace("    assert calc.add(2, 3) == 5", "    return\n    assert calc.add(2, 3) == 5")
     ran = calc.run([turn([*implement(2), write(proof_path(1), less), evidence(2), claim(2), commit("Sub")], times=9)])
     assert ran.code == 1, ran.text
-    assert f"Not only that is wrong: {proof_ids(1)[0]} asserts nothing any more." in ran.text
+    assert f"Not only that is wrong: {proof_ids(1)[0]} can no longer fail, whatever the code does." in ran.text
     assert (calc.head, calc.state["kept_candidates"]) == (head, [])
+
+
+def test_an_older_test_that_only_runs_the_code_now_is_a_question_that_says_so(calc: CalcProject) -> None:
+    """It can still fail, so a person decides; a test that is gone is named as well."""
+    calc.accept(1)
+    less = proof_text(1).replace("assert calc.add(2, 3) == 5", "calc.add(2, 3)").replace("test_add_two", "add_two")
+    ran = calc.run([turn([*implement(2), write(proof_path(1), less), evidence(2), claim(2), commit("Sub")], times=9)])
+    assert ran.code == 3, ran.text
+    said = "\n".join(asked(calc)["details"])
+    assert f"{proof_ids(1)[0]} asserts nothing any more; it fails only where what it runs raises." in said
+    assert f"No longer there, in a file that may change: {proof_ids(1)[1]}." in said
+    assert f"{proof_path(1)} had 2 assertions and has 0." in said
 
 
 def test_the_question_says_how_much_less_an_older_test_asks_for(calc: CalcProject) -> None:
@@ -378,6 +396,25 @@ def test_an_answer_waits_for_a_clean_tree_and_for_unfinished_work(calc: CalcProj
     assert calc.harness("skip", "--feature", "2").code == 0
     assert calc.harness("status", "--json").json["questions"] == [], "skipped: nothing is left to ask"
     assert not calc.git("for-each-ref", "refs/harness/kept")
+
+
+def test_only_the_work_that_was_asked_about_is_taken_and_only_its_own_ref_goes(calc: CalcProject) -> None:
+    """Whoever wrote another name into the state: no branch is deleted, and nothing else is accepted."""
+    calc.accept(1)
+    assert calc.run([turn(WITH_FIXTURE)]).code == 3
+    calc.git("branch", "precious")
+    calc.git("update-ref", "refs/harness/kept/9", "HEAD~1")
+    path = calc.root / ".harness/session_state.json"
+    state, question = calc.state, asked(calc)
+    for ref in ("refs/heads/precious", "refs/harness/kept/9"):
+        path.write_text(json.dumps({**state, "kept_candidates": [5, {}, {**question, "ref": ref}]}))
+        refused = calc.harness("resume", "--choose", "accept-change")
+        assert refused.code == 4, refused.text
+        assert f"{ref} does not name the work of Session 2" in refused.err
+    path.write_text(json.dumps({**state, "kept_candidates": [{**question, "ref": "refs/heads/precious"}]}))
+    assert calc.harness("resume", "--choose", "reject").code == 0
+    assert calc.git("rev-parse", "precious") == calc.head
+    assert (calc.passing(), calc.state["kept_candidates"]) == ([1], [])
 
 
 def test_a_kept_candidate_is_listed_and_never_pruned_while_it_waits(calc: CalcProject) -> None:

@@ -15,7 +15,7 @@ from agent_harness.agents.events import Finished, RateLimited, Text, Usage
 from agent_harness.agents.registry import from_mapping, from_spec
 from agent_harness.errors import ConfigurationError, UnsafeTree
 from agent_harness.kernel.git import Git
-from agent_harness.supervision.recording import Recording
+from agent_harness.supervision.recording import TEXT_LIMIT_CHARACTERS, Recording
 from agent_harness.supervision.supervisor import supervise
 from agent_harness.testing.agent_conformance import check_agent
 from agent_harness.testing.repo import Repo
@@ -198,3 +198,13 @@ def test_a_recording_that_cannot_be_written_does_not_end_the_session(tmp_path: P
     assert outcome.ok
     assert any("no recording" in problem for problem in outcome.problems)
     assert (tmp_path / "elsewhere").read_text() == "mine"
+
+
+def test_a_secret_at_the_edge_of_what_is_kept_of_a_text_is_masked_before_the_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "canary-of-the-cage")
+    recording = Recording(tmp_path / "a.jsonl")
+    recording.begin("command", brief(tmp_path))
+    recording.event(Text("x" * (TEXT_LIMIT_CHARACTERS - 6) + "canary-of-the-cage"))
+    assert "canary" not in (tmp_path / "a.jsonl").read_text()

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import agent_harness
+
 FEATURES = {
     "project": "calc",
     "features": [
@@ -131,3 +133,26 @@ def test_where_a_long_task_is_the_command_for_it_is_named(tmp_path: Path, words:
     done = harness(tmp_path, *words)
     assert done.returncode == 4
     assert done.stderr == f"harness: A long task is here, at {os.path.realpath(tmp_path)}\nnext: lth status .\n"
+
+
+@pytest.mark.parametrize(("before", "end"), [("", []), ("import threading", ["called at the end"])])
+def test_a_short_command_ends_at_once_unless_something_else_may_run(before: str, end: list[str]) -> None:
+    program = (
+        f"import atexit, sys\n{before}\n"
+        "atexit.register(print, 'called at the end')\n"
+        "from agent_harness.cli.lth import process\n"
+        "sys.argv = ['lth', *sys.argv[1:]]\n"
+        "sys.exit(process())\n"
+    )
+    answers = {"--version": (0, 1), "bogus": (1, 0)}
+    for word, (code, lines) in answers.items():
+        done = subprocess.run(
+            [sys.executable, "-S", "-c", program, word],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(Path(agent_harness.__file__).parent.parent)},
+        )
+        assert done.returncode == code, done.stderr
+        assert done.stdout.splitlines()[lines:] == end
+        assert bool(done.stderr) is bool(code)

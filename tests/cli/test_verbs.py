@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from agent_harness.cli import app, main
 from agent_harness.cli.tasks import LIST_NAMES, PROGRAMS
-from agent_harness.cli.verbs.options import Argument, HelpAsked, Number, OneOf, Option, Program, Style, Subcommand
-from agent_harness.cli.verbs.usage import usage
+from agent_harness.cli.verbs import Argument, HelpAsked, Number, OneOf, Option, Program, Style, Subcommand, usage
 from agent_harness.errors import HarnessError, UsageError
 from agent_harness.protocols.tasklist.api import CATEGORIES, TaskList
 

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_harness.protocols.features.prompts.orientation import (
+from agent_harness.protocols.features.prompts import (
     TOKEN_LIMIT,
     OrientationFacts,
     summary,

@@ -218,6 +218,55 @@ def test_a_link_of_the_person_is_followed_and_one_of_a_project_that_leads_out_is
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
+def test_a_link_to_a_file_that_is_not_there_stays_one(tmp_path: Path) -> None:
+    link, home = place("claude-code"), Path(os.environ["HOME"])
+    link.parent.mkdir()
+    link.symlink_to(tmp_path / "dotfiles" / "settings.json")
+    with pytest.raises(Refused, match=r"cannot be written"):
+        install("claude-code")
+    assert not (home / ".config" / "agent-harness").exists()
+
+    (tmp_path / "dotfiles").mkdir()
+    install("claude-code")
+    uninstall("claude-code")
+    assert link.is_symlink()
+    assert list((tmp_path / "dotfiles").iterdir()) == []
+
+
+def test_a_file_that_a_person_wrote_anew_is_what_the_next_hooks_leave(tmp_path: Path) -> None:
+    path = place("claude-code")
+    path.parent.mkdir()
+    for number, text in enumerate((PERSONS, '{"other": 1}', '{ "third": 3 }')):
+        path.write_text(text)
+        install("claude-code")
+        if number == 2:
+            assert uninstall("claude-code")["kept"] is None
+            assert path.read_text() == text
+    kept = sorted(each for each in path.parent.iterdir() if each != path)
+    assert [each.read_text() for each in kept] == [PERSONS, '{"other": 1}']
+
+    path.write_text(PERSONS)
+    install("claude-code")
+    path.unlink()  # then the next ones begin with no file at all
+    install("claude-code")
+    uninstall("claude-code")
+    assert not path.exists()
+
+
+def test_what_a_killed_command_leaves_is_taken_away_by_the_next(tmp_path: Path) -> None:
+    path = place("claude-code", "project")
+    path.parent.mkdir()
+    path.write_text(PERSONS)
+    kept = path.with_name(path.name + installing.KEPT)
+    half = [kept, path.with_name(f"{path.name}.tmp.{2**22 + 1}.ab"), kept.with_name(f"{kept.name}.tmp.{2**22 + 1}.ab")]
+    for left in half:
+        left.write_text(PERSONS)
+    assert installing.has_traces("claude-code", "project", str(Path.cwd()), os.environ)
+    assert uninstall("claude-code", "project")["kept"] is None
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert not installing.has_traces("claude-code", "project", str(Path.cwd()), os.environ)
+
+
 def test_the_command_runs_and_does_nothing_once_its_script_or_interpreter_is_gone(project: Path) -> None:
     install("codex", "project")
     (command,) = ours(place("codex", "project"))["Stop"]

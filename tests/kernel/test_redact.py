@@ -1,5 +1,7 @@
 """No secret is written: every shape is masked, code and prose stay, hostile text costs no more than other text."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,6 +111,17 @@ def test_values_of_our_own_environment_are_masked(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PLAIN", "not a secret at all")
     text = "x=plainlookingvalue y=plainlookingvalue-longer main not a secret at all"
     assert redact(text) == "x=*** y=*** main not a secret at all"
+
+
+def test_a_value_of_our_own_environment_is_masked_however_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = 'first "half\\é\nthe second half\n'
+    monkeypatch.setenv("MY_SECRET", value)
+    for written in (value.strip(), json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+        assert "half" not in redact(f"before {written} after")
+    for line in value.splitlines():
+        assert redact(f"> {line}") == "> ***"
+        for written in (json.dumps({"command": line}), repr([line]), ascii([line])):
+            assert "half" not in redact(written)
 
 
 _ODDS = r"""token api_key = : " ' \ *** * :// u: @ , [ ( BEGIN --password Bearer sk- 1 abcdefgh eyJ . & é"""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent_harness import __version__
 from agent_harness.cli.lth import LTH
-from agent_harness.cli.verbs.options import HelpAsked
+from agent_harness.cli.verbs import HelpAsked
 from agent_harness.errors import UsageError
 from agent_harness.protocols.longtask import options
 from agent_harness.protocols.longtask.api import OPTIONS, LongTask

@@ -148,3 +148,14 @@ def test_done_runs_the_commands_of_the_criteria_without_the_lock(project: LongTa
 def test_a_window_that_a_worker_recorded_is_waited_for(project: LongTaskProject) -> None:
     project.lth("record", "--status", "blocked", "--blocked-until", from_now(-1))
     assert project.lth("tick").json["status"] == "active"
+
+
+def test_no_secret_of_ours_is_kept(project: LongTaskProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", "canary of the cage")
+    said = "it was canary of the cage"
+    told = [word for name in ("--note", "--last-completed-step", "--open-questions") for word in (name, said)]
+    project.lth("record", "--status", "blocked", *told)
+    shown = [word for name in ("--command", "--text", "--output", "--note", "--summary") for word in (name, said)]
+    project.lth("evidence", "--type", "test", *shown)
+    assert "it was ***" in json.dumps(project.checkpoint)
+    assert [name for name, content in project.tree().items() if content and b"canary" in content] == []

@@ -548,7 +548,7 @@ def test_product_code_that_knows_about_tests_is_named() -> None:
     assert named(surveyed({"src/__pycache__/calc.pyc": "x"})) == {"compiled_file"}
 
 
-WEAKENED: Files = {OLD: "def test_add():\n    pass\n", "tests/conftest.py": CONFTEST + "\n\n" + HOOK}
+WEAKENED: Files = {OLD: "def test_add():\n    assert add(1, 2)\n", "tests/conftest.py": CONFTEST + "\n\n" + HOOK}
 
 
 def test_a_person_releases_protected_files_by_name() -> None:
@@ -556,6 +556,16 @@ def test_a_person_releases_protected_files_by_name() -> None:
     assert rejecting(freed) == set()
     assert named(freed) == {"protected_test_changed", "runner_config_changed"}
     assert (freed.kept, freed.released) == ((), ("tests/conftest.py", OLD))
+
+
+def test_a_released_test_file_may_ask_for_something_else_and_not_for_nothing() -> None:
+    """The person has allowed another test; one that only runs the code is named."""
+    emptied = surveyed({OLD: "def test_add():\n    pass\n"}, may_change=(OLD,))
+    assert rejecting(emptied) == {"test_emptied"}
+    weaker = surveyed({OLD: "def test_add():\n    add(1, 2)\n"}, may_change=(OLD,))
+    assert rejecting(weaker) == set()
+    assert named(weaker) == {"protected_test_changed", "test_weakened"}
+    assert named(surveyed({OWN: "def test_sub():\n    pass\n"}, may_change=(OWN,))) == {"trivial_test"}
 
 
 @pytest.mark.parametrize("free", ["tests/e2e/test_sub.py", "conftest.py", "tests/e2e/test_ad"])

@@ -34,6 +34,7 @@ Files = Mapping[str, str | bytes | None]
 Make = Callable[..., JudgedProject]
 SUB_ID = f"{SUB}::test_sub"
 PROOF = f"{PYTEST} {SUB} -v"
+STEPS = ("guard", "proof", "suite", "red", "twins")
 
 
 def all_codes(verdict: Verdict) -> list[str]:
@@ -48,7 +49,7 @@ def test_honest_work_is_accepted(repo: JudgedProject) -> None:
     assert verdict.findings == ()
     assert verdict.passing == {*ADD_IDS, SUB_ID}
     assert verdict.total == 4
-    assert heard == [(step, state) for step in ("guard", "proof", "suite", "red") for state in ("started", "passed")]
+    assert heard == [(step, state) for step in STEPS for state in ("started", "passed")]
     assert repo.git("status", "--porcelain") == ""
     assert repo.git("worktree", "list").count("\n") == 0
 
@@ -115,10 +116,11 @@ def test_a_trivial_test_proves_nothing(repo: JudgedProject) -> None:
     assert "trivial_test" in all_codes(verdict)
 
 
-def test_a_trivial_test_that_was_red_is_accepted_with_a_warning(repo: JudgedProject) -> None:
+def test_a_trivial_test_that_was_red_is_named_and_proves_nothing(repo: JudgedProject) -> None:
+    """C54: nothing depends on what ``sub`` answers."""
     verdict = repo.judge({"src/calc.py": SUB_CODE, SUB: "from calc import sub\n\n\ndef test_x():\n    sub(1, 2)\n"})
-    assert verdict.accepted
-    assert all_codes(verdict) == ["trivial_test"]
+    assert codes(verdict) == ["weak_test"]
+    assert all_codes(verdict) == ["trivial_test", "weak_test"]
 
 
 def test_pure_refactoring_needs_no_red(repo: JudgedProject) -> None:
@@ -144,6 +146,42 @@ def test_one_new_test_among_old_ones_is_enough(repo: JudgedProject) -> None:
 )
 def test_an_own_test_that_does_not_pass_is_no_proof(repo: JudgedProject, text: str) -> None:
     assert codes(repo.judge({"src/calc.py": SUB_CODE, SUB: text})) == ["proof_failed"]
+
+
+SKIPPED = {
+    "in the test": f"{SUB_TEST}\n\ndef test_hard():\n    pytest.skip('too hard')\n",
+    "by unittest": f"{SUB_TEST}\n\nclass TestHard(unittest.TestCase):\n"
+    "    def test_it(self):\n        self.skipTest('hard')\n",
+    "in a fixture": f"{SUB_TEST}\n\n@pytest.fixture\ndef hard():\n    pytest.skip('too hard')\n\n\n"
+    "def test_hard(hard):\n    assert 0\n",
+    "given up": f"{SUB_TEST}\n\ndef test_hard():\n    pytest.xfail('too hard')\n",
+}
+
+
+@pytest.mark.parametrize("text", SKIPPED.values(), ids=SKIPPED.keys())
+def test_a_test_that_skips_itself_while_it_runs_proves_nothing(repo: JudgedProject, text: str) -> None:
+    """C54: whoever skips the hard cases has not built them."""
+    verdict = repo.judge({"src/calc.py": SUB_CODE, SUB: f"import unittest\n\nimport pytest\n{text}"})
+    assert codes(verdict) == ["proof_failed"]
+    assert "skipped while it ran" in verdict.reasons[0].message
+
+
+def test_a_skip_that_comes_from_the_product_is_none_of_the_tests(repo: JudgedProject) -> None:
+    code = SUB_CODE.replace(
+        "    return a - b", "    if b > 1:\n        raise unittest.SkipTest('hard')\n    return a - b"
+    )
+    easy = "def test_easy():\n    assert sub(1, 1) == 0\n"
+    test = f"from calc import sub\n\n\n{easy}\n\ndef test_sub():\n    assert sub(5, 3) == 2\n"
+    verdict = repo.judge({"src/calc.py": f"import unittest\n\n\n{code}", SUB: test})
+    assert codes(verdict) == ["proof_failed"]
+
+
+@pytest.mark.parametrize("mark", ["skip(reason='later')", "skipif(True, reason='later')", "xfail(reason='later')"])
+@pytest.mark.parametrize("workers", ["", "-n 2"])
+def test_a_mark_may_skip_a_test_beside_others(repo: JudgedProject, mark: str, workers: str) -> None:
+    text = f"{SUB_TEST}\n\n@pytest.mark.{mark}\ndef test_later():\n    assert 0\n"
+    files = {"src/calc.py": SUB_CODE, SUB: f"import pytest\n\n{text}"}
+    assert repo.judge(files, proof=PROOF.replace("-p no:xdist", workers)).accepted
 
 
 def test_what_is_not_committed_proves_nothing(repo: JudgedProject) -> None:
@@ -476,6 +514,7 @@ def test_a_released_test_file_may_lose_a_test(repo: JudgedProject) -> None:
     verdict = repo.judge(files, may_change=[ADD])
     assert verdict.accepted, verdict.findings
     assert verdict.passing == {ADD_IDS[0], SUB_ID}
+    assert [f.data["tests"] for f in verdict.findings if f.code == "tests_gone"] == [[ADD_IDS[1]]]
 
 
 @pytest.mark.parametrize(

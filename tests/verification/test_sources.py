@@ -46,6 +46,10 @@ BOX = (
         (ADD, "import calc\n" + ADD),
         ("import a\n" + ADD, "from b import a\n" + ADD),
         (BOX, BOX.replace("raise NotImplementedError", "assert two")),
+        ("from calc import add\n" + ADD, "from calc import sub\nfrom calc import add\n" + ADD),
+        ("from calc import add\nfrom calc import sub\n" + ADD, "from calc import add, sub\n" + ADD),
+        ("import pytest\n" + STUB, "import calc\ndef test_sub():\n    assert calc.sub(3, 2)\n"),
+        ("def box():\n    raise NotImplementedError\n" + ADD, "def box():\n    return Box()\n" + ADD),
         (BOX, BOX + "    def test_c(self):\n        assert three\n"),
     ],
 )
@@ -63,6 +67,20 @@ def test_additions_and_replaced_placeholders_are_no_change(before: str, after: s
         (ADD, ADD + "test_add = None\n", "test_add"),
         (ADD, ADD + "del test_add\n", "test_add"),
         (ADD, ADD + "if True:\n    test_add = None\n", "test_add"),
+        (ADD, ADD + "from fakes import *\n", "*"),
+        ("from calc import *\n" + ADD, "from fakes import *\n" + ADD, "*"),
+        ("from calc import add\n" + ADD, "from fakes import add\n" + ADD, "line 1"),
+        ("from calc import add\n" + ADD, "from calc import sub as add\n" + ADD, "line 1"),
+        ("import calc\n" + ADD.replace(" add(", " calc.add("), ADD.replace(" add(", " calc.add("), "line 1"),
+        ("from calc import add\n", "from fakes import add\n", "line 1"),
+        (ADD.replace("== 3", "== len([])"), ADD.replace("== 3", "== len([])") + "def len(x):\n    return 3\n", "len"),
+        ("def refuse():\n    raise ValueError\n" + ADD, "def refuse():\n    pass\n" + ADD, "refuse"),
+        ("def quiet():\n    pass\n" + ADD, "def quiet():\n    patch()\n" + ADD, "quiet"),
+        (
+            ADD,
+            ADD.replace("    assert", "    assert monkeypatch.setattr('calc.add', fake) is None\n    assert"),
+            "test_add",
+        ),
         (ADD, ADD + "from x import y as test_add\n", "test_add"),
         (ADD, ADD + "pytestmark = pytest.mark.skip\n", "pytestmark"),
         (ADD, ADD + "def setup_module():\n    patch()\n", "setup_module"),
@@ -111,6 +129,136 @@ def test_only_the_own_node_is_asked() -> None:
     assert sources.asserts_nothing(both, "TestY::test_z[1]") is True
     assert sources.asserts_nothing(both, "test_add[1]") is False
     assert sources.asserts_nothing(tree("x = 1")) is False
+
+
+ASSERTING = "from calc import add\n\n\ndef test_x(self):\n    assert add(2, 3) == 5\n"
+
+
+def rewritten(body: str, before: str = "", decorator: str = "", parameters: str = "self") -> ast.Module:
+    """The same test with another body."""
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    return tree(f"from calc import add\n{before}\n\n{decorator}def test_x({parameters}):\n{lines}")
+
+
+@pytest.mark.parametrize(
+    ("body", "before"),
+    [
+        ("with pytest.raises(ValueError):\n    add(1)", ""),
+        ("with pytest.raises(AttributeError):\n    point.x = 3", ""),
+        ("with pytest.raises(TypeError):\n    a < b", ""),
+        ("same(add(2, 3), 5)", "def same(a, b):\n    assert a == b\n"),
+        ("same(add(2, 3), 5)", "def same(a, b):\n    if a != b:\n        raise ValueError(a)\n"),
+        ("ok(add(2, 3) == 5)", "ok = lambda b: verify(b)\n"),
+        ("check_page('/')", "@pytest.fixture\ndef check_page():\n    return verify\n"),
+        ("def check(a, b):\n    assert add(a, b) == 5\ncheck(2, 3)", ""),
+        ("class Heard:\n    def got(self, x):\n        assert x == 5\nadd(Heard())", ""),
+        ("for a in (1, 2):\n    with self.subTest(a=a):\n        self.assertEqual(add(a, 1), a + 1)", ""),
+        ("np.testing.assert_allclose(add(1, 2), 3)", ""),
+        ("m = Mock()\nadd(m)\nm.assert_called_once_with(3)", ""),
+        ("@given(st.integers())\ndef inner(n):\n    assert add(n, 0) == n\ninner()", ""),
+        ("assert doctest.testmod(calc).failed == 0", ""),
+        ("if add(2, 3) != 5:\n    raise AssertionError", ""),
+        ("if add(2, 3) != 5:\n    self.fail('no')", ""),
+        ("try:\n    add('a', 1)\nexcept TypeError:\n    pass\nelse:\n    pytest.fail('no')", ""),
+        ("try:\n    add(1, 2)\nexcept Exception as error:\n    pytest.fail(str(error))", ""),
+        ("for x in items:\n    if x == add(1, 2):\n        break\nelse:\n    raise AssertionError('none')", ""),
+        ("match add(2, 3):\n    case 5:\n        pass\n    case _:\n        pytest.fail('no')", ""),
+        ("while True:\n    assert add(1, 2) == 3\n    break", ""),
+        ("with suppress(OSError):\n    assert add(1, 2) == 3", ""),
+        ("expect(page).to_have_title('x')", ""),
+    ],
+)
+def test_an_older_test_that_asks_in_another_way_is_neither_empty_nor_weakened(body: str, before: str) -> None:
+    after = rewritten(body, before)
+    assert (sources.emptied(tree(ASSERTING), after), sources.weakened(tree(ASSERTING), after)) == ([], [])
+    assert not sources.asserts_nothing(after)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "add(2, 3)",
+        "print(add(2, 3))",
+        "import calc.more",
+        "self.app.run()",
+        "self.run_case()",
+        "run_case('add')",
+        "money + other",
+        "with opened as f:\n    pass",
+        "benchmark(add, 1, 2)",
+        "subprocess.run(['calc'], check=True)",
+        "assert add(2, 3) == add(2, 3)",
+        "assert add(2, 3) == 6 or True",
+        "self.assertEqual(add(2, 3), add(2, 3))",
+        "try:\n    assert add(2, 3) == 6\nexcept AssertionError:\n    pass",
+    ],
+)
+def test_a_test_that_only_runs_code_can_fail_and_asks_for_less(body: str) -> None:
+    after = rewritten(body)
+    assert sources.emptied(tree(ASSERTING), after) == []
+    assert sources.weakened(tree(ASSERTING), after) == ["test_x"]
+    assert sources.assertions(after) < sources.assertions(tree(ASSERTING))
+    assert sources.emptied(after, rewritten("pass")) == ["test_x"]
+
+
+@pytest.mark.parametrize(
+    ("body", "before"),
+    [
+        ("pass", ""),
+        ("return\nassert add(2, 3) == 5", ""),
+        ("if False:\n    assert add(2, 3) == 5", ""),
+        ("while 0:\n    assert add(2, 3) == 5", ""),
+        ("for a in []:\n    assert add(a, 3) == 5", ""),
+        ("for a in range(0):\n    assert add(a, 3) == 5", ""),
+        ("assert True", ""),
+        ("assert 1 + 1 == 2", ""),
+        ("assert (add, 'five')", ""),
+        ("self.assertTrue(True)", ""),
+        ("print('fine')", ""),
+        ("try:\n    assert add(2, 3) == 5\nexcept Exception:\n    pass", ""),
+        ("try:\n    assert add(2, 3) == 5\nexcept:\n    print('no')", ""),
+        ("try:\n    assert add(2, 3) == 5\nexcept BaseException:\n    pytest.skip('no')", ""),
+        ("try:\n    assert add(2, 3) == 5\nfinally:\n    return", ""),
+        ("with contextlib.suppress(Exception):\n    assert add(2, 3) == 5", ""),
+        ("with pytest.raises(ValueError):\n    raise ValueError", ""),
+        ("pytest.skip('no')\nassert add(2, 3) == 5", ""),
+        ("raise unittest.SkipTest('no')", ""),
+        ("def inner():\n    assert add(2, 3) == 5", ""),
+        ("check(1)", "def check(*given):\n    pass\n"),
+        ("check(1)", "check = lambda *given: None\n"),
+        ("def check(*given):\n    pass\ncheck(1)", ""),
+    ],
+)
+def test_an_older_test_that_can_no_longer_fail_is_named(body: str, before: str) -> None:
+    after = rewritten(body, before)
+    assert sources.emptied(tree(ASSERTING), after) == ["test_x"]
+    assert sources.weakened(tree(ASSERTING), after) == []
+
+
+def test_an_older_test_is_empty_by_its_decorator_or_its_second_definition() -> None:
+    skipped = rewritten("assert add(2, 3) == 5", decorator="@pytest.mark.skip(reason='no')\n")
+    assert sources.emptied(tree(ASSERTING), skipped) == ["test_x"]
+    assert sources.emptied(tree(ASSERTING), tree(ASSERTING + "def test_x():\n    pass\n")) == ["test_x"]
+
+
+def test_an_older_test_that_asks_for_another_fixture_instead_is_weakened() -> None:
+    after = rewritten("pass", parameters="self, checked_pages")
+    assert sources.emptied(tree(ASSERTING), after) == []
+    assert sources.weakened(tree(ASSERTING), after) == ["test_x"]
+
+
+def test_helpers_that_call_each_other_come_to_an_end() -> None:
+    """However many there are, and in a circle."""
+    chain = "".join(f"def h{n}():\n    h{n + 1}()\n    h{n + 1}()\n" for n in range(400))
+    assert sources.asserts_nothing(rewritten("h0()", chain + "def h400():\n    h0()\n"))
+
+
+@pytest.mark.parametrize("depth", [240, 300])
+def test_code_that_is_too_deep_to_be_copied_is_no_extension(depth: int) -> None:
+    """It is read, and stands on the way of nothing."""
+    deep = "def test_x(a):\n    assert a" + ".b" * depth + "\n"
+    assert "test_x" in sources.changed(tree(deep), tree(deep.replace("(a)", "(a, c=1)")))
+    assert not sources.is_moved(deep.encode(), deep.encode())
 
 
 @pytest.mark.parametrize(

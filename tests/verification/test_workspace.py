@@ -1,16 +1,18 @@
 """Checkouts of our own: what is in them, what they cannot touch, and that they are gone afterwards."""
 
+import hashlib
 import json
 import os
 import stat
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from agent_harness.errors import Refused
+from agent_harness.errors import Refused, UnsafeTree
 from agent_harness.kernel import owner
 from agent_harness.kernel.git import GitFailed
 from agent_harness.verification.workspace import Overlay, clear_leftovers, in_place, remove, workspace
@@ -19,6 +21,34 @@ from .sample import JudgedProject
 
 Make = Callable[..., JudgedProject]
 FILES = {"a.txt": "one\n", "sub/b.txt": "two\n", ".gitignore": "lent/\nnode_modules\n"}
+
+
+GIT_LFS = """\
+import sys
+
+def read():
+    lines = []
+    while size := int(sys.stdin.buffer.read(4) or b"0", 16):
+        lines.append(sys.stdin.buffer.read(size - 4))
+    return lines
+
+def say(*lines):
+    for line in lines:
+        sys.stdout.buffer.write(b"%04x" % (len(line) + 4) + line)
+    sys.stdout.buffer.write(b"0000")
+    sys.stdout.buffer.flush()
+
+read()
+say(b"git-filter-server\\n", b"version=2\\n")
+read()
+say(b"capability=smudge\\n")
+while read():
+    read()
+    say(b"status=success\\n")
+    say(DELIVERED)
+    say()
+"""
+"""The side of a filter in git's protocol for long running ones (gitattributes, "Long Running Filter Process")."""
 
 
 @pytest.fixture
@@ -116,6 +146,62 @@ def test_nothing_that_an_agent_wrote_into_the_repository_takes_part(repo: Judged
     with workspace(repo.client, repo.base) as space:
         assert tree(space.top) == FILES
     assert not evil.exists()
+
+
+@pytest.mark.parametrize("where", ["global", "xdg"])
+def test_filters_of_the_user_take_no_part(repo: JudgedProject, where: str) -> None:
+    """An agent may have written them: ``~/.gitconfig`` and ``~/.config/git`` are in its reach."""
+    commit = repo.commit({".gitattributes": "*.txt filter=odd text eol=crlf\n", "c.txt": "three\n"})
+    home = Path(os.environ["HOME"])
+    settings = '[filter "odd"]\n\tsmudge = sed s/three/forged/\n\trequired = true\n[core]\n\tautocrlf = true\n'
+    if where == "xdg":
+        (home / ".config/git").mkdir(parents=True)
+        (home / ".config/git/config").write_text(settings)
+        (home / ".config/git/attributes").write_text("*.txt filter=odd\n")
+    else:
+        with (home / ".gitconfig").open("a") as file:
+            file.write(settings)
+    with workspace(repo.client, commit) as space:
+        assert (space.cwd / "c.txt").read_bytes() == b"three\n"
+        assert (space.cwd / "a.txt").read_bytes() == b"one\n"
+
+
+def test_a_link_is_compared_as_it_is_written(repo: JudgedProject) -> None:
+    (repo.root / "link").symlink_to(".//sub/./b.txt")
+    with workspace(repo.client, repo.commit()) as space:
+        assert os.readlink(space.cwd / "link") == ".//sub/./b.txt"
+
+
+def test_an_object_that_is_not_what_it_is_called_is_found(repo: JudgedProject) -> None:
+    forged = zlib.compress(b"blob 7\0forged\n")
+    oid = repo.git("rev-parse", "HEAD:a.txt")
+    place = repo.root / ".git/objects" / oid[:2] / oid[2:]
+    place.chmod(0o644)
+    place.write_bytes(forged)
+    with pytest.raises(UnsafeTree, match=r"a\.txt is not what its commit says"), workspace(repo.client, repo.base):
+        pass
+    assert places() == []
+
+
+def test_large_files_are_what_their_pointers_name(
+    repo: JudgedProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """git-lfs is the one filter that is known: what it delivers is compared with the digest in the commit."""
+    digest = hashlib.sha256(b"large\n").hexdigest()
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize 6\n"
+    commit = repo.commit({".gitattributes": "*.bin filter=lfs -text\n", "c.bin": pointer})
+    lfs = tmp_path / "bin/git-lfs"
+    lfs.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{lfs.parent}:{os.environ['PATH']}")
+    for delivered in (b"large\n", b"other\n"):
+        lfs.write_text(f"#!{sys.executable}\nDELIVERED = {delivered!r}\n{GIT_LFS}")
+        lfs.chmod(0o755)
+        if delivered == b"large\n":
+            with workspace(repo.client, commit) as space:
+                assert (space.cwd / "c.bin").read_bytes() == delivered
+        else:
+            with pytest.raises(UnsafeTree, match=r"c\.bin is not what its commit says"), workspace(repo.client, commit):
+                pass
 
 
 def test_leftovers_of_the_dead_are_removed_and_the_living_kept(repo: JudgedProject) -> None:

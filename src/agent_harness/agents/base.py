@@ -53,7 +53,6 @@ class Capabilities:
     interrupt: bool = False  # the turn can be ended without ending the conversation
     resume: bool = False  # a later turn can go on in the same conversation
     usage: bool = False  # token counts are reported
-    streams: bool = False  # events come while the model works, so that minutes of silence mean that nobody answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

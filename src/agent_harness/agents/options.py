@@ -4,14 +4,15 @@
 """
 
 import hashlib
-from abc import ABC, abstractmethod
+import shutil
+from abc import ABC
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from agent_harness.agents.base import Agent, Brief, Capabilities
-from agent_harness.errors import ConfigurationError
+from agent_harness.errors import ConfigurationError, ToolMissing
 
 
 def checked(kind: str, settings: Mapping[str, Any], known: Iterable[str]) -> Mapping[str, Any]:
@@ -78,26 +79,35 @@ def switch(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings(ABC):
-    """What a person may set for every client: its place, and the model."""
+    """What a person may set for every client: its place, and the model. ``own`` reads what one kind has beside them."""
 
+    kind: ClassVar[str]
     program: str = ""
     model: str | None = None
     model_wins: bool = False  # named with the agent itself (`KIND:MODEL`): before the models of the settings
 
     @classmethod
-    @abstractmethod
     def read(cls, settings: Mapping[str, Any]) -> Self:
         """The settings of a mapping; raises ``ConfigurationError``."""
+        known = checked(cls.kind, settings, (each.name for each in fields(cls) if each.name != "model_wins"))
+        program = text(known, "program") or cls().program
+        return cls(program=program, model=text(known, "model"), **cls.own(known))
+
+    @classmethod
+    def own(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The members that only this kind has."""
+        return {}
 
 
 Chosen = TypeVar("Chosen", bound=ClientSettings)
 
 
 class ClientAgent(Agent, Generic[Chosen]):
-    """An agent whose client is spoken to while it works."""
+    """An agent that drives a client, a program of somebody else's; most can be spoken to while they work."""
 
     capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
     settings_class: type[Chosen]
+    install: str  # what to do where the client is not there
 
     def __init__(self, settings: Chosen | None = None) -> None:
         self.settings: Chosen = settings or self.settings_class()
@@ -111,3 +121,14 @@ class ClientAgent(Agent, Generic[Chosen]):
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> Self:
         """The agent of ``agent: {kind: KIND, ...}``; its class of settings has the names."""
         return cls(cls.settings_class.read(settings))
+
+    def problem(self) -> str | None:
+        """Why the client cannot be started."""
+        if shutil.which(self.settings.program) is None:
+            return f"the agent's program {self.settings.program!r} is not installed or not executable"
+        return None
+
+    def demand(self) -> None:
+        """Raises ``ToolMissing`` when the client cannot be started."""
+        if why := self.problem():
+            raise ToolMissing(why, hint=None if shutil.which(self.settings.program) else self.install)

@@ -94,9 +94,9 @@ class Totals:
         """US dollars, or ``None`` as soon as one call has no known price; 0.0 when nothing was reported."""
         return None if self.unpriced_calls else self.priced_usd
 
-    def budget_usd(self, assumed: Price = SAMPLE_PRICE) -> float:
+    def budget_usd(self) -> float:
         """US dollars to hold against a budget: unpriced calls count at the stated assumed price."""
-        return self.priced_usd + assumed.of(self.unpriced_input_tokens, self.unpriced_output_tokens)
+        return self.priced_usd + SAMPLE_PRICE.of(self.unpriced_input_tokens, self.unpriced_output_tokens)
 
 
 def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:

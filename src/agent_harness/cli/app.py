@@ -54,7 +54,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "session": ("Agents", "agent_harness.cli.tasks:main", "Begin and end a session on a task list."),
     "hooks": ("Integration", "agent_harness.cli.hooks:hooks", "Register the hooks with Claude Code or Codex."),
     "hook": ("Integration", "agent_harness.cli.hooks:hook", "Answer one event of an agent client."),
-    "mcp": ("Integration", "agent_harness.cli.mcp:main", "Serve the verbs to a client over MCP."),
+    "mcp": ("Integration", "agent_harness.cli.tasks:serve_mcp", "Serve the verbs to a client over MCP."),
     "agents": ("Integration", "agent_harness.cli.agents:agents", "Show the agents that are found here."),
     "drive": (
         "Integration",
@@ -106,7 +106,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does it; the command that was probably meant is named."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from agent_harness.cli.verbs.options import nearest
+            from agent_harness.cli.verbs import nearest
 
             near = MEANT.get(args[0]) or nearest(args[0], COMMANDS)
             meant = f" Did you mean '{near}'?" if near else ""

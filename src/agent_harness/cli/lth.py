@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from agent_harness.cli.verbs.options import Argument, HelpAsked, Option, Program, Style, Subcommand, utf8_text
+from agent_harness.cli import leave
+from agent_harness.cli.verbs import Argument, HelpAsked, Option, Program, Style, Subcommand, utf8_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ def _run(words: list[str]) -> int:
 
 
 def _help(words: list[str]) -> int:
-    from agent_harness.cli.verbs.usage import usage
+    from agent_harness.cli.verbs import usage
 
     command = LTH.aliases.get(words[0], words[0]) if words else ""
     return _show(usage(LTH, command if command in LTH.verbs else ""))
@@ -309,5 +310,10 @@ def _complain(*lines: str) -> int:
     return 1
 
 
+def process() -> int:
+    """The same as the whole of a process, which it ends."""
+    return leave(main())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(process())

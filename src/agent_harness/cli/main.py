@@ -7,6 +7,8 @@ falls through to the full command line.
 import codecs
 import sys
 
+from agent_harness.cli import leave
+
 LIGHT = ("task", "session", "rescue")
 """Commands that agents call on every step: they read their words without click."""
 
@@ -55,13 +57,18 @@ def _run(words: list[str]) -> int:
 
         return tasks.main(words)
     if words[:1] == ["mcp"]:
-        from agent_harness.cli import mcp
+        from agent_harness.cli import tasks
 
-        return mcp.main(words)
+        return tasks.serve_mcp(words)
     from agent_harness.cli import app
 
     return app.main(words)
 
 
+def process() -> int:
+    """The same as the whole of a process, which it ends."""
+    return leave(main())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(process())

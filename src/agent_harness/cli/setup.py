@@ -447,7 +447,7 @@ class _Removal:
     def _hooks(self) -> list[tuple[str, str]]:
         from agent_harness.hooks import install
 
-        found = [name for name in install.CLIENTS if install.installed(name, "project", self.root, os.environ)]
+        found = [name for name in install.CLIENTS if install.has_traces(name, "project", self.root, os.environ)]
         return [(name, install.CLIENTS[name].place("project", self.root, os.environ)) for name in found]
 
     def _hooks_of_user(self) -> list[str]:

@@ -40,7 +40,7 @@ def _task_list(folder: str, as_json: bool, tail: int) -> int:
     if as_json:
         from agent_harness.kernel.json import jsontext
 
-        print(jsontext.spaced({"ok": True, "verb": "status", **found, "limits": _limits()}))
+        print(jsontext.spaced({"ok": True, "verb": "status", **found}))
     else:
         _show(api.lines(found))
     return 0
@@ -53,26 +53,14 @@ def _features(as_json: bool) -> int:
     if as_json:
         import json
 
-        print(json.dumps({"ok": True, **found, "limits": _limits()}, ensure_ascii=False))
+        print(json.dumps({"ok": True, **found}, ensure_ascii=False))
     else:
         _show(api.lines(found))
     return 0
 
 
 def _show(lines: "list[str]") -> None:
-    """Prints the lines, fit for a terminal; the accounts that are rate limited come first."""
+    """Prints the lines, fit for a terminal."""
     from agent_harness.kernel.terminal import printable
 
-    refused = [f"Rate limited: {each}   see: harness limits" for each in _limits()]
-    print("\n".join(printable(line) for line in (*refused, *lines)))
-
-
-def _limits() -> "list[str]":
-    """The accounts that are refused for now; the folder is looked at before anything is loaded."""
-    from agent_harness.kernel import trusted_state
-
-    if not trusted_state.holds("limits"):
-        return []
-    from agent_harness.kernel.rate_limits import LimitClock
-
-    return [str(limit) for limit in LimitClock().all()]
+    print("\n".join(map(printable, lines)))

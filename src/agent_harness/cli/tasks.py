@@ -1,6 +1,6 @@
 """The verbs that agents call on a task list: ``harness task …``, ``harness session …``, ``harness rescue …``.
 
-One table, below, holds them: each is a method of ``TaskList``.
+One table, below, holds them: each is a method of ``TaskList``. ``harness mcp`` serves them to a client.
 
 They answer with one JSON object on stdout, ``--text`` for people; nothing here loads what takes long to load. Source:
 ``tasklist.md`` 13.3.
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import sys
 
-from agent_harness.cli.verbs.options import Argument, HelpAsked, Number, OneOf, Option, Program, Style, Subcommand
-from agent_harness.errors import Interrupted, TimedOut, UsageError, VerificationFailed
+from agent_harness.cli.verbs import Argument, HelpAsked, Number, OneOf, Option, Program, Style, Subcommand
+from agent_harness.errors import HarnessError, Interrupted, TimedOut, UsageError, VerificationFailed
 from agent_harness.protocols.tasklist.api import CATEGORIES, TaskList
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.features.api import FeatureLayout
 
-__all__ = ["LIST_NAMES", "PROGRAMS", "STYLE", "main", "open_list", "show"]
+__all__ = ["LIST_NAMES", "PROGRAMS", "main", "open_list", "serve_mcp", "show"]
 
 _SAID = ("rescues", "tasks", "pruned")  # also when there are none
 _LONG = ("task", "validation", "stats", "plan", "tail", "files", "recovered", "tasks", "rescues", "pruned")
@@ -89,7 +89,7 @@ def _feature_project(given: dict[str, Any]) -> FeatureLayout | None:
 def _help(program: Program, verb: str, *, code: int) -> int:
     from agent_harness.cli.verbs import usage
 
-    print(usage.usage(program, verb), end="")
+    print(usage(program, verb), end="")
     return code
 
 
@@ -386,3 +386,43 @@ PROGRAMS = {
         STYLE,
     ),
 }
+
+
+# ---- the same verbs as tools of MCP ----------------------------------------------------------------------------------
+
+_MCP = Program(
+    "harness",
+    "",
+    {
+        "mcp": Subcommand(
+            "Serve the verbs to a client over MCP.",
+            Option("--root", "DIR", "Where the project is; else looked for upwards from the working directory."),
+            purpose="Serve status, next, claim, checkpoint, validate, complete, fail, release and log_query on stdin"
+            " and stdout. Started by a client; it ends when the client closes its input, after the calls that run.\n\n"
+            "A client that runs without a person must be allowed the tools beforehand: `claude -p` by"
+            ' --allowedTools mcp__harness, `codex exec` by default_tools_approval_mode = "approve" in the server\'s'
+            " section of config.toml.",
+            example="claude mcp add harness -- harness mcp",
+        )
+    },
+    STYLE,
+)
+
+
+def serve_mcp(words: list[str]) -> int:
+    """Runs a command line that begins with ``mcp``; an exit code of ``docs/exit-codes.md``, never a traceback."""
+    try:
+        root = _MCP.parse("mcp", words[1:]).get("root")
+    except HelpAsked:
+        return _help(_MCP, "mcp", code=0)
+    except HarnessError as error:
+        from agent_harness.cli import failure
+
+        return failure.show(error, as_json=False)
+    from agent_harness import mcp_server
+
+    try:
+        mcp_server.serve(None if root is None else str(root))
+    except KeyboardInterrupt:
+        return 130
+    return 0

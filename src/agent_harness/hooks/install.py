@@ -6,12 +6,13 @@ Source: ``tasklist.md`` 3.1.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import sys
 from contextlib import suppress
 
-from agent_harness.errors import Refused, UsageError
+from agent_harness.errors import HarnessError, Refused, UsageError
 from agent_harness.hooks import codex_trust
 from agent_harness.hooks.codex_trust import MARK, is_ours
 from agent_harness.kernel import files
@@ -117,10 +118,16 @@ def install(client: str, scope: Scope, project: str, environ: Mapping[str, str])
     path = _path(chosen, scope, project, environ)
     before = _read(path)
     after = _with_ours(before if before is not None else "{}\n", groups(chosen), path)
-    found_by = _path_file(environ)
+    _sweep(path)
+    found_by, known = _path_file(environ), os.path.lexists(_path_file(environ))
     os.makedirs(os.path.dirname(found_by), exist_ok=True)
     files.replace(found_by, f"{sys.executable}\n{package_folder()}\n", mode=0o600)
-    kept = _write(path, before, after)
+    try:
+        kept = _write(path, before, after)
+    except BaseException:
+        if not known:
+            _forget_unused(project, environ)
+        raise
     if scope == "project" and before is None:
         _keep_from_git(path, project)
     return {
@@ -139,8 +146,8 @@ def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str
     """Takes our hooks out again; the file is byte for byte what it was before them.
 
     Where a person has changed it since, their changes stay, and the file as it was stays beside it (``kept``). A file,
-    and a folder, that we had made and that hold nothing else are removed. Nothing stays of what Codex noted down to
-    trust our hooks; ``trust_left`` says why where its settings cannot be edited.
+    and a folder, that we had made and that hold nothing else are removed, and so is what a killed command left. Nothing
+    stays of what Codex noted down to trust our hooks; ``trust_left`` says why where its settings cannot be edited.
     """
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
@@ -150,11 +157,12 @@ def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str
     after = None if before is None else _without_ours(before, path, theirs=original)
     if after is not None and after != before:
         _take_back(chosen, path, after, original)
-        if scope == "project" and not os.path.lexists(path):
+        if scope == "project" and not os.path.exists(path):
             _keep_from_git(path, project, ends=True)
-    if not any(installed(name, "user", project, environ) for name in CLIENTS):
-        files.unlink(_path_file(environ))
-        _remove_empty(os.path.dirname(_path_file(environ)))
+    _sweep(path)
+    if _is_left_over(path):
+        files.unlink(os.path.realpath(path) + KEPT)
+    _forget_unused(project, environ)
     moved = before is not None and after is not None and _places_of_others(before) != _places_of_others(after)
     kept = os.path.realpath(path) + KEPT
     return {
@@ -197,7 +205,7 @@ def _take_back(client: HookClient, path: str, after: str, original: str | None) 
         files.replace(path, files.read_bytes(kept))
         files.unlink(kept)
     elif original is None and jsontext.loads(after) == {}:
-        os.unlink(path)
+        os.unlink(os.path.realpath(path))  # a link is a person's
         _remove_empty(os.path.dirname(path))
     else:
         files.replace(path, after)
@@ -238,6 +246,12 @@ def installed(client: str, scope: Scope, project: str, environ: Mapping[str, str
         return text is not None and any(True for _ in _places(_object(text, path)))
     except Refused:
         return False
+
+
+def has_traces(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
+    """Whether there is something to take out: hooks of ours, or what a killed command left beside them."""
+    path = named(client).place(scope, project, environ)
+    return installed(client, scope, project, environ) or _is_left_over(path)
 
 
 def is_stale(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
@@ -362,12 +376,42 @@ def _read(path: str) -> str | None:
     return text if text.strip() else "{}\n"
 
 
+def _put_aside(kept: str) -> None:
+    """What was kept of a file in which hooks of ours were once: not what the file was before the next ones."""
+    with suppress(FileNotFoundError):
+        place = next(name for count in itertools.count(1) if not os.path.lexists(name := f"{kept}.{count}"))
+        os.rename(kept, place)
+
+
+def _is_left_over(path: str) -> bool:
+    """Whether the file is, byte for byte, what is kept of it: a killed command has not removed that any more."""
+    try:
+        return files.read_bytes(os.path.realpath(path) + KEPT) == files.read_bytes(path)
+    except (FileNotFoundError, HarnessError):
+        return False
+
+
+def _sweep(path: str) -> None:
+    """Temporary files of killed commands."""
+    files.sweep(path)
+    files.sweep(os.path.realpath(path) + KEPT)
+
+
+def _forget_unused(project: str, environ: Mapping[str, str]) -> None:
+    """Where the package is need not be known once no client of this user has hooks of ours."""
+    if not any(installed(name, "user", project, environ) for name in CLIENTS):
+        files.unlink(_path_file(environ))
+        _remove_empty(os.path.dirname(_path_file(environ)))
+
+
 def _write(path: str, before: str | None, after: str) -> str | None:
     """Replaces the file; where it is kept as it was before our first change."""
     kept = os.path.realpath(path) + KEPT
     if after == before:
         return kept if os.path.lexists(kept) else None
     os.makedirs(os.path.dirname(path), exist_ok=True)
+    if before is None or not any(True for _ in _places(_object(before, path))):
+        _put_aside(kept)
     if before is None:
         files.replace(path, after, mode=0o600)
         return None

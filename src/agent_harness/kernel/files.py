@@ -58,6 +58,7 @@ _NO_FOLDER_SYNC = (errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP)
 _HINTS = {
     errno.EACCES: "check who owns it and what its mode allows",
     errno.EDQUOT: "free some of your quota, then run the same command again",
+    errno.ENOENT: "a folder on the way is missing, or a link leads to nothing",
     errno.ELOOP: "it is a link where none may be; replace it by the file itself",
     errno.ENOSPC: "free some space on that disk, then run the same command again",
     errno.EPERM: "check who owns it and what its mode allows",

@@ -32,9 +32,12 @@ _ESCAPES = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code 
 _ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
 
-def append(path: AnyPath, record: Mapping[str, Any]) -> None:
-    """Adds one record as one line; makes the folder when it is missing. ``Refused`` when the disk says no."""
-    _append(path, jsontext.line(dict(record)).encode("utf-8", "replace") + b"\n")
+def append(path: AnyPath, record: Mapping[str, Any], *, durable: bool = False) -> None:
+    """Adds one record as one line; makes the folder when it is missing. ``Refused`` when the disk says no.
+
+    ``durable``: it is on the disk when this returns.
+    """
+    _append(path, jsontext.line(dict(record)).encode("utf-8", "replace") + b"\n", durable=durable)
 
 
 def append_line(path: AnyPath, text: str, *, limit_bytes: int = 4096) -> None:
@@ -65,7 +68,7 @@ def backwards(path: AnyPath) -> Iterator[str]:
     return (line.decode("utf-8", "replace") for line in _lines_backwards(path))
 
 
-def _append(path: AnyPath, line: bytes) -> None:
+def _append(path: AnyPath, line: bytes, *, durable: bool = False) -> None:
     try:
         descriptor = _open_to_append(path)
         try:
@@ -75,6 +78,8 @@ def _append(path: AnyPath, line: bytes) -> None:
             end = _write(descriptor, line)
             if not line.startswith(b"\n") and not _ends_a_line(descriptor, end - len(line)):
                 _write(descriptor, b"\n" + line)  # another process died in the middle of its line just now
+            if durable:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
     except OSError as error:

@@ -101,19 +101,28 @@ def mask_from_now_on(value: str) -> None:
 
     For what a person has handed on under a name that does not say so. Values of less than 8 characters are not masked.
     """
-    import json
-
     password = _PASSWORD.search(value)
-    _TOLD.update((value, json.dumps(value)[1:-1], *([password[1]] if password else [])))
+    _TOLD.update((value, *([password[1]] if password else [])))
 
 
 def _own_values(text: str) -> str:
     """What our environment holds under secret names, and what we were told to mask."""
     values = {os.environ[name] for name in secret_names(os.environ)} | _TOLD
-    for value in sorted(values, key=len, reverse=True):
-        if len(value) >= _SHORTEST_OWN_VALUE:
-            text = text.replace(value, MASK)
+    for spelling in _spellings(frozenset(values)):
+        text = text.replace(spelling, MASK)
     return text
+
+
+@lru_cache(maxsize=16)
+def _spellings(values: frozenset[str]) -> tuple[str, ...]:
+    """How these values stand in a text, the longest first: as they are, a line alone, within JSON or Python."""
+    import json
+
+    parts = {part.strip() for value in values for part in (value, *value.splitlines())}
+    found = {*parts, *(ascii(part)[1:-1] for part in parts), *(repr(part)[1:-1] for part in parts)}
+    found |= {json.dumps(part, ensure_ascii=plain)[1:-1] for part in parts for plain in (True, False)}
+    found |= {part.encode("unicode_escape", "backslashreplace").decode("ascii") for part in parts}
+    return tuple(sorted((each for each in found if len(each) >= _SHORTEST_OWN_VALUE), key=len, reverse=True))
 
 
 _SHAPES = re.compile(

@@ -12,7 +12,7 @@ This keeps honest agents and careless commands out, not a program of the same us
 
 import os
 
-__all__ = ["existing", "holds", "make", "name_of", "of_user"]
+__all__ = ["existing", "make", "name_of", "of_user"]
 
 _LONGEST_NAME = 200  # bytes; file systems take 255, and backups have longer names
 
@@ -52,17 +52,6 @@ def of_user(name: str, *, project: str | None = None, make: bool = True) -> str 
         if _is_mine(base, folder):
             return folder
     return None
-
-
-def holds(name: str) -> bool:
-    """Whether anything is in a folder that ``of_user`` would give; nothing is made here."""
-    for base in _bases():
-        try:
-            if os.listdir(os.path.join(base, name)):
-                return True
-        except OSError:
-            continue
-    return False
 
 
 def name_of(place: str) -> str:

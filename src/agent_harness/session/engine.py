@@ -27,10 +27,10 @@ from agent_harness.supervision.outcome import Outcome
 from agent_harness.supervision.recording import Recording
 from agent_harness.supervision.supervisor import supervise
 
-__all__ = ["AGAIN", "TRANSCRIPT_BYTES", "Turns", "walk"]
+__all__ = ["AGAIN", "Turns", "walk"]
 
 
-TRANSCRIPT_BYTES = 8_000_000
+_ENDED_BY_MONITOR = frozenset({"context_limit", "timeout", "stuck", "budget_exceeded", "no_response"})
 _SAID_ELSEWHERE = frozenset({"finished", "user_pause", "rate_limited", "no_response"})
 
 
@@ -52,9 +52,8 @@ class Turns:
     timeout_seconds: float  # of the session; no wait for a provider goes beyond it
     spare: bool = False  # another agent can take over from one that is refused
     recording: Recording | None = None
-    silence_seconds: float | None = None  # see ``provider_retry.silence_seconds``
+    silence_seconds: float | None = None  # outside of tool calls; a turn ends by it, and is tried once more (UAH-376)
     stop_requested: Callable[[], str | None] | None = None  # in place of the signal's, for a lease that may be lost
-    grace_seconds: float = 5.0
     now: NowRecord = field(default_factory=NowRecord)
     began: float = field(default_factory=time.monotonic)  # of the monotonic clock
     so_far: TurnSoFar = field(default_factory=TurnSoFar)
@@ -101,7 +100,6 @@ class Turns:
                 request.brief,
                 monitors=self.watch,
                 transcript=self.transcript,
-                transcript_limit_bytes=TRANSCRIPT_BYTES,
                 on_started=request.on_started,
                 stop_requested=self._stop_requested,
                 facts=request.facts,
@@ -110,7 +108,6 @@ class Turns:
                 session_began=self.began,
                 silence_seconds=self.silence_seconds,
                 recording=self.recording,
-                grace_seconds=self.grace_seconds,
             )
         request.on_ended(outcome)
         self._add(outcome)
@@ -120,7 +117,10 @@ class Turns:
         if isinstance(event, Usage):
             used = self._used_now = usage.add(self._used_now, event, request.brief.model)
             tokens = {"input": used.input_tokens, "output": used.output_tokens, "cached": used.cached_tokens}
-            self.now.used(tokens, used.cost_usd, model=event.model or request.brief.model)
+            model = event.model or request.brief.model
+            self.now.used(tokens, used.cost_usd, model=model)
+            if model and model not in self.so_far.models:
+                self.so_far = replace(self.so_far, models=(*self.so_far.models, model))
         elif isinstance(event, Text) and event.text.startswith(CLIENT_TRIES_AGAIN):
             said = redact(event.text.partition("\n")[0].strip("[]"))
             told = f"The client waits and tries again by itself: {said}."
@@ -149,12 +149,19 @@ class Turns:
             message=outcome.message,
             evidence_shown=self.so_far.evidence_shown or outcome.evidence_shown,
             used=usage.merge(self.so_far.used, outcome.usage),
+            turns=self.so_far.turns + 1,
+            interventions=(*self.so_far.interventions, *_interventions(outcome)),
         )
         for kind, texts in (("agent_steered", outcome.steered), ("agent_not_told", outcome.not_delivered)):
             for text in texts:
                 self.journal.event(kind, message=text)
         if outcome.reason not in _SAID_ELSEWHERE:
             self.journal.say(outcome.message)
+
+
+def _interventions(outcome: Outcome) -> list[str]:
+    told = [f"told: {text}" for text in outcome.steered]
+    return [*told, f"{outcome.reason}: {outcome.message}"] if outcome.reason in _ENDED_BY_MONITOR else told
 
 
 Ended = TypeVar("Ended")

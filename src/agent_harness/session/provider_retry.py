@@ -20,7 +20,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from agent_harness.agents.base import Capabilities
 from agent_harness.agents.events import RateLimited
 from agent_harness.kernel import clock, failures, retry
 from agent_harness.supervision.dispatch import spoken
@@ -42,7 +41,6 @@ class Journal(Protocol):
 
 LONGEST_WAIT_SECONDS = 300.0
 LONGEST_WITH_A_SPARE_SECONDS = 5.0
-RESPONSE_SECONDS = 120.0  # of an agent that streams
 _MALFORMED = re.compile(
     r"\bmalformed\b|\bJSONDecodeError\b|\b(?:invalid|unexpected|unterminated|unparsable)\b[^\n]{0,40}\bJSON\b",
     re.IGNORECASE,
@@ -93,14 +91,6 @@ class ProviderFailure:
     def sentence(self) -> str:
         """For the person, when no further try is made."""
         return f"{self.message.rstrip('.')}. {TABLE[self.kind].advice}"
-
-
-def silence_seconds(configured: float | None, capabilities: Capabilities) -> float | None:
-    """How long nothing may be heard of an agent of this kind; ``None`` for no limit (UAH-376).
-
-    What is configured wins; else agents that stream have 120 s, and others, whose silence says nothing, no limit.
-    """
-    return configured if configured is not None else RESPONSE_SECONDS if capabilities.streams else None
 
 
 def provider_failure(outcome: Outcome) -> ProviderFailure | None:

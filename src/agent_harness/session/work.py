@@ -99,6 +99,14 @@ class TurnSoFar:
     message: str = ""  # with which the latest turn ended
     evidence_shown: bool = False  # in any of the turns
     used: Totals = field(default_factory=Totals)
+    turns: int = 0  # starts of the agent, also those that were tried again
+    models: tuple[str, ...] = ()  # that the agent says it has used
+    interventions: tuple[str, ...] = ()  # what monitors have told it, and what ended a turn
+
+    @property
+    def model(self) -> str | list[str] | None:
+        """For the record of the session: the model, or a list where there were several."""
+        return list(self.models) if len(self.models) > 1 else next(iter(self.models), None)
 
     @property
     def round(self) -> int:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 from agent_harness.agents.events import Event, Usage
-from agent_harness.agents.usage import SAMPLE_PRICE, Price, Totals, add
+from agent_harness.agents.usage import SAMPLE_PRICE, Totals, add
 
 State = TypeVar("State")
 Kind = Literal["steer", "wrap_up", "stop"]
@@ -217,12 +217,11 @@ class BudgetLimit:
 class Budget(Monitor[Totals]):
     """Adds up the cost of the session after each model call. State: its totals.
 
-    A call without a known price counts at ``assumed``, and the message says so.
+    A call without a known price counts at ``SAMPLE_PRICE``, and the message says so.
     """
 
     limits: tuple[BudgetLimit, ...]
     model: str | None = None
-    assumed: Price = SAMPLE_PRICE
 
     def begin(self) -> Totals:
         """Nothing spent."""
@@ -235,13 +234,13 @@ class Budget(Monitor[Totals]):
         if not isinstance(event, Usage):
             return state, ()
         totals = add(state, event, self.model)
-        spent = totals.budget_usd(self.assumed)
+        spent = totals.budget_usd()
         over = next((x for x in self.limits if x.spent_usd + spent > x.limit_usd + 1e-9), None)
         return totals, (self._stop(over, spent, totals),) if over else ()
 
     def _stop(self, over: BudgetLimit, spent: float, totals: Totals) -> Intervention:
         text = BUDGET_TEXT.format(name=over.name, spent=over.spent_usd + spent, limit=over.limit_usd)
         if totals.unpriced_calls:
-            prices = f"${self.assumed.input_usd:g}/M in and ${self.assumed.output_usd:g}/M out"
+            prices = f"${SAMPLE_PRICE.input_usd:g}/M in and ${SAMPLE_PRICE.output_usd:g}/M out"
             text += f" No price is known for {totals.unpriced_calls} calls; they count at {prices}."
         return Intervention(kind="stop", reason="budget_exceeded", message=text)

@@ -131,7 +131,8 @@ class Recording:
 
 def _redacted(value: object) -> Any:
     if isinstance(value, str):
-        return redact(value if len(value) <= TEXT_LIMIT_CHARACTERS else f"{value[:TEXT_LIMIT_CHARACTERS]} [...]")
+        masked = redact(value)  # before it is cut: half a secret is one
+        return masked if len(masked) <= TEXT_LIMIT_CHARACTERS else f"{masked[:TEXT_LIMIT_CHARACTERS]} [...]"
     if isinstance(value, dict):
         return {redact(str(name)): _redacted(one) for name, one in value.items()}
     if isinstance(value, list):

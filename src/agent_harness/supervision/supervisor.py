@@ -24,6 +24,8 @@ from agent_harness.supervision.monitors import NO_FACTS, Intervention, Monitor, 
 from agent_harness.supervision.outcome import Evidence, Outcome
 from agent_harness.supervision.recording import KeyMask, Recording, TextTail, Transcript
 
+TRANSCRIPT_BYTES = 8_000_000
+
 
 def supervise(
     agent: Agent,
@@ -36,7 +38,6 @@ def supervise(
     facts: Callable[[], ProjectFacts] = lambda: NO_FACTS,
     on_event: Callable[[Event], None] | None = None,
     test_file: str | None = None,
-    transcript_limit_bytes: int = 8_000_000,
     wrap_up_seconds: float = 120.0,
     grace_seconds: float = 5.0,
     session_began: float | None = None,
@@ -61,7 +62,7 @@ def supervise(
     turn = agent.start(brief)
     try:
         on_started(turn.process or {})
-        with closing(Transcript(transcript, transcript_limit_bytes)) as record:
+        with closing(Transcript(transcript, TRANSCRIPT_BYTES)) as record:
             terms = TurnTerms(
                 steerable=agent.capabilities.steer,
                 interruptible=agent.capabilities.interrupt,

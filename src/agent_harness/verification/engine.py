@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 from agent_harness.errors import Interrupted
 from agent_harness.kernel.git import Git
+from agent_harness.verification import twins
 from agent_harness.verification.changes import CandidateChanges, between
 from agent_harness.verification.check import parse
-from agent_harness.verification.guard import Duty, Survey, duty_of, file_of, is_read, survey
+from agent_harness.verification.guard import Duty, Survey, belongs, duty_of, file_of, is_read, survey
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment, resolve
 from agent_harness.verification.runner.execution import (
     NOT_FOUND,
@@ -23,8 +24,17 @@ from agent_harness.verification.runner.execution import (
     run_tests,
 )
 from agent_harness.verification.runner.testreport import Report
-from agent_harness.verification.verdict import CRITICAL, IMPORTANT, WARN, Finding, TestRun, Verdict, passed
-from agent_harness.verification.workspace import Overlay
+from agent_harness.verification.verdict import (
+    CRITICAL,
+    IMPORTANT,
+    WARN,
+    Finding,
+    JudgedStep,
+    TestRun,
+    Verdict,
+    passed,
+)
+from agent_harness.verification.workspace import Edits, Overlay
 
 __all__ = [
     "Finding",
@@ -40,6 +50,7 @@ __all__ = [
 ]
 
 Step = Callable[[str, str, TestRun | None], object]
+_TWIN_LEAST_SECONDS, _TWIN_TIMES = 30.0, 4  # how long the proof may take on a twin, against its own time
 _NAMED = 5  # ids written out in a message; all of them are in the data
 
 
@@ -49,6 +60,7 @@ class Strictness:
 
     requires_red: bool = True  # the feature's own tests must not pass on the code before
     lint_rejects: bool = False
+    twins: bool = True  # the feature's own tests fail on sabotaged twins of the candidate
     timeout_seconds: float = 1800.0  # of each command
 
 
@@ -107,6 +119,7 @@ def judge(
         lambda: case.green(proof),
         lambda: case.whole(suite, baseline),
         lambda: case.before(proof, red_base or base),
+        lambda: case.sabotaged(proof, red_base or base),
         lambda: case.style(lint),
     )
     for step in steps:
@@ -154,6 +167,7 @@ class _Case:
     survey: Survey = field(default_factory=Survey)
     findings: list[Finding] = field(default_factory=list)
     runs: dict[str, TestRun] = field(default_factory=dict)
+    steps: dict[str, JudgedStep] = field(default_factory=dict)
     regressions: tuple[str, ...] = ()
     flaky: tuple[str, ...] = ()
     noted: int = 0  # findings of the steps that have ended
@@ -196,6 +210,12 @@ class _Case:
             why = run.problem or ("" if failing else "no test passed")
             message = "Feature test failed when harness ran it." + (f" The reason: {why}." if why else "")
             self.find("proof_failed", CRITICAL, message, failing=failing, problem=run.problem, exit_code=run.exit_code)
+        elif run.report and (gave_up := sorted(run.report.gave_up)):
+            message = (
+                f"Feature test was skipped while it ran, so it proves nothing: {_listed(gave_up)}. "
+                "Only a mark on a test, which is there to be read, may skip it."
+            )
+            self.find("proof_failed", CRITICAL, message, failing=gave_up, problem=None, exit_code=run.exit_code)
         self._ended("proof")
 
     def whole(self, command: str | None, baseline: Collection[str]) -> None:
@@ -230,6 +250,47 @@ class _Case:
             message = "The feature's tests also pass on the code before the session; they prove nothing."
             self.find("proof_not_red", CRITICAL, message, tests=sorted(proven))
         self._ended("red")
+
+    def sabotaged(self, command: str | None, begun: str) -> None:
+        """The feature's own tests fail where the work does nothing, and where they expect something else.
+
+        Asked of tests that were written since ``begun``: what a person wrote before is the specification.
+        """
+        if command is None or not self.options.twins or self.environment.isolation == IN_PLACE:
+            return
+        with self.git.objects() as objects:
+            changes = between(self.git, objects, begun, self.candidate, wanted=lambda path: path.endswith(".py"))
+        side = set(survey(changes, self.duty).test_side)
+        own = [change for change in changes.files if belongs(change.path, self.duty.test_files)]
+        work = twins.of_work(change for change in changes.files if change.path not in side)
+        expecting = twins.of_tests(own)
+        if not own or not (work.twins or expecting):
+            return
+        self.on_step("twins", "started", None)
+        blind = [twin for twin in (expecting,) if twin and self._stays_green(command, twin)]
+        if not blind and work.twins and not (work.beyond and expecting):
+            blind = list(work.twins) if all(self._stays_green(command, twin) for twin in work.twins) else []
+        if blind:
+            when = ", and when ".join(twin.what for twin in blind)
+            message = f"The feature's tests cannot fail: they stay green when {when}."
+            self.find("weak_test", CRITICAL, message, twins=[twin.what for twin in blind])
+        self._ended("twins")
+
+    def _stays_green(self, command: str, twin: twins.Twin) -> bool:
+        """Whether all own tests pass on a sabotaged twin; one that hangs does not."""
+        proof = self.runs["proof"]
+        limit = min(self.options.timeout_seconds, _TWIN_LEAST_SECONDS + _TWIN_TIMES * proof.seconds)
+        with place_for(self.git, self.candidate, environment=self.environment, overlays=[Edits(twin.files)]) as space:
+            run = execute(
+                space,
+                command,
+                environment=self.environment,
+                timeout_seconds=limit,
+                first_failure=True,
+                stop=self.stop,
+            )
+        self._interrupted()
+        return passed(run)
 
     def style(self, command: str | None) -> None:
         """The linter's exit status; a linter that is not there is named and rejects nothing (C55)."""
@@ -298,7 +359,11 @@ class _Case:
         gone = {node for node in baseline if node not in report.cases and file_of(node) in self.survey.released}
         broken = {file_of(node) for node in report.failing}
         left = [file for file in self.duty.protected if not any(_holds(file, node) for node in report.passing)]
-        return {n for n in gone if file_of(n) not in broken and not any(_holds(file, n) for file in left)}
+        out = {n for n in gone if file_of(n) not in broken and not any(_holds(file, n) for file in left)}
+        if out:
+            message = f"No longer there, in a file that may change: {_listed(out)}."
+            self.find("tests_gone", IMPORTANT, message, tests=sorted(out))
+        return out
 
     def _now(self, node: str) -> str:
         """The id of a test in the candidate, whose file may have moved."""
@@ -327,7 +392,9 @@ class _Case:
     def _ended(self, step: str) -> None:
         warned = len(self.findings) > self.noted
         self.noted = len(self.findings)
-        self.on_step(step, "failed" if self.rejected else "warned" if warned else "passed", self.runs.get(step))
+        state = "failed" if self.rejected else "warned" if warned else "passed"
+        self.steps[step] = JudgedStep(step=step, state=state, run=self.runs.get(step))
+        self.on_step(step, state, self.runs.get(step))
 
     def _interrupted(self) -> None:
         if self.stop is not None and self.stop():
@@ -360,6 +427,7 @@ class _Case:
             flaky=self.flaky,
             passing=frozenset(node for node, good in outcomes.items() if good),
             total=len(outcomes),
+            steps=tuple(self.steps.values()),
         )
 
 

@@ -18,6 +18,7 @@ _OPTIONS_OF_PYTEST = frozenset(  # kept under names that are spelled otherwise o
 )
 _AWAITING = frozenset({"raises", "warns", "deprecated_call", "assertRaises", "assertRaisesRegex", "assertWarns"})
 _LEAVING = frozenset({"skip", "skipTest", "SkipTest", "importorskip", "xfail", "exit", "_exit", "Skipped"})
+_PATCHING = frozenset({"setattr", "setitem", "delattr", "delitem", "setenv", "delenv", "patch", "syspath_prepend"})
 _LOOKING = frozenset({"locals", "vars", "eval", "exec", "dir"})
 _OPTION_WORDS = frozenset({"action", "default", "type", "choices", "help", "metavar", "nargs", "const"})
 _OPTION_ACTIONS = frozenset({"store", "store_true", "store_false", "append", "count"})
@@ -35,11 +36,14 @@ def extends(before: _Function, after: _Function) -> bool:
         return False
     if any(_binds(statement, set(added)) for statement in after.body):
         return False
-    old, new = _without_wording(before), _without_wording(after)
-    old.body = _with(old.body, {})
-    new.body = _with(new.body, added)
-    new.args = old.args
-    return ast.dump(old) == ast.dump(new)
+    try:
+        old, new = _without_wording(before), _without_wording(after)
+        old.body = _with(old.body, {})
+        new.body = _with(new.body, added)
+        new.args = old.args
+        return ast.dump(old) == ast.dump(new)
+    except RecursionError:  # a copy stands deeper than what it is a copy of
+        return False
 
 
 def gains_assertions(before: _Function, after: _Function) -> bool:
@@ -79,8 +83,8 @@ def _head(function: _Function) -> list[str]:
 
 
 def _asserts(statement: ast.stmt) -> bool:
-    """An assertion, or a call that must raise; nothing in it ends or skips the test."""
-    if any(_last_name(node) in _LEAVING for node in ast.walk(statement)):
+    """An assertion, or a call that must raise; nothing in it ends or skips the test, or patches what it judges."""
+    if any(_last_name(node) in _LEAVING | _PATCHING for node in ast.walk(statement)):
         return False
     if isinstance(statement, ast.With):
         awaited = [_last_name(item.context_expr) for item in statement.items]
@@ -306,11 +310,13 @@ def is_test_code(statement: ast.stmt) -> bool:
         return all(is_test_code(part) for part in inner)
     if isinstance(statement, ast.Assign | ast.AnnAssign):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        return all(isinstance(target, ast.Name) for target in targets)
-    return isinstance(statement, ast.Import | ast.ImportFrom) or is_text(statement)
+        return all(isinstance(target, ast.Name) for target in targets) and not _names_fixture(statement)
+    if isinstance(statement, ast.ImportFrom):
+        return not any("fixture" in each.name for each in statement.names)
+    return isinstance(statement, ast.Import) or is_text(statement)
 
 
-def _names_fixture(decorator: ast.expr) -> bool:
-    names = {node.id for node in ast.walk(decorator) if isinstance(node, ast.Name)}
-    names |= {node.attr for node in ast.walk(decorator) if isinstance(node, ast.Attribute)}
+def _names_fixture(node: ast.AST) -> bool:
+    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    names |= {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
     return any("fixture" in name for name in names)

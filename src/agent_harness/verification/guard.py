@@ -102,6 +102,7 @@ def survey(changes: CandidateChanges, duty: Duty) -> Survey:
     findings += [Finding("test_moved", IMPORTANT, f"{old} is {new} now.", {"path": new}) for old, new in moved.items()]
     findings += _own_tests(changes, duty)
     findings = [_released(finding, duty) for finding in findings]
+    findings += [found for c in judged if duty.frees(c.path) for found in _weakened(c, sides[c.path])]
     if not changes.before:  # the first commit of all: there is no earlier runner to protect, only to be looked at
         findings = [replace(f, severity=IMPORTANT) if f.code == "runner_config_changed" else f for f in findings]
     texts = {change.path: change.before for change in changes.files}
@@ -133,6 +134,20 @@ def _released(finding: Finding, duty: Duty) -> Finding:
     if finding.code not in PROTECTED or not duty.frees(str(finding.data["path"])):
         return finding
     return replace(finding, severity=IMPORTANT, message=f"{finding.message} A person has allowed it.")
+
+
+def _weakened(change: FileChange, kind: "_Kind") -> Iterator[Finding]:
+    """What an older test file that may change asks for no longer: a person has allowed another test, and not none."""
+    is_older = kind.test and (kind.shared or not kind.own) and change.path.endswith(".py")
+    before, after = sources.parse(change.before), sources.parse(change.after)
+    if not is_older or before is None or after is None:
+        return
+    for name in sources.emptied(before, after):
+        message = f"{change.path}::{name} can no longer fail, whatever the code does."
+        yield Finding("test_emptied", CRITICAL, message, {"path": change.path, "test": name})
+    for name in sources.weakened(before, after):
+        message = f"{change.path}::{name} asserts nothing any more; it fails only where what it runs raises."
+        yield Finding("test_weakened", IMPORTANT, message, {"path": change.path, "test": name})
 
 
 class _Kind:

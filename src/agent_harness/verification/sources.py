@@ -6,9 +6,11 @@ one that is empty: ``parse`` gives ``None``.
 """
 
 import ast
+import builtins
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from agent_harness.verification.extension import (
     adds_options,
@@ -22,11 +24,13 @@ from agent_harness.verification.extension import (
 )
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Import = ast.Import | ast.ImportFrom
 _ASSERTING = ("assert", "check", "expect", "verify", "should")
 STEERING = frozenset(
     {"pytestmark", "pytest_plugins", "collect_ignore", "collect_ignore_glob", "__test__", "__getattr__"}
     | {"setup_module", "teardown_module", "setup_function", "teardown_function", "setUpModule", "tearDownModule"}
     | {"setUp", "setUpClass", "setup_class", "setup_method", "load_tests"}
+    | {"*"}  # it may bind any name
 )
 _PYTEST_ASSERTS = frozenset({"pytest.raises", "pytest.warns", "pytest.deprecated_call", "raises"})
 _RUNNER_MODULES = frozenset({"_pytest", "pluggy", "gc", "ctypes", "builtins", "atexit"})
@@ -55,10 +59,15 @@ def parse(source: bytes | None) -> ast.Module | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(source)
-        ast.dump(tree)
+        _dump(tree, below=50)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return tree
+
+
+def _dump(tree: ast.Module, *, below: int) -> str:
+    """Its text from so many frames further down: who looks at it later may stand deeper than who reads it."""
+    return _dump(tree, below=below - 1) if below else ast.dump(tree)
 
 
 def same(before: bytes | None, after: bytes | None) -> bool:
@@ -70,10 +79,11 @@ def same(before: bytes | None, after: bytes | None) -> bool:
 def changed(before: ast.Module, after: ast.Module, *, free: Collection[str] = (), strict: bool = False) -> list[str]:
     """Names of statements of ``before`` that are gone, different or overridden in ``after``; additions do not count.
 
-    Placeholders, imports (neither when ``strict``) and the tests named in ``free`` (``test_x``, ``TestY``,
-    ``TestY::test_z``) may change; an import may take more names, a test may go on where it ended, and functions may
-    gain assertions, or parameters with which older calls do the same (``extension``). Names that steer a whole module
-    (``pytestmark``, ``setup_module``) count as overriding it.
+    Placeholders, imports that nothing older needs (neither when ``strict``) and the tests named in ``free``
+    (``test_x``, ``TestY``, ``TestY::test_z``) may change; an import may take more names, a test may go on where it
+    ended, and functions may gain assertions, or parameters with which older calls do the same (``extension``). Names
+    that steer a whole module (``pytestmark``, ``setup_module``), and those of Python that older code uses, count as
+    overriding it.
     """
     return list(_changed(before.body, after.body, frozenset(free), "", strict))
 
@@ -85,13 +95,14 @@ def _changed(
     new = added(before, after)
     twins = {s.name: s for s in new if isinstance(s, _Function | ast.ClassDef)}
     allowed: set[str] = set()
+    needed = _needed(before, after, free, inside)
     for statement in before:
         text = ast.dump(statement)
         if kept[text] > 0:
             kept[text] -= 1
             continue
         name = inside + (_name(statement) or f"line {statement.lineno}")
-        may_change = _is_placeholder(statement) or isinstance(statement, ast.Import | ast.ImportFrom)
+        may_change = _is_placeholder(statement) or (isinstance(statement, _Import) and not bound(statement) & needed)
         if name in free or (may_change and not strict) or any(imports_more(statement, each) for each in new):
             allowed |= bound(statement)
             continue
@@ -109,9 +120,39 @@ def _changed(
         else:
             yield name
     known = {name for statement in before for name in bound(statement)} | STEERING
+    known |= set() if inside else _loaded(before) & set(dir(builtins))
     times = Counter(name for statement in new for name in bound(statement))
     once = {name for name in allowed if times[name] == 1 or inside + name in free}
     yield from (inside + name for name in sorted((known & times.keys()) - once))
+
+
+def _needed(before: Sequence[ast.stmt], after: Sequence[ast.stmt], free: Collection[str], inside: str) -> set[str]:
+    """Names that imports bind otherwise than before, or no longer, and that older code uses; where there are no tests,
+    code of other files may use them.
+    """
+    old, new = _origins(before), _origins(after)
+    different = {name for name, meant in old.items() if new.get(name) != meant}
+    staying = [s for s in before if not (isinstance(s, _Import) or _is_placeholder(s))]
+    staying = [s for s in staying if inside + (_name(s) or "") not in free]
+    taken = {name for statement in after for name in bound(statement)}
+    return different & ({"*", *_loaded(staying)} if any(_tests(before, "")) else taken)
+
+
+def _origins(body: Sequence[ast.stmt]) -> dict[str, set[tuple[int, str, str]]]:
+    """What the imports among these statements stand for, by the names that they bind."""
+    found: dict[str, set[tuple[int, str, str]]] = {}
+    for statement in body:
+        if isinstance(statement, _Import):
+            level, module = getattr(statement, "level", 0), getattr(statement, "module", None) or ""
+            for each in statement.names:
+                name = each.asname or (each.name if module or level else each.name.split(".")[0])
+                found.setdefault(name, set()).add((level, module, each.name if each.asname or module else name))
+    return found
+
+
+def _loaded(body: Iterable[ast.stmt]) -> set[str]:
+    nodes = (node for statement in body for node in ast.walk(statement))
+    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
 
 
 def only_gains_tests(before: bytes | None, after: bytes | None) -> bool:
@@ -138,7 +179,10 @@ def is_moved(before: bytes | None, after: bytes | None) -> bool:
     one, two = parse(before), parse(after)
     if one is None or two is None:
         return False
-    return bool(tests(one)) and ast.dump(without_levels(one)) == ast.dump(without_levels(two))
+    try:
+        return bool(tests(one)) and ast.dump(without_levels(one)) == ast.dump(without_levels(two))
+    except RecursionError:  # a copy stands deeper than what it is a copy of
+        return False
 
 
 def bound(statement: ast.stmt) -> set[str]:
@@ -181,11 +225,21 @@ def _name(statement: ast.stmt) -> str | None:
 
 
 def _is_placeholder(statement: ast.stmt) -> bool:
-    """A test that waits for its feature: its body only fails, skips or does nothing."""
+    """A test that waits for its feature: its body only fails, skips or does nothing.
+
+    Anything else waits only where it says so: a helper that does nothing, or raises, is one that tests may rely on.
+    """
     if not isinstance(statement, _Function):
         return False
     body = [part for part in statement.body if not is_text(part)]
-    return all(isinstance(part, ast.Pass | ast.Raise) or _gives_up(part) for part in body)
+    if statement.name.startswith("test"):
+        return all(isinstance(part, ast.Pass | ast.Raise) or _gives_up(part) for part in body)
+    return bool(body) and all(_gives_up(part) or _is_to_come(part) for part in body)
+
+
+def _is_to_come(statement: ast.stmt) -> bool:
+    raised = statement.exc if isinstance(statement, ast.Raise) else None
+    return raised is not None and dotted(raised) == "NotImplementedError"
 
 
 def _gives_up(statement: ast.stmt) -> bool:
@@ -243,35 +297,291 @@ def _tests(body: Sequence[ast.stmt], inside: str) -> Iterator[tuple[str, _Functi
             yield from _tests(statement.body, f"{inside}{statement.name}::")
 
 
+# ---- what of a test can fail ---------------------------------------------------------------------------------------
+
+
 def asserts_nothing(tree: ast.Module, node: str | None = None) -> bool:
-    """True when none of the tests (below ``node``, when given) has a statement that could fail for a reason."""
+    """True when none of the tests (below ``node``, when given) has a statement that fails for a reason of its own."""
     wanted = node.split("[")[0] if node else None
-    found = [f for name, f in tests(tree).items() if wanted is None or name == wanted or name.startswith(f"{wanted}::")]
-    return bool(found) and not any(_can_fail(node) for function in found for node in ast.walk(function))
+    known = _Helpers.of(tree)
+    found = [n for n in tests(tree) if wanted is None or n == wanted or n.startswith(f"{wanted}::")]
+    return bool(found) and not any(known.test(name).asserts for name in found)
 
 
 def emptied(before: ast.Module, after: ast.Module) -> list[str]:
-    """Names of tests that could fail, and can no longer."""
-    return [name for name in tests(before) if asserts_nothing(after, name) and not asserts_nothing(before, name)]
+    """Names of tests that could fail, and can no longer, whatever the product does.
+
+    A test that runs code beyond itself can fail; so can one that asks for another fixture than before.
+    """
+    old, new = _Helpers.of(before), _Helpers.of(after)
+    both = [name for name in old.tests if name in new.tests]
+    asked = {name: _asked(new.tests[name]) - _asked(old.tests[name]) for name in both}
+    return [name for name in both if old.test(name).runs and not new.test(name).runs and not asked[name]]
+
+
+def weakened(before: ast.Module, after: ast.Module) -> list[str]:
+    """Names of tests that asserted something, and now fail only where code that they run, or a fixture, raises."""
+    old, new = _Helpers.of(before), _Helpers.of(after)
+    both = [name for name in old.tests if name in new.tests and name not in emptied(before, after)]
+    return [name for name in both if old.test(name).asserts and not new.test(name).asserts]
 
 
 def assertions(tree: ast.Module) -> int:
-    """How many statements of a test file could make a test fail; fewer than before is worth a question."""
-    return sum(_can_fail(node) for node in ast.walk(tree))
+    """How many places of its tests could fail for a reason; fewer than before is worth a question."""
+    known = _Helpers.of(tree)
+    return sum(known.test(name).asserts for name in known.tests)
 
 
-def _can_fail(node: ast.AST) -> bool:
-    if isinstance(node, ast.Assert):
-        return not isinstance(node.test, ast.Constant)
-    if isinstance(node, ast.Call):
-        name = dotted(node.func)
+@dataclass(frozen=True, slots=True)
+class _Failing:
+    """In how many places some code asserts, and in how many it runs what may raise, the former among them."""
+
+    asserts: int = 0
+    runs: int = 0
+
+    def __add__(self, other: "_Failing") -> "_Failing":
+        return _Failing(self.asserts + other.asserts, self.runs + other.runs)
+
+
+_NOTHING, _RUNS, _ASSERTS = _Failing(), _Failing(0, 1), _Failing(1, 1)
+_BROAD = frozenset({"Exception", "BaseException"})
+_HARMLESS_BUILTINS = frozenset(
+    {"print", "object", "list", "dict", "set", "tuple", "repr", "id", "type", "isinstance", "range", "bool"}
+)
+_MOST_CALLS = 20  # helpers behind helpers that are followed
+
+
+@dataclass(slots=True)
+class _Helpers:
+    """The tests of one file, and the functions that they may call; each is looked at once."""
+
+    tests: dict[str, _Function]
+    functions: dict[str, _Function | ast.Lambda]  # by name, methods by ``Class::name`` and ``::name``
+    seen: dict[str, _Failing] = field(default_factory=dict)
+    depth: int = 0
+
+    @classmethod
+    def of(cls, tree: ast.Module) -> "_Helpers":
+        found: dict[str, _Function | ast.Lambda] = {}
+        for part in tree.body:
+            if isinstance(part, _Function) and not part.decorator_list:  # a fixture is not what its function is
+                found[part.name] = part
+            elif isinstance(part, ast.Assign) and isinstance(part.value, ast.Lambda):
+                found |= {each.id: part.value for each in part.targets if isinstance(each, ast.Name)}
+            elif isinstance(part, ast.ClassDef):
+                methods = {f.name: f for f in part.body if isinstance(f, _Function) and not f.decorator_list}
+                found |= {f"{owner}::{name}": f for name, f in methods.items() for owner in ("", part.name)}
+        return cls(tests(tree), found)
+
+    def test(self, name: str) -> _Failing:
+        return self._of(self.tests[name], name.rpartition("::")[0])
+
+    def helper(self, call: ast.Call, inside: str) -> _Failing | None:
+        """What a function of the same file comes to; ``None`` for another one, or where none is followed any more."""
+        owner, _, name = dotted(call.func).rpartition(".")
+        if owner in _OWN:
+            name = f"{inside}::{name}" if f"{inside}::{name}" in self.functions else f"::{name}"
+        elif owner:
+            return None
+        if name not in self.functions or self.depth >= _MOST_CALLS:
+            return None
+        if name not in self.seen:
+            self.seen[name] = _NOTHING  # it may call itself
+            self.depth += 1
+            self.seen[name] = self._of(self.functions[name], inside)
+            self.depth -= 1
+        return self.seen[name]
+
+    def _of(self, function: _Function | ast.Lambda, inside: str) -> _Failing:
+        if isinstance(function, ast.Lambda):
+            return _Body(self, inside).expression(function.body)
+        if any(dotted(each) in _NEVER_RUN for each in function.decorator_list):
+            return _NOTHING
+        inner = [each for each in ast.walk(function) if isinstance(each, _Function) and each is not function]
+        used = {n.id if isinstance(n, ast.Name) else n.attr for n in ast.walk(function) if isinstance(n, _Named)}
+        used |= {each.name for each in inner if each.decorator_list}
+        return _Body(self, inside, used, {each.name for each in inner}).block(function.body, is_sure=True)
+
+
+_Named = ast.Name | ast.Attribute
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """Reads the statements of one function in the order in which they are run; what is never reached does not count."""
+
+    helpers: _Helpers
+    inside: str  # the class
+    used: Collection[str] = ()  # names that the function uses: what it defines for nothing is not run
+    own: Collection[str] = ()  # functions that it defines, and that are read where they stand
+
+    def block(self, body: Sequence[ast.stmt], *, is_sure: bool) -> _Failing:
+        """``is_sure``: nothing decides whether it is run, so that giving up there is no reason of its own."""
+        found = _NOTHING
+        for statement in body:
+            found += self.statement(statement, is_sure=is_sure)
+            if isinstance(statement, ast.Return | ast.Raise | ast.Break | ast.Continue) or _gives_up(statement):
+                break
+        return found
+
+    def statement(self, statement: ast.stmt, *, is_sure: bool) -> _Failing:
+        if isinstance(statement, ast.Raise) or _gives_up(statement):
+            return _NOTHING if is_sure or _skips(statement) else _ASSERTS
+        if isinstance(statement, ast.Assert):
+            asked = self.expression(statement.test)
+            return asked if _is_always(statement.test) else asked + _ASSERTS
+        if isinstance(statement, _Function | ast.ClassDef):
+            bodies = [each.body for each in ast.walk(statement) if isinstance(each, _Function)]
+            is_run = statement.name in self.used
+            return sum((self.block(body, is_sure=False) for body in bodies), _NOTHING) if is_run else _NOTHING
+        if isinstance(statement, ast.Try | ast.TryStar):
+            return self._try(statement)
+        if isinstance(statement, ast.With | ast.AsyncWith):
+            return self._with(statement, is_sure=is_sure)
+        if isinstance(statement, ast.If | ast.While | ast.For | ast.AsyncFor | ast.Match):
+            return self._branches(statement, is_sure=is_sure)
+        return self.expression(statement)
+
+    def _branches(self, statement: ast.stmt, *, is_sure: bool) -> _Failing:
+        condition = getattr(statement, "test", None) or getattr(statement, "iter", None) or statement.subject
+        bodies = [each.body for each in getattr(statement, "cases", [])] or [statement.body, statement.orelse]
+        found = self.expression(condition)
+        if isinstance(statement, ast.For) and _is_empty(condition):
+            return found + self.block(statement.orelse, is_sure=is_sure)
+        if isinstance(statement, ast.If | ast.While) and isinstance(condition, ast.Constant):
+            return found + self.block(bodies[0 if condition.value else 1], is_sure=is_sure)
+        return sum((self.block(body, is_sure=False) for body in bodies), found)
+
+    def _try(self, statement: ast.Try | ast.TryStar) -> _Failing:
+        found = self.block(statement.body, is_sure=False)
+        for handler in statement.handlers:
+            handled = self.block(handler.body, is_sure=False)
+            if not handled.asserts:
+                found = _swallowed(found, handler.type)
+            found += handled
+        found += self.block(statement.orelse, is_sure=False)
+        if any(isinstance(each, ast.Return) for each in statement.finalbody):  # nothing gets past it
+            return _NOTHING
+        return found + self.block(statement.finalbody, is_sure=False)
+
+    def _with(self, statement: ast.With | ast.AsyncWith, *, is_sure: bool) -> _Failing:
+        found, around = self.block(statement.body, is_sure=is_sure), _NOTHING
+        for item in statement.items:
+            name, call = dotted(item.context_expr).split(".")[-1], item.context_expr
+            if name in _AWAITING:
+                found = _ASSERTS if found.runs else _NOTHING
+            elif name == "suppress" and isinstance(call, ast.Call):
+                for kind in call.args:
+                    found = _swallowed(found, kind)
+            elif name != "subTest":
+                around += self.expression(call) + _RUNS
+        return found + around
+
+    def expression(self, node: ast.AST) -> _Failing:
+        """What is called or looked up somewhere in it; functions that are only defined there count as run."""
+        return sum((self._one(each) for each in ast.walk(node)), _NOTHING)
+
+    def _one(self, node: ast.AST) -> _Failing:
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        if isinstance(node, ast.Attribute):
+            is_own = isinstance(node.value, ast.Name) and node.value.id in (*_OWN, *_QUIET)
+            return _NOTHING if is_own else _RUNS
+        return _RUNS if isinstance(node, _RUNNING) and not _is_written_out(node) else _NOTHING
+
+    def _call(self, call: ast.Call) -> _Failing:
+        name = dotted(call.func)
+        if name in self.own:
+            return _NOTHING
+        helper = self.helpers.helper(call, self.inside)
+        if helper is not None:
+            return _ASSERTS if helper.asserts else _RUNS if helper.runs else _NOTHING
         last = name.split(".")[-1].lower().lstrip("_")
-        return last.startswith(_ASSERTING) or name in _PYTEST_ASSERTS
-    if isinstance(node, ast.If):
-        return any(
-            isinstance(part, ast.Raise) or (isinstance(part, ast.stmt) and _gives_up(part)) for part in node.body
-        )
-    return False
+        if last.startswith(_ASSERTING) or name in _PYTEST_ASSERTS:
+            return _NOTHING if _asserts_a_constant(call) else _ASSERTS
+        is_quiet = name in _HARMLESS_BUILTINS or name.split(".")[0] in _QUIET or name == "time.sleep"
+        return _NOTHING if is_quiet else _RUNS
+
+
+_RUNNING = ast.Import | ast.ImportFrom | ast.Await | ast.YieldFrom | ast.Subscript | ast.BinOp | ast.Compare | ast.For
+_AWAITING = frozenset(
+    {"raises", "warns", "deprecated_call", "assertRaises", "assertRaisesRegex", "assertWarns", "assertWarnsRegex"}
+    | {"assertLogs", "assertNoLogs", "RaisesGroup"}
+)
+_OWN = ("self", "cls")
+_QUIET = frozenset({"logging", "warnings", "pytest", "unittest"})
+_NEVER_RUN = frozenset({"pytest.mark.skip", "unittest.skip", "mark.skip", "skip"})
+
+
+def _asked(function: _Function) -> set[str]:
+    arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+    return {each.arg for each in arguments}
+
+
+def _skips(statement: ast.stmt) -> bool:
+    """Whether giving up in this way is no failure."""
+    raised = statement.exc if isinstance(statement, ast.Raise) else getattr(statement, "value", None)
+    names = set(dotted(raised).split(".")) if raised is not None else set()
+    return bool(names & {"skip", "skipTest", "SkipTest", "xfail", "importorskip"})
+
+
+def _swallowed(found: _Failing, kind: ast.expr | None) -> _Failing:
+    """What still fails of some code where exceptions of this kind are caught and forgotten."""
+    kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
+    names = {dotted(each).split(".")[-1] if each is not None else "Exception" for each in kinds}
+    if names & _BROAD:
+        return _NOTHING
+    return _Failing(0, found.runs - found.asserts) if "AssertionError" in names else found
+
+
+def _is_empty(node: ast.expr) -> bool:
+    """A collection that is written out and holds nothing."""
+    if isinstance(node, ast.Call):
+        return dotted(node.func) == "range" and [getattr(each, "value", None) for each in node.args] == [0]
+    return isinstance(node, ast.Tuple | ast.List) and not node.elts
+
+
+def _is_always(node: ast.expr) -> bool:
+    """Whether a condition has one answer, whatever the product does: it is written out, or compares with itself."""
+    if isinstance(node, ast.Tuple | ast.List) and node.elts:
+        return True
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and any(map(_is_true, node.values)):
+        return True
+    if isinstance(node, ast.BoolOp):
+        return all(map(_is_always, node.values))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return _is_always(node.operand)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], _REFLEXIVE):
+        if ast.dump(node.left) == ast.dump(node.comparators[0]):
+            return True
+    return _is_written_out(node)
+
+
+def _is_written_out(node: ast.AST) -> bool:
+    return isinstance(node, ast.expr) and not any(
+        isinstance(n, ast.Name | ast.Call | ast.Await) for n in ast.walk(node)
+    )
+
+
+_REFLEXIVE = (ast.Eq, ast.Is, ast.LtE, ast.GtE)
+
+
+def _is_true(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and bool(node.value)
+
+
+def _asserts_a_constant(call: ast.Call) -> bool:
+    """``self.assertTrue(True)``, ``assert_equal(x, x)``."""
+    owner, _, last = dotted(call.func).rpartition(".")
+    if len(call.args) > 1 and "qual" in last and ast.dump(call.args[0]) == ast.dump(call.args[1]):
+        return True
+    is_own = owner in _OWN and last in _OF_UNITTEST and bool(call.args)
+    return is_own and all(isinstance(each, ast.Constant) for each in call.args)
+
+
+_OF_UNITTEST = frozenset(
+    {"assertTrue", "assertFalse", "assertEqual", "assertEquals", "assertIsNone", "assertIsNotNone"}
+)
 
 
 def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[str]:

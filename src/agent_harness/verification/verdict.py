@@ -40,6 +40,15 @@ class TestRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedStep:
+    """How one step of a judgement ended, with its run where it has one."""
+
+    step: str  # guard, proof, suite, cross-check, red, twins, lint
+    state: str  # passed, warned, failed
+    run: TestRun | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The judgement of one candidate commit."""
 
@@ -55,6 +64,7 @@ class Verdict:
     flaky: tuple[str, ...] = ()
     passing: frozenset[str] = frozenset()  # the next baseline, when accepted
     total: int = 0
+    steps: tuple[JudgedStep, ...] = ()  # in the order in which they were taken
 
     def found(self, code: str) -> Finding | None:
         """The first finding with this code."""

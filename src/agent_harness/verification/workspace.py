@@ -17,14 +17,16 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from agent_harness.errors import Refused
+from agent_harness.errors import Refused, UnsafeTree
 from agent_harness.kernel import owner
 from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.isolated import RAW_ATTRIBUTES, IsolatedView
 from agent_harness.kernel.git.objects import ABSENT, FOLDER
 from agent_harness.verification.changes import LIMIT_BYTES, outside
 from agent_harness.verification.runner_config import (
@@ -37,6 +39,9 @@ from agent_harness.verification.runner_config import (
 
 _OWNER = "owner.json"
 _STOPPER = "pytest.ini"  # above the checkout: where pytest, looking upwards for settings, finds none of anybody else
+_AS_STORED = RAW_ATTRIBUTES.replace(" -filter", "")  # the only filter that is defined is that of git-lfs
+_NO_USER = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_ATTR_NOSYSTEM": "1"}
+_LINK, _SUBMODULE = "120000", "160000"
 _CHECKOUT_SECONDS = 600.0
 _FORGOTTEN_SECONDS = 86400.0
 _REMOVALS = 5  # tries: what a dead harness had running may write until it is ended too
@@ -49,6 +54,13 @@ class Overlay:
 
     commit: str
     paths: Collection[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """Files of the commit, by their path in the project, that have another content in the checkout."""
+
+    files: Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +105,7 @@ def workspace(
     git: Git,
     commit: str,
     *,
-    overlays: Sequence[Overlay] = (),
+    overlays: Sequence[Overlay | Edits] = (),
     links: Iterable[str] = (),
     lent: Iterable[str] = (),
 ) -> Iterator[Workspace]:
@@ -267,17 +279,55 @@ def _open(folder: Path) -> None:
             folder.chmod(stat.S_IRWXU)
 
 
-def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay]) -> None:
+def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Edits]) -> None:
+    """The files of a commit, byte for byte as they are stored: no setting, attribute or filter of anybody takes part.
+
+    Large files of git-lfs are the one exception. Raises ``UnsafeTree`` where what lies there is not what was asked for.
+    """
     _make_repository(git, commit, top / ".git")
     own = Git(top)
-    own.run("read-tree", "-u", "--reset", _tree(git, own, commit, overlays), timeout_seconds=_CHECKOUT_SECONDS)
-    for folder, folders, names in os.walk(top):
-        if folder == os.fspath(top):
-            folders.remove(".git")
-        for name in (*folders, *names):
-            path = Path(folder, name)
-            if name.endswith(".pyc") and (path.is_symlink() or not path.is_dir()):
-                path.unlink()
+    with IsolatedView(own.repository, attributes=_AS_STORED, settings=_large_files()) as view:
+        changes = [line for each in overlays if isinstance(each, Overlay) for line in _index_lines(git, each)]
+        for each in overlays:
+            if isinstance(each, Edits):
+                changes += _edited_lines(git, view, commit, each)
+        bare = partial(view.call, env=_NO_USER, timeout_seconds=_CHECKOUT_SECONDS)
+        if changes:
+            bare("read-tree", commit)
+            bare("update-index", "-z", "--index-info", input=b"".join(changes))
+            bare("checkout-index", "--all", "--force", "--index")
+        else:
+            bare("read-tree", "-u", "--reset", commit)
+        entries = bare("ls-files", "-s", "-z").stdout.split(b"\0")
+    for entry in filter(None, entries):
+        _compare(top, entry)
+
+
+def _compare(top: Path, entry: bytes) -> None:
+    """Removes a compiled file of a commit; anything else must be what its id says."""
+    words, _, name = entry.partition(b"\t")
+    mode, oid = words.decode().split(" ")[:2]
+    path = top / os.fsdecode(name)
+    if mode == _SUBMODULE:
+        return
+    if name.endswith(b".pyc"):
+        path.unlink()
+        return
+    content = os.fsencode(os.readlink(path)) if mode == _LINK else path.read_bytes()  # noqa: PTH115  every byte of it
+    digest = hashlib.sha1 if len(oid) == 40 else hashlib.sha256
+    if digest(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest() == oid:
+        return
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n"
+    stored = pointer % (hashlib.sha256(content).hexdigest().encode(), len(content))
+    if digest(b"blob %d\0" % len(stored) + stored, usedforsecurity=False).hexdigest() != oid:
+        raise UnsafeTree(f"{os.fsdecode(name)} is not what its commit says: the object {oid[:10]} is forged or damaged")
+
+
+def _large_files() -> list[tuple[str, str]]:
+    """The settings of git-lfs, where it is installed."""
+    if not shutil.which("git-lfs"):
+        return []
+    return [("filter.lfs.process", "git-lfs filter-process"), ("filter.lfs.smudge", "git-lfs smudge -- %f")]
 
 
 def _make_repository(git: Git, commit: str, folder: Path) -> None:
@@ -299,16 +349,6 @@ def _make_repository(git: Git, commit: str, folder: Path) -> None:
             (folder / name).symlink_to(git.shared_dir() / name)
 
 
-def _tree(git: Git, own: Git, commit: str, overlays: Sequence[Overlay]) -> str:
-    """The tree to check out: that of the commit, or a new one with the overlays in it."""
-    changes = [line for overlay in overlays for line in _index_lines(git, overlay)]
-    if not changes:
-        return commit
-    own.run("read-tree", commit)
-    own.run("update-index", "-z", "--index-info", input=b"".join(changes))
-    return own.text("write-tree")
-
-
 def _index_lines(git: Git, overlay: Overlay) -> Iterator[bytes]:
     """Removals, then additions, as ``git update-index --index-info`` reads them."""
     prefix = os.fsdecode(git.prefix())
@@ -323,6 +363,19 @@ def _index_lines(git: Git, overlay: Overlay) -> Iterator[bytes]:
     for path, entry in entries.items():
         if entry != ABSENT and entry.mode != FOLDER:
             yield f"{entry.mode} {entry.oid}\t".encode() + path + b"\0"
+
+
+def _edited_lines(git: Git, view: IsolatedView, commit: str, edits: Edits) -> Iterator[bytes]:
+    """Each edited file that the commit has as a plain file, as ``git update-index --index-info`` reads it."""
+    prefix = os.fsdecode(git.prefix())
+    with git.objects() as objects:
+        tree = objects.tree_of(commit)
+        for path, content in edits.files.items():
+            raw = os.fsencode(outside(path, prefix))
+            entry = objects.at(tree, raw)
+            if entry.mode.startswith("100"):
+                oid = view.call("hash-object", "-w", "--stdin", "--no-filters", input=content).stdout.strip()
+                yield entry.mode.encode() + b" " + oid + b"\t" + raw + b"\0"
 
 
 def _lend(project: Path, space: tuple[Path, Path], link: str, why: str | None) -> str | None:

@@ -10,13 +10,12 @@ it; ``stream`` turns the client's lines into events: what was done, tokens count
 
 import json
 import os
-import shutil
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from agent_harness.agents import options
 from agent_harness.agents.base import Brief, Turn
@@ -33,36 +32,32 @@ from agent_harness.agents.events import Finished, Text, object_of_line
 from agent_harness.agents.guardrails import toolcheck
 from agent_harness.agents.options import ClientAgent, ClientSettings
 from agent_harness.agents.usage import PrintedUsage, object_on, printed_objects, printed_usage
-from agent_harness.errors import ToolMissing
 from agent_harness.kernel import process
 from agent_harness.kernel.json import JsonObject, token_count
 
 __all__ = ["ClaudeCodeAgent", "ClaudeCodeSettings"]
 
 MODES = ("acceptEdits", "default", "dontAsk", "plan", "auto", "bypassPermissions")
-KNOWN = ("program", "model", "permission_mode", "allowed_tools", "denied_tools")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaudeCodeSettings(ClientSettings):
     """The ``agent:`` section of a ``claude-code`` agent."""
 
+    kind = "claude-code"
     program: str = "claude"
     permission_mode: str = "acceptEdits"
     allowed_tools: tuple[str, ...] = ()  # beside shell and file tools, in the client's notation
     denied_tools: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, settings: Mapping[str, Any]) -> Self:
-        """The settings of a mapping; raises ``ConfigurationError``."""
-        options.checked("claude-code", settings, KNOWN)
-        return cls(
-            program=options.text(settings, "program") or "claude",
-            model=options.text(settings, "model"),
-            permission_mode=options.one_of(settings, "permission_mode", MODES, "acceptEdits"),
-            allowed_tools=options.words(settings, "allowed_tools"),
-            denied_tools=options.words(settings, "denied_tools"),
-        )
+    def own(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The modes and the tools of the client."""
+        return {
+            "permission_mode": options.one_of(settings, "permission_mode", MODES, "acceptEdits"),
+            "allowed_tools": options.words(settings, "allowed_tools"),
+            "denied_tools": options.words(settings, "denied_tools"),
+        }
 
 
 STREAM = ("--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
@@ -78,7 +73,6 @@ QUIET = {
 }
 RETRIES = "CLAUDE_CODE_MAX_RETRIES"
 MOST_RETRIES = 3
-HINT = "Install it (npm install -g @anthropic-ai/claude-code), or set its place: agent: {kind: claude-code, program: …}"
 
 
 def words(
@@ -123,22 +117,6 @@ def environment(brief: Brief) -> dict[str, str]:
 def _retries() -> str:
     told = os.environ.get(RETRIES, "")
     return told if told.isdecimal() and int(told) <= MOST_RETRIES else str(MOST_RETRIES)
-
-
-def problem(settings: ClaudeCodeSettings) -> str | None:
-    """Why the client cannot be started, in one line, or ``None``."""
-    if shutil.which(settings.program) is None:
-        return f"the agent's program {settings.program!r} is not installed or not executable"
-    if settings.permission_mode == "bypassPermissions" and os.geteuid() == 0 and not os.environ.get("IS_SANDBOX"):
-        return "Claude Code refuses permission_mode bypassPermissions as root; use acceptEdits, or set IS_SANDBOX=1"
-    return None
-
-
-def demand(settings: ClaudeCodeSettings) -> None:
-    """Raises ``ToolMissing`` when the client cannot be started."""
-    why = problem(settings)
-    if why:
-        raise ToolMissing(why, hint=HINT if "not installed" in why else None)
 
 
 def account() -> str:
@@ -217,6 +195,10 @@ class ClaudeCodeAgent(ClientAgent[ClaudeCodeSettings]):
 
     name = "claude-code"
     settings_class = ClaudeCodeSettings
+    install = (
+        "Install it (npm install -g @anthropic-ai/claude-code), or set its place: "
+        "agent: {kind: claude-code, program: …}"
+    )
 
     @property
     def account(self) -> str:
@@ -225,11 +207,14 @@ class ClaudeCodeAgent(ClientAgent[ClaudeCodeSettings]):
 
     def problem(self) -> str | None:
         """Why the client cannot be started."""
-        return problem(self.settings)
+        bypasses = self.settings.permission_mode == "bypassPermissions"
+        if (why := super().problem()) or not bypasses or os.geteuid() != 0 or os.environ.get("IS_SANDBOX"):
+            return why
+        return "Claude Code refuses permission_mode bypassPermissions as root; use acceptEdits, or set IS_SANDBOX=1"
 
     def start(self, brief: Brief) -> Turn:
         """Starts the client in the project and gives it the prompt; goes on in ``brief.conversation`` if it can."""
-        demand(self.settings)
+        self.demand()
         return ClaudeTurn(self.settings, brief)
 
 

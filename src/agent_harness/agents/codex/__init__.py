@@ -132,22 +132,19 @@ class CodexAgent(ClientAgent[CodexSettings]):
 
     name = "codex"
     settings_class = CodexSettings
+    install = "Install it (npm install -g @openai/codex), or set its place: agent: {kind: codex, program: …}"
 
     @property
     def account(self) -> str:
         """The key or the login that the client would use."""
         return command.account()
 
-    def problem(self) -> str | None:
-        """Why the client cannot be started."""
-        return command.problem(self.settings)
-
     def start(self, brief: Brief) -> Turn:
         """Starts a turn in the project; goes on in ``brief.conversation`` if it can.
 
         Raises ``ToolMissing`` also when the sandbox of the settings cannot be made on this machine.
         """
-        command.demand(self.settings)
+        self.demand()
         try:
             return appserver.begin(self.settings, brief)
         except appserver.NoServer:

@@ -6,46 +6,41 @@ And ``codex exec`` as people call it: what the end of its output says about toke
 import json
 import os
 import re
-import shutil
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from agent_harness.agents import options
 from agent_harness.agents.base import Brief
 from agent_harness.agents.command import environment_of
 from agent_harness.agents.options import ClientSettings
 from agent_harness.agents.usage import PrintedUsage, printed_objects, printed_usage
-from agent_harness.errors import ToolMissing
 from agent_harness.kernel import process
 from agent_harness.kernel.json import token_count
 
 SANDBOXES = ("workspace-write", "read-only", "danger-full-access")
-KNOWN = ("program", "model", "sandbox", "network")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodexSettings(ClientSettings):
     """The ``agent:`` section of a ``codex`` agent."""
 
+    kind = "codex"
     program: str = "codex"
     sandbox: str = "workspace-write"
     network: bool = False  # whether commands in the sandbox `workspace-write` reach the network
 
     @classmethod
-    def read(cls, settings: Mapping[str, Any]) -> Self:
-        """The settings of a mapping; raises ``ConfigurationError``."""
-        options.checked("codex", settings, KNOWN)
-        return cls(
-            program=options.text(settings, "program") or "codex",
-            model=options.text(settings, "model"),
-            sandbox=options.one_of(settings, "sandbox", SANDBOXES, "workspace-write"),
-            network=options.switch(settings, "network", default=False),
-        )
+    def own(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The client's sandbox."""
+        return {
+            "sandbox": options.one_of(settings, "sandbox", SANDBOXES, "workspace-write"),
+            "network": options.switch(settings, "network", default=False),
+        }
 
 
 FIXED = (
@@ -54,7 +49,6 @@ FIXED = (
 )
 """Settings of the client that hold for every turn: it calls nobody, a dead provider is no endless wait, and commands
 have the PATH that the harness has: a login shell may reset it, and the project's own programs are gone."""
-INSTALL = "Install it (npm install -g @openai/codex), or set its place: agent: {kind: codex, program: …}"
 LOOSER = "Let it work without a sandbox of its own: agent: {kind: codex, sandbox: danger-full-access}"
 
 
@@ -152,19 +146,6 @@ def execution_words(settings: CodexSettings, brief: Brief, servers: Path | None 
         words += ["-c", f"mcp_servers.{name}.args={json.dumps(['-S', '-E', '-c', LAUNCH, str(servers), name])}"]
         words += ["-c", f'mcp_servers.{name}.default_tools_approval_mode="approve"']  # nobody is there to be asked
     return [*words, *(["resume", brief.conversation] if brief.conversation else []), "-"]
-
-
-def problem(settings: CodexSettings) -> str | None:
-    """Why the client cannot be started, in one line, or ``None``."""
-    if shutil.which(settings.program) is None:
-        return f"the agent's program {settings.program!r} is not installed or not executable"
-    return None
-
-
-def demand(settings: CodexSettings) -> None:
-    """Raises ``ToolMissing`` when the client cannot be started."""
-    if why := problem(settings):
-        raise ToolMissing(why, hint=INSTALL)
 
 
 def account() -> str:

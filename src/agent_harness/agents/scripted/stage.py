@@ -125,7 +125,8 @@ class Stage:
     def result(self, call: str, output: str, *, is_error: bool = False) -> None:
         """Tells what a tool call gave."""
         if self.options.tool_events:
-            short = _middle_left_out(output, _RESULT_CHARACTERS)
+            half, more = _RESULT_CHARACTERS // 2, len(output) - _RESULT_CHARACTERS
+            short = f"{output[:half]}\n[... {more} characters left out ...]\n{output[-half:]}" if more > 0 else output
             self.event({"type": "tool_result", "id": call, "output": short, "is_error": is_error})
 
     def run(self, command: str, timeout_seconds: float | None = None) -> int:
@@ -162,12 +163,6 @@ class Stage:
                 output.seek(-_SHOWN_BYTES // 2, os.SEEK_END)
                 head += f"\n[... {size - _SHOWN_BYTES} bytes left out ...]\n".encode() + output.read()
         return (status if status >= 0 else 128 - status), head.decode("utf-8", "replace")
-
-
-def _middle_left_out(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    return f"{text[: limit // 2]}\n[... {len(text) - limit} characters left out ...]\n{text[-limit // 2 :]}"
 
 
 Given = Mapping[str, Any]

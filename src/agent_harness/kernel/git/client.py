@@ -332,12 +332,10 @@ class Git:
         words = ["-d", ref] if new is None else [ref, new]
         self.run("update-ref", "--no-deref", "-m", message, *words, *([] if old is None else [old]))
 
-    def commit_tree(
-        self, tree: str, parents: Sequence[str], message: str, *, identity: tuple[str, str] | None = None
-    ) -> str:
-        """Makes a commit object that no ref names yet, by the user or by the name and address given."""
+    def commit_tree(self, tree: str, parents: Sequence[str], message: str) -> str:
+        """Makes a commit object of the user's that no ref names yet."""
         words = [word for parent in parents for word in ("-p", parent)]
-        variables = self.identity_variables(identity)
+        variables = self.identity_variables()
         return os.fsdecode(self.run("commit-tree", tree, *words, input=message.encode(), env=variables)).strip()
 
     def identity_variables(self, identity: tuple[str, str] | None = None) -> dict[str, str]:
@@ -394,11 +392,7 @@ class Git:
         return self._transfer(("fetch", "--no-auto-gc"), remote, refspecs, recorded, timeout_seconds)
 
     def remote_refs(
-        self,
-        remote: str,
-        *,
-        recorded: Mapping[str, list[str]] | None = None,
-        timeout_seconds: float = 60.0,
+        self, remote: str, *, recorded: Mapping[str, list[str]] | None = None, timeout_seconds: float
     ) -> dict[str, str]:
         """Branches and tags of a remote and their commits, as it tells them now; none when it cannot be reached."""
         listed = self._transfer(("ls-remote", "--heads", "--tags"), remote, (), recorded, timeout_seconds)

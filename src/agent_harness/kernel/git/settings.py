@@ -119,7 +119,7 @@ def _submodule_files(view: IsolatedView) -> Iterator[tuple[str, str]]:
     file = f"{view.repository.top}/.gitmodules"
     if os.path.lexists(file):
         yield "--file", file
-    if _index_may_hold(view.repository, b".gitmodules"):
+    if _index_may_hold_modules(view.repository):
         yield "--blob", ":.gitmodules"
     with Objects(view.repository, lambda: nullcontext(view.batch())) as objects:
         tree = objects.named("HEAD", "tree")
@@ -127,14 +127,14 @@ def _submodule_files(view: IsolatedView) -> Iterator[tuple[str, str]]:
             yield "--blob", "HEAD:.gitmodules"
 
 
-def _index_may_hold(repository: Repository, path: bytes) -> bool:
-    """False only where the index holds the names of its files as they are, and not this one."""
+def _index_may_hold_modules(repository: Repository) -> bool:
+    """False only where the index holds the names of its files as they are, and ``.gitmodules`` is none of them."""
     try:
         content = (repository.git_dir / "index").read_bytes()
     except FileNotFoundError:
         return False
     is_plain = content[:4] == b"DIRC" and content[4:8] in PLAIN_INDEXES and b"link" not in content
-    return not is_plain or path in content
+    return not is_plain or b".gitmodules" in content
 
 
 def _filters_asked_for(repository: Repository) -> set[str]:

@@ -6,7 +6,8 @@
 * ``tree_of_files`` is the tree of that commit alone, for comparing.
 * ``adopt`` moves the branch to a judged commit, by compare and swap. No file is written.
 * ``restore`` brings the snapshot back, after it has put what it takes away on a rescue ref.
-* ``rescue_base`` and ``write_rescued`` look at a rescue, and write its files into a folder.
+* ``kept_refs``, ``rescue_base`` and ``contents`` look at rescues; ``write_rescued`` writes all files of one into a
+  folder, ``write_changes`` what it changed into the work tree.
 * ``newly_ignored`` names the files that only rules younger than the snapshot ignore.
 
 There is no ``reset --hard``, no ``clean`` and no stash. Private refs live below ``refs/harness/``. Source:
@@ -18,19 +19,31 @@ repositories inside the work tree, other branches, empty folders, times, owners,
 
 from agent_harness.kernel.snapshot.candidate import adopt, candidate, newly_ignored, tree_of_files
 from agent_harness.kernel.snapshot.operation import Notes, Rescue, Snapshot
-from agent_harness.kernel.snapshot.restore import rescue_base, restore, write_rescued
+from agent_harness.kernel.snapshot.restore import (
+    KeptRef,
+    contents,
+    kept_refs,
+    rescue_base,
+    restore,
+    write_changes,
+    write_rescued,
+)
 from agent_harness.kernel.snapshot.take import take
 
 __all__ = [
+    "KeptRef",
     "Notes",
     "Rescue",
     "Snapshot",
     "adopt",
     "candidate",
+    "contents",
+    "kept_refs",
     "newly_ignored",
     "rescue_base",
     "restore",
     "take",
     "tree_of_files",
+    "write_changes",
     "write_rescued",
 ]

@@ -15,17 +15,21 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
+from typing import NamedTuple
 
 from agent_harness.errors import UnsafeTree
-from agent_harness.kernel.git import Commit, Git, GitFailed, Head
+from agent_harness.kernel import clock
+from agent_harness.kernel.git import Commit, Git, GitFailed, Head, PathChange
 from agent_harness.kernel.git import status as walk
 from agent_harness.kernel.git.isolated import IsolatedView
 from agent_harness.kernel.git.locate import OPERATION_FILES
+from agent_harness.kernel.git.objects import ABSENT, TreeEntry
 from agent_harness.kernel.git.operation_lock import install_index
 from agent_harness.kernel.git.status import holds, kind_at, parents
+from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.snapshot.candidate import hidden_since
 from agent_harness.kernel.snapshot.operation import (
     Operation,
@@ -388,6 +392,56 @@ def rescue_base(git: Git, commit: str, subject: str) -> str:
     named = subject.removeprefix(BEFORE) if subject.startswith(BEFORE) else ""
     base = git.commit_of(named) if named.isalnum() else None
     return base or git.commit_of(f"{commit}^1") or git.empty_tree()
+
+
+class KeptRef(NamedTuple):
+    """A private ref that keeps a commit for a person."""
+
+    ref: str
+    commit: str
+    at: str  # when it was made
+    subject: str  # fit for a terminal
+
+
+def kept_refs(git: Git, *folders: str) -> list[KeptRef]:
+    """The refs below these folders of refs, newest first."""
+    form = "--format=%(refname)%00%(objectname)%00%(creatordate:unix)%00%(subject)"
+    rows = git.text("for-each-ref", "--sort=-creatordate", form, *folders).splitlines()
+    found = [row.split("\0", 3) for row in rows]
+    return [
+        KeptRef(
+            ref,
+            commit,
+            clock.timestamp(clock.moment(float(seconds))) if seconds else clock.timestamp(),
+            walk.shown(os.fsencode(subject)),
+        )
+        for ref, commit, seconds, subject in found
+    ]
+
+
+def contents(changes: Iterable[PathChange], commits: Iterable[Commit]) -> JsonObject:
+    """What a rescue holds, fit for a terminal: ``files`` and ``commits``."""
+    return {
+        "files": [{"status": each.status, "path": walk.shown(os.fsencode(each.path))} for each in changes],
+        "commits": [{"commit": each.sha, "subject": walk.shown(os.fsencode(each.subject))} for each in commits],
+    }
+
+
+def write_changes(git: Git, commit: str, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[str]:
+    """Makes these files of the work tree what they are in the commit; their names, fit for a terminal.
+
+    Whoever calls has seen to it that what is there now is known elsewhere. HEAD, branches and the index stay.
+    """
+    with git.room() as room, IsolatedView(git.repository, head=commit, raw=True) as view:
+        index = room.path("rescue")
+        view.call("read-tree", commit, index=index)
+        gone = [path for path, (_, after) in changes.items() if after == ABSENT]
+        for path in gone:
+            if os.path.lexists(file := git.file(path)):
+                os.unlink(file)
+        there = [path for path in changes if path not in gone]
+        view.call("checkout-index", "--force", "-z", "--stdin", input=walk.joined(there), index=index)
+    return sorted(walk.shown(path) for path in changes)
 
 
 def write_rescued(git: Git, commit: str, folder: str) -> None:

@@ -26,6 +26,7 @@ from agent_harness.protocols.features import records
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.store import LEVELS
+from agent_harness.session import ledger
 
 SOURCES: Mapping[str, tuple[str, str]] = {
     # name: (file, level of its rows where they say none)
@@ -395,8 +396,8 @@ def _is_expired_line(line: bytes, at: datetime, retention_days: int, level: str 
 
 
 def _prune_transcripts(folder: str, at: datetime, retention_days: int) -> int:
-    dropped = 0
-    for path in [*_ours(folder, _TRANSCRIPTS), *_ours(os.path.join(folder, "verdicts"), (".txt",))]:
+    dropped = ledger.prune_outputs(os.path.join(folder, "verdicts"), days=retention_days)
+    for path in _ours(folder):
         if at - clock.moment(os.lstat(path).st_mtime) > _span(retention_days):
             os.unlink(path)
             dropped += 1
@@ -406,13 +407,12 @@ def _prune_transcripts(folder: str, at: datetime, retention_days: int) -> int:
 _TRANSCRIPTS = (".log", ".cassette.jsonl")
 
 
-def _ours(folder: str, endings: tuple[str, ...]) -> Iterator[str]:
-    """The files of sessions and of verdicts in a folder that is no link."""
+def _ours(folder: str) -> Iterator[str]:
+    """The files of sessions in a folder that is no link."""
     names = os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else []
     for name in sorted(names):
         path = os.path.join(folder, name)
-        is_named = name.startswith("session-") or (endings == (".txt",) and name[0].isdecimal())
-        if is_named and name.endswith(endings) and not os.path.islink(path):
+        if name.startswith("session-") and name.endswith(_TRANSCRIPTS) and not os.path.islink(path):
             yield path
 
 

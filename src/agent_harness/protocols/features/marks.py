@@ -26,6 +26,8 @@ from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature, FeatureList
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Ruling
+from agent_harness.session import ledger
+from agent_harness.session.ledger import ClaimVerdict
 
 
 def feature_of(project: Project, feature_id: int) -> Feature:
@@ -116,7 +118,19 @@ def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonOb
         project.store.update_state(**records.NOTHING_UNFINISHED, stuck_count=0)
     _forget_question(project, feature_id)
     project.store.event("feature_marked", "critical", feature_id=feature_id, passes=passes, how=how, commit=commit)
+    say_word(project, feature_id, how, accepted=passes, commit=commit)
     return {"feature_id": feature_id, "passes": passes, "how": how, "commit": commit, "next": "harness run"}
+
+
+def say_word(
+    project: Project, feature_id: int, word: str, *, accepted: bool, commit: str | None = None, of: int | None = None
+) -> None:
+    """Puts a person's word on a feature into the ledger, about the verdict ``of``, or else the last one on it."""
+    path, item = project.store.ledger(), str(feature_id)
+    if of is None and (last := ledger.last_about(path, item)):
+        of = last.n
+    said = ledger.ACCEPTED if accepted else ledger.REJECTED
+    ledger.write(path, ClaimVerdict(item=item, verdict=said, commit=commit, by="person", word=word, of=of))
 
 
 def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
@@ -150,6 +164,7 @@ def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> No
         proven.vouch(project, feature_id, proven=False)
         _leave_baseline(project, feature_id)
         project.store.event("feature_skipped", feature_id=feature_id, reason=reason, unblocks=True)
+        say_word(project, feature_id, "skip", accepted=False)
         project.say(f"Skipped Feature #{feature_id}. What depends on it is not blocked.")
 
 

@@ -23,6 +23,8 @@ feature with it, until the answer; of these there may be several (``kept_candida
 Letters mean the same everywhere (C11). Source: features.md section T, C11, C12, C35.
 """
 
+import re
+
 from agent_harness.errors import Escalated, UsageError
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.records import FeatureList, Question, SessionState
@@ -58,6 +60,8 @@ KEEPING = frozenset({"built_already", "protected_change"})
 
 OFFERED = frozenset({"claim_rejected", "regression", "dependency_regression", "large_feature"}) | KEEPING
 """Kinds that keep no run from starting; the others are looked at again by each run."""
+
+_KEPT_REF = re.compile(r"refs/harness(-\d+)?/kept(-\d+)?/[\w-]+")
 
 LABELS = {
     "retry": "[R]etry",
@@ -210,8 +214,13 @@ def let_go(project: "Project", feature_id: int | None) -> None:
     left = [asked.record for asked in state.kept_candidates if asked not in found]
     project.store.update_state(kept_candidates=left)
     for asked in found:
-        if asked.ref and project.git.commit_of(asked.ref):
-            project.git.update_ref(asked.ref, None)
+        if (ref := kept_ref(asked)) and project.git.commit_of(ref):
+            project.git.update_ref(ref, None)
+
+
+def kept_ref(asked: Question) -> str | None:
+    """The ref of ours that keeps the candidate; none for a name that the harness gives to nothing, such as a branch."""
+    return asked.ref if _KEPT_REF.fullmatch(asked.ref or "") else None
 
 
 def refuse_pending(state: SessionState) -> None:

@@ -327,7 +327,8 @@ class SessionState:
         asked = json_object(found["pending_escalation"])
         self.question = None if asked is None else Question(asked)
         kept = found["kept_candidates"] if isinstance(found["kept_candidates"], list) else []
-        self.kept_candidates = [Question(row) for row in kept if isinstance(row, dict)]  # at most one a feature
+        asked_about = [Question(row) for row in kept if isinstance(row, dict)]  # at most one a feature
+        self.kept_candidates = [each for each in asked_about if each.feature_id is not None and each.options]
         self.sizes_accepted = ids(found["sizes_accepted"])
         self.fix_first = ids(found["fix_first"])
         self.feature_checkpoint = json_object(found["feature_checkpoint"])  # from before the unfinished feature

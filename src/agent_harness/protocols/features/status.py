@@ -81,6 +81,7 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
     elif feature:
         current = f"Ready for Feature #{feature['id']} ({feature['description']})"
     rows = [
+        *map(sentence, found["limits"]),
         f"Project: {found['project']}",
         f"Session: {found['session']} ({found['status']})",
         f"Features: {features['passing']}/{features['total']} passing ({features['percent']}%)",
@@ -100,8 +101,7 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
             + (f"; {new} introduced by the last accepted session" if new else "")
         )
     if found["open_session"]:
-        rows += [_open_line(found["open_session"]), *_now_lines(found["now"])]
-    rows += _provider_lines(found)
+        rows += [_open_line(found["open_session"]), *_now_lines(found)]
     if found["last_failure"]:
         rows.append("Last failure: " + " ".join(str(found["last_failure"]).split())[:300])
     rows += [f"Files: {alert}" for alert in found["file_alerts"]]
@@ -133,12 +133,15 @@ def _question_lines(asked: "list[JsonObject]") -> "list[str]":
     return rows
 
 
-def _now_lines(found: "list[JsonObject]") -> list[str]:
-    if not found:
-        return []
-    from agent_harness.session import now
+def _now_lines(found: "Mapping[str, Any]") -> list[str]:
+    """What the session does, and that its client waits for the provider by itself."""
+    rows: list[str] = []
+    if found["now"]:
+        from agent_harness.session import now
 
-    return [f"  {now.line(each)}" for each in found]
+        rows = [f"  {now.line(each)}" for each in found["now"]]
+    waits = found["client_retry"]
+    return [*rows, f"{waits['at']}: {waits['message']}"] if waits else rows
 
 
 def _lint(measured: "JsonObject") -> "JsonObject | None":
@@ -210,11 +213,6 @@ def _open(under_way: "JsonObject | None") -> "JsonObject | None":
     alive = who is not None and owner.state(who) == "alive"
     named = {name: under_way.get(name) for name in ("session", "feature_id", "phase")}
     return {**named, "running": alive}
-
-
-def _provider_lines(found: "Mapping[str, Any]") -> list[str]:
-    waits = found["client_retry"]
-    return [*([f"{waits['at']}: {waits['message']}"] if waits else []), *map(sentence, found["limits"])]
 
 
 def _client_retry(layout: FeatureLayout) -> "JsonObject | None":

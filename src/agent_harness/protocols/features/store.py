@@ -82,6 +82,7 @@ LEVELS = ("critical", "important", "routine", "debug")
 OPEN_SESSION = "open_session.json"
 PROVEN = "proven.json"
 PAUSE = "pause.json"
+LEDGER = "verdicts.jsonl"
 
 
 class FeatureStore:
@@ -326,6 +327,13 @@ class FeatureStore:
         if path := self._trusted(PROVEN):
             own_place(path, os.path.dirname(path))
             files.write_json(path, dict(record))
+
+    # -- what was said of each claim ------------------------------------------------------------------------------
+
+    def ledger(self) -> str:
+        """Where the verdicts are (``session/ledger.py``): in the project where no place outside can be written."""
+        home = self._home or trusted_state.make(self.layout.git_dir, self.layout.root)[0]
+        return os.path.join(home or self.layout.logs, LEDGER)
 
     # -- a person's pause ----------------------------------------------------------------------------------------
 

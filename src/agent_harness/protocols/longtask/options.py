@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from agent_harness.errors import HarnessError, UsageError
 from agent_harness.kernel import clock
+from agent_harness.kernel.redact import redact
 from agent_harness.protocols.longtask.records import moment
 from agent_harness.protocols.longtask.schema import EVIDENCE_TYPES, REASONS, SANDBOXES, SOURCES, STATUSES
 
@@ -29,6 +30,12 @@ def text(words: Words, name: str) -> str | None:
     """The text of an option; ``None`` when it was not given."""
     found = words.get(name)
     return found if isinstance(found, str) else None
+
+
+def masked(words: Words, name: str) -> str | None:
+    """A text that is kept, its secrets masked; ``None`` when it was not given."""
+    found = text(words, name)
+    return None if found is None else redact(found)
 
 
 def present(words: Words, name: str) -> str | None:
@@ -210,12 +217,12 @@ class RecordOptions:
         self.source = one_of(words, "source", SOURCES)
         self.blocked_until = at_time(words, "blocked-until")
         self.retry_after_seconds = seconds(words, "retry-after-seconds")
-        self.note = text(words, "note")
+        self.note = masked(words, "note")
         if self.note is not None and not self.note.strip():
             raise UsageError("--note is the next step: it must not be blank")
-        self.last_completed_step = text(words, "last-completed-step")
+        self.last_completed_step = masked(words, "last-completed-step")
         self.active_files = texts(words, "active-files")
-        self.open_questions = texts(words, "open-questions")
+        self.open_questions = texts({"open-questions": masked(words, "open-questions")}, "open-questions")
         self.requires_human = flag(words, "requires-human")
         self.verify_timeout_seconds = positive(words, "verify-timeout-seconds")
 
@@ -231,12 +238,13 @@ class EvidenceOptions:
             known = f"Expected one of {', '.join(EVIDENCE_TYPES)}"
             raise UsageError(f"Unsupported evidence type: {kind or ''}. {known}", hint="evidence DIR --type TYPE")
         at = at_time(words, "observed-at")
-        plain = ("path", "command", "status", "text", "output", "note", "summary")
+        free = ("command", "status", "text", "output", "note", "summary")
         self.type = kind
         self.manifest_path = text(words, "manifest-path")
         self.members: dict[str, object] = {
             "type": kind,
-            **{name: text(words, name) for name in plain},
+            "path": text(words, "path"),
+            **{name: masked(words, name) for name in free},
             "criterionId": text(words, "criterion-id"),
             "criteria": texts(words, "criteria"),
             "source": one_of(words, "source", SOURCES),

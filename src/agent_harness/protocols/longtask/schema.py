@@ -72,10 +72,6 @@ def _one_of(*words: str) -> JsonObject:
     return {"type": "string", "enum": list(words)}
 
 
-def _or_null(table: JsonObject) -> JsonObject:
-    return {**table, "type": [table["type"], "null"]}
-
-
 # ---- the tables
 
 _CRITERION = _object(
@@ -210,6 +206,7 @@ _BLOCKER = _object(
         "worker": _TEXT,
     }
 )
+_BLOCKER_OR_NULL: JsonObject = {**_BLOCKER, "type": [_BLOCKER["type"], "null"]}
 _COOLDOWN = _object(
     {
         "type": _one_of("rate_limit"),
@@ -241,7 +238,7 @@ CHECKPOINT = _object(
         "currentPhase": _TEXT,
         "nextStep": _FULL_TEXT,
         "blockedUntil": _TEXT_OR_NULL,
-        "blocker": _or_null(_BLOCKER),
+        "blocker": _BLOCKER_OR_NULL,
         "lastCompletedStep": _TEXT,
         "activeFiles": _TEXTS,
         "openQuestions": _TEXTS,
@@ -271,7 +268,7 @@ RUN_EVENT = _object(
         "nextStep": _TEXT,
         "blockedUntil": _TEXT_OR_NULL,
         "waitSeconds": _NUMBER_OR_NULL,
-        "blocker": _or_null(_BLOCKER),
+        "blocker": _BLOCKER_OR_NULL,
         "evidence": _ITEMS,
         "usage": _USAGE,
     },

@@ -42,7 +42,6 @@ from agent_harness.protocols.longtask.run.worker import (
 from agent_harness.protocols.longtask.store import CheckpointChange
 from agent_harness.session.engine import Turns, walk
 from agent_harness.session.limits import SessionLimits, changed_in_folder, watch
-from agent_harness.session.provider_retry import silence_seconds
 from agent_harness.session.work import POLICIES, Ending, Policy, TurnRequest, TurnSoFar
 from agent_harness.supervision.monitors import BudgetLimit, ContextWindow, ProjectFacts
 from agent_harness.supervision.outcome import Outcome
@@ -135,7 +134,7 @@ class SliceWork:
             transcript=Path(place.transcript),
             timeout_seconds=float(plan.timeout_seconds),
             recording=place.recording(),
-            silence_seconds=silence_seconds(plan.bounds.response_seconds, agent.capabilities),
+            silence_seconds=plan.bounds.response_seconds,
             stop_requested=lambda: "stopped" if slice_.must_stop() else None,
         )
         return walk(self, turns)

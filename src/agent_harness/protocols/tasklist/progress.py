@@ -172,11 +172,11 @@ def _backwards(layout: TaskListLayout) -> Iterator[LogLine]:
             yield found
 
 
-def last_stats(layout: TaskListLayout, *, lines: int = 200, limit: int = 220) -> str | None:
-    """The last STATS line among the last lines, else the last line of all, cut to the limit."""
-    found = tail(layout, lines)
+def last_stats(layout: TaskListLayout) -> str | None:
+    """The last STATS line among the last 200 lines, else the last line of all, cut to 220 characters."""
+    found = tail(layout, 200)
     chosen = next((line for line in reversed(found) if " STATS " in line), found[-1] if found else None)
-    return chosen[:limit] if chosen else None
+    return chosen[:220] if chosen else None
 
 
 def condensed(layout: TaskListLayout, *, lines: int = 200, characters: int = 6000) -> list[str]:

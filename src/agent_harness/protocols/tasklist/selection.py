@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
+    from typing import TypeGuard
 
     from agent_harness.protocols.tasklist.records import State, Task
 
@@ -87,17 +88,23 @@ def _is_in_order(state: State) -> bool:
     """
     known = _completed(state)
     for task in unfinished(state):
-        needs = task.raw.get("depends_on")
+        raw = task.raw
+        needs = raw.get("depends_on")
         if needs and not _are_known(needs, known):
             return False
-        if isinstance(item := task.raw.get("id"), str):
+        if isinstance(item := raw.get("id"), str):
             known.add(item)
     return True
 
 
 def _completed(state: State) -> set[str]:
     found = [task.raw.get("id") for task in state.tasks if task.raw.get("status") == "completed"]
-    return {item for item in found if isinstance(item, str)}
+    return {*found} if _are_texts(found) else {item for item in found if isinstance(item, str)}
+
+
+def _are_texts(found: list[object]) -> TypeGuard[list[str]]:
+    """Whether there is nothing but texts in it; asked without running Python for each."""
+    return {*map(type, found)} <= {str}
 
 
 def _lost(state: State) -> set[str]:
@@ -181,7 +188,7 @@ def _are_known(needs: object, known: set[str]) -> bool:
 def _ambiguous(state: State) -> set[str]:
     """Ids that more than one task has."""
     ids = [task.raw.get("id") for task in state.tasks]
-    if all(isinstance(each, str) for each in ids) and len({*ids}) == len(ids):
+    if _are_texts(ids) and len({*ids}) == len(ids):
         return set()
     seen: set[str] = set()
     return {task.id for task in state.tasks if task.id in seen or seen.add(task.id)}  # type: ignore[func-returns-value]

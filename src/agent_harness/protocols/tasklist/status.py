@@ -117,6 +117,7 @@ def lines(found: JsonObject) -> list[str]:
     summary = ", ".join(f"{counts.get(word, 0)} {word.replace('_', ' ')}" for word in words)
     last = found["last_session"] or "never"
     text = [
+        *map(sentence, found["limits"]),
         f"Tasks: {summary}, {counts['total']} in all",
         f"Sessions: {found['session_count']} of {found['max_sessions'] or 'any number'}; last ended {last}",
     ]
@@ -151,7 +152,6 @@ def _warnings(found: JsonObject) -> list[str]:
         text.append("Hooks rest here: harness activate")
     if found["rescues"]:
         text.append(f"{found['rescues']} rescued attempts are kept: harness rescue list")
-    text += [sentence(each) for each in found["limits"]]
     text += [f"CONFIG {each['field']}: {each['message']}" for each in found["findings"]]
     return [*text, ""]
 

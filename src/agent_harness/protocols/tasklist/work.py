@@ -25,7 +25,6 @@ from agent_harness.protocols.tasklist.records import Task
 from agent_harness.session.engine import Turns, walk
 from agent_harness.session.limits import SessionLimits, changed_in_folder, changed_in_repository, watch
 from agent_harness.session.now import NowRecord
-from agent_harness.session.provider_retry import silence_seconds
 from agent_harness.session.work import POLICIES, Ending, Policy, TurnRequest, TurnSoFar
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import BudgetLimit, ProjectFacts
@@ -158,7 +157,6 @@ class TaskWork:
             recording=Recording(
                 sessions / f"{name}.cassette.jsonl", worker.git, lambda: commits.fingerprint(worker, task)
             ),
-            silence_seconds=silence_seconds(None, terms.agent.capabilities),
             stop_requested=stop_requested,
             now=NowRecord(
                 proven.now_path(worker.layout, worker.id, make=True),

@@ -35,7 +35,7 @@ _PROBE = (
     "print('"
     + _MARK
     + "' + json.dumps({'executable': sys.executable, 'prefix': sys.prefix, 'scripts': paths['scripts'],"
-    " 'sites': list(dict.fromkeys(sites)),"
+    " 'sites': list(dict.fromkeys(sites)), 'version': sys.version.split()[0],"
     " 'library': [paths['stdlib'], paths['platstdlib']]}))"
 )
 _LIMIT_SECONDS = 60.0
@@ -60,6 +60,7 @@ class Interpreter:
     scripts: str  # where its console scripts are
     sites: tuple[str, ...]  # where its packages are
     library: tuple[str, ...]  # where its standard library is
+    version: str = ""
 
 
 def interpreter_behind(command: Command, *, root: Path, variables: Mapping[str, str]) -> Interpreter | None:
@@ -137,6 +138,7 @@ def _read(text: str) -> Interpreter | None:
             scripts=facts["scripts"],
             sites=tuple(facts["sites"]),
             library=tuple(facts["library"]),
+            version=facts["version"],
         )
     except (ValueError, KeyError, TypeError):
         return None
@@ -257,6 +259,15 @@ class RunEnvironment:
         """Folders inside the project from which code may come: package folders and what is lent."""
         libraries = [path for found in self.interpreters.values() for path in found.library]
         return (*self.sites, *libraries, *(str(self.root / link) for link in self.links))
+
+    @property
+    def tools(self) -> dict[str, str]:
+        """The versions of Python and pytest in which the first of the commands runs, where they can be seen."""
+        found = next(iter(self.interpreters.values()), None)
+        names = (name.name for site in (found.sites if found else ()) for name in Path(site).glob("pytest-*.dist-info"))
+        pytest = next((name.removeprefix("pytest-").removesuffix(".dist-info") for name in names), "")
+        known = {"python": found.version if found else "", "pytest": pytest}
+        return {name: version for name, version in known.items() if version}
 
     def mapped(self) -> Mapped:
         """What stands for the project in the package folders now: mapping only ever leads to the checkout."""

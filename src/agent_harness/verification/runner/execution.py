@@ -30,7 +30,7 @@ from agent_harness.verification.runner.testreport import (
     witness_settings,
 )
 from agent_harness.verification.verdict import TestRun
-from agent_harness.verification.workspace import Overlay, Workspace, in_place, workspace
+from agent_harness.verification.workspace import Edits, Overlay, Workspace, in_place, workspace
 
 OUTPUT_BYTES = 65536
 NOT_FOUND = 127
@@ -44,7 +44,7 @@ def run_tests(
     command: str,
     *,
     environment: RunEnvironment,
-    overlays: Sequence[Overlay] = (),
+    overlays: Sequence[Overlay | Edits] = (),
     timeout_seconds: float = 1800.0,
     keep_going: bool = False,
     stop: Stop | None = None,
@@ -62,7 +62,7 @@ def run_tests(
 
 @contextmanager
 def place_for(
-    git: Git, commit: str, *, environment: RunEnvironment, overlays: Sequence[Overlay] = ()
+    git: Git, commit: str, *, environment: RunEnvironment, overlays: Sequence[Overlay | Edits] = ()
 ) -> Iterator[Workspace]:
     """Where to run commands on a commit: a fresh checkout, or the project itself with ``isolation: in_place``."""
     if environment.isolation == IN_PLACE:
@@ -80,16 +80,21 @@ def execute(
     environment: RunEnvironment,
     timeout_seconds: float,
     keep_going: bool = False,
+    first_failure: bool = False,
     select: Collection[str] = (),
     stop: Stop | None = None,
 ) -> TestRun:
-    """Runs a test command in a checkout. ``select`` keeps only these pytest node ids."""
+    """Runs a test command in a checkout. ``select`` keeps only these pytest node ids.
+
+    ``first_failure`` ends the run with the first test that fails: for whoever only asks whether all of them pass.
+    """
     parsed = parse(command)
     environment = environment.completed(parsed)
     private = Path(tempfile.mkdtemp(prefix="run-", dir=space.private))
     report = private / "report.xml"
     root = None if space.has_settings or "--rootdir" in command else str(space.cwd)
     options = report_options(str(report), str(private / "cache"), keep_going=keep_going, root=root)
+    options += ["--maxfail=1"] if first_failure else []
     variables = environment.variables_for(parsed, space)
     words = environment.words(parsed, space.cwd)
     started, extra = with_report(parsed, words, str(report), options, imports=variables["PYTHONPATH"])

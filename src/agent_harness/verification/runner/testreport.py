@@ -14,7 +14,7 @@ import secrets
 import stat
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -68,6 +68,7 @@ class Report:
 
     cases: Mapping[str, str] = field(default_factory=dict)
     duration: float = 0.0
+    gave_up: frozenset[str] = frozenset()  # tests that were skipped while they ran, by no mark on them
 
     def ids(self, *outcomes: str) -> frozenset[str]:
         """The ids with one of these outcomes."""
@@ -201,6 +202,7 @@ class WitnessedSession:
     began: int = 0  # tests started
     last: str = ""  # the test that started last
     outcomes: dict[str, str] = field(default_factory=dict)
+    gave_up: set[str] = field(default_factory=set)
     finished: int | None = None  # pytest's own exit status
     patched: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
@@ -214,6 +216,8 @@ class WitnessedSession:
             self.last = str(rest[0])
         elif kind == "result":
             self._result(str(rest[0]), str(rest[1]), str(rest[2]))
+        elif kind == "gave up" and len(self.gave_up) < _IDS_LIMIT:
+            self.gave_up.add(str(rest[0]))
         elif kind == "finish":
             self.finished, self.patched, self.foreign = int(rest[0]), list(rest[1]), list(rest[2])
 
@@ -300,7 +304,8 @@ def believed(sessions: Mapping[int, WitnessedSession], cases: list[Case], second
     last = list(sessions.values())[-1]  # every session writes the same file
     if len(written.passing) != len([name for name, outcome in last.outcomes.items() if outcome == PASSED]):
         raise ReportProblem("the report does not agree with what was seen while the tests ran")
-    return report_of((item for session in sessions.values() for item in session.outcomes.items()), seconds)
+    found = report_of((item for session in sessions.values() for item in session.outcomes.items()), seconds)
+    return replace(found, gave_up=frozenset().union(*(session.gave_up for session in sessions.values())))
 
 
 def _check(session: WitnessedSession) -> None:

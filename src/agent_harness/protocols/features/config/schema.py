@@ -210,6 +210,10 @@ class Verification(Section):
     )
     timeout_minutes: Minutes = Field(30.0, description="Wall-clock limit of each verification command.")
     fix_rounds: CountOrNone = Field(3, description="Times that the agent may fix a failed proof in one session (C03).")
+    trust: Literal["normal", "fast"] = Field(
+        "normal",
+        description="normal: the feature's tests must also fail on sabotaged versions of the work; fast: not asked.",
+    )
     built_already: Literal["ask", "accept"] = Field(
         "ask",
         description="Work that exists already, in a run until done: ask a person, or accept it where older code shows "
@@ -340,7 +344,7 @@ class Session(Section):
     timeout_warning_minutes: Minutes = Field(50.0, description="When the agent is warned of it.")
     response_seconds: Count | None = Field(
         None,
-        description="Silence that ends a turn, to be tried once more (C28); default: 120 for agents that stream.",
+        description="Silence that ends a turn, to be tried once more (C28); without it none does.",
     )
     on_timeout: OnTimeout = Field(default_factory=OnTimeout)
 

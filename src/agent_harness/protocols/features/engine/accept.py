@@ -226,7 +226,7 @@ def costs_after(project: Project, under_way: OpenSession, used: usage.Totals) ->
 
 
 def session_record(under_way: OpenSession, used: usage.Totals, reason: str, *, completed: bool) -> JsonObject:
-    """The row of sessions.jsonl (UAH-124)."""
+    """The row of sessions.jsonl (UAH-124); of a session that was killed nobody knows the turns."""
     return {
         "session_id": under_way.session,
         "started_at": under_way.started_at,
@@ -241,6 +241,8 @@ def session_record(under_way: OpenSession, used: usage.Totals, reason: str, *, c
         "model": under_way.model,
         "prompt_type": under_way.prompt_type,
         "base": under_way.checkpoint.snapshot.head,
+        "turns": None,
+        "interventions": [],
     }
 
 

@@ -41,6 +41,7 @@ class OpenSession:
     agent_name: str = ""  # its kind
     model: str | None = None  # that it was asked to use
     used: JsonObject = field(default_factory=dict)  # tokens and cost of the turns that ended
+    verdict: JsonObject | None = None  # on its latest claim, for the ledger, where the settlement writes it
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "OpenSession":

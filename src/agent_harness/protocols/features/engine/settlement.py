@@ -20,6 +20,8 @@ from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoin
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Baseline, CostRecord, SessionState
 from agent_harness.protocols.features.store import own_place
+from agent_harness.session import ledger
+from agent_harness.session.ledger import ClaimVerdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +124,7 @@ def carry_out(project: Project, open_session: JsonObject) -> Settled:
         project.store.event("index_lock_removed", path=lock)
     rescue = _tree(project, open_session, settlement)
     _files(project, settlement)
+    _verdict(project, open_session, settlement)
     _logs(project, settlement, rescue)
     pushed = _push(project, settlement, open_session.get("git_config"))
     _forget_candidates(project, settlement)
@@ -221,6 +224,16 @@ def _files(project: Project, settlement: Settlement) -> None:
         project.store.write_proven({"commit": settlement.commit, "features": settlement.proven})
 
 
+def _verdict(project: Project, open_session: JsonObject, settlement: Settlement) -> None:
+    """The line of the session's last claim, unless it was written when the claim was rejected.
+
+    It names a commit only where the branch has it now: work that was judged and could not be settled was not accepted.
+    """
+    if found := open_session.get("verdict"):
+        commit = settlement.commit if settlement.kind == "accept" else None
+        ledger.write(project.store.ledger(), replace(ClaimVerdict.from_record(found), commit=commit))
+
+
 def _logs(project: Project, settlement: Settlement, rescue: JsonObject) -> None:
     if settlement.session in project.store.recorded_sessions():
         return
@@ -236,14 +249,16 @@ def _logs(project: Project, settlement: Settlement, rescue: JsonObject) -> None:
             left_in_place=rescue.get("left_in_place") or [],
         )
     # a try before a crash may have written some of them already
+    head = settlement.commit or project.git.head()
+    record = {**settlement.session_record, "head": head, "rescue_ref": rescue.get("ref")}
     written = [
         (row.get("session"), row.get("type"), row.get("path")) for row in project.store.recent("events.jsonl", 40)
     ]
-    for event in [*settlement.events, {"event_type": "session_ended", **settlement.session_record}]:
+    for event in [*settlement.events, {"event_type": "session_ended", **record}]:
         fields: JsonObject = {**event, "session": settlement.session}
         if (settlement.session, fields.get("type", fields["event_type"]), fields.get("path")) not in written:
             project.store.event(**fields)
-    project.store.log("sessions.jsonl", settlement.session_record)
+    project.store.log("sessions.jsonl", record)
 
 
 def _push(project: Project, settlement: Settlement, recorded: JsonObject | None) -> Pushed | None:

@@ -144,6 +144,8 @@ def _edit(project: Project, _asked: Question, _budget: float | None) -> JsonObje
 
 def _reset(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     marks.reset(project, asked.features)
+    for feature_id in asked.features:
+        marks.say_word(project, feature_id, "reset", accepted=False)
     return {"reset": list(asked.features)}
 
 
@@ -278,6 +280,8 @@ def _reject_kept(project: Project, asked: Question, _budget: float | None) -> Js
         stuck_count=state.stuck_count + (state.current_feature == asked.feature_id),
         last_failure=told,
     )
+    of = records.number(asked.record.get("verdict")) or None
+    marks.say_word(project, records.number(asked.feature_id), "reject", accepted=False, of=of)
     project.say(f"Not taken. Feature #{asked.feature_id} queued. What was taken away: harness rescue list")
     return {}
 

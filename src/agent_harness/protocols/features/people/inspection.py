@@ -27,6 +27,7 @@ from agent_harness.protocols.features import (
     marks,
     migrations,
     preflight,
+    prompts,
     questions,
     records,
     repository,
@@ -39,7 +40,6 @@ from agent_harness.protocols.features.engine import actions, locking
 from agent_harness.protocols.features.engine.locking import locked
 from agent_harness.protocols.features.engine.open_session import CLEANUP
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.prompts import orientation
 from agent_harness.protocols.features.records import Feature, FeatureList
 from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict import proven, quality
@@ -232,7 +232,7 @@ def preview(project: Project, feature_id: int | None = None) -> JsonObject:
         project.say(f"Nothing left: {passing} of {total} proven. harness verify --all runs every test again.")
         return {"session": None, "feature_id": None, "complete": True, "next": "harness verify --all"}
     number = project.store.next_session()
-    text = orientation.summary_of(project, state, choice, number)
+    text = prompts.orientation_of(project, state, choice, number)
     feature = choice.feature
     say = project.say
     say(f"Would run Session {number} with:")

@@ -13,9 +13,8 @@ from datetime import timedelta
 from agent_harness.errors import UnsafeTree, UsageError
 from agent_harness.kernel import clock, snapshot
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.git.isolated import IsolatedView
 from agent_harness.kernel.git.objects import ABSENT
-from agent_harness.kernel.git.status import Links, joined, shown
+from agent_harness.kernel.git.status import Links, shown
 from agent_harness.kernel.json import JsonObject
 
 REFS = "refs/harness/"
@@ -30,7 +29,6 @@ KINDS = {
 """The folders below ``refs/harness`` that hold work, and in words what each of their refs holds."""
 
 _PLAN = "rolled back with a plan for more features"
-_FORMAT = "--format=%(refname)%00%(objectname)%00%(creatordate:unix)%00%(subject)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +45,7 @@ class KeptWork:
 
 def entries(git: Git) -> list[KeptWork]:
     """All that is kept, newest first."""
-    folders = [f"{REFS}{kind}" for kind in KINDS]
-    rows = git.text("for-each-ref", "--sort=-creatordate", _FORMAT, *folders).splitlines()
-    return [_entry(*row.split("\0", 3)) for row in rows]
+    return [_entry(each) for each in snapshot.kept_refs(git, *(f"{REFS}{kind}" for kind in KINDS))]
 
 
 def listed(git: Git) -> JsonObject:
@@ -63,17 +59,12 @@ def show(git: Git, ref: str) -> JsonObject:
     """One of them: its ``base`` (what the work tree went back to), the ``files`` that differ from it, ``commits``."""
     found = find(git, ref)
     base = _base(git, found)
-    changes = git.changed_paths(base, found.commit)
     below = git.commit_of(f"{base}^1") if found.subject.startswith("Rescued ") else base
     tip = git.commit_of(f"{found.commit}^1") if found.subject.startswith("Rescued ") else found.commit
     return {
         **asdict(found),
         "base": base,
-        "files": [{"status": each.status, "path": shown(os.fsencode(each.path))} for each in changes],
-        "commits": [
-            {"commit": each.sha, "subject": shown(os.fsencode(each.subject))}
-            for each in git.commits_between(below, tip or found.commit)
-        ],
+        **snapshot.contents(git.changed_paths(base, found.commit), git.commits_between(below, tip or found.commit)),
         "next": f"harness rescue restore {_short(found.ref)} --to A-NEW-FOLDER",
     }
 
@@ -116,12 +107,11 @@ def find(git: Git, ref: str) -> KeptWork:
     return found
 
 
-def _entry(ref: str, commit: str, seconds: str, subject: str) -> KeptWork:
-    kind, _, name = _short(ref).partition("/")
+def _entry(kept: snapshot.KeptRef) -> KeptWork:
+    kind, _, name = _short(kept.ref).partition("/")
     number = re.sub(r"-\d+$", "", name)  # a second one of the same name has a number
     what = _PLAN if name.startswith("plan-") else KINDS[kind].format(number)
-    at = clock.timestamp(clock.moment(float(seconds))) if seconds else clock.timestamp()
-    return KeptWork(ref=ref, kind=kind, what=what, commit=commit, at=at, subject=shown(os.fsencode(subject)))
+    return KeptWork(**kept._asdict(), kind=kind, what=what)
 
 
 def _short(ref: str) -> str:
@@ -149,12 +139,4 @@ def _write_changes(git: Git, found: KeptWork, without: tuple[str, ...]) -> list[
         if path in moved or path in dirty or in_the_way or links.above(path):
             hint = f"harness rescue restore {_short(found.ref)} --to A-NEW-FOLDER"
             raise UnsafeTree(f"{shown(path)} is not as it was before; nothing was restored", hint=hint)
-    gone = [path for path, (_, after) in changes.items() if after == ABSENT]
-    with git.room() as room, IsolatedView(git.repository, head=found.commit, raw=True) as view:
-        index = room.path("rescue")
-        view.call("read-tree", found.commit, index=index)
-        for path in gone:
-            os.unlink(git.file(path))  # HEAD has its content
-        there = [path for path in changes if path not in gone]
-        view.call("checkout-index", "--force", "-z", "--stdin", input=joined(there), index=index)
-    return sorted(shown(path) for path in changes)
+    return snapshot.write_changes(git, found.commit, changes)  # HEAD has what goes

@@ -1,13 +1,19 @@
 """The prompts that agents are given; the texts lie beside this file and hold ``{{name}}`` places.
 
-``orientation`` is the summary of the project. Source: features.md section K; UAH-403, UAH-434..451 for the verification
-types.
+``orientation_of`` is the summary of the project that an agent is given instead of reading files, under 1,000 tokens.
+Tokens are counted as one for every four characters, rounded up, which is an upper bound in practice for English and
+code. When the summary is too long, key files go first, then decisions, then the lists of partial work.
+Source: features.md section K, UAH-244..251, UAH-319, UAH-403, C49, C57; UAH-434..451 for the verification types.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
+from typing import Any
 
-from agent_harness.protocols.features.records import Feature
+from agent_harness.protocols.features import progress, records, selection
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import CLEANUP, Feature, SessionState
 
 NAMES = ("initializer", "repair", "coding", "continuation", "cleanup", "extend", "rules", "fix", "evidence")
 
@@ -70,3 +76,231 @@ def _person(feature: Feature) -> str:
 
 def _listed(checks: Iterable[str]) -> list[str]:
     return [f"- {check}" for check in checks]
+
+
+# -- the orientation ---------------------------------------------------------------------------------------------------
+
+
+TOKEN_LIMIT = 1000
+_LINE_LIMIT = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrientationFacts:
+    """Everything the summary says."""
+
+    session: int
+    project: str
+    passing: int
+    total: int
+    health: str
+    feature: Feature | None
+    dependencies: tuple[tuple[int, bool], ...] = ()
+    last_session: int = 0
+    last: Mapping[str, Any] | None = None  # completed, commits, status
+    failure: str | None = None
+    key_files: tuple[tuple[str, int | None], ...] = ()
+    decisions: tuple[tuple[int, str], ...] = ()
+    partial: Mapping[str, Any] | None = None
+    waiting: tuple[str, ...] = ()
+
+
+def tokens(text: str) -> int:
+    """An upper bound of the tokens in a text, by its length."""
+    return -(-len(text) // 4)
+
+
+def summary(facts: OrientationFacts) -> str:
+    """The orientation summary, always under ``TOKEN_LIMIT`` tokens."""
+    text = ""
+    for candidate in _ever_shorter(facts):
+        task = _partial(candidate) or _task(candidate)
+        sections = (_state(candidate), _last_session(candidate), task, _files(candidate), _decisions(candidate))
+        text = "\n\n".join(each for each in sections if each) + "\n"
+        if tokens(text) < TOKEN_LIMIT:
+            return text
+    return text[: 4 * (TOKEN_LIMIT - 2)]
+
+
+def _ever_shorter(facts: OrientationFacts) -> Sequence[OrientationFacts]:
+    partial = facts.partial and {**facts.partial, **{k: list(facts.partial.get(k) or [])[:3] for k in _LISTS}}
+    steps = [facts, replace(facts, key_files=facts.key_files[:3])]
+    steps.append(replace(steps[-1], key_files=()))
+    steps.append(replace(steps[-1], decisions=facts.decisions[:3]))
+    steps.append(replace(steps[-1], decisions=(), waiting=facts.waiting[:3]))
+    steps.append(replace(steps[-1], partial=partial))
+    steps.append(replace(steps[-1], failure=_short(facts.failure, 400)))
+    return steps
+
+
+_LISTS = ("done", "left", "wip_files")
+
+
+def _state(facts: OrientationFacts) -> str:
+    share = records.percent(facts.passing, facts.total)
+    return (
+        "## Current State\n\n"
+        f"**Session:** {facts.session}\n**Project:** {_short(facts.project, 80)}\n"
+        f"**Progress:** {facts.passing}/{facts.total} features passing ({share}%)\n**Health:** {_short(facts.health)}"
+    )
+
+
+def _last_session(facts: OrientationFacts) -> str:
+    if not facts.last_session or not facts.last:
+        return "## Last Session\n- none yet"
+    commits = [str(c)[:10] for c in facts.last.get("commits") or []]
+    shown = f"{len(commits)} ({', '.join(commits[:3])})" if commits else "0"
+    lines = [
+        f"## Last Session (Session {facts.last_session})",
+        f"- Completed: {_short(str(facts.last.get('completed') or 'nothing'))}",
+        f"- Commits: {shown}",
+        f"- Status: {str(facts.last.get('status') or 'unknown').capitalize()}",
+    ]
+    if facts.failure:
+        lines.append(f"- Rejected because: {_short(facts.failure, 800)}")
+    return "\n".join(lines)
+
+
+def _task(facts: OrientationFacts) -> str:
+    if facts.feature is None:
+        return "\n".join(["## Your Task This Session", "No feature can be worked on now:", *_bullets(facts.waiting)])
+    if facts.feature is CLEANUP:
+        return "## Your Task This Session\nClean up. No feature, no new functionality."
+    lines = [
+        "## Your Task This Session",
+        f"**Feature #{facts.feature.id}:** {_short(facts.feature.description)}",
+        f"**Test file:** {facts.feature.test_file}",
+        f"**Dependencies:** {_dependencies(facts.dependencies)}",
+    ]
+    if facts.feature.steps:
+        lines += ["**Verification steps:**", *_bullets(facts.feature.steps[:10], 160)]
+    return "\n".join(lines)
+
+
+def _dependencies(found: Sequence[tuple[int, bool]]) -> str:
+    if not found:
+        return "none"
+    names = ", ".join(f"#{i}" for i, _ in found)
+    return f"Features {names} (all passing ✓)" if all(ok for _, ok in found) else f"Features {names} (NOT all passing)"
+
+
+def _partial(facts: OrientationFacts) -> str:
+    if not facts.partial or facts.feature is None:
+        return ""
+    p = facts.partial
+    lines = [
+        "## Continuing Partial Feature",
+        "",
+        f"**Feature #{facts.feature.id}:** {_short(facts.feature.description)}",
+        f"**Status:** PARTIAL ({str(p.get('reason') or 'ended').replace('_', ' ')} in Session {p.get('session')})",
+        f"**Test file:** {facts.feature.test_file}",
+        "",
+        "**What's Done:**",
+        *_bullets(p.get("done") or ["see the WIP commit"]),
+        "",
+        "**What's Left:**",
+        *_bullets(p.get("left") or ["make the feature's test file pass"]),
+        "",
+        "**WIP Files:**",
+        *_bullets((p.get("wip_files") or ["none"])[:15]),
+        "",
+        "**DO NOT restart from scratch. Continue from where it stopped.**",
+    ]
+    return "\n".join(lines)
+
+
+def _files(facts: OrientationFacts) -> str:
+    if not facts.key_files:
+        return ""
+    rows = [f"- {path}" + (f" (last modified Session {n})" if n else "") for path, n in facts.key_files]
+    return "\n".join(["## Key Files", *rows])
+
+
+def _decisions(facts: OrientationFacts) -> str:
+    if not facts.decisions:
+        return ""
+    return "\n".join(["## Recent Decisions", *[f"- Session {n}: {_short(text)}" for n, text in facts.decisions[:9]]])
+
+
+def _bullets(lines: Sequence[object], limit: int = _LINE_LIMIT) -> list[str]:
+    return [f"- {_short(str(line), limit)}" for line in lines]
+
+
+def _short(text: str | None, limit: int = _LINE_LIMIT) -> str:
+    line = " ".join((text or "").split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+# -- its facts, from the files of the project: bounded work, whatever its age ------------------------------------
+
+KEY_FILES = 8
+
+
+def orientation_of(project: Project, state: SessionState, choice: selection.Choice, number: int) -> str:
+    """The summary for the next session, under 1,000 tokens."""
+    document = project.store.features()
+    passing, total = document.counts()
+    feature = choice.feature
+    continues = state.next_prompt == "continuation"
+    done = {f.id for f in document.passing}
+    facts = OrientationFacts(
+        session=number,
+        project=document.project or project.config.project.name,
+        passing=passing,
+        total=total,
+        health=_health(project, state),
+        feature=feature,
+        dependencies=tuple((i, i in done) for i in (feature.depends_on if feature else ())),
+        last_session=state.last_session,
+        last=state.summary or ({"completed": "not recorded", "status": state.status} if state.last_session else None),
+        failure=state.last_failure,
+        key_files=_key_files(project),
+        decisions=tuple(_decided(project)),
+        partial=(state.partial or _unrecorded(state)) if continues else None,
+        waiting=choice.waiting,
+    )
+    return summary(facts)
+
+
+_ROWS_OF_DECISIONS = 200  # the last of the log; an agent may decide without end
+
+
+def _decided(project: Project) -> list[tuple[int, str]]:
+    """The decisions of the last sessions, from their entries and their prefixes."""
+    rows = project.store.recent("decisions.jsonl", _ROWS_OF_DECISIONS)
+    told = [(records.number(row.get("session")), str(row["text"])) for row in rows if row.get("text")]
+    gone = {row.get("session_id") for row in project.store.recent("sessions.jsonl", 50) if row.get("rejected")}
+    found = progress.recent_decisions(project.layout.progress, told)
+    return [(session, f"{text} (rolled back)" if session in gone else text) for session, text in found]
+
+
+def _unrecorded(state: SessionState) -> dict[str, object]:
+    """Partial work of which only the ending is known, as in the state file that the document shows."""
+    return {"reason": state.termination_reason, "session": state.last_session}
+
+
+def _health(project: Project, state: SessionState) -> str:
+    red = state.red_tests
+    if red is None:
+        return "the last session was interrupted; the state of the tests is not known"
+    if red:
+        return f"{len(red)} baseline tests fail in the unfinished work"
+    measured = project.store.quality()
+    lint = records.number(measured.get("lint_errors"))
+    kinds = records.shown_kinds(records.counts(measured.get("lint_kinds")))
+    errors = f", {lint} lint errors" + (f" ({kinds})" if kinds else "")
+    if not project.store.baseline().passing:
+        return "no test passes yet" + (errors if lint else "")
+    return "All baseline tests passing" + (errors if lint else ", no lint errors")
+
+
+def _key_files(project: Project) -> tuple[tuple[str, int | None], ...]:
+    """Source files changed most recently, newest first."""
+    known = records.json_object(project.store.file_sizes().get("files")) or {}
+    rows = [
+        (path, row.get("session_changed") or row.get("session_added"))
+        for path, row in known.items()
+        if isinstance(row, dict)
+    ]
+    rows.sort(key=lambda row: (-(records.number(row[1])), row[0]))
+    return tuple((path, records.number(n) or None) for path, n in rows[:KEY_FILES])

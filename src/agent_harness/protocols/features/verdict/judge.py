@@ -10,21 +10,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from agent_harness.kernel import files, snapshot
+from agent_harness.kernel import snapshot
 from agent_harness.kernel.json import JsonObject
-from agent_harness.kernel.redact import redact
+from agent_harness.kernel.process import new_run_id
 from agent_harness.protocols.features import questions, records, repository
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature, Question
 from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict import quality
+from agent_harness.session import ledger
+from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.verification import engine, sources
 from agent_harness.verification.guard import PROTECTED, belongs
 from agent_harness.verification.runner import execution
 from agent_harness.verification.runner.environment import IN_PLACE
 from agent_harness.verification.runner_config import is_test_file
-from agent_harness.verification.verdict import TestRun, Verdict, passed
+from agent_harness.verification.verdict import JudgedStep, TestRun, Verdict, passed
 from agent_harness.verification.workspace import Overlay
 
 
@@ -57,6 +59,7 @@ class Ruling:
     broken_features: tuple[int, ...] = ()
     regressions: tuple[str, ...] = ()  # tests that passed before and do not now
     question: Question | None = None  # what only a person can decide about it; the candidate is kept until then
+    line: ClaimVerdict | None = None  # for the ledger, as far as the judge knows it; none where nothing was run
 
     @classmethod
     def unproven(cls, failure: str, *, code: str, output: str = "") -> "Ruling":
@@ -65,7 +68,7 @@ class Ruling:
 
     def of(self, commit: str) -> "Ruling":
         """The same ruling for another commit of the very same tree."""
-        return replace(self, commit=commit)
+        return replace(self, commit=commit, line=self.line and replace(self.line, candidate=commit))
 
 
 Versions = tuple[ast.Module | None, ast.Module | None]
@@ -120,15 +123,12 @@ def _listed(ids: Iterable[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-FIXABLE = frozenset({"proof_failed", "proof_missing"})
+FIXABLE = frozenset({"proof_failed", "proof_missing", "weak_test"})
 """Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03)."""
 
 NOT_RED = frozenset({"proof_not_red"})
 MEANT_GREEN = 'where its tests may pass before the work, a person sets "requires_red": false for it'
 """What a person can say beforehand of a feature whose tests are green from the start, such as a refactoring."""
-
-_STEP_OF = {"proof_not_red": "red", "lint": "lint"}
-"""The run that a reason is about, where that is not the proof; a regression is about the suite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,10 +282,12 @@ class Judge:
     def _ruling(self, under_way: OpenSession, verdict: Verdict) -> Ruling:
         lint, introduced = self._lint_of(verdict)
         self._note_findings(under_way, verdict, lint, introduced)
+        kept = self._keep(verdict)
+        line = self._line(under_way, verdict, kept)
         if not verdict.accepted:
-            return self._rejection(under_way, verdict)
+            return replace(self._rejection(under_way, verdict, kept), line=line)
         proof = self._proof(under_way, verdict, lint, introduced)
-        return Ruling(accepted=True, commit=verdict.candidate, proof=proof)
+        return Ruling(accepted=True, commit=verdict.candidate, proof=proof, line=line)
 
     def _verdict(
         self,
@@ -317,12 +319,13 @@ class Judge:
             options=engine.Strictness(
                 requires_red=under_way.feature.requires_red and not may_be_green,
                 lint_rejects=not config.quality.warn_on_lint_errors,
+                twins=config.verification.trust != "fast",
                 timeout_seconds=self._seconds,
             ),
             on_step=_Steps(project, file, under_way.baseline.passing).on_step,
         )
 
-    def _rejection(self, under_way: OpenSession, verdict: Verdict) -> Ruling:
+    def _rejection(self, under_way: OpenSession, verdict: Verdict, kept: Mapping[str, str]) -> Ruling:
         reasons = verdict.reasons
         final = any(f.code not in FIXABLE for f in reasons)
         first = next((f for f in reasons if f.code not in FIXABLE), reasons[0])
@@ -331,15 +334,17 @@ class Judge:
             failure += f" Was {under_way.feature.name} built already? Else {MEANT_GREEN}."
         if verdict.regressions:
             failure = "Regression: " + ", ".join(verdict.regressions[:5]) + " now failing"
-        step = "suite" if verdict.regressions else _STEP_OF.get(first.code, "proof")
-        run: TestRun | None = getattr(verdict, step)
+        failed = next((each for each in verdict.steps if each.state == "failed"), None)
+        output_file = kept.get(failed.step, "") if failed else ""
+        if output_file:
+            self._project.say(f"What it printed: {output_file}")
         return Ruling(
             accepted=False,
             final=final,
             code=first.code,
             failure=failure,
-            output=run.output if run else "",
-            output_file=self._keep(step, run) if run else "",
+            output=failed.run.output if failed and failed.run else "",
+            output_file=output_file,
             broken_features=self._broken(under_way, verdict.regressions),
             commit=verdict.candidate,
             regressions=tuple(verdict.regressions),
@@ -376,16 +381,10 @@ class Judge:
         paths = sorted({str(finding.data["path"]) for finding in verdict.reasons})
         self._project.say(f"Verifying once more, as if these files may change: {', '.join(paths)}")
         again = self._verdict(under_way, verdict.candidate, may_change=paths)
-        versions = {
-            path: self._two_versions(under_way, verdict.candidate, path) for path in paths if is_test_file(path)
-        }
-        hollow = [path for path, (_, after) in versions.items() if after and sources.asserts_nothing(after)]
-        for path, (before, after) in versions.items():
-            hollow += [f"{path}::{name}" for name in sources.emptied(before, after)] if before and after else []
-        wrong = f"{hollow[0]} asserts nothing any more." if hollow else next((f.message for f in again.reasons), None)
-        if wrong:
-            self._project.say(f"Not only that is wrong: {wrong}")
+        if again.reasons:
+            self._project.say(f"Not only that is wrong: {again.reasons[0].message}")
             return None
+        versions = {p: self._two_versions(under_way, verdict.candidate, p) for p in paths if is_test_file(p)}
         owners = [(p, [f.id for f in under_way.features.passing if belongs(p, [f.test_file])]) for p in paths]
         said = [f"{p} (holds tests of Feature {', '.join(f'#{i}' for i in ids)})" if ids else p for p, ids in owners]
         return questions.question(
@@ -489,19 +488,45 @@ class Judge:
         command = self._project.config.test_command(feature.test_file)
         return engine.run_tests(git, commit, command, environment=self._environment, timeout_seconds=self._seconds)
 
-    def _keep(self, step: str, run: TestRun) -> str:
-        """Keeps what the failing step printed, secrets masked; says where."""
-        folder = self._project.layout.verdicts
-        own_place(os.path.join(folder, step), self._project.layout.root)
-        numbers = [int(name.partition("-")[0]) for name in os.listdir(folder) if name.partition("-")[0].isdecimal()]
-        path = os.path.join(folder, f"{max(numbers, default=0) + 1}-{step}.txt")
-        ended = "timed out" if run.timed_out else f"exit {run.exit_code}"
-        problem = f"{run.problem}\n" if run.problem else ""
-        text = f"$ {run.command}\n{run.output.rstrip()}\n{problem}[{ended}, {run.seconds:.1f} s, {run.commit[:10]}]\n"
-        files.replace(path, redact(text).encode("utf-8", "replace"), follow=False)
-        name = self._project.layout.relative(path)
-        self._project.say(f"What it printed: {name}")
-        return name
+    def _keep(self, verdict: Verdict) -> dict[str, str]:
+        """Keeps what each step that failed printed, and the proof in any case; where, by step, below the project."""
+        folder, kept = self._project.layout.verdicts, dict[str, str]()
+        for each in verdict.steps:
+            if each.run is None or (each.state != "failed" and each.step != "proof"):
+                continue
+            run = each.run
+            own_place(os.path.join(folder, each.step), self._project.layout.root)
+            ended = "timed out" if run.timed_out else f"exit {run.exit_code}"
+            path = ledger.keep_output(
+                folder,
+                self._project.store.ledger(),
+                each.step,
+                command=run.command,
+                output=run.output,
+                problem=run.problem,
+                ended=f"{ended}, {run.seconds:.1f} s, {run.commit[:10]}",
+            )
+            kept[each.step] = self._project.layout.relative(path)
+        return kept
+
+    def _line(self, under_way: OpenSession, verdict: Verdict, kept: Mapping[str, str]) -> ClaimVerdict:
+        """The verdict for the ledger; what the session knows of itself is added by it."""
+        found = verdict.reasons or verdict.findings
+        return ClaimVerdict(
+            id=new_run_id(),
+            item=item_of(under_way),
+            verdict=ledger.ACCEPTED if verdict.accepted else ledger.REJECTED,
+            codes=tuple(dict.fromkeys(finding.code for finding in found)),
+            base=verdict.base,
+            candidate=verdict.candidate,
+            red_base=verdict.red.commit if verdict.red else None,
+            steps=tuple(_step(each, kept.get(each.step)) for each in verdict.steps),
+            regressions=verdict.regressions[: ledger.NAMED],
+            regressions_total=len(verdict.regressions),
+            flaky=verdict.flaky,
+            isolation=self._environment.isolation,
+            tools={**self._environment.tools, "git": self._project.git.text("version").split()[2]},
+        )
 
     def _lint_of(self, verdict: Verdict) -> tuple[quality.Lint | None, Mapping[str, int]]:
         """What the linter found on the candidate, and by kind what the commit before did not have."""
@@ -563,6 +588,26 @@ def _warned(verdict: Verdict) -> list[str]:
     return [f.message for f in verdict.findings if f.code not in PROTECTED and f.severity != "WARN"]
 
 
+def item_of(under_way: OpenSession) -> str:
+    """What a session works on, as the ledger names it."""
+    return "cleanup" if under_way.feature_id is None else str(under_way.feature_id)
+
+
+def _step(judged: JudgedStep, log: str | None) -> VerdictStep:
+    run = judged.run
+    counted = run.report if run else None
+    return VerdictStep(
+        step=judged.step,
+        result=judged.state,
+        command=run.command if run else None,
+        exit=run.exit_code if run else None,
+        passed=len(counted.passing) if counted else None,
+        failed=len(counted.failing) if counted else None,
+        seconds=round(run.seconds, 3) if run else None,
+        log=log,
+    )
+
+
 class _Steps:
     """Says each step of a verdict as it is known (UAH-046)."""
 
@@ -573,6 +618,7 @@ class _Steps:
             "proof": f"running {test_file}",
             "suite": "checking for regressions",
             "red": "checking that the tests fail without the work",
+            "twins": "checking that the tests can fail",
             "lint": "lint check",
         }
 

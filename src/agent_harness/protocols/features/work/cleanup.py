@@ -62,12 +62,15 @@ class CleanupWork(SessionWork):
         if changes.claims:
             named = ", ".join(f"#{i}" for i in changes.claims)
             failure = f"A cleanup session marks no feature; it marked {named}."
-            return Ruling(accepted=False, final=True, judged=False, code="cleanup_claimed", failure=failure)
+            broken = Ruling(accepted=False, final=True, judged=False, code="cleanup_claimed", failure=failure)
+            return self._on_record(broken, changes.claims)
         self._under_way = self._under_way.at(self._project, "judging")
         self._tell_story()
         ruled = self._judge.rule(self._under_way, accept.candidate(self._project, self._under_way, MESSAGE))
         worse = self._worse(ruled) if ruled.accepted else ""
-        return replace(ruled, accepted=False, final=True, code="cleanup_worse", failure=worse) if worse else ruled
+        if worse:
+            ruled = replace(ruled, accepted=False, final=True, code="cleanup_worse", failure=worse)
+        return self._on_record(ruled, ())
 
     def _worse(self, ruled: Ruling) -> str:
         """What is worse than before the cleanup: lint, or files above the limit; empty when nothing is (UAH-324)."""

@@ -62,12 +62,14 @@ class FeatureWork(SessionWork):
         if not changes.claims:
             return self._without_claim(so_far)
         ruling = self._judged(changes.claims[0])
-        if ruling.final or (ruling.accepted and self._is_shown(so_far)):
+        if ruling.accepted and not self._is_shown(so_far):
+            ruling = replace(ruling, accepted=False, asks=True)
+        ruling = self._on_record(ruling, changes.claims)
+        if ruling.final or ruling.accepted:
             return ruling
         accept.put_back_features(self._project, self._under_way)
-        if ruling.accepted:
-            return replace(ruling, accepted=False, asks=True)
-        self._refused = ruling
+        if not ruling.asks:
+            self._refused = ruling
         return ruling
 
     def _without_claim(self, so_far: TurnSoFar) -> Ruling | None:
@@ -157,7 +159,8 @@ class FeatureWork(SessionWork):
 
         ref, _ = repository.named_ref(project.git, f"refs/harness/kept/{session}", keep)
         look = f"Look at it: git diff HEAD...{ref}"
-        asked = Question({**found.record, "ref": ref, "details": [*found.details, look]})
+        about = ruling.line and ruling.line.n
+        asked = Question({**found.record, "ref": ref, "verdict": about, "details": [*found.details, look]})
         settlement = accept.kept_for_person(project, self._under_way, asked, self._used)
         settled = self._settle(settlement)
         actions.log_from_git(project, self._under_way, settled.rescue_ref)

@@ -23,6 +23,8 @@ from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import pushes
 from agent_harness.protocols.features.records import Feature, Question
 from agent_harness.protocols.features.verdict.judge import BuiltAlready, Judge, Ruling
+from agent_harness.session import ledger
+from agent_harness.session.ledger import ClaimVerdict
 
 
 def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = False) -> Result:
@@ -37,11 +39,24 @@ def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = 
     under_way = _opened(project, feature)
     project.say(f"Judging what Session {asked.session} did for {feature.name} again, on top of what is accepted now.")
     ruling, built = judge.rule_again(under_way, taken, asked)
+    line = _line(asked, under_way, ruling, by_person=not unattended)
     if not ruling.accepted:
+        ledger.write(project.store.ledger(), line)
         raise VerificationFailed(f"{feature.name} is not accepted: {ruling.failure}", hint=questions.hint(asked))
     if built is not None:
         _refuse_unproven(project, asked, built, unattended=unattended)
-    return _accept(project, judge, asked, under_way, ruling)
+    return _accept(project, judge, asked, replace(under_way, verdict=line.as_record()), ruling)
+
+
+def _line(asked: Question, under_way: OpenSession, ruling: Ruling, *, by_person: bool) -> ClaimVerdict:
+    """For the ledger: the new judgement, by the word of a person, about the verdict that the question came from."""
+    about = records.number(asked.record.get("verdict")) or None
+    found = ruling.line or ClaimVerdict(item=str(asked.feature_id), verdict=ledger.REJECTED)
+    by, word = "person" if by_person else None, WORDS[asked.kind]
+    return replace(found, session=under_way.session, claim=(found.item,), by=by, word=word, of=about)
+
+
+WORDS = {"built_already": "accept-built", "protected_change": "accept-change"}
 
 
 def _reject(asked: Question) -> str:
@@ -55,6 +70,10 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
     commit = project.git.commit_of(asked.commit or "")
     if commit is None:
         told = f"The work of Session {asked.session} is gone from the repository"
+        raise Refused(told, hint=_reject(asked))
+    ref = questions.kept_ref(asked)
+    if ref is None or project.git.commit_of(ref) not in (None, commit):
+        told = f"{asked.ref} does not name the work of Session {asked.session} that was asked about"
         raise Refused(told, hint=_reject(asked))
     marks.refuse_unsafe(project)
     if dirty := [path for path in repository.dirty_paths(project.git) if path != project.progress_name]:
@@ -179,7 +198,7 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
     if by_person:
         made = marks.awaiting_person(under_way, made)
     left = [each.record for each in made.state.kept_candidates if each.feature_id != under_way.feature_id]
-    made = replace(made, kept_ref=asked.ref, costs=under_way.costs, state=made.state.but(kept_candidates=left))
+    made = replace(made, kept_ref=questions.kept_ref(asked), costs=under_way.costs, state=made.state.but(kept_candidates=left))
     settled = settlement.settle(project, under_way.as_record(), made)
     published = pushes.after_push(project, lambda: judge, made, settled, under_way.git_config)
     told = (

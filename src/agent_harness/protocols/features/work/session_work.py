@@ -7,7 +7,7 @@ Source: features.md sections M, N, O, C03, C14, C30; UAH-206..216, UAH-242, UAH-
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from typing import Any
 from agent_harness.agents import usage
 from agent_harness.agents.base import Agent, Brief, ToolRules
 from agent_harness.errors import StateDamaged
+from agent_harness.kernel.process import new_run_id
+from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import (
     costs,
     progress,
@@ -32,11 +34,12 @@ from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import pushes
 from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.verdict import proven
-from agent_harness.protocols.features.verdict.judge import Judge, Ruling
+from agent_harness.protocols.features.verdict.judge import Judge, Ruling, item_of
+from agent_harness.session import ledger
 from agent_harness.session.engine import Turns
+from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.limits import SessionLimits, changed_in_repository, watch
 from agent_harness.session.now import NowRecord
-from agent_harness.session.provider_retry import silence_seconds
 from agent_harness.session.work import Ending, Policy, TurnRequest, TurnSoFar
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import BudgetLimit, ContextWindow
@@ -76,7 +79,6 @@ def turns_of(
     """The turns of one session under the project's settings; its recording lies beside its transcript."""
     config, began = project.config, time.monotonic()
     start = base.snapshot if base else None
-    answer_seconds = config.session.response_seconds
     return Turns(
         agent=agent,
         journal=ProjectJournal(project=project, session=session),
@@ -91,7 +93,7 @@ def turns_of(
             lambda: project.tree_now(start),
             kept=(project.features_name, project.progress_name),
         ),
-        silence_seconds=silence_seconds(None if answer_seconds is None else float(answer_seconds), agent.capabilities),
+        silence_seconds=config.session.response_seconds,
         began=began,
         now=NowRecord(
             project.store.now_path(),
@@ -265,7 +267,43 @@ class SessionWork(ABC):
     def _broken_rule(self, changes: proven.ClaimedChanges) -> Ruling | None:
         """The rejection of what is refused at once, whatever the tests say (C03 c)."""
         found = self._broken(changes)
-        return Ruling(accepted=False, final=True, judged=False, code=found[0], failure=found[1]) if found else None
+        if found is None:
+            return None
+        ruling = Ruling(accepted=False, final=True, judged=False, code=found[0], failure=found[1])
+        return self._on_record(ruling, changes.claims)
+
+    def _on_record(self, ruling: Ruling, claims: Iterable[int]) -> Ruling:
+        """The same ruling, noted so that no crash forgets it; that a claim is refused goes into the ledger at once.
+
+        One that is accepted does so with its settlement. While the agent has to show what its claim needs, the claim
+        counts as one without evidence.
+        """
+        project, under_way, so_far = self._project, self._under_way, self.turns.so_far
+        found = ruling.line or ClaimVerdict(id=new_run_id(), item=item_of(under_way), verdict=ledger.REJECTED)
+        code = () if ruling.accepted else ("no_evidence" if ruling.asks else ruling.code,)
+        line = replace(
+            found,
+            verdict=ledger.ACCEPTED if ruling.accepted else ledger.REJECTED,
+            codes=tuple(dict.fromkeys((*code, *found.codes))),
+            session=under_way.session,
+            agent=under_way.agent_name or None,
+            model=next(reversed(so_far.models), under_way.model),
+            claim=tuple(map(str, claims)),
+            base=found.base or under_way.base.snapshot.head,
+            cost_usd=so_far.used.cost_usd if so_far.used.reported else None,
+            seconds=round(time.monotonic() - self.turns.began, 1),
+        )
+        self._write_noted(but=line.id)
+        self._under_way = under_way.at(project, "judging", verdict=line.as_record())
+        written = None if ruling.accepted or ruling.asks else self._write_noted()
+        return replace(ruling, line=written or line)
+
+    def _write_noted(self, but: str = "") -> ClaimVerdict | None:
+        """Puts the verdict that is noted into the ledger, unless a settlement does, or its claim is judged on."""
+        noted = ClaimVerdict.from_record(self._under_way.verdict) if self._under_way.verdict else None
+        if noted is None or noted.accepted or noted.id == but:
+            return None
+        return ledger.write(self._project.store.ledger(), noted)
 
     def _broken(self, changes: proven.ClaimedChanges) -> tuple[str, str] | None:
         if tampered := accept.put_back_state(self._project, self._under_way):
@@ -342,9 +380,13 @@ class SessionWork(ABC):
         return settled, push
 
     def _settle(self, settlement: Settlement) -> Settled:
+        so_far, record = self.turns.so_far, settlement.session_record
+        known = {"model": so_far.model or record["model"], "turns": so_far.turns}
+        known |= {"interventions": [redact(each) for each in so_far.interventions]}
         with self._stop.held():
             pushes.report_pushes_of_agent(self._project, self._under_way, self._tips)
-            return engine_settlement.settle(self._project, self._under_way.as_record(), settlement)
+            told = replace(settlement, session_record={**record, **known})
+            return engine_settlement.settle(self._project, self._under_way.as_record(), told)
 
     @property
     def _used(self) -> usage.Totals:

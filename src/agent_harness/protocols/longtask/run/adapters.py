@@ -66,7 +66,7 @@ class PlanRefused(HarnessError):
 
 
 class Bounds:
-    """What bounds a worker besides its time. ``response_seconds``: ``None`` leaves it to the kind of agent."""
+    """What bounds a worker besides its time. ``response_seconds``: silence; ``None`` bounds it not."""
 
     __slots__ = ("max_cost_usd", "response_seconds", "window_tokens")
 

@@ -39,8 +39,7 @@ def show(layout: LongTaskLayout, name: str) -> JsonObject:
     commits = point.git.commits_between(point.snapshot.head, head) if head else []
     return {
         **_entry(point),
-        "files": [{"status": change.status, "path": shown(os.fsencode(change.path))} for change in changes],
-        "commits": [{"commit": each.sha, "subject": shown(os.fsencode(each.subject))} for each in commits],
+        **snapshot.contents(changes, commits),
     }
 
 

@@ -11,11 +11,12 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from agent_harness.errors import StateDamaged, UnsafeTree
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.isolated import id_bytes
+from agent_harness.kernel.git.objects import ABSENT, TreeEntry
 from agent_harness.kernel.git.status import (
     GITLINK,
     Links,
@@ -34,17 +35,6 @@ if TYPE_CHECKING:
 
 BASE_REFS = "refs/harness/base"
 RESCUE_REFS = "refs/harness/rescue"
-
-
-class TreeFile(NamedTuple):
-    """One file of a tree or an index."""
-
-    mode: str
-    oid: str
-
-
-ABSENT = TreeFile("000000", "")
-"""Stands for a file that is not there."""
 
 
 @dataclass(frozen=True)
@@ -130,15 +120,15 @@ class Attempt:
         return self.snapshot.head or ""
 
     @cached_property
-    def own(self) -> dict[bytes, TreeFile]:
+    def own(self) -> dict[bytes, TreeEntry]:
         """The person's own files: what was not as in HEAD at the claim, byte for byte as it was; ``ABSENT`` if gone."""
-        found = differences(self.place.git, self.base, self.snapshot.commit)
+        found = self.place.git.differences(self.base, self.snapshot.commit)
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
 
     @cached_property
-    def staged(self) -> dict[bytes, TreeFile]:
+    def staged(self) -> dict[bytes, TreeEntry]:
         """What was staged at the claim."""
-        found = differences(self.place.git, self.base, self.snapshot.index_tree)
+        found = self.place.git.differences(self.base, self.snapshot.index_tree)
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
 
     def refuse_elsewhere(self) -> None:
@@ -196,24 +186,7 @@ def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
-def differences(git: Git, old: str, new: str, *words: str) -> dict[bytes, tuple[TreeFile, TreeFile]]:
-    """How two trees differ: path -> (entry of the old, entry of the new); ``words`` name another command of git."""
-    if not words:
-        found = git.differences(old, new)
-        return {path: (TreeFile(*before), TreeFile(*after)) for path, (before, after) in found.items()}
-    fields = git.run(*words, "-z", "--raw", "--no-renames", "--no-abbrev", old).split(b"\0")
-    both = {}
-    for head, path in zip(fields[:-1:2], fields[1::2], strict=True):  # :100644 100644 OID OID M
-        old_mode, new_mode, old_oid, new_oid, _ = head.decode().removeprefix(":").split()
-        both[path] = _entry(old_mode, old_oid), _entry(new_mode, new_oid)
-    return both
-
-
-def _entry(mode: str, oid: str) -> TreeFile:
-    return ABSENT if mode == ABSENT.mode else TreeFile(mode, oid)
-
-
-def entry_at(git: Git, path: bytes, like: TreeFile) -> TreeFile | None:
+def entry_at(git: Git, path: bytes, like: TreeEntry) -> TreeEntry | None:
     """What is at a path of the work tree, byte for byte; ``None`` for what could not be ``like`` the other entry.
 
     What is below a link is elsewhere.
@@ -224,11 +197,11 @@ def entry_at(git: Git, path: bytes, like: TreeFile) -> TreeFile | None:
     if kind == "nothing" or Links(top).above(path):
         return ABSENT
     if kind == "folder":
-        return TreeFile(GITLINK, Git(os.fsdecode(full)).head() or "") if like.mode == GITLINK else None
+        return TreeEntry(GITLINK, Git(os.fsdecode(full)).head() or "") if like.mode == GITLINK else None
     return _entry_of(full, 2 * id_bytes(git.repository)) if kind == "file" else None
 
 
-def _entry_of(full: bytes, digits: int) -> TreeFile | None:
+def _entry_of(full: bytes, digits: int) -> TreeEntry | None:
     """The entry that a file's bytes, or a link's target, would have; ``None`` when they cannot be read."""
     try:
         found = os.lstat(full)
@@ -236,14 +209,14 @@ def _entry_of(full: bytes, digits: int) -> TreeFile | None:
             target = os.readlink(full)
             digest = _digest(digits, len(target))
             digest.update(target)
-            return TreeFile("120000", digest.hexdigest())
+            return TreeEntry("120000", digest.hexdigest())
         with open(full, "rb") as file:
             digest = _digest(digits, os.fstat(file.fileno()).st_size)
             while part := file.read(1 << 20):
                 digest.update(part)
     except OSError:
         return None
-    return TreeFile("100755" if found.st_mode & 0o100 else "100644", digest.hexdigest())
+    return TreeEntry("100755" if found.st_mode & 0o100 else "100644", digest.hexdigest())
 
 
 def _digest(digits: int, size: int) -> "hashlib._Hash":

@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel import snapshot
-from agent_harness.kernel.git import DETACHED, GitFailed, Head
+from agent_harness.kernel.git import DETACHED, Git, GitFailed, Head
+from agent_harness.kernel.git.objects import ABSENT, TreeEntry
 from agent_harness.kernel.git.status import parents, shown
 from agent_harness.protocols.tasklist.attempts.attempt import (
-    ABSENT,
     Attempt,
-    TreeFile,
     attempt_of,
-    differences,
     place_of,
     ref_folder,
 )
@@ -47,7 +45,7 @@ class AttemptWork:
     full_tree: str
     head: Head
     tree: str  # of HEAD, with the attempt's uncommitted changes
-    changes: Mapping[bytes, tuple[TreeFile, TreeFile]]  # from HEAD to this tree
+    changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]  # from HEAD to this tree
     kept: frozenset[bytes]  # the person's own files that are as they were
     committed: frozenset[bytes]  # what commits since the claim changed
 
@@ -122,10 +120,10 @@ def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
         head = git.look()
         if head.commit is None or head.tree is None:
             raise UnsafeTree(f"{head.branch} has no commit any more", hint="git log --all --oneline")
-        committed = frozenset(differences(git, attempt.base, head.commit))
+        committed = frozenset(git.differences(attempt.base, head.commit))
         full_tree = git.tree_of(full)
         kept, tree = _apart(attempt, full, full_tree, head)
-        changes = differences(git, head.tree, tree) if tree != head.tree else {}
+        changes = git.differences(head.tree, tree) if tree != head.tree else {}
         yield AttemptWork(attempt, full, full_tree, head, tree, changes, kept, committed)
 
 
@@ -150,7 +148,7 @@ def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[fro
     place.
     """
     git = attempt.place.git
-    found = differences(git, full, str(head.commit))
+    found = git.differences(full, str(head.commit))
     own = attempt.untouched()
     new = {path for path, (now, _) in found.items() if now != ABSENT and path not in own}
     folders = {parent for path in new for parent in parents(path)}
@@ -171,7 +169,7 @@ def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[fro
 def _stage(work: AttemptWork, commit: str) -> None:
     """Makes the index say what the commit says, and leaves staged what the person had staged before the claim."""
     git = work.attempt.place.git
-    found = differences(git, commit, "", "diff-index", "--cached")
+    found = _index_since(git, commit)
     wanted = {path: want for path, (said, now) in found.items() if (want := _wanted(work, path, said, now)) != now}
     missing = [path for path in work.attempt.staged if path not in found and work.is_theirs(path)]
     wanted |= {path: work.attempt.staged[path] for path in missing}
@@ -180,7 +178,18 @@ def _stage(work: AttemptWork, commit: str) -> None:
         git.run("update-index", "-q", "--refresh", check=False)
 
 
-def _wanted(work: AttemptWork, path: bytes, said: TreeFile, now: TreeFile) -> TreeFile:
+def _index_since(git: Git, commit: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
+    """How the index differs from a commit: path -> (entry of the commit, entry of the index)."""
+    fields = git.run("diff-index", "--cached", "-z", "--raw", "--no-renames", "--no-abbrev", commit).split(b"\0")
+    both: dict[bytes, tuple[TreeEntry, TreeEntry]] = {}
+    for head, path in zip(fields[:-1:2], fields[1::2], strict=True):  # :100644 100644 OID OID M
+        modes_and_oids = head.decode().removeprefix(":").split()
+        said, now = map(TreeEntry, modes_and_oids[:2], modes_and_oids[2:4])
+        both[path] = said if said.mode != ABSENT.mode else ABSENT, now if now.mode != ABSENT.mode else ABSENT
+    return both
+
+
+def _wanted(work: AttemptWork, path: bytes, said: TreeEntry, now: TreeEntry) -> TreeEntry:
     """What the index must hold where it holds another thing than the commit."""
     if work.attempt.place.is_ours(path):
         return now
@@ -191,7 +200,7 @@ def _wanted(work: AttemptWork, path: bytes, said: TreeFile, now: TreeFile) -> Tr
     return work.attempt.staged.get(path, said)
 
 
-def _lines(wanted: Mapping[bytes, TreeFile], commit: str) -> bytes:
+def _lines(wanted: Mapping[bytes, TreeEntry], commit: str) -> bytes:
     """Entries as ``update-index`` reads them; removals first, so that a file can take the place of a folder."""
     ordered = sorted(wanted.items(), key=lambda pair: pair[1] != ABSENT)
     nothing = "0" * len(commit)

@@ -13,22 +13,16 @@ from urllib.parse import unquote
 from agent_harness.errors import UnsafeTree, UsageError
 from agent_harness.kernel import clock, snapshot
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.git.isolated import IsolatedView
-from agent_harness.kernel.git.status import Links, joined, shown
+from agent_harness.kernel.git.status import Links, shown
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.tasklist.attempts.attempt import (
-    ABSENT,
     BASE_REFS,
     RESCUE_REFS,
-    differences,
     entry_at,
 )
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.claims.worker import Worker
-
-
-FORMAT = "--format=%(refname)%00%(objectname)%00%(creatordate:unix)%00%(subject)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,16 +48,10 @@ def show(worker: "Worker", ref: str) -> JsonObject:
     """One rescue: its ``base`` (what the work tree went back to), the ``files`` that differ from it, ``commits``."""
     git, found = _find(worker, ref)
     base = snapshot.rescue_base(git, found.commit, found.subject)
-    changes = git.changed_paths(base, found.commit)
     tops = git.text("rev-parse", f"{found.commit}^@").split()
     head = tops[0] if tops else base
-    commits = git.commits_between(_first_parent(git, base), head)
-    return {
-        **asdict(found),
-        "base": base,
-        "files": [{"status": status, "path": shown(os.fsencode(path))} for status, path in changes],
-        "commits": [{"commit": each.sha, "subject": shown(os.fsencode(each.subject))} for each in commits],
-    }
+    commits = git.commits_between(git.commit_of(f"{base}^1"), head)
+    return {**asdict(found), "base": base, **snapshot.contents(git.changed_paths(base, found.commit), commits)}
 
 
 def restore(worker: "Worker", ref: str, to: str | None = None) -> JsonObject:
@@ -101,20 +89,16 @@ def prune(worker: "Worker", older_than_days: float) -> JsonObject:
 
 
 def _listed(git: Git, refs: str) -> list[RescueEntry]:
-    lines = git.text("for-each-ref", "--sort=-creatordate", FORMAT, f"{refs}/").splitlines()
-    return [_entry(*line.split("\0", 3)) for line in lines]
+    return [_entry(each) for each in snapshot.kept_refs(git, f"{refs}/")]
 
 
-def _entry(ref: str, commit: str, seconds: str, subject: str) -> RescueEntry:
-    _, name, last = ref.rsplit("/", 2)
+def _entry(kept: snapshot.KeptRef) -> RescueEntry:
+    _, name, last = kept.ref.rsplit("/", 2)
     number = last.partition("-")[0]
     return RescueEntry(
-        ref=ref,
+        **kept._asdict(),
         task_id=unquote(name, errors="replace"),
         number=int(number) if number.isdecimal() else 0,
-        commit=commit,
-        at=clock.timestamp(clock.moment(float(seconds))) if seconds else clock.timestamp(),
-        subject=shown(os.fsencode(subject)),
         is_own=not number.isdecimal(),
     )
 
@@ -130,27 +114,15 @@ def _find(worker: "Worker", ref: str) -> tuple[Git, RescueEntry]:
     return git, found
 
 
-def _first_parent(git: Git, commit: str) -> str | None:
-    return git.commit_of(f"{commit}^1")
-
-
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
 
 def _write_changes(git: Git, found: RescueEntry) -> list[str]:
-    changes = differences(git, snapshot.rescue_base(git, found.commit, found.subject), found.commit)
+    changes = git.differences(snapshot.rescue_base(git, found.commit, found.subject), found.commit)
     links = Links(os.fsencode(git.top()))
     for path, (before, after) in changes.items():
         is_known = any(entry_at(git, path, entry) == entry for entry in (before, after))
         if not is_known or links.above(path):
             hint = f"harness rescue restore {found.ref} --to A-NEW-FOLDER"
             raise UnsafeTree(f"{shown(path)} is not as it was before the attempt; nothing was restored", hint=hint)
-    with git.room() as room, IsolatedView(git.repository, head=found.commit, raw=True) as view:
-        index = room.path("rescue")
-        view.call("read-tree", found.commit, index=index)
-        for path in [path for path, (_, after) in changes.items() if after == ABSENT]:
-            if os.path.lexists(file := git.file(path)):
-                os.unlink(file)  # the base of the rescue has its content
-        there = [path for path, (_, after) in changes.items() if after != ABSENT]
-        view.call("checkout-index", "--force", "-z", "--stdin", input=joined(there), index=index)
-    return sorted(shown(path) for path in changes)
+    return snapshot.write_changes(git, found.commit, changes)  # the base of the rescue has what goes

@@ -330,6 +330,8 @@ def _give(change: TaskListChange, wish: _Wish, task: Task, prepared: ClaimRecord
 
 def _say_shared(change: TaskListChange, worker: Worker, task: Task) -> None:
     """What a folder that several workers share cannot do, once for each list."""
+    if not change.state.config.concurrent:
+        return
     others = [each for each in selection.in_progress(change.state) if each.id != task.id]
     if not any(each.worktree == worker.tree_name for each in others):
         return

@@ -2,7 +2,8 @@
 
 Standard library and pytest only, Python 3.7 and later; this folder holds nothing else, so that putting it on the path
 makes nothing of the harness importable. One JSON array a line goes to a named pipe that the harness drains, so what
-was said cannot be unsaid: ``[pid, kind, ...]`` with the kinds start, collected, test, result, finish.
+was said cannot be unsaid: ``[pid, kind, ...]`` with the kinds start, collected, test, result, gave up,
+finish.
 
 It closes the careless ways to fake a run (ending the process early, patching pytest, writing a report by hand). Code
 in the same process that is written against this very file can still lie; ``docs/verification.md`` says so.
@@ -34,6 +35,7 @@ _DECIDING = ("assert", "fail", "_fail", "run", "_call", "skip", "subTest")  # me
 _functions: dict[tuple[str, ...], object] = {}
 _hooks: list[object] = []  # implementations of hooks that were there before tests were collected
 _raised: set[tuple[str, str]] = set()
+_marks: dict[str, tuple[str, ...]] = {}  # what speaks of skipping in the source, by the id of a test
 _told: dict[str, list[str]] = {"patched": [], "foreign": []}
 
 if _ADDRESS:  # neither the tests' own processes nor a pytest inside a test learn the address
@@ -174,6 +176,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[object]) 
     """Remembers what was raised, before any other hook makes something of it."""
     if call.excinfo is not None:
         _raised.add((item.nodeid, call.when))
+    _marks[item.nodeid] = (
+        *(name for name in ("skip", "skipif", "xfail") if item.get_closest_marker(name)),
+        *("skip" for name in ("obj", "cls") if getattr(getattr(item, name, None), "__unittest_skip__", False)),
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -181,7 +187,19 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.outcome == "passed" and (report.nodeid, report.when) in _raised:
         _told["patched"].append(f"{report.nodeid} raised and was reported as passed")
     _raised.discard((report.nodeid, report.when))
+    if report.nodeid in _marks:
+        vars(report)["agent_harness_marks"] = list(
+            _marks[report.nodeid]
+        )  # a worker of xdist hands it on with the report
+    if report.outcome == "skipped" and not _may_skip(report):
+        _say("gave up", report.nodeid)
     _say("result", report.nodeid, report.when, report.outcome)
+
+
+def _may_skip(report: pytest.TestReport) -> bool:
+    """Whether the source of a test says that it is skipped, or expected to fail: a mark on it or on its class."""
+    marks: list[str] = getattr(report, "agent_harness_marks", [])
+    return "xfail" in marks if hasattr(report, "wasxfail") else report.when == "setup" and len(marks) > 0
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,8 +1,8 @@
 """One parser for the commands that agents and schedulers call on every step: a table of verbs in, plain values out.
 
 `lth`, `harness task`, `harness session` and `harness rescue` are each one `Program`: a literal table of verbs with
-their arguments and options. The words are read here; ``usage.py`` writes the help. Nothing is imported that costs time
-to load: `click` alone would double the start of such a command. Source: ``longtask.md`` 2, ``tasklist.md`` 13.3.
+their arguments and options. Nothing is imported that costs time to load: `click` alone would double the start of such a
+command. The help has the form that click gives the other commands. Source: ``longtask.md`` 2, ``tasklist.md`` 13.3.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-__all__ = ["Argument", "HelpAsked", "Number", "OneOf", "Option", "Program", "Style", "Subcommand", "utf8_text"]
+__all__ = ["Argument", "HelpAsked", "Number", "OneOf", "Option", "Program", "Style", "Subcommand", "usage", "utf8_text"]
+
 
 HELP = ("-h", "--help")
 
 
 class HelpAsked(Exception):
-    """The words ask for help with a verb, or with the program where ``verb`` is empty; ``usage.py`` has the text."""
+    """The words ask for help with a verb, or with the program where ``verb`` is empty; ``usage`` has the text."""
 
     def __init__(self, verb: str) -> None:
         super().__init__(verb)
@@ -292,3 +293,73 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
     found = get_close_matches(word.replace("-", ""), squeezed, 1, 0.6)
     return squeezed[found[0]] if found else ""
+
+
+_WIDTH = 78
+_WIDEST = 50
+"""Columns of what is explained, at most; what is longer stands on a line of its own."""
+
+_HELP = (", ".join(HELP), "Show this message and exit.")
+
+
+def usage(program: Program, verb: str = "") -> str:
+    """What is printed for ``--help``: of one verb, or what the program is for and its verbs."""
+    return _of_verb(program, verb) if verb else _of_program(program)
+
+
+def _of_program(program: Program) -> str:
+    examples = "".join(f"  {line}\n" for line in program.examples) + ("\n" if program.examples else "")
+    places = "TASK_DIR" if program.style.leads else "[ARGS]..."
+    return (
+        f"{_head(program, 'COMMAND', places)}{_wrapped(program.purpose)}\n{examples}"
+        f"Options:\n{_rows([*program.options, _HELP])}\n"
+        f"Commands:\n{_rows([(name, verb.short) for name, verb in program.verbs.items()])}"
+    )
+
+
+def _of_verb(program: Program, name: str) -> str:
+    verb = program.verbs[name]
+    rows = [_row(each) for each in verb.options.values() if not each.hidden]
+    example = f"\n  Example:  {verb.example}\n" if verb.example else ""
+    return (
+        f"{_head(program, name, ' '.join(each.shown for each in verb.arguments))}{_wrapped(verb.purpose)}\n"
+        f"Options:\n{_rows([*rows, _HELP])}{example}"
+    )
+
+
+def _head(program: Program, verb: str, places: str) -> str:
+    line = program.style.wordings["usage"].format(program=program.name, verb=verb, places=places)
+    return f"{line.rstrip()}\n\n"
+
+
+def _row(option: Option) -> tuple[str, str]:
+    kind = option.kind
+    value = f"[{'|'.join(kind.words)}]" if isinstance(kind, OneOf) else option.value
+    notes = [kind.range] if isinstance(kind, Number) else []
+    notes += ["required"] if option.required else []
+    note = f"  [{'; '.join(notes)}]" if notes else ""
+    return f"{option.word} {value or ''}".rstrip(), f"{option.meaning}{note}"
+
+
+def _wrapped(text: str) -> str:
+    """Paragraphs, each wrapped and indented."""
+    from textwrap import fill
+
+    indent = "  "
+    parts = [fill(part, _WIDTH, initial_indent=indent, subsequent_indent=indent) for part in text.split("\n\n")]
+    return "\n\n".join(parts) + "\n"
+
+
+def _rows(rows: list[tuple[str, str]]) -> str:
+    """Two columns, the second one wrapped; a first one that leaves no room for it stands on a line of its own."""
+    from textwrap import wrap
+
+    width = max(len(first) for first, _ in rows if len(first) <= _WIDEST) + 2
+    lines: list[str] = []
+    for first, text in rows:
+        beside = wrap(text, _WIDTH - 2 - width) or [""]
+        if len(first) >= width:
+            beside.insert(0, "")
+        heads = [first, *[""] * len(beside)]
+        lines += [f"  {head:<{width}}{each}".rstrip() for head, each in zip(heads, beside, strict=False)]
+    return "\n".join(lines) + "\n"

@@ -1,1 +1,0 @@
-"""What agents and schedulers type on every step: one parser for the tables of verbs, and their help."""

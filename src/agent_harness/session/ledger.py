@@ -1,0 +1,345 @@
+"""What the harness said of each claim, kept for ever in ``verdicts.jsonl``: a line a claim, alike in every protocol.
+
+    {"v":1, "n":7, "at":..., "id":..., "item":"5", "claim":["5"], "verdict":"rejected", "codes":["regression"], ...,
+     "steps":[{"step":"proof", "command":..., "exit":0, "passed":4, "failed":0, "result":"passed", ...}], "prev":...}
+
+The lines are numbered and chained: ``prev`` is the SHA-256 of the line before, so that ``check`` finds one that was
+altered, taken out or put in. A line that a killed writer tore stays where it is; the next line follows the last whole
+one, and readers pass over the torn one. Writers take turns by a lock on the file. A line names its claim by ``id``, so
+that whoever finishes what a killed harness began writes it once.
+
+A person's word on an item, such as `harness override`, is a line with ``by: person`` and, in ``of``, the number of the
+verdict that it is about.
+
+The file lies outside the project, where no agent is told to look: see ``kernel/trusted_state.py``. What a step printed
+is beside the project's logs, as ``N-STEP.txt``. Source: ``faces.md`` F-REC-1, F-REC-2.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from itertools import islice
+from typing import Any
+
+from agent_harness.errors import Busy
+from agent_harness.kernel import clock, digest, files, journal, lock
+from agent_harness.kernel.json import JsonObject, jsontext
+
+__all__ = [
+    "ACCEPTED",
+    "FILE",
+    "REJECTED",
+    "ChainReport",
+    "ClaimVerdict",
+    "VerdictStep",
+    "check",
+    "keep_output",
+    "last_about",
+    "newest_first",
+    "prune_outputs",
+    "write",
+]
+
+FILE = "verdicts.jsonl"
+ACCEPTED, REJECTED = "accepted", "rejected"
+NAMED = 20
+"""Regressions that are named in a line; ``regressions_total`` counts all of them."""
+
+OUTPUT_BYTES = 65536
+OUTPUT_DAYS = 90
+_LOOKED_BACK = 200  # lines among which the one of a claim that was interrupted is looked for
+_LOCK_SECONDS = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerdictStep:
+    """One step of a judgement. What is not known, or does not apply, is ``None``."""
+
+    step: str  # guard, proof, suite, cross-check, red, lint, criterion
+    result: str  # passed, warned, failed
+    command: str | None = None
+    exit: int | None = None
+    passed: int | None = None  # tests
+    failed: int | None = None
+    seconds: float | None = None
+    log: str | None = None  # where its output is kept, below the project
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> VerdictStep:
+        """The step that a record tells of; a member of another type counts as missing."""
+        return cls(
+            step=_text(record.get("step")) or "",
+            result=_text(record.get("result")) or "",
+            command=_text(record.get("command")),
+            exit=_whole(record.get("exit")),
+            passed=_whole(record.get("passed")),
+            failed=_whole(record.get("failed")),
+            seconds=_number(record.get("seconds")),
+            log=_text(record.get("log")),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimVerdict:
+    """One line: what was claimed, what the harness found, and by what. What is not known is ``None``."""
+
+    item: str  # the id of the feature, task or long task; "cleanup" for a session that works on none
+    verdict: str  # ACCEPTED or REJECTED
+    id: str = ""  # of the claim: two lines of the same claim and verdict are never written
+    n: int = 0  # from 1 on; 0 before it is written
+    at: str = ""
+    session: int | None = None
+    attempt: int | None = None
+    agent: str | None = None
+    model: str | None = None
+    claim: tuple[str, ...] = ()  # the ids that were claimed; none where the harness judged without a claim
+    codes: tuple[str, ...] = ()  # of what rejects it, or else of what a person should know
+    base: str | None = None  # the commit before the work
+    candidate: str | None = None  # that was judged
+    commit: str | None = None  # that the branch got, or has; none for what was rejected
+    red_base: str | None = None  # on whose code the tests did not pass
+    steps: tuple[VerdictStep, ...] = ()
+    regressions: tuple[str, ...] = ()  # the first of them
+    regressions_total: int = 0
+    flaky: tuple[str, ...] = ()
+    isolation: str | None = None
+    tools: Mapping[str, str] = field(default_factory=dict)  # versions: python, pytest, git
+    cost_usd: float | None = None  # that the session, attempt or slice had used when its claim was judged
+    seconds: float | None = None  # that it had taken by then
+    by: str | None = None  # "person"
+    word: str | None = None  # what the person said: override, manual, takeback, accept-change, ...
+    of: int | None = None  # the line that a person's word is about
+    prev: str | None = None
+    rest: Mapping[str, Any] = field(default_factory=dict)  # what another version has written beside it
+
+    @property
+    def accepted(self) -> bool:
+        return self.verdict == ACCEPTED
+
+    @property
+    def by_person(self) -> bool:
+        """Whether a person said it, in place of a judgement."""
+        return self.by == "person"
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> ClaimVerdict:
+        """The verdict that a record tells of; a member of another type counts as missing, an unknown one is kept."""
+        known: JsonObject = {name: parse(record[name]) for name, parse in _PARSERS.items() if name in record}
+        known |= {name: known.get(name) or "" for name in ("item", "verdict", "id", "at")}
+        known |= {name: known.get(name) or 0 for name in ("n", "regressions_total")}
+        rest = {name: value for name, value in record.items() if name not in _PARSERS and name != "v"}
+        return cls(**known, rest=rest)
+
+    def as_record(self) -> JsonObject:
+        """The JSON object of the line; what only a person's word has is left out elsewhere."""
+        named = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("rest", "prev")}
+        members: JsonObject = {"v": 1, "n": self.n, "at": self.at, **named}
+        members["steps"] = [dict(vars(step)) for step in self.steps]
+        members |= {name: list(value) for name, value in members.items() if isinstance(value, tuple)}
+        members["tools"] = dict(self.tools)
+        for name in ("by", "word", "of"):
+            if members[name] is None:
+                del members[name]
+        return {**members, **self.rest, "prev": self.prev}
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def _steps(value: object) -> tuple[VerdictStep, ...]:
+    found = value if isinstance(value, list) else []
+    return tuple(VerdictStep.from_record(each) for each in found if isinstance(each, dict))
+
+
+def _tools(value: object) -> dict[str, str]:
+    return {str(name): str(each) for name, each in value.items()} if isinstance(value, dict) else {}
+
+
+_PARSERS = {
+    **dict.fromkeys(("item", "verdict", "id", "at", "agent", "model", "base", "candidate", "commit"), _text),
+    **dict.fromkeys(("red_base", "isolation", "by", "word", "prev"), _text),
+    **dict.fromkeys(("n", "session", "attempt", "regressions_total", "of"), _whole),
+    **dict.fromkeys(("claim", "codes", "regressions", "flaky"), _texts),
+    **dict.fromkeys(("cost_usd", "seconds"), _number),
+    "steps": _steps,
+    "tools": _tools,
+}
+
+
+# ---- the file
+
+
+def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
+    """Adds a verdict as the last line, durably, and returns it with its number; one that is there already stays alone.
+
+    ``Refused`` when the disk says no. The cost does not grow with the file.
+    """
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    with _turn(path):
+        if known := _of_claim(path, verdict):
+            return known
+        before = next(_backwards(path), None)
+        written = replace(
+            verdict,
+            n=before[1].n + 1 if before else 1,
+            at=verdict.at or clock.timestamp(fraction=True),
+            prev=_sum(before[0]) if before else None,
+        )
+        journal.append(path, written.as_record(), durable=True)
+        return written
+
+
+def _of_claim(path: str, verdict: ClaimVerdict) -> ClaimVerdict | None:
+    """The same verdict on the same claim, where a harness that was killed has written it already."""
+    near = islice(journal.backwards(path), _LOOKED_BACK) if verdict.id else ()
+    found = (_verdict_in(line) for line in near if verdict.id in line)
+    return next((each for each in found if each and (each.id, each.verdict) == (verdict.id, verdict.verdict)), None)
+
+
+@contextmanager
+def _turn(path: str) -> Iterator[None]:
+    descriptor = files.open_regular(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        if not _is_locked(descriptor):
+            raise Busy(f"{path} is being written by another process", hint="run the same command again")
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_locked(descriptor: int) -> bool:
+    try:
+        return lock.await_lock(descriptor, _LOCK_SECONDS)
+    except OSError:  # a disk without locks: the lock of the project keeps others out
+        return True
+
+
+def newest_first(path: str) -> Iterator[ClaimVerdict]:
+    """The verdicts, the last one first, each read when it is asked for; a missing file has none."""
+    return (found for _, found in _backwards(path))
+
+
+def last_about(path: str, item: str) -> ClaimVerdict | None:
+    """The last line about an item."""
+    return next((found for found in newest_first(path) if found.item == item), None)
+
+
+def _backwards(path: str) -> Iterator[tuple[str, ClaimVerdict]]:
+    for line in journal.backwards(path):
+        found = _verdict_in(line)
+        if found is not None:
+            yield line, found
+
+
+def _verdict_in(line: str) -> ClaimVerdict | None:
+    try:
+        record = jsontext.loads(line, exact=False) if line.startswith("{") else None
+    except ValueError:
+        return None
+    return ClaimVerdict.from_record(record) if isinstance(record, dict) and record.get("v") == 1 else None
+
+
+def _sum(line: str) -> str:
+    return digest.sha256(line.encode())
+
+
+# ---- whether it is whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainReport:
+    """How the chain of lines is."""
+
+    lines: int = 0  # that hold a verdict
+    torn: int = 0  # that hold none: a writer was killed in the middle of them
+    broken_at: int | None = None  # the place, counted from 1, of the first verdict that does not follow the one before
+    problem: str = ""
+
+    @property
+    def whole(self) -> bool:
+        return self.broken_at is None
+
+
+def check(path: str) -> ChainReport:
+    """Whether each line follows the one before: nothing was altered, taken out of the middle or put in.
+
+    Lines that were cut off the end are not missed here. A missing file is whole. One look at every byte.
+    """
+    lines = torn = 0
+    before: str | None = None
+    expected = 1
+    for line in _lines(path):
+        found = _verdict_in(line)
+        if found is None:
+            torn += bool(line)
+            continue
+        lines += 1
+        if found.prev != (None if before is None else _sum(before)) or found.n != expected:
+            said = f"line {found.n} does not follow {'the one before' if before else 'the beginning'}"
+            return ChainReport(lines=lines, torn=torn, broken_at=lines, problem=said)
+        before, expected = line, found.n + 1
+    return ChainReport(lines=lines, torn=torn)
+
+
+def _lines(path: str) -> Iterator[str]:
+    try:
+        file = os.fdopen(files.open_regular(path, os.O_RDONLY), "rb")
+    except FileNotFoundError:
+        return
+    with file:
+        for line in file:
+            yield line.removesuffix(b"\n").decode("utf-8", "replace")
+
+
+# ---- what a step printed
+
+
+def keep_output(
+    folder: str, path: str, step: str, *, command: str, output: str, ended: str, problem: str | None = None
+) -> str:
+    """Keeps the end of what a step printed, secrets masked, in ``N-STEP.txt`` of the folder; the path of it.
+
+    N is the number that the next verdict of this file ``path`` gets, or the next one that is free.
+    """
+    from agent_harness.kernel.redact import redact
+
+    os.makedirs(folder, exist_ok=True)
+    said = f"{problem}\n" if problem else ""
+    tail = redact(output).encode("utf-8", "replace")[-OUTPUT_BYTES:].decode("utf-8", "ignore")
+    text = f"$ {redact(command)}\n{tail.rstrip()}\n{said}[{ended}]\n"
+    number = next((found.n for found in newest_first(path)), 0)
+    while True:
+        number += 1
+        kept = os.path.join(folder, f"{number}-{step}.txt")
+        if not os.path.lexists(kept):
+            files.replace(kept, text, follow=False)
+            return kept
+
+
+def prune_outputs(folder: str, *, days: int = OUTPUT_DAYS) -> int:
+    """Removes outputs that are older than important events are kept; how many. A link is no folder of ours."""
+    removed = 0
+    names = os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else []
+    for name in names:
+        path = os.path.join(folder, name)
+        is_ours = name.partition("-")[0].isdecimal() and name.endswith(".txt") and not os.path.islink(path)
+        if is_ours and clock.now() - clock.moment(os.lstat(path).st_mtime) > clock.timedelta(days=min(days, 1_000_000)):
+            os.unlink(path)
+            removed += 1
+    return removed

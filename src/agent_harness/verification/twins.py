@@ -1,0 +1,351 @@
+"""Sabotaged twins of a candidate: versions of it on which tests that can fail do fail.
+
+In a twin of the work every function that the session changed answers the same, whatever it is asked; in a twin of the
+tests the values that assertions expect are other ones. Tests that stay green on both twins of the work, or on the twin
+of the tests, prove nothing. Edits are made in place, so that every other byte of a file stays. What is too dynamic to
+be read is left as it is: a twin is only made of what its rules understand.
+"""
+
+import ast
+import codecs
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent_harness.verification import sources
+from agent_harness.verification.changes import FileChange
+from agent_harness.verification.extension import is_text
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Edit = tuple[int, int, bytes]  # from, to, what stands there instead; offsets in bytes
+
+ANSWERS = {"returns None": "None", "returns one text": "'0'"}
+"""What the changed functions do in each twin of the work, for people, and what they return."""
+
+_EQUAL = frozenset(
+    {"assertEqual", "assertEquals", "assertIn", "assertCountEqual", "assertAlmostEqual", "assertMultiLineEqual"}
+    | {f"assert{kind}Equal" for kind in ("List", "Dict", "Tuple", "Set", "Sequence")}
+    | {"assertRegex", "assert_array_equal", "assert_equal", "assert_allclose", "assert_almost_equal"}
+)
+"""Assertions of unittest and numpy whose first two arguments are compared."""
+
+_CALLED = frozenset({"assert_called_with", "assert_called_once_with", "assert_any_call", "assert_awaited_with"})
+_RAISING = frozenset({"raises", "warns", "assertRaisesRegex", "assertWarnsRegex"})
+_WRAPPING = frozenset({"approx", "Decimal", "Fraction", "OrderedDict", "dict", "frozenset", "list", "set", "tuple"})
+_OTHER_NUMBER = 1_000_003
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Twin:
+    """One sabotaged version of a candidate."""
+
+    what: str  # for people: what is other in it
+    files: Mapping[str, bytes]  # by path, their whole new content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkTwins:
+    """A twin for each of ``ANSWERS``; none where no function of the work was changed."""
+
+    twins: tuple[Twin, ...] = ()
+    beyond: bool = False  # what is in no function was changed too, such as a table: tests may ask for that alone
+
+
+def of_work(files: Iterable[FileChange]) -> WorkTwins:
+    """The twins of the Python files of the work."""
+    read = [(c, sources.parse(c.before), sources.parse(c.after)) for c in files if _is_plain(c.after)]
+    changed = [(c, _changed_functions(before, after)) for c, before, after in read if after]
+    named = [f"{c.path}::{name}" for c, functions in changed for name in functions]
+    if not named:
+        return WorkTwins()
+    return WorkTwins(
+        twins=tuple(
+            Twin(
+                what=f"{_listed(named)} {does}",
+                files={
+                    c.path: _edited(c.after or b"", [_body(c.after or b"", f, answer) for f in functions.values()])
+                    for c, functions in changed
+                    if functions
+                },
+            )
+            for does, answer in ANSWERS.items()
+        ),
+        beyond=any(_changes_beyond(before, after) for _, before, after in read if after),
+    )
+
+
+def of_tests(files: Iterable[FileChange]) -> Twin | None:
+    """The twin in which the tests expect other values; ``None`` where they compare with none that is written out."""
+    edited: dict[str, bytes] = {}
+    places: list[str] = []
+    for change in files:
+        tree = sources.parse(change.after) if _is_plain(change.after) else None
+        edits = _other_values(change.after or b"", tree) if tree else {}
+        if edits:
+            edited[change.path] = _edited(change.after or b"", list(edits.values()))
+            places += [f"{change.path}:{line}" for line in sorted({line for line, _ in edits})]
+    if not edited:
+        return None
+    return Twin(what=f"other values are expected at {_listed(places)}", files=edited)
+
+
+# ---- the work ----------------------------------------------------------------------------------------------------
+
+
+def _functions(body: Sequence[ast.stmt], inside: str = "") -> Iterator[tuple[str, _Function]]:
+    """Functions and methods by their qualified names; not those inside of functions."""
+    for statement in body:
+        if isinstance(statement, _Function):
+            yield inside + statement.name, statement
+        elif isinstance(statement, ast.ClassDef):
+            yield from _functions(statement.body, f"{inside}{statement.name}.")
+        elif isinstance(statement, ast.If | ast.Try | ast.With):
+            yield from _functions([*statement.body, *getattr(statement, "orelse", ())], inside)
+
+
+def _changed_functions(before: ast.Module | None, after: ast.Module) -> dict[str, _Function]:
+    older = {name: ast.dump(function) for name, function in _functions(before.body)} if before else {}
+    found = {name: each for name, each in _functions(after.body) if older.get(name) != ast.dump(each)}
+    return {name: each for name, each in found.items() if not all(map(_is_idle, each.body))}
+
+
+def _is_idle(statement: ast.stmt) -> bool:
+    """``pass``, a docstring or an ellipsis."""
+    return isinstance(statement, ast.Pass) or is_text(statement)
+
+
+def _changes_beyond(before: ast.Module | None, after: ast.Module) -> bool:
+    """Whether statements outside of functions are new or other ones: imports and plain names of the module aside."""
+    known = set(_outside(before.body)) if before else set()
+    return any(text not in known for text in _outside(after.body))
+
+
+def _outside(body: Sequence[ast.stmt]) -> Iterator[str]:
+    for statement in body:
+        if isinstance(statement, ast.ClassDef):
+            yield from _outside(statement.body)
+        elif isinstance(statement, _Function | ast.Import | ast.ImportFrom) or _is_idle(statement):
+            continue
+        elif not any(name.startswith("__") for name in sources.bound(statement)):
+            yield ast.dump(statement)
+
+
+def _body(source: bytes, function: _Function, answer: str) -> _Edit:
+    """The body of a function, its docstring aside, as one that only answers."""
+    statements = function.body[1:] if len(function.body) > 1 and _is_idle(function.body[0]) else function.body
+    first, last = statements[0], statements[-1]
+    lines = _line_offsets(source)
+    start = lines[first.lineno - 1] + first.col_offset
+    if isinstance(first, _Function | ast.ClassDef) and first.decorator_list:
+        top = first.decorator_list[0]
+        start = lines[top.lineno - 1] + top.col_offset - 1
+    end = lines[(last.end_lineno or last.lineno) - 1] + (last.end_col_offset or 0)
+    if _generates(function):
+        return start, end, (b"return; yield" if answer == "None" else f"yield {answer}".encode())
+    return start, end, f"return {answer}".encode()
+
+
+def _generates(function: _Function) -> bool:
+    """Whether it is a generator: what is yielded in functions inside of it does not count."""
+    open_nodes: list[ast.AST] = list(function.body)
+    while open_nodes:
+        node = open_nodes.pop()
+        if isinstance(node, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(node, _Function | ast.Lambda | ast.ClassDef):
+            open_nodes += ast.iter_child_nodes(node)
+    return False
+
+
+# ---- the tests ---------------------------------------------------------------------------------------------------
+
+
+def _other_values(source: bytes, tree: ast.Module) -> dict[tuple[int, int], _Edit]:
+    """By line and column, the edits that make every value that an assertion expects another one."""
+    lines = _line_offsets(source)
+    module = _assigned(tree.body)
+    edits: dict[tuple[int, int], _Edit] = {}
+    for owner, function in _with_classes(tree):
+        reach = {**module, **_assigned(function.body)}
+        for expected in _expected(function):
+            for node in _written_out(expected, function, owner, reach):
+                start = lines[node.lineno - 1] + node.col_offset
+                end = lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+                edits[node.lineno, node.col_offset] = start, end, _another(node).encode()
+    return edits
+
+
+def _with_classes(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, _Function]]:
+    for statement in tree.body:
+        if isinstance(statement, _Function):
+            yield None, statement
+        elif isinstance(statement, ast.ClassDef):
+            yield from ((statement, part) for part in statement.body if isinstance(part, _Function))
+
+
+def _expected(function: _Function) -> Iterator[ast.expr]:
+    """What is compared for equality in the assertions of a function, or looked for in something."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assert):
+            yield from _compared(node.test)
+        elif isinstance(node, ast.Call):
+            name = sources.dotted(node.func).split(".")[-1]
+            if name in _EQUAL:
+                yield from node.args[:2]
+            elif name in _CALLED:
+                yield from (*node.args, *(keyword.value for keyword in node.keywords))
+            elif name in _RAISING:
+                yield from (keyword.value for keyword in node.keywords if keyword.arg in ("match", "expected_regex"))
+                yield from node.args[1:2] if name.endswith("Regex") else ()
+
+
+def _compared(test: ast.expr) -> Iterator[ast.expr]:
+    """The sides of comparisons that must hold; nothing below a ``not``."""
+    if isinstance(test, ast.Compare):
+        for left, operator, right in zip([test.left, *test.comparators], test.ops, test.comparators, strict=False):
+            if isinstance(operator, ast.Eq | ast.In):
+                yield from (left, right)
+    elif isinstance(test, ast.BoolOp):
+        for value in test.values:
+            yield from _compared(value)
+    elif isinstance(test, ast.Call) and sources.dotted(test.func) == "all" and test.args:
+        argument = test.args[0]
+        yield from _compared(argument.elt) if isinstance(argument, ast.GeneratorExp | ast.ListComp) else ()
+
+
+def _written_out(
+    expected: ast.expr,
+    function: _Function,
+    owner: ast.ClassDef | None,
+    reach: Mapping[str, ast.expr],
+) -> Iterator[ast.Constant | ast.JoinedStr]:
+    """The constants of an expected value; behind a name that only expectations use, those that it stands for."""
+    if isinstance(expected, ast.Constant):
+        if isinstance(expected.value, str | bytes | int | float) and not isinstance(expected.value, bool):
+            yield expected
+    elif isinstance(expected, ast.JoinedStr):
+        yield expected
+    elif isinstance(expected, ast.Name):
+        for value in _bound_to(expected.id, function, owner, reach):
+            yield from _written_out(value, function, owner, {})
+    else:
+        for part in _parts(expected):
+            yield from _written_out(part, function, owner, reach)
+
+
+def _parts(expected: ast.expr) -> Iterable[ast.expr]:
+    if isinstance(expected, ast.Tuple | ast.List | ast.Set):
+        return expected.elts
+    if isinstance(expected, ast.Dict):
+        return expected.values
+    if isinstance(expected, ast.UnaryOp):
+        return [expected.operand]
+    if isinstance(expected, ast.Call) and sources.dotted(expected.func).split(".")[-1] in _WRAPPING:
+        return [*expected.args[:1], *(keyword.value for keyword in expected.keywords if not expected.args)]
+    return ()
+
+
+def _bound_to(
+    name: str, function: _Function, owner: ast.ClassDef | None, reach: Mapping[str, ast.expr]
+) -> list[ast.expr]:
+    """The values of a name: assigned, looped over, or given by ``parametrize``; none where it is used otherwise."""
+    compared = {id(each) for each in _expected(function)}
+    used = (n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load))
+    if any(id(node) not in compared for node in used):
+        return []
+    found = [reach[name]] if name in reach else []
+    for loop in ast.walk(function):
+        if isinstance(loop, ast.For):
+            found += _in_rows(_names(loop.target), name, _resolved(loop.iter, reach))
+    for decorator in (*function.decorator_list, *(owner.decorator_list if owner else ())):
+        if isinstance(decorator, ast.Call) and sources.dotted(decorator.func).endswith("parametrize"):
+            names, rows = (*decorator.args[:2], None, None)[:2]
+            if names is not None and rows is not None:
+                found += _in_rows(_names(names), name, _resolved(rows, reach))
+    return found
+
+
+def _names(node: ast.expr) -> list[str]:
+    """The names that a loop, or ``parametrize``, binds."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [name.strip() for name in node.value.split(",") if name.strip()]
+    if isinstance(node, ast.Tuple | ast.List):
+        return [name for part in node.elts for name in (_names(part) or [""])]
+    return [node.id] if isinstance(node, ast.Name) else []
+
+
+def _resolved(node: ast.expr, reach: Mapping[str, ast.expr]) -> ast.expr:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "items":
+        table = _resolved(node.func.value, reach)
+        if isinstance(table, ast.Dict):
+            pairs = [ast.Tuple([k, v], ast.Load()) for k, v in zip(table.keys, table.values, strict=True) if k]
+            return ast.List(list[ast.expr](pairs), ast.Load())
+    return reach.get(node.id, node) if isinstance(node, ast.Name) else node
+
+
+def _in_rows(names: Sequence[str], name: str, rows: ast.expr) -> list[ast.expr]:
+    """The values that a name has in the rows of a table that is written out."""
+    if name not in names or not isinstance(rows, ast.List | ast.Tuple | ast.Set):
+        return []
+    at, found = names.index(name), list[ast.expr]()
+    for row in rows.elts:
+        cells = row.args if isinstance(row, ast.Call) and sources.dotted(row.func).endswith("param") else [row]
+        if len(names) > 1 and len(cells) == 1 and isinstance(cells[0], ast.Tuple | ast.List):
+            cells = cells[0].elts
+        if len(cells) == len(names):
+            found.append(cells[at])
+    return found
+
+
+def _assigned(body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
+    """Names that get their only value by one plain assignment."""
+    found: dict[str, list[ast.expr]] = {}
+    for statement in body:
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            target = statement.targets[0]
+            if isinstance(target, ast.Name):
+                found.setdefault(target.id, []).append(statement.value)
+    return {name: values[0] for name, values in found.items() if len(values) == 1}
+
+
+def _another(node: ast.Constant | ast.JoinedStr) -> str:
+    """A constant of the same kind with another value."""
+    value = node.value if isinstance(node, ast.Constant) else "\0"
+    if isinstance(value, str):
+        return repr(f"{value}~")
+    if isinstance(value, bytes):
+        return repr(value + b"~")
+    return repr(value + _OTHER_NUMBER) if isinstance(value, int | float) else repr(value)
+
+
+# ---- edits -------------------------------------------------------------------------------------------------------
+
+
+def _is_plain(source: bytes | None) -> bool:
+    """Whether offsets of the syntax tree are offsets in the file: UTF-8 without a mark in front."""
+    try:
+        return source is not None and not source.startswith(codecs.BOM_UTF8) and bool(source.decode("utf-8"))
+    except UnicodeDecodeError:
+        return False
+
+
+def _line_offsets(source: bytes) -> list[int]:
+    """Where each line begins, as Python counts lines."""
+    offsets = [0]
+    for line in source.splitlines(keepends=True):
+        offsets.append(offsets[-1] + len(line))
+    return offsets
+
+
+def _edited(source: bytes, edits: Iterable[_Edit]) -> bytes:
+    """The source with every edit made; of edits that overlap the one that begins first counts."""
+    parts, at = list[bytes](), 0
+    for start, end, text in sorted(edits):
+        if start >= at:
+            parts += [source[at:start], text]
+            at = end
+    return b"".join((*parts, source[at:]))
+
+
+def _listed(names: Collection[str]) -> str:
+    shown = sorted(names)
+    return ", ".join(shown[:3]) + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")

@@ -1,0 +1,156 @@
+"""Tests that cannot fail: told by sabotaged twins of the work and of what the tests expect."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from agent_harness.verification import twins
+from agent_harness.verification.changes import FileChange
+from agent_harness.verification.engine import Strictness
+
+from .sample import HONEST, SUB, SUB_CODE, JudgedProject, codes
+
+IMPORTS = "from calc import sub\n\n\n"
+ALWAYS_EQUAL = SUB_CODE.replace(
+    "return a - b", "return type('Same', (), {'__eq__': lambda self, other: True, '__hash__': lambda self: 0})()"
+)
+WEAK = {
+    "tautology": (SUB_CODE, "def test_sub():\n    assert sub(5, 3) == sub(5, 3)\n"),
+    "returns": (SUB_CODE, "@pytest.mark.filterwarnings('ignore')\ndef test_sub():\n    return sub(5, 3) == 2\n"),
+    "only calls": (SUB_CODE, "def test_sub():\n    sub(5, 3)\n"),
+    "a tuple is true": (SUB_CODE, "def test_sub():\n    held = (sub(5, 3) == 2, 'wrong')\n    assert held\n"),
+    "swallowed": (
+        SUB_CODE,
+        "def test_sub():\n    try:\n        assert sub(5, 3) == 2\n    except AssertionError:\n        pass\n",
+    ),
+    "equal to all": (ALWAYS_EQUAL, "def test_sub():\n    assert sub(5, 3) == 2\n"),
+    "two ways": (SUB_CODE, "def test_sub():\n    assert sub(5, 3) == 2 or True\n"),
+    "of its own": (
+        SUB_CODE,
+        "def own(a, b):\n    return a - b\n\n\ndef test_sub():\n    sub(1, 1)\n    assert own(5, 3) == 2\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "test"), WEAK.values(), ids=WEAK.keys())
+def test_tests_that_cannot_fail_prove_nothing(repo: JudgedProject, code: str, test: str) -> None:
+    """UAH-292, C54."""
+    imports = "import pytest\n\n" + IMPORTS if "pytest" in test else IMPORTS
+    verdict = repo.judge({"src/calc.py": code, SUB: imports + test})
+    assert codes(verdict) == ["weak_test"]
+    assert verdict.reasons[0].message.startswith("The feature's tests cannot fail: they stay green when ")
+
+
+PARAMETRIZED = """\
+@pytest.mark.parametrize(("a", "b", "left"), [(5, 3, 2), pytest.param(1, 1, 0, id="none")])
+def test_sub(a, b, left):
+    assert sub(a, b) == left
+"""
+STRONG = {
+    "compared": "def test_sub():\n    assert sub(5, 3) == 2\n",
+    "parametrized": PARAMETRIZED,
+    "looped": "def test_sub():\n    for a, left in [(5, 2), (4, 1)]:\n        assert sub(a, 3) == left\n",
+    "by a name": "EXPECTED = {'two': 2}\n\n\ndef test_sub():\n    assert {'two': sub(5, 3)} == EXPECTED\n",
+    "there and back": "@pytest.mark.parametrize('n', [1, 2])\ndef test_sub(n):\n    assert sub(n, 0) == n\n",
+    "by a bound": "def test_sub():\n    assert sub(5, 3) < 3\n",
+    "by unittest": "class Subs(unittest.TestCase):\n    def test_it(self):\n        self.assertEqual(sub(5, 3), 2)\n",
+    "what is raised": "def test_sub():\n    with pytest.raises(TypeError, match='unsupported'):\n        sub('a', 1)\n",
+}
+
+
+@pytest.mark.parametrize("test", STRONG.values(), ids=STRONG.keys())
+def test_tests_that_can_fail_are_believed(repo: JudgedProject, test: str) -> None:
+    verdict = repo.judge({"src/calc.py": SUB_CODE, SUB: f"import unittest\n\nimport pytest\n\n{IMPORTS}{test}"})
+    assert verdict.accepted, verdict.findings
+
+
+def test_what_a_person_wrote_before_is_the_specification(repo: JudgedProject) -> None:
+    """A test file that the session leaves as it was is not asked whether it can fail."""
+    repo.base = repo.commit({SUB: IMPORTS + "def test_sub():\n    assert sub\n"})
+    assert repo.judge({"src/calc.py": SUB_CODE}).accepted
+
+
+def test_twins_can_be_left_out(repo: JudgedProject) -> None:
+    work = {"src/calc.py": SUB_CODE, SUB: IMPORTS + "def test_sub():\n    sub(5, 3)\n"}
+    assert repo.judge(work, options=Strictness(twins=False)).accepted
+    heard: list[str] = []
+    assert repo.judge(HONEST, on_step=lambda step, state, _: heard.append(f"{step} {state}")).accepted
+    assert heard[-2:] == ["twins started", "twins passed"]
+
+
+def change(after: str | bytes, before: str | None = None) -> FileChange:
+    text = after if isinstance(after, bytes) else after.encode()
+    return FileChange(path="work.py", status="A", before=before.encode() if before else None, after=text)
+
+
+BODIES: Mapping[str, tuple[str, str]] = {
+    "one line": ("def f(): return 1\n", "def f(): return None\n"),
+    "docstring": (
+        'def f():\n    """What."""\n    a = 1\n    return (\n        a\n    )  # x\n',
+        'def f():\n    """What."""\n    return None  # x\n',
+    ),
+    "generator": ("def f():\n    for n in (1, 2):\n        yield n\n", "def f():\n    return; yield\n"),
+    "decorated inside": ("def f():\n    @g\n    def h(): ...\n    return h\n", "def f():\n    return None\n"),
+    "method": (
+        "class A:\n    x = 1\n\n    def f(self):\n        return 'é', 1\n",
+        "class A:\n    x = 1\n\n    def f(self):\n        return None\n",
+    ),
+    "semicolons": ("def f(): a = 1; b = 2; return a\n", "def f(): return None\n"),
+}
+
+
+@pytest.mark.parametrize(("source", "expected"), BODIES.values(), ids=BODIES.keys())
+def test_only_bodies_are_other_in_a_twin_of_the_work(source: str, expected: str) -> None:
+    found = twins.of_work([change(source)])
+    assert found.twins[0].files["work.py"].decode() == expected
+    for twin in found.twins:
+        compile(twin.files["work.py"], "work.py", "exec")
+
+
+def test_only_what_was_changed_is_sabotaged() -> None:
+    before = "TABLE = 1\n\n\ndef f():\n    return 1\n\n\ndef g():\n    return 1\n"
+    found = twins.of_work([change(before.replace("return 1", "return 2", 1), before)])
+    assert found.twins[0].what == "work.py::f returns None"
+    assert found.twins[0].files["work.py"].decode().count("return 1") == 1
+    assert not found.beyond
+    assert twins.of_work(
+        [change(before.replace("TABLE = 1", "TABLE = 2").replace("return 1", "return 2"), before)]
+    ).beyond
+    assert twins.of_work([change(before + "\n# a comment\n", before)]).twins == ()
+    assert twins.of_work([change(b"\xff\xfe"), change("def f(:\n")]).twins == ()
+
+
+EXPECTED: Mapping[str, tuple[str, str]] = {
+    "text": ("def test():\n    assert f('a') == 'é' 'b'\n", "def test():\n    assert f('a') == 'éb~'\n"),
+    "number": ("def test():\n    assert -1 == f(2)\n", "def test():\n    assert -1000004 == f(2)\n"),
+    "nested": (
+        "def test():\n    assert f() == {'k': [1, (b'x',)]}\n",
+        "def test():\n    assert f() == {'k': [1000004, (b'x~',)]}\n",
+    ),
+    "inside": ("def test():\n    assert 'x' in f(1)\n", "def test():\n    assert 'x~' in f(1)\n"),
+    "approximately": (
+        "def test():\n    assert f() == approx(1, abs=2)\n",
+        "def test():\n    assert f() == approx(1000004, abs=2)\n",
+    ),
+}
+LEFT = {
+    "what must not be": "def test():\n    assert f() != 1\n    assert not f() == 2\n",
+    "a bound": "def test():\n    assert f() < 1\n",
+    "a date": "def test():\n    assert f() == date(2020, 1, 2)\n",
+    "used as input": "def test():\n    text = 'a'\n    assert f(text) == text\n",
+    "a truth": "def test():\n    assert f() == True\n    assert f() is None\n",
+    "a message": "def test():\n    assert f(), 'wrong'\n",
+}
+
+
+@pytest.mark.parametrize(("source", "expected"), EXPECTED.values(), ids=EXPECTED.keys())
+def test_expected_values_are_other_ones(source: str, expected: str) -> None:
+    twin = twins.of_tests([change(source)])
+    assert twin is not None
+    assert twin.files["work.py"].decode() == expected
+    assert "work.py:2" in twin.what
+
+
+@pytest.mark.parametrize("source", LEFT.values(), ids=LEFT.keys())
+def test_what_would_prove_nothing_is_left_alone(source: str) -> None:
+    assert twins.of_tests([change(source)]) is None
