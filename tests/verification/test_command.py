@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -187,7 +188,7 @@ def test_a_test_file_that_moved_is_no_deletion(repo: JudgedProject, work: Files)
     ids=["not collected", "skipped there", "other tests", "outside", "named by the command", "in the folder itself"],
 )
 def test_a_test_file_that_moved_to_where_its_tests_are_not_run_is_rejected(
-    repo: JudgedProject, settings: Files, command: str, work: Files, options: dict[str, str]
+    repo: JudgedProject, settings: Files, command: str, work: Files, options: dict[str, Any]
 ) -> None:
     other = "def test_other():\n    assert True\n"
     repo.base = repo.commit({"tests/test_more.py": other, "elsewhere/test_more_of_it.py": other, **settings})

@@ -260,8 +260,9 @@ class _Judgement:
             self.candidate,
             wanted=lambda path: path in named.files or is_read(path) or is_test_side(path, named),
         )
-        moved = {} if self.check.isolation == IN_PLACE else moved_under(self.changes, named)
-        self.moved = moved if len(moved) <= _MOST_MOVED else {}
+        moved = moved_under(self.changes, named)
+        if self.check.isolation != IN_PLACE and len(moved) <= _MOST_MOVED:
+            self.moved = moved
         return findings_on(self.changes, named, may_change=self.check.may_change, moved=self.moved)
 
     def no_longer_run(self) -> Finding | None:
