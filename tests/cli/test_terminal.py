@@ -1,5 +1,6 @@
 """What a person sees of a run that goes on: on a terminal, in a log, and with `harness status` beside it."""
 
+import io
 import json
 import os
 import re
@@ -248,6 +249,24 @@ def test_lines_are_broken_at_words_on_a_narrow_terminal_and_commands_stay_whole(
     assert len(broken) == 2
     assert all(len(line) <= 80 and line.split()[-1] in ("one", "two", "three") for line in broken)
     assert command == "next: harness " + "x y " * 30
+
+
+def test_the_line_below_is_never_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F-TERM-4: parts go first, as a whole; what has no parts is cut."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for name in ("CI", "HARNESS_PLAIN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "30")
+    for line, expected in (("a" * 20 + ", " + "b" * 20, "a" * 20), ("a" * 40 + ", b", "a" * 29)):
+        stream = Terminal()
+        monkeypatch.setattr(sys, "stdout", stream)
+        Screen(as_json=False).countdown(line)
+        assert stream.getvalue() == f"\r{expected}\x1b[K"
 
 
 @pytest.mark.parametrize("as_json", [False, True])

@@ -180,6 +180,7 @@ class TaskList:
         for an empty list, before an agent is looked for; what is damaged is the session's to restore.
         """
         import os
+        from pathlib import Path
 
         from agent_harness.agents import registry
         from agent_harness.protocols.tasklist import run
@@ -188,7 +189,7 @@ class TaskList:
         self._refuse_empty()
         try:
             found = registry.resolve_all(tuple(agents), configured=None, environ=os.environ)
-            allowed = startable(found, say, "harness run --agent SPEC")
+            allowed = startable(found, say, "harness run --agent SPEC", Path(self.worker.layout.root))
         except HarnessError:
             self._refuse_resting()  # what the list itself waits for is the nearer reason
             raise

@@ -49,7 +49,7 @@ def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
     """
     demand_programs(switched_on(project.config.tools.mcp_servers), project.root)
     agents = registry.resolve_all(specs, configured=project.config.agent, environ=os.environ, root=project.root)
-    return startable(agents, project.say, "harness run --agent SPEC")
+    return startable(agents, project.say, "harness run --agent SPEC", project.root)
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,12 @@ def turns_of(
         transcript=Path(project.layout.transcript(session)),
         timeout_seconds=config.session.timeout_minutes * 60,
         spare=spare,
-        recording=Recording(Path(project.layout.cassette(session)), project.git, lambda: project.tree_now(start)),
+        recording=Recording(
+            Path(project.layout.cassette(session)),
+            project.git,
+            lambda: project.tree_now(start),
+            kept=(project.features_name, project.progress_name),
+        ),
         silence_seconds=config.session.response_seconds,
         began=began,
         now=NowRecord(
