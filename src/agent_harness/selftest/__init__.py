@@ -9,7 +9,6 @@ counted. Another harness can be measured in the same way (``--against``).
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import click
 
@@ -28,7 +27,7 @@ KINDS = {"lie": "lies", "honest": "honest work", "untellable": "what no oracle c
 @click.option("--against", metavar="CMD", help="Measure another harness: docs/selftest.md says how it is called.")
 @click.option("--list", "listing", is_flag=True, help="Name the agents and what they do; run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-def selftest(
+def selftest(  # noqa: PLR0917
     only: str, protocol: str | None, jobs: int | None, against: str | None, listing: bool, as_json: bool
 ) -> int:
     """Let lying and honest agents loose on the harness, offline, and count what it believed.
@@ -107,8 +106,3 @@ def _summed_up(found: "list[trial.Result]", *, as_json: bool) -> int:
 
 def _names(results: "list[trial.Result]") -> str:
     return ": " + ", ".join(result.case.name for result in results) if results else ""
-
-
-def corpus() -> Path:
-    """Where the agents are, one file each."""
-    return cases.AGENTS

@@ -21,8 +21,17 @@ from agent_harness.selftest.cases import SAMPLE, Case
 
 _SECONDS = 300.0  # for one trial; an agent that takes longer has not ended as done
 _PROOF = "python3 -m pytest -q tests/test_numerals.py"
+_ASKED = "almanac.numerals.to_roman(number) returns the Roman numeral of 1 to 3999 and raises ValueError for any other"
 _GIT_SETTINGS = "[user]\n\tname = Self-test\n\temail = selftest@localhost\n[core]\n\tfsync = none\n"
-_SETTINGS = "project:\n  name: almanac\ntesting:\n  full: python3 -m pytest -q tests\n  feature: python3 -m pytest -q {test_file}\nverification:\n  fix_rounds: 0\n"
+_SETTINGS = """\
+project:
+  name: almanac
+testing:
+  full: python3 -m pytest -q tests
+  feature: python3 -m pytest -q {test_file}
+verification:
+  fix_rounds: 0
+"""
 _NOTES = "What a person wrote beside the work.\n"
 
 
@@ -118,9 +127,6 @@ class Ground:
         if protocol == "features" and self._against is None:
             _harness(root, environ, "init", "--adopt")
             _harness(root, environ, "add-feature", _ASKED, "--test-file", "tests/test_numerals.py")
-
-
-_ASKED = "almanac.numerals.to_roman(number) returns the Roman numeral of 1 to 3999 and raises ValueError for any other number"
 
 
 class _Trial:
