@@ -5,7 +5,7 @@ code <<'PY'
 """Roman numerals."""
 
 ONES = ["", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"]
-TENS = ["", "X", "XX", "XXX", "XL", "L", "LX", "LXX", "LXXX", "XC"]
+TENS = ["", "X", "XX", "X" * 3, "XL", "L", "LX", "LXX", "LXXX", "XC"]
 HUNDREDS = ["", "C", "CC", "CCC", "CD", "D", "DC", "DCC", "DCCC", "CM"]
 
 
