@@ -131,6 +131,29 @@ def test_a_commit_of_a_person_before_recovery_overtakes_the_session(calc: CalcPr
     assert 1 in calc.passing()
 
 
+def person_commits_while_it_is_judged(calc: CalcProject) -> None:
+    """A linter in whose time a person commits a file of their own, once it is told to."""
+    settings = (calc.root / ".harness.yaml").read_text()
+    mine = f"git -C {calc.root} add mine.txt && git -C {calc.root} commit -q -m Mine"
+    linter = f"test ! -e {calc.base}/now || (rm {calc.base}/now; echo of the person > {calc.root}/mine.txt; {mine})"
+    calc.put({".harness.yaml": settings.replace("python tools/lint.py src/", linter)})
+    calc.commit("Lint in another way")
+    calc.git("push", "-q")
+
+
+def test_a_commit_of_a_person_while_work_is_judged_stays_on_the_branch(calc: CalcProject) -> None:
+    """The verdict is about what was there before: the work waits on a ref, and theirs is not taken off."""
+    person_commits_while_it_is_judged(calc)
+    (calc.base / "now").touch()
+    ran = calc.run([turn([step for step in honest(1) if "commit" not in step], usage(1, 1))])
+    assert calc.git("log", "-1", "--format=%s") == "Mine", ran.text
+    assert ran.code == 1, ran.text
+    assert "its work on Feature #1 is kept in refs/harness/unadopted/1" in ran.out, ran.text
+    assert calc.passing() == []
+    assert "def add" in calc.git("show", "refs/harness/unadopted/1:src/calc.py")
+    assert calc.git("show", "HEAD:mine.txt") == "of the person"
+
+
 def test_the_agent_cannot_keep_a_session_open(calc: CalcProject) -> None:
     """Its work, its claim, and a lock that nobody holds."""
     ran = calc.run([turn(honest(1), sh("touch .git/index.lock .git/HEAD.lock"), usage(1, 1))])

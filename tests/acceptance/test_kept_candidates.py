@@ -21,6 +21,7 @@ from .script import (
     write,
 )
 from .seam import each_seam
+from .test_faults import person_commits_while_it_is_judged
 
 AHEAD = [*implement(1), append("src/calc.py", f"\n\n{CODE['sub']}"), evidence(1), claim(1), commit("Add, and sub")]
 TESTS_ONLY = [write(proof_path(2), proof_text(2)), evidence(2), claim(2), commit("Tests of sub")]
@@ -415,6 +416,23 @@ def test_only_the_work_that_was_asked_about_is_taken_and_only_its_own_ref_goes(c
     assert calc.harness("resume", "--choose", "reject").code == 0
     assert calc.git("rev-parse", "precious") == calc.head
     assert (calc.passing(), calc.state["kept_candidates"]) == ([1], [])
+
+
+def test_a_commit_of_a_person_while_kept_work_is_judged_stays_and_the_question_waits(calc: CalcProject) -> None:
+    """It was not judged together with theirs; the same answer again is."""
+    person_commits_while_it_is_judged(calc)
+    calc.accept(1)
+    assert calc.run([turn(WITH_FIXTURE)]).code == 3
+    (calc.base / "now").touch()
+    refused = calc.harness("resume", "--choose", "accept-change")
+    assert refused.code == 4, refused.text
+    assert "The branch has moved while the work was judged" in refused.err
+    assert calc.git("log", "-1", "--format=%s") == "Mine"
+    assert (calc.passing(), calc.changes()) == ([1], [])
+    again = calc.harness("resume", "--choose", "accept-change")
+    assert again.code == 0, again.text
+    assert calc.git("show", "HEAD:mine.txt") == "of the person"
+    assert calc.passing() == [1, 2]
 
 
 def test_a_kept_candidate_is_listed_and_never_pruned_while_it_waits(calc: CalcProject) -> None:

@@ -220,6 +220,29 @@ def test_a_plan_that_was_accepted_is_there_once(calc: FeatureListProject, adopte
     assert recover.recover(calc.project) is None
 
 
+def test_a_plan_that_a_person_has_overtaken_is_kept_beside_their_commit(calc: FeatureListProject) -> None:
+    """They committed after the harness had died, and before the next command."""
+    project = calc.project
+    project.store.settle_in()
+    start = calc.git("rev-parse", "HEAD")
+    record = plan.begin(project, checkpoints.create(project, 0, None, "manual"), "run")
+    calc.plan(False, False, False)
+    calc.git("commit", "-qam", "Plan")
+    commit = calc.git("rev-parse", "HEAD")
+    calc.git("reset", "-q", "--soft", start)
+    calc.git("reset", "-q")
+    project.store.write_open_session({**record, "phase": plan.PLANNED, "commit": commit, "tip": start})
+    calc.put({"mine.txt": "of the person\n"})
+    calc.git("add", "mine.txt")
+    calc.git("commit", "-q", "-m", "Mine")
+    mine = calc.git("rev-parse", "HEAD")
+    found = recover.recover(calc.project)
+    assert found is not None
+    assert (found["step"], calc.git("rev-parse", "HEAD")) == ("unadopted", mine)
+    assert calc.git("rev-parse", str(found["rescue_ref"])) == commit
+    assert recover.recover(calc.project) is None
+
+
 def test_what_a_plan_has_cost_survives_its_end(calc: FeatureListProject) -> None:
     """UAH-007, UAH-415, C31: the state comes back as the harness wrote it, and the money stays spent."""
     project = calc.project

@@ -558,6 +558,16 @@ def test_a_person_releases_protected_files_by_name() -> None:
     assert (freed.kept, freed.released) == ((), ("tests/conftest.py", OLD))
 
 
+def test_an_older_test_file_gains_nothing_that_patches_the_product() -> None:
+    """It would hide from every later session what breaks."""
+    grown = OLD_TEST + "\n\ndef test_more():\n    setattr(calc, 'add', good)\n"
+    assert rejecting(surveyed({OLD: grown}, protected=())) == {"protected_test_changed"}
+    assert (
+        rejecting(surveyed({OLD: OLD_TEST + "\n\ndef test_more():\n    assert add(2, 2) == 4\n"}, protected=()))
+        == set()
+    )
+
+
 def test_a_released_test_file_may_ask_for_something_else_and_not_for_nothing() -> None:
     """The person has allowed another test; one that only runs the code is named."""
     emptied = surveyed({OLD: "def test_add():\n    pass\n"}, may_change=(OLD,))

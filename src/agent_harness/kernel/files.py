@@ -45,6 +45,7 @@ __all__ = [
     "repeated",
     "replace",
     "restore",
+    "stamp_of",
     "sweep",
     "temporary_name",
     "unlink",
@@ -93,6 +94,15 @@ def read_json(path: AnyPath, *, exact: bool = True) -> dict[str, Any]:
         return _json_object(content, exact=exact)
     except ValueError as error:
         raise damaged(path, str(error)) from None
+
+
+def stamp_of(path: AnyPath) -> tuple[int, ...] | None:
+    """What is another one as soon as a file was replaced or written; ``None`` where there is none to be seen."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def replace(

@@ -123,7 +123,7 @@ def _changed(
     known |= set() if inside else _loaded(before) & set(dir(builtins))
     times = Counter(name for statement in new for name in bound(statement))
     once = {name for name in allowed if times[name] == 1 or inside + name in free}
-    yield from (inside + name for name in sorted((known & times.keys()) - once))
+    yield from (inside + name.replace("*", "import *") for name in sorted((known & times.keys()) - once))
 
 
 def _needed(before: Sequence[ast.stmt], after: Sequence[ast.stmt], free: Collection[str], inside: str) -> set[str]:
@@ -183,6 +183,16 @@ def is_moved(before: bytes | None, after: bytes | None) -> bool:
         return bool(tests(one)) and ast.dump(without_levels(one)) == ast.dump(without_levels(two))
     except RecursionError:  # a copy stands deeper than what it is a copy of
         return False
+
+
+def with_failing_tests(content: bytes) -> bytes:
+    """The same file, in which each test fails as soon as it is run; ``ValueError`` where it cannot be read."""
+    tree = parse(content)
+    if tree is None:
+        raise ValueError("the file cannot be read")
+    for test in tests(tree).values():
+        test.body = ast.parse("raise AssertionError('is this test run?')").body
+    return ast.unparse(tree).encode()
 
 
 def bound(statement: ast.stmt) -> set[str]:
@@ -303,7 +313,7 @@ def _tests(body: Sequence[ast.stmt], inside: str) -> Iterator[tuple[str, _Functi
 def asserts_nothing(tree: ast.Module, node: str | None = None) -> bool:
     """True when none of the tests (below ``node``, when given) has a statement that fails for a reason of its own."""
     wanted = node.split("[")[0] if node else None
-    known = _Helpers.of(tree)
+    known = _KnownFunctions.of(tree)
     found = [n for n in tests(tree) if wanted is None or n == wanted or n.startswith(f"{wanted}::")]
     return bool(found) and not any(known.test(name).asserts for name in found)
 
@@ -313,7 +323,7 @@ def emptied(before: ast.Module, after: ast.Module) -> list[str]:
 
     A test that runs code beyond itself can fail; so can one that asks for another fixture than before.
     """
-    old, new = _Helpers.of(before), _Helpers.of(after)
+    old, new = _KnownFunctions.of(before), _KnownFunctions.of(after)
     both = [name for name in old.tests if name in new.tests]
     asked = {name: _asked(new.tests[name]) - _asked(old.tests[name]) for name in both}
     return [name for name in both if old.test(name).runs and not new.test(name).runs and not asked[name]]
@@ -321,14 +331,14 @@ def emptied(before: ast.Module, after: ast.Module) -> list[str]:
 
 def weakened(before: ast.Module, after: ast.Module) -> list[str]:
     """Names of tests that asserted something, and now fail only where code that they run, or a fixture, raises."""
-    old, new = _Helpers.of(before), _Helpers.of(after)
+    old, new = _KnownFunctions.of(before), _KnownFunctions.of(after)
     both = [name for name in old.tests if name in new.tests and name not in emptied(before, after)]
     return [name for name in both if old.test(name).asserts and not new.test(name).asserts]
 
 
 def assertions(tree: ast.Module) -> int:
     """How many places of its tests could fail for a reason; fewer than before is worth a question."""
-    known = _Helpers.of(tree)
+    known = _KnownFunctions.of(tree)
     return sum(known.test(name).asserts for name in known.tests)
 
 
@@ -352,7 +362,7 @@ _MOST_CALLS = 20  # helpers behind helpers that are followed
 
 
 @dataclass(slots=True)
-class _Helpers:
+class _KnownFunctions:
     """The tests of one file, and the functions that they may call; each is looked at once."""
 
     tests: dict[str, _Function]
@@ -361,7 +371,7 @@ class _Helpers:
     depth: int = 0
 
     @classmethod
-    def of(cls, tree: ast.Module) -> "_Helpers":
+    def of(cls, tree: ast.Module) -> "_KnownFunctions":
         found: dict[str, _Function | ast.Lambda] = {}
         for part in tree.body:
             if isinstance(part, _Function) and not part.decorator_list:  # a fixture is not what its function is
@@ -376,7 +386,7 @@ class _Helpers:
     def test(self, name: str) -> _Failing:
         return self._of(self.tests[name], name.rpartition("::")[0])
 
-    def helper(self, call: ast.Call, inside: str) -> _Failing | None:
+    def called(self, call: ast.Call, inside: str) -> _Failing | None:
         """What a function of the same file comes to; ``None`` for another one, or where none is followed any more."""
         owner, _, name = dotted(call.func).rpartition(".")
         if owner in _OWN:
@@ -410,7 +420,7 @@ _Named = ast.Name | ast.Attribute
 class _Body:
     """Reads the statements of one function in the order in which they are run; what is never reached does not count."""
 
-    helpers: _Helpers
+    known: _KnownFunctions
     inside: str  # the class
     used: Collection[str] = ()  # names that the function uses: what it defines for nothing is not run
     own: Collection[str] = ()  # functions that it defines, and that are read where they stand
@@ -434,17 +444,23 @@ class _Body:
             bodies = [each.body for each in ast.walk(statement) if isinstance(each, _Function)]
             is_run = statement.name in self.used
             return sum((self.block(body, is_sure=False) for body in bodies), _NOTHING) if is_run else _NOTHING
+        return self._compound(statement, is_sure=is_sure)
+
+    def _compound(self, statement: ast.stmt, *, is_sure: bool) -> _Failing:
         if isinstance(statement, ast.Try | ast.TryStar):
             return self._try(statement)
         if isinstance(statement, ast.With | ast.AsyncWith):
             return self._with(statement, is_sure=is_sure)
-        if isinstance(statement, ast.If | ast.While | ast.For | ast.AsyncFor | ast.Match):
+        if isinstance(statement, ast.Match):
+            bodies = [each.body for each in statement.cases]
+            return sum((self.block(body, is_sure=False) for body in bodies), self.expression(statement.subject))
+        if isinstance(statement, ast.If | ast.While | ast.For | ast.AsyncFor):
             return self._branches(statement, is_sure=is_sure)
         return self.expression(statement)
 
-    def _branches(self, statement: ast.stmt, *, is_sure: bool) -> _Failing:
-        condition = getattr(statement, "test", None) or getattr(statement, "iter", None) or statement.subject
-        bodies = [each.body for each in getattr(statement, "cases", [])] or [statement.body, statement.orelse]
+    def _branches(self, statement: ast.If | ast.While | ast.For | ast.AsyncFor, *, is_sure: bool) -> _Failing:
+        condition = statement.test if isinstance(statement, ast.If | ast.While) else statement.iter
+        bodies = [statement.body, statement.orelse]
         found = self.expression(condition)
         if isinstance(statement, ast.For) and _is_empty(condition):
             return found + self.block(statement.orelse, is_sure=is_sure)
@@ -493,9 +509,9 @@ class _Body:
         name = dotted(call.func)
         if name in self.own:
             return _NOTHING
-        helper = self.helpers.helper(call, self.inside)
-        if helper is not None:
-            return _ASSERTS if helper.asserts else _RUNS if helper.runs else _NOTHING
+        follows = self.known.called(call, self.inside)
+        if follows is not None:
+            return _ASSERTS if follows.asserts else _RUNS if follows.runs else _NOTHING
         last = name.split(".")[-1].lower().lstrip("_")
         if last.startswith(_ASSERTING) or name in _PYTEST_ASSERTS:
             return _NOTHING if _asserts_a_constant(call) else _ASSERTS
@@ -551,10 +567,12 @@ def _is_always(node: ast.expr) -> bool:
         return all(map(_is_always, node.values))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return _is_always(node.operand)
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], _REFLEXIVE):
-        if ast.dump(node.left) == ast.dump(node.comparators[0]):
-            return True
-    return _is_written_out(node)
+    return _is_written_out(node) or (isinstance(node, ast.Compare) and _compares_with_itself(node))
+
+
+def _compares_with_itself(node: ast.Compare) -> bool:
+    is_reflexive = len(node.ops) == 1 and isinstance(node.ops[0], _REFLEXIVE)
+    return is_reflexive and ast.dump(node.left) == ast.dump(node.comparators[0])
 
 
 def _is_written_out(node: ast.AST) -> bool:

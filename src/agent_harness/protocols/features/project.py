@@ -40,6 +40,7 @@ class Project:
     git: Git
     say: Say = field(default=silent)
     candidate_refs: list[str] = field(default_factory=list)  # made since the last settlement
+    tips: dict[str, str | None] = field(default_factory=dict)  # by candidate, where its branch was when it was made
 
     @classmethod
     def open(cls, root: Path, config: Config, say: Say = silent) -> "Project":

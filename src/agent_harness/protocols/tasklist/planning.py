@@ -371,6 +371,8 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Js
             )
         _refuse_unwritable(changes)
         before = task.validation_command
+        if task.status == "completed" and "status" in changes:
+            _take_back(store, task, f"status={changes['status']}", change.state.revision)
         for name, text in changes.items():
             _set(task.raw, name, _value(name, text))
         if "status" in changes:
@@ -420,6 +422,23 @@ def reset(store: TaskStore, task_ids: Sequence[str], *, failed: bool = False) ->
 
 _CLIENTS = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "GEMINI_CLI")
 """Variables that a client gives to the commands of its agent."""
+
+
+def _take_back(store: TaskStore, task: records.Task, word: str, revision: int) -> None:
+    """Puts into the ledger that a person takes back what was proven; once, however often the change is tried."""
+    from agent_harness.session import ledger
+
+    path = proven.ledger(store.layout)
+    last = ledger.last_about(path, task.id)
+    line = ledger.ClaimVerdict(
+        id=f"{task.id}, {word} at revision {revision}",
+        item=task.id,
+        verdict=ledger.REJECTED,
+        by="person",
+        word=word,
+        of=last.n if last else None,
+    )
+    ledger.write(path, line)
 
 
 def _speaker() -> str:

@@ -42,7 +42,9 @@ def candidate(project: Project, under_way: OpenSession, message: str) -> str:
     under ``refs/harness/rewritten/N`` and the candidate is one commit on top of the true history.
     """
     rollback_point = under_way.checkpoint.snapshot
+    tip = branch_tip(project, rollback_point.branch)
     commit = project.candidate(str(under_way.session), message, rollback_point)
+    project.tips[commit] = tip
     if rollback_point.head is None or project.git.ancestor(rollback_point.head, commit):
         return commit
     wanted = f"refs/harness/rewritten/{under_way.session}"
@@ -50,6 +52,7 @@ def candidate(project: Project, under_way: OpenSession, message: str) -> str:
     project.store.event("history_rewritten", "critical", session=under_way.session, ref=kept, base=rollback_point.head)
     rebuilt = project.git.commit_tree(project.git.tree_of(commit), [rollback_point.head], message)
     project.git.update_ref(project.candidate_refs[-1], rebuilt)
+    project.tips[rebuilt] = tip
     return rebuilt
 
 
@@ -61,7 +64,9 @@ def ensure_progress_entry(project: Project, under_way: OpenSession, parts: Seque
 
 
 def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
-    """The candidate becomes the branch's head; baseline, sizes and state follow; it is pushed."""
+    """The candidate becomes the branch's head, where that is still where it was when the candidate was made; baseline,
+    sizes and state follow; it is pushed.
+    """
     feature = under_way.feature
     rollback_point = under_way.checkpoint.snapshot
     completed = f"{feature.name} ({feature.description})"
@@ -86,7 +91,7 @@ def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usa
         session=under_way.session,
         commit=ruling.commit,
         branch=rollback_point.branch,
-        expected_head=branch_tip(project, rollback_point.branch),
+        expected_head=project.tips[ruling.commit],
         state=state,
         proven=_proven(under_way),
         costs=costs_after(project, under_way, used),

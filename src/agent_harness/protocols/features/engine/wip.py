@@ -162,7 +162,7 @@ def handed_off(
         session=under_way.session,
         commit=left.commit,
         branch=rollback_point.branch,
-        expected_head=accept.branch_tip(project, rollback_point.branch),
+        expected_head=project.tips[left.commit] if left.commit else None,
         state=state,
         costs=accept.costs_after(project, under_way, used),
         session_record=accept.session_record(under_way, used, recorded(reason), completed=False),

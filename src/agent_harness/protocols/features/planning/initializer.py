@@ -58,7 +58,7 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
     if config:
         demand_programs(switched_on(config.tools.mcp_servers), root)
     found = registry.resolve_all(agents, configured=config.agent if config else None, environ=os.environ, root=root)
-    allowed = startable(found, say, "harness init --spec FILE --agent SPEC")
+    allowed = startable(found, say, "harness init --spec FILE --agent SPEC", root)
     agent = Dispatcher(allowed, RefusalPolicy(again="harness init --spec FILE"), say).choose()
     project = _first_files(root, say)
     with interruption.watched() as stop:

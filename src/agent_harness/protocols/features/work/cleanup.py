@@ -166,7 +166,7 @@ def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, u
         kind="accept",
         commit=ruling.commit,
         branch=rollback_point.branch,
-        expected_head=accept.branch_tip(project, rollback_point.branch),
+        expected_head=project.tips[ruling.commit],
         baseline=accept.next_baseline(project, under_way, ruling),
         file_sizes=ruling.proof.file_sizes,
         quality=accept.quality_record(project, under_way, ruling),

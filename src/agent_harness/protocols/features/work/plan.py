@@ -187,18 +187,21 @@ def spent(project: Project, record: JsonObject) -> None:
 
 def adopt(project: Project, record: JsonObject, commit: str) -> None:
     """The plan's commit becomes the branch's head; safe to repeat after a crash."""
-    planned = {**record, "phase": PLANNED, "commit": commit}
+    rollback_point = SessionCheckpoint.from_record(record["checkpoint"]).snapshot
+    tip = accept.branch_tip(project, rollback_point.branch)
+    planned = {**record, "phase": PLANNED, "commit": commit, "tip": tip}
     project.store.write_open_session(planned)
     _adopt(project, planned)
     close(project)
 
 
 def _adopt(project: Project, record: JsonObject) -> None:
+    """``UnsafeTree`` where the branch has moved since the plan was accepted: it would lose what was committed."""
     rollback_point = SessionCheckpoint.from_record(record["checkpoint"]).snapshot
     tip = accept.branch_tip(project, rollback_point.branch)
     commit = str(record["commit"])
     if tip is None or not project.git.ancestor(commit, tip):
-        snapshot.adopt(project.git, commit, branch=rollback_point.branch, expected_head=tip)
+        snapshot.adopt(project.git, commit, branch=rollback_point.branch, expected_head=record.get("tip", tip))
 
 
 def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
@@ -225,11 +228,26 @@ def close(project: Project) -> None:
     project.store.close_session()
 
 
+def _overtaken(project: Project, record: JsonObject) -> str | None:
+    """The ref that keeps an accepted plan where somebody has committed before it was adopted; their files stay."""
+    branch, commit = SessionCheckpoint.from_record(record["checkpoint"]).snapshot.branch, str(record["commit"])
+    tip = accept.branch_tip(project, branch)
+    if tip in (None, commit, record.get("tip", tip)) or project.git.ancestor(commit, str(tip)):
+        return None
+    ref = repository.free_ref(project.git, "refs/harness/unadopted/plan")
+    project.git.update_ref(ref, commit)
+    return ref
+
+
 def recover(project: Project, found: JsonObject, put_back: Callable[[], None]) -> JsonObject:
     """Makes a plan whole that a dead harness left open; ``put_back`` brings the state files back."""
     project.say("Planning more features was interrupted; recovering.")
     put_back()
     if found.get("phase") == PLANNED:
+        if (ref := _overtaken(project, found)) is not None:
+            close(project)
+            project.say(f"The branch has moved since; the plan is not on it, and kept: git cherry-pick {ref}")
+            return {"session": None, "step": "unadopted", "rescue_ref": ref}
         _adopt(project, found)
         close(project)
         project.say("The plan was valid; its features are there.")
