@@ -1,5 +1,6 @@
 """What a person sees of a run that goes on: on a terminal, in a log, and with `harness status` beside it."""
 
+import errno
 import io
 import json
 import os
@@ -18,7 +19,7 @@ import pexpect
 import pytest
 
 from agent_harness.agents import registry
-from agent_harness.cli import app
+from agent_harness.cli import app, failure
 from agent_harness.cli.terminal import Screen
 from agent_harness.kernel import clock, owner
 from agent_harness.kernel.rate_limits import LimitClock
@@ -380,3 +381,12 @@ def test_the_slice_of_a_long_task_says_what_it_does(tmp_path: Path) -> None:
         finally:
             (tmp_path / "go").touch()
             process.kill()
+
+
+@pytest.mark.parametrize("file", [(), ("some.file",)])
+def test_a_full_disk_is_told_with_what_to_do(capsys: pytest.CaptureFixture[str], file: tuple[str, ...]) -> None:
+    """A write that fails knows no file."""
+    assert failure.show_any(OSError(errno.ENOSPC, "No space left on device", *file), as_json=False) == 4
+    assert capsys.readouterr().err == (
+        "harness: No space left on device\nnext: free some space on that disk, then run the same command again\n"
+    )

@@ -212,9 +212,15 @@ def main() -> int:
     except OSError as error:  # whoever was to read the answer has gone away, or its disk is full
         import os
 
-        for stream in (1, 2):  # what is left in a buffer fails once more when Python ends, with a status of its own
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-        return 1 if isinstance(error, BrokenPipeError) else _complain(f"The answer cannot be written: {error.strerror}")
+        try:
+            if not isinstance(error, BrokenPipeError):
+                _complain(f"The answer cannot be written: {error.strerror}")
+        except OSError:
+            return 1
+        finally:
+            for stream in (1, 2):  # what is left in a buffer fails once more when Python ends, with a status of its own
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+        return 1
     except KeyboardInterrupt:
         return 130
 
