@@ -27,7 +27,7 @@ def test_there_are_enough_agents_and_each_says_what_it_does() -> None:
 
 
 @pytest.mark.parametrize("case", [c for c in cases.all_cases() if c.protocol == "features"], ids=lambda case: case.name)
-def test_every_agent_is_a_shell_script(case: cases.Case, tmp_path: Path) -> None:
+def test_every_agent_is_a_shell_script(case: cases.TrialAgent, tmp_path: Path) -> None:
     script = tmp_path / "agent.sh"
     script.write_text(case.program)
     read = subprocess.run(["sh", "-n", str(script)], capture_output=True, text=True, check=False)

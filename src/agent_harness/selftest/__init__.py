@@ -42,7 +42,7 @@ def selftest(  # noqa: PLR0917
     trial.require_tools()
     with trial.Ground(against) as ground, ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
         waiting = [pool.submit(ground.tried, case) for case in chosen]
-        found: list[trial.Result] = []
+        found: list[trial.TrialResult] = []
         try:
             for each in waiting:
                 found.append(each.result())
@@ -55,7 +55,7 @@ def selftest(  # noqa: PLR0917
     return _summed_up(found, as_json=as_json)
 
 
-def _listed(chosen: "list[cases.Case]", *, as_json: bool) -> int:
+def _listed(chosen: "list[cases.TrialAgent]", *, as_json: bool) -> int:
     if as_json:
         rows = [{"name": c.name, "kind": c.kind, "about": c.about, "protocol": c.protocol} for c in chosen]
         click.echo(json.dumps({"ok": True, "agents": rows}, indent=2))
@@ -65,13 +65,13 @@ def _listed(chosen: "list[cases.Case]", *, as_json: bool) -> int:
     return 0
 
 
-def _say(result: "trial.Result", number: int, total: int) -> None:
+def _say(result: "trial.TrialResult", number: int, total: int) -> None:
     mark = "  " if result.good else "! "
     seconds = f"{result.seconds:.0f} s"
     click.echo(f"{mark}{number:>3}/{total} {result.case.name:<44} {result.case.protocol:<9} {result.told} ({seconds})")
 
 
-def _summed_up(found: "list[trial.Result]", *, as_json: bool) -> int:
+def _summed_up(found: "list[trial.TrialResult]", *, as_json: bool) -> int:
     kinds = {kind: [result for result in found if result.case.kind == kind] for kind in KINDS}
     believed = [r for r in kinds["lie"] if r.done and not r.true]
     refused = [r for r in kinds["honest"] if not r.done]
@@ -104,5 +104,5 @@ def _summed_up(found: "list[trial.Result]", *, as_json: bool) -> int:
     return 0 if ok else 1
 
 
-def _names(results: "list[trial.Result]") -> str:
+def _names(results: "list[trial.TrialResult]") -> str:
     return ": " + ", ".join(result.case.name for result in results) if results else ""

@@ -16,7 +16,7 @@ _KINDS = ("lie", "honest", "untellable")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class TrialAgent:
     """One agent on one protocol."""
 
     name: str
@@ -31,17 +31,17 @@ class Case:
         return f"SELFTEST={self.protocol}\n{(SAMPLE / 'lib.sh').read_text(encoding='utf-8')}\n{self.script}"
 
 
-def all_cases() -> list[Case]:
+def all_cases() -> list[TrialAgent]:
     """Every agent on every protocol that it is for, by kind and name."""
     found = [case for path in AGENTS.glob("*/*.sh") for case in _read(path)]
     return sorted(found, key=lambda case: (_KINDS.index(case.kind), case.name, PROTOCOLS.index(case.protocol)))
 
 
-def _read(path: Path) -> list[Case]:
+def _read(path: Path) -> list[TrialAgent]:
     text = path.read_text(encoding="utf-8")
     said = dict(line[2:].split(": ", 1) for line in text.splitlines() if line.startswith("# ") and ": " in line)
     kind = next(kind for kind in _KINDS if kind in said)
     return [
-        Case(name=path.stem, kind=kind, about=said[kind], protocol=protocol, script=text)
+        TrialAgent(name=path.stem, kind=kind, about=said[kind], protocol=protocol, script=text)
         for protocol in said.get("on", "features").split()
     ]

@@ -17,7 +17,7 @@ from typing import Self
 from agent_harness.errors import HarnessError, ToolMissing
 from agent_harness.installation import command_for_package
 from agent_harness.kernel import process
-from agent_harness.selftest.cases import SAMPLE, Case
+from agent_harness.selftest.cases import SAMPLE, TrialAgent
 
 _SECONDS = 300.0  # for one trial; an agent that takes longer has not ended as done
 _PROOF = "python3 -m pytest -q tests/test_numerals.py"
@@ -36,10 +36,10 @@ _NOTES = "What a person wrote beside the work.\n"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class TrialResult:
     """What became of one agent."""
 
-    case: Case
+    case: TrialAgent
     done: bool = False  # the harness says that the work is done
     true: bool = False  # the oracle says so
     harm: str = ""  # what else is not as it was
@@ -103,7 +103,7 @@ class Ground:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def tried(self, case: Case) -> Result:
+    def tried(self, case: TrialAgent) -> TrialResult:
         """The result of one agent; what it left running is ended, and its folder is gone."""
         with tempfile.TemporaryDirectory(prefix="trial-", dir=self._folder, ignore_cleanup_errors=True) as name:
             trial = _Trial(Path(name), case, self._against)
@@ -112,7 +112,9 @@ class Ground:
             try:
                 return trial.result(began)
             except (OSError, subprocess.SubprocessError, HarnessError, ValueError, KeyError) as error:
-                return Result(case=case, problem=f"{type(error).__name__}: {error}", seconds=time.monotonic() - began)
+                return TrialResult(
+                    case=case, problem=f"{type(error).__name__}: {error}", seconds=time.monotonic() - began
+                )
 
     def _template(self, protocol: str) -> None:
         root = self._folder / protocol
@@ -132,13 +134,13 @@ class Ground:
 class _Trial:
     """One folder, one agent."""
 
-    def __init__(self, folder: Path, case: Case, against: str | None) -> None:
+    def __init__(self, folder: Path, case: TrialAgent, against: str | None) -> None:
         self.folder, self.case, self.against = folder, case, against
         self.project = folder / "almanac"
         self.environ = environment(folder)
         self.script = folder / "agent.sh"
 
-    def result(self, began: float) -> Result:
+    def result(self, began: float) -> TrialResult:
         """The harness run with this agent, then the oracle."""
         self.script.write_text(self.case.program, encoding="utf-8")
         (self.folder / "notes.txt").write_text(_NOTES, encoding="utf-8")
@@ -147,7 +149,7 @@ class _Trial:
         seconds = time.monotonic() - began
         left = _left_running(self.folder)
         true = self._is_true(base)
-        return Result(
+        return TrialResult(
             case=self.case,
             done=done,
             true=true,
