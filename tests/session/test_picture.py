@@ -44,6 +44,7 @@ def feature_project(root: Path) -> Kind:
     def rows(number: int, cost: float | None) -> list[Any]:
         times = {"started_at": AT, "ended_at": LATER, "duration_seconds": 600.0}
         ended = {"session_id": number, "feature_id": 1, "termination_reason": "complete", "rejected": True}
+        ended |= {"model": ["m", "n"], "base": "b", "head": "h", "rescue_ref": "r", "turns": 2}
         return [{**times, **ended, "tokens_used": {"input": 10, "output": 2}, "cost_usd": cost, "agent": "codex"}]
 
     layout = features.layout_of(root)
@@ -55,6 +56,7 @@ def list_project(root: Path) -> Kind:
 
     def rows(number: int, cost: float | None) -> list[Any]:
         used = {"input_tokens": 10, "output_tokens": 2, "cost_usd": cost, "agent": "codex"}
+        used |= {"model": ["m", "n"], "base": "b", "head": "h", "rescue_ref": "r", "turns": 2}
         return [{"at": LATER, "session": number, "task_id": "task-001", "result": "failed", **used}]
 
     place, journal = project.layout.tasks, Path(project.layout.costs)
@@ -67,7 +69,9 @@ def long_project(root: Path) -> Kind:
     def rows(number: int, cost: float | None) -> list[Any]:
         usage = {"inputTokens": 10, "outputTokens": 2, **({} if cost is None else {"costUsd": cost})}
         begun = {"type": "worker_started", "at": AT, "worker": "codex"}
-        return [begun, {"type": "worker_failed", "at": LATER, "worker": "codex", "reason": "exit 1", "usage": usage}]
+        ended = {"type": "worker_failed", "at": LATER, "worker": "codex", "reason": "exit 1", "usage": usage}
+        course = {"model": ["m", "n"], "base": "b", "head": "h", "rescueRef": "r", "turns": 2}
+        return [begun, {**ended, **course}]
 
     journal = root / "runs/2026-01-05.jsonl"
     return Kind(root, lambda: long_task.reader(root), str(root / "task.json"), journal, rows)
@@ -87,6 +91,7 @@ def test_all_kinds_of_projects_give_the_same_values(made: Kind) -> None:
     assert picture.gaps == ()
     first, second = picture.sessions
     assert (first.number, first.agent, first.tokens) == (1, "codex", {"input": 10, "output": 2})
+    assert (first.model, first.base, first.head, first.rescue_ref, first.turns) == ("m, n", "b", "h", "r", 2)
     assert (first.cost_usd, second.cost_usd, second.ended) == (0.5, None, LATER)
     (money,) = picture.money_by_item().values()
     assert (money.spent_usd, money.unknown, str(money)) == (0.5, 1, "at least $0.50")

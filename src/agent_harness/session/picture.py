@@ -67,9 +67,12 @@ class PastSession:
     ended: str | None = None
     seconds: float | None = None
     agent: str | None = None
-    model: str | None = None
+    model: str | None = None  # several with commas
     prompt_type: str | None = None
-    base: str | None = None
+    base: str | None = None  # the commit before it
+    head: str | None = None  # and after it
+    rescue_ref: str | None = None  # what was taken back of it
+    turns: int | None = None
     tokens: Mapping[str, int] | None = None  # input, output, cached
     cost_usd: float | None = None  # ``None``: not known
     assumed_usd: float = 0.0  # what an unknown cost counts for in the budgets
@@ -445,6 +448,11 @@ def _short(count: int) -> str:
 def text(value: object) -> str | None:
     """A string."""
     return value if isinstance(value, str) else None
+
+
+def models(value: object) -> str | None:
+    """A model, or several of a list."""
+    return ", ".join(texts(value)) or text(value)
 
 
 def texts(value: object) -> tuple[str, ...]:

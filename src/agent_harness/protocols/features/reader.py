@@ -95,9 +95,12 @@ def past_session(row: JsonObject) -> PastSession:
         ended=picture.text(row.get("ended_at")),
         seconds=picture.amount(row.get("duration_seconds")),
         agent=picture.text(row.get("agent")),
-        model=picture.text(row.get("model")),
+        model=picture.models(row.get("model")),
         prompt_type=picture.text(row.get("prompt_type")),
         base=picture.text(row.get("base")),
+        head=picture.text(row.get("head")),
+        rescue_ref=picture.text(row.get("rescue_ref")),
+        turns=picture.whole(row.get("turns")),
         tokens=None if tokens is None else records.counts(tokens),
         cost_usd=picture.amount(row.get("cost_usd")),
     )

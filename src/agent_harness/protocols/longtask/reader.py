@@ -98,8 +98,6 @@ def _begun(row: JsonObject, number: int, item: str) -> PastSession:
         outcome="not ended",
         started=picture.text(row.get("at")),
         agent=picture.text(row.get("worker")),
-        model=picture.text(row.get("model")),
-        base=picture.text(row.get("base")),
     )
 
 
@@ -113,7 +111,12 @@ def _ended(begun: PastSession, row: JsonObject) -> PastSession:
         outcome="completed" if row.get("type") == "worker_completed" else f"failed ({row.get('reason')})",
         ended=picture.text(row.get("at")),
         seconds=(last - first).total_seconds() if first and last else None,
-        model=picture.text(row.get("model")) or begun.model,
+        model=picture.models(row.get("model")),
+        prompt_type=picture.text(row.get("promptType")),
+        base=picture.text(row.get("base")),
+        head=picture.text(row.get("head")),
+        rescue_ref=picture.text(row.get("rescueRef")),
+        turns=picture.whole(row.get("turns")),
         tokens={name: count for name, count in counted.items() if count is not None} or None,
         cost_usd=dollars(usage.get("costUsd")),
     )
