@@ -39,6 +39,9 @@ BARS = (
     Bar(name="verification", most=1.25, unit="x", what="a whole verification, of one bare run of the suite"),
     Bar(name="orientation", most=1.15, unit="x", what="`harness run --dry-run` after 300 sessions, of after 3"),
     Bar(name="orientation-tokens", most=1000.0, unit="", what="tokens of the summary then, with 200 features"),
+    Bar(name="look-first", most=6.0, unit="x", what="a first look at 200 items and 300 sessions, of bare `json.loads`"),
+    Bar(name="look-again", most=3.4, unit="%", what="a further look with nothing new, of the first"),
+    Bar(name="look-memory", most=60.0, unit="MB", what="the process that looks, at its largest"),
     Bar(name="snapshot", most=6.0, unit="x", what="checkpoint and rollback of 20,000 files, of `git status`"),
     Bar(name="git-task-complete", most=20.0, unit="", what="git processes of `harness task complete`"),
     Bar(name="git-feature-session", most=60.0, unit="", what="the same, of a session whose feature is accepted"),
@@ -58,6 +61,7 @@ SOURCES = {
     "lth_bench:measure": ("lth-validate", "lth-next", "lth-tick", "lth-record", "lth-verify"),
     "verification_bench:measure": ("verification",),
     "orientation_bench:measure": ("orientation", "orientation-tokens"),
+    "reader_bench:measure": ("look-first", "look-again", "look-memory"),
     "snapshot_bench:measure": ("snapshot",),
     "git_processes_bench:measure": (
         *("git-task-complete", "git-feature-session"),

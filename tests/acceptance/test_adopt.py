@@ -27,7 +27,7 @@ def grown(bare: CalcProject) -> CalcProject:
             "tests/test_calc.py": PASSING,
             "tests/test_broken.py": FAILING,
             "pytest.ini": QUICK_PYTEST,
-            ".gitignore": "__pycache__/\n.pytest_cache/",
+            ".gitignore": "__pycache__/\r\n.pytest_cache/",
             "README.md": "mine\n",
         }
     )
@@ -44,7 +44,7 @@ def test_adopted_with_known_failures_and_built_upon(grown: CalcProject) -> None:
     assert grown.baseline["passing_tests"] == ["tests/test_calc.py::test_add"]
     assert grown.baseline["known_failures"] == ["tests/test_broken.py::test_never"]
     assert (grown.root / "README.md").read_text() == "mine\n"
-    assert (grown.root / ".gitignore").read_text().startswith("__pycache__/\n.pytest_cache/\n")
+    assert (grown.root / ".gitignore").read_bytes().startswith(b"__pycache__/\r\n.pytest_cache/\r\n")
     assert grown.changes() == []
     tracked = set(grown.git("ls-files").splitlines())
     assert {".harness.yaml", "features.json", "claude-progress.txt", "init.sh", "reset.sh"} <= tracked

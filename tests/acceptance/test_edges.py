@@ -4,8 +4,13 @@ import json
 import os
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
+
+from agent_harness.testing import HARNESS, LTH, run_process
+from agent_harness.testing.long_task_project import LongTaskProject
+from agent_harness.testing.task_list_project import TaskListProject, task
 
 from .calc import CalcProject
 from .script import append, claim, commit, edit_features, honest, say, sh, turn, usage, write
@@ -161,3 +166,69 @@ def test_the_hint_about_damaged_state_mends_it(calc: CalcProject) -> None:
     ran = calc.run([turn(honest(3), sh("true"), usage(1, 1))])
     assert ran.code == 0, ran.text
     assert calc.passing() == [1, 2, 3]
+
+
+# -- a disk that says no -----------------------------------------------------------------------------------------------
+
+FULL = "a limit on the size of files is in force (ulimit -f)"
+
+
+def limited(*words: str) -> list[str]:
+    """The command, where a file may not grow beyond 8 KiB: state is written, an index of git is not."""
+    return ["bash", "-c", 'ulimit -f 8; PYTHONDONTWRITEBYTECODE=1 exec "$@"', "limited", *words]
+
+
+def many_files(folder: Path) -> None:
+    for number in range(400):
+        (folder / f"file-{number}.txt").write_text("x\n")
+
+
+def test_a_task_list_on_a_disk_that_says_no_stops_with_one_line_and_goes_on_later(tmp_path: Path) -> None:
+    project = TaskListProject(tmp_path / "list", task("a", validation={"command": "test -e made"}), git=True)
+    many_files(tmp_path / "list")
+    subprocess.run(["git", "add", "-A"], cwd=tmp_path / "list", check=True)
+    run = [*HARNESS, "run", "--agent", "command:touch made"]
+    stopped = run_process(limited(*run), cwd=tmp_path / "list")
+    assert stopped.code == 4
+    assert FULL in stopped.err.splitlines()[-1] and "Unexpected" not in stopped.text
+    assert run_process(run, cwd=tmp_path / "list").code == 0
+    assert project.task("a").status == "completed"
+
+
+def test_a_long_task_on_a_disk_that_says_no_stops_with_one_line_and_goes_on_later(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    many_files(tmp_path)
+    subprocess.run(["git", "add", "-A"], cwd=tmp_path, check=True)
+    project = LongTaskProject.of_book(tmp_path / "book")
+    run = [
+        *LTH,
+        "run",
+        str(tmp_path / "book"),
+        "--worker",
+        "local-command",
+        "--command",
+        "true",
+        "--cwd",
+        str(tmp_path),
+    ]
+    stopped = run_process(limited(*run), cwd=tmp_path)
+    assert stopped.code == 1
+    assert FULL in stopped.err and "Unexpected" not in stopped.text
+    assert run_process(run, cwd=tmp_path).code == 0
+    assert project.checkpoint["status"] != "blocked"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("words", [[*HARNESS, "config"], [*LTH, "status", "nothing"]], ids=["harness", "lth"])
+def test_an_error_that_nobody_can_read_ends_with_a_code_of_the_table(tmp_path: Path, words: Sequence[str]) -> None:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(words, cwd=tmp_path, env=buffered, stdout=full, stderr=full, check=False)
+    assert done.returncode == 1
+
+
+def test_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    words = ["bash", "-c", 'rmdir "$PWD"; exec "$@"', "gone", *HARNESS, "hooks", "uninstall", "--client", "codex"]
+    (tmp_path / "gone").mkdir()
+    done = run_process(words, cwd=tmp_path / "gone")
+    assert (done.code, done.err) == (4, "harness: The current folder is gone\nnext: cd to a folder that is there\n")

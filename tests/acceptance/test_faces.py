@@ -1,6 +1,11 @@
 """What a person reads and types: the words of the terminal, the way out that each names, the answer in JSON."""
 
+import contextlib
 import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -157,3 +162,36 @@ def test_status_says_what_a_session_does_and_what_it_has_cost(calc: CalcProject)
     assert process.returncode == 0, calc.started()
     after = calc.harness("status", "--json").json
     assert (after["now"], after["open_session"]) == ([], None)
+
+
+def test_a_session_says_what_it_does_at_each_step(calc: CalcProject) -> None:
+    """F-REC-4: turns, the steps of the judging and what is left of each budget, while it runs and no longer."""
+    seen: dict[tuple[str, str | None], dict[str, Any]] = {}
+    over = threading.Event()
+    homes = Path(calc.environ["XDG_STATE_HOME"], "agent-harness/projects")
+
+    def look() -> None:
+        while not over.is_set():
+            for path in homes.glob("*/now.json"):
+                with contextlib.suppress(OSError, ValueError):
+                    record = json.loads(path.read_text())
+                    seen[record["phase"], record["step"]] = record
+            time.sleep(0.002)
+
+    watching = threading.Thread(target=look)
+    watching.start()
+    try:
+        ran = calc.run([turn(sh("sleep 0.2"), usage(500, 50), honest(1))])
+    finally:
+        over.set()
+        watching.join()
+    assert ran.code == 0, ran.text
+    assert {("judging", "proof"), ("judging", "suite")} <= seen.keys(), seen.keys()
+    judged = seen["judging", "suite"]
+    assert (judged["item"], judged["session"], judged["turn"], judged["until"]) == ("Feature #1", 1, 1, None)
+    assert judged["title"] == "User can add two numbers"
+    assert judged["tokens"]["input"] == 500
+    assert judged["cost_unknown"] is (judged["cost_usd"] is None)
+    assert set(judged["budget"]) == {"session_left", "item_left", "project_left"}
+    assert judged["budget"]["item_left"] <= 25 <= judged["budget"]["project_left"] <= 200
+    assert not [*homes.glob("*/now.json")]

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_harness.session import ledger
+
 from .calc import CalcProject, make
 from .script import claim, commit, evidence, progress, say, sleep, turn, usage, write
 
@@ -85,6 +87,16 @@ def nothing_left_over(calc: CalcProject) -> None:
     assert (calc.root / "mine.local").read_text() == NOTE
     assert note_is_kept(calc), "the person's untracked file is lost"
     calc.git("fsck", "--no-dangling")
+    every_claim_is_told_of_once(calc)
+
+
+def every_claim_is_told_of_once(calc: CalcProject) -> None:
+    """F-REC-1: one line that names a commit for each feature that passes, and no line twice."""
+    path = calc.project.store.ledger()
+    assert ledger.check(path).whole
+    found = list(ledger.newest_first(path))
+    assert sorted(each.item for each in found if each.accepted and each.commit) == [str(n) for n in calc.passing()]
+    assert len({each.id for each in found}) == len(found)
 
 
 def note_is_kept(calc: CalcProject) -> bool:

@@ -11,19 +11,18 @@ from typing import Any
 import pytest
 
 from agent_harness.testing.model_server import ModelServer, serve
+from agent_harness.testing.tool_server import write_tool_server
 
 from .api_seam import KEY, poured, texts_of
 from .calc import CalcProject
 from .script import CODE, proof_path, proof_text
 
 ADDRESS = "postgresql://app:correct-horse-battery@db.example/app"
-SERVER = """#!{python}
-import json, os, pathlib, sys
-
+SERVER = """
 def options(name):
     return [after for word, after in zip(sys.argv, sys.argv[1:]) if word == name]
 
-def call(name, given):
+def answer(name, given):
     if name == "navigate":
         return f"The page {given['url']} is open."
     if name == "screenshot":
@@ -33,26 +32,6 @@ def call(name, given):
         return f"Saved {folder}/page.png"
     names = ("DATABASE_URI", "PGAPPNAME", "MODE", "ANTHROPIC_API_KEY")
     return json.dumps([sys.argv[1:], {n: os.environ.get(n) for n in names}])
-
-for line in sys.stdin:
-    asked = json.loads(line)
-    method, number = asked.get("method"), asked.get("id")
-    if number is None:
-        continue
-    if method == "initialize":
-        result = {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}},
-                  "serverInfo": {"name": "stub", "version": "1"}}
-    elif method == "tools/list":
-        schema = {"type": "object", "properties": {"url": {"type": "string"}}}
-        result = {"tools": [{"name": n, "description": n, "inputSchema": schema}
-                            for n in ("tell", "navigate", "screenshot")]}
-    elif method == "tools/call":
-        told = call(asked["params"]["name"], asked["params"].get("arguments") or {})
-        result = {"content": [{"type": "text", "text": told}]}
-    else:
-        print(json.dumps({"jsonrpc": "2.0", "id": number, "error": {"code": -32601, "message": "no"}}), flush=True)
-        continue
-    print(json.dumps({"jsonrpc": "2.0", "id": number, "result": result}), flush=True)
 """
 
 
@@ -60,8 +39,7 @@ def install(calc: CalcProject, name: str) -> None:
     """A server of this name on PATH that says what it was given, and has a browser's tools."""
     folder = calc.base / "bin"
     folder.mkdir(exist_ok=True)
-    (folder / name).write_text(SERVER.replace("{python}", sys.executable))
-    (folder / name).chmod(0o755)
+    write_tool_server(folder / name, {each: ["url"] for each in ("tell", "navigate", "screenshot")}, SERVER)
     calc.environ["PATH"] = f"{folder}:{calc.environ['PATH']}"
 
 

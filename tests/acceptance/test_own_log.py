@@ -13,7 +13,7 @@ SIZE = 3  # one is honest, one needs a second try, one is taken back
 @pytest.mark.parametrize("how", ["new", "tracked", "tee"])
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda each: each.name)
 def test_a_log_in_the_folder_is_left_alone(tmp_path: Path, protocol: type[Backlog], how: str) -> None:
-    backlog = protocol(tmp_path / "b", SIZE, log="logs of runs/run[1].log", tee=how == "tee")
+    backlog = protocol(tmp_path / "b", SIZE, log="logs of runs/run[1]\n.log", tee=how == "tee")
     path = backlog.repo.path / backlog.log
     path.parent.mkdir()
     if how == "tracked":

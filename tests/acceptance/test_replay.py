@@ -56,3 +56,44 @@ def test_fix_rounds_and_commits_of_the_agent_are_on_record(calc: CalcProject) ->
     assert "Fix round 1: the failure goes back to the agent." in ran.out
     assert "Try a minus" in again.git("log", "--format=%s")
     assert written(again) == written(calc)
+
+
+def work_tree(calc: CalcProject, name: str, *words: str) -> CalcProject:
+    """A fresh work tree of the repository, which holds nothing that git does not have."""
+    calc.git("worktree", "add", "-q", *words, str(calc.base / name), check=True)
+    return CalcProject(calc.base, calc.base / name, calc.environ)
+
+
+def test_a_recording_plays_in_a_fresh_work_tree_at_its_base(calc: CalcProject) -> None:
+    """On a branch of its own, and with other settings; where the work tree has no branch, it says what to do."""
+    base = calc.head
+    assert calc.run([turn(honest(1), feature=1)]).code == 0
+    head = json.loads((calc.root / recording(calc, 1)).read_text().splitlines()[0])
+    assert head["base"] == base
+    again = work_tree(calc, "again", "--detach")
+    again.git("checkout", "-q", base)
+    words = ("run", "--agent", f"replay:{recording(calc, 1)}")
+    refused = again.harness(*words)
+    assert refused.code == 4, refused.text
+    assert f"HEAD is detached, and main is checked out in {calc.root}" in refused.text
+    assert "git switch -c NEW_BRANCH" in refused.err
+    again.git("switch", "-q", "-c", "again")
+    again.put({"NOTES": "mine\n"})
+    again.commit("Other settings")
+    ran = again.harness(*words)
+    assert ran.code == 0, ran.text
+    assert again.passing() == [1]
+    assert {path: row for path, row in written(again).items() if path != "NOTES"} == written(calc)
+
+
+def test_a_recording_is_not_played_over_other_files_than_it_began_with(calc: CalcProject) -> None:
+    """What the recording would write over is named, and a work tree in which it fits; nothing is changed."""
+    base = calc.head
+    assert calc.run([turn(honest(1), feature=1)]).code == 0
+    before = calc.fingerprint()
+    ran = calc.harness("run", "--agent", f"replay:{recording(calc, 1)}")
+    assert ran.code == 4, ran.text
+    assert f"The recording began at commit {base[:12]}" in ran.text
+    assert "src/calc.py" in ran.text
+    assert f"git worktree add -b replay ../replay {base[:12]}" in ran.text
+    assert calc.fingerprint() == before

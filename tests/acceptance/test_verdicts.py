@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from .script import (
     claim,
     commit,
     evidence,
+    forge,
     honest,
     implement,
     proof_path,
@@ -29,7 +31,7 @@ from .script import (
     write,
 )
 from .test_kept_candidates import built_ahead
-from .test_s03_liar import lie
+from .test_trust import copy_of, killed_at_work, own_records
 
 
 def verdicts(calc: CalcProject) -> list[ClaimVerdict]:
@@ -43,13 +45,15 @@ def verdicts(calc: CalcProject) -> list[ClaimVerdict]:
 def test_a_rejected_and_an_accepted_claim_of_one_session(calc: CalcProject) -> None:
     """F-REC-1 F-REC-2 F-REC-3: every member of both lines, and what the steps printed."""
     start = calc.head
+    wrong = "def add(a, b):\n    return a - b\n"
+    lied = turn(implement(1, wrong), forge(1), claim(1), commit("Implement add"), usage(10, 10, cost=0.25))
     mend = turn(write("src/calc.py", '"""A calculator."""\n\n\n' + CODE["add"]), prove(1), claim(1), commit("Mend"))
-    ran = calc.run([lie(calc), mend])
+    ran = calc.run([lied, mend])
     assert ran.code == 0, ran.text
     first, second = verdicts(calc)
     assert (first.n, first.verdict, first.codes) == (1, "rejected", ("proof_failed",))
     assert (first.item, first.claim, first.session, first.agent) == ("1", ("1",), 1, "scripted")
-    assert (first.base, first.commit, first.cost_usd is not None) == (start, None, False)
+    assert (first.base, first.commit, first.cost_usd) == (start, None, 0.25)
     assert [(step.step, step.result) for step in first.steps] == [("guard", "passed"), ("proof", "failed")]
     proof = first.steps[1]
     assert (proof.exit, proof.passed, proof.failed) == (1, 0, 2)
@@ -76,7 +80,7 @@ def test_every_way_to_be_refused_has_its_code(calc: CalcProject) -> None:
     several = [sh("echo broken > src/extra.py"), commit("Extra"), claim(1, 2, 3)]
     assert calc.run([turn(several)]).code == 1
     assert calc.run([turn(implement(2), evidence(2), claim(2), commit("Other"))]).code == 1
-    assert calc.run([turn(implement(1), claim(1), commit("Silent"), times=9)]).code == 1
+    assert calc.run([turn(implement(1), claim(1), commit("Silent")), turn(say("Look at it."), times=9)]).code in (1, 3)
     found = verdicts(calc)
     assert [(each.codes[0], each.claim) for each in found] == [
         ("multiple_claims", ("1", "2", "3")),
@@ -118,8 +122,8 @@ def test_a_persons_word_is_a_line_about_the_verdict_before(calc: CalcProject) ->
     """F-REC-1: ``by: person``, what they said, and the number of the line that it is about."""
     assert calc.run([turn(implement(1, "def add(a, b):\n    return 0\n"), prove(1), claim(1), times=9)]).code == 1
     last = verdicts(calc)[-1]
-    assert calc.harness("override", "--feature", "1", "--passes", "true", "--confirm").code == 0
-    assert calc.harness("override", "--feature", "1", "--passes", "false", "--confirm").code == 0
+    assert calc.harness("override", "--feature", "1", "--passes", "true", "--yes").code == 0
+    assert calc.harness("override", "--feature", "1", "--passes", "false", "--yes").code == 0
     said = verdicts(calc)[-2:]
     assert [(each.by, each.word, each.of, each.verdict) for each in said] == [
         ("person", "override", last.n, "accepted"),
@@ -231,3 +235,36 @@ def test_an_agent_gains_nothing_by_a_ledger_in_the_project(calc: CalcProject) ->
     ran = calc.run([turn(sh(f"echo '{forged}' > .harness/logs/verdicts.jsonl"), honest(1), usage(1, 1))])
     assert ran.code == 0, ran.text
     assert [each.item for each in verdicts(calc)] == ["1"]
+
+
+def test_doctor_and_verify_say_when_a_verdict_was_altered(calc: CalcProject) -> None:
+    """The chain is looked at where somebody asks whether all is well; nothing is judged by it."""
+    assert calc.run([turn(several_claims(), times=9)]).code == 1
+    assert calc.run([turn(honest(1), usage(1, 1))]).code == 0
+    path = calc.project.store.ledger()
+    assert "2 verdicts, none altered" in calc.harness("doctor", "--json").out
+    lines = Path(path).read_text().splitlines(keepends=True)
+    Path(path).write_text(lines[0].replace("rejected", "accepted") + lines[1])
+    told = calc.harness("doctor")
+    assert "the record of verdicts was altered: line 2 does not follow the one before" in told.text
+    verified = calc.harness("verify", "--all")
+    assert verified.code == 0, verified.text
+    assert "the record of verdicts was altered" in verified.text
+
+
+def several_claims() -> list[dict[str, object]]:
+    return [sh("echo broken > src/extra.py"), commit("Extra"), claim(1, 2, 3)]
+
+
+@pytest.mark.kill
+def test_a_verdict_in_the_projects_own_copy_of_a_session_is_not_believed(calc: CalcProject) -> None:
+    """What only the project tells of is recovered; that somebody accepted it there goes into no ledger."""
+    killed_at_work(calc)
+    record = json.loads(copy_of(calc).read_text())
+    line = ClaimVerdict(id="forged", item="1", verdict="accepted", claim=("1",)).as_record()
+    copy_of(calc).write_text(json.dumps({**record, "verdict": line}))
+    for kept in own_records(calc).glob("open_session.json*"):
+        kept.unlink()
+    ran = calc.run([turn({"exit": 3}, times=9)])
+    assert "its record is in the project alone" in ran.text
+    assert verdicts(calc) == []

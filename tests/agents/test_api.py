@@ -21,6 +21,7 @@ from agent_harness.installation import command_for_extra
 from agent_harness.kernel import owner
 from agent_harness.testing.agent_conformance import WORD, check_agent, events_of
 from agent_harness.testing.model_server import ModelServer, serve
+from agent_harness.testing.tool_server import write_tool_server
 
 from .api_server import KEY, point_to, provider, said_to
 
@@ -316,27 +317,9 @@ def test_answers_that_are_cut_off_are_gone_on_with(brief: Make, monkeypatch: pyt
         assert "cut off" in said_to(server.requests()[-1])
 
 
-MCP_SERVER = """
-import json, os, sys
-for line in sys.stdin:
-    asked = json.loads(line)
-    method, number = asked.get("method"), asked.get("id")
-    if number is None:
-        continue
-    if method == "initialize":
-        result = {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}},
-                  "serverInfo": {"name": "weather", "version": "1"}}
-    elif method == "tools/list":
-        schema = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
-        result = {"tools": [{"name": "look up", "description": "Tells the weather.", "inputSchema": schema}]}
-    elif method == "tools/call":
-        place = asked["params"]["arguments"]["place"]
-        told = f"rain in {place} {os.environ.get('UNIT')} {'ANTHROPIC_API_KEY' in os.environ}"
-        result = {"content": [{"type": "text", "text": told}]}
-    else:
-        print(json.dumps({"jsonrpc": "2.0", "id": number, "error": {"code": -32601, "message": "no"}}), flush=True)
-        continue
-    print(json.dumps({"jsonrpc": "2.0", "id": number, "result": result}), flush=True)
+WEATHER = """
+def answer(name, given):
+    return f"rain in {given['place']} {os.environ.get('UNIT')} {'ANTHROPIC_API_KEY' in os.environ}"
 """
 
 
@@ -346,10 +329,9 @@ def test_the_tools_of_an_mcp_server(brief: Make, monkeypatch: pytest.MonkeyPatch
 
     UAH-212, UAH-446
     """
-    program = tmp_path / "server.py"
-    program.write_text(MCP_SERVER)
+    program = write_tool_server(tmp_path / "server.py", {"look up": ["place"]}, WEATHER)
     servers = {
-        "weather": McpServer(command=(sys.executable, str(program)), env={"UNIT": "celsius"}),
+        "weather": McpServer(command=(str(program),), env={"UNIT": "celsius"}),
         "gone": McpServer(command=("/nowhere/server",)),
     }
     given = brief(prompt="SCRIPT:work", tools=ToolRules(mcp_servers=servers))

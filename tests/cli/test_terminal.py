@@ -1,6 +1,7 @@
 """What a person sees of a run that goes on: on a terminal, in a log, and with `harness status` beside it."""
 
 import errno
+import io
 import json
 import os
 import re
@@ -10,18 +11,21 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pexpect
 import pytest
 
+from agent_harness.agents import registry
 from agent_harness.cli import app, failure
 from agent_harness.cli.terminal import Screen
-from agent_harness.kernel import clock
+from agent_harness.kernel import clock, owner
 from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.session import now
+from agent_harness.session.picture import Now
+from agent_harness.testing.long_task_project import LongTaskProject
 
 HARNESS = [sys.executable, "-m", "agent_harness.cli.main"]
 WAITS = """\
@@ -90,7 +94,9 @@ def test_status_says_what_a_run_does_and_what_it_has_cost_until_its_end(
         (seen,) = until(lambda: [each for each in status(capsys)["now"] if each["cost_usd"] and each["last"]])
         assert (seen["item"], seen["agent"], seen["phase"], seen["session"]) == ("task-001", "scripted", "agent", 1)
         assert seen["tokens"] == {"input": 12000, "output": 900, "cached": 0}
-        assert seen["budget_usd"] == 10
+        assert seen["budget"] == {"session_left": 9.88, "item_left": None, "project_left": None}
+        assert (seen["turn"], seen["step"], seen["until"], seen["can"]) == (1, None, None, ["pause"])
+        assert (seen["alive"], seen["cost_unknown"], bool(seen["run"])) == (True, False, True)
         assert not any("\x1b" in line for line in seen["last"])
         assert app.main(["status"]) == 0
         assert re.search(
@@ -107,7 +113,13 @@ def test_a_run_that_was_killed_has_no_clock_that_runs_on(work: Path, capsys: pyt
         until(lambda: status(capsys)["now"])
         process.kill()
         process.wait()
-        assert status(capsys)["now"] == []
+        (seen,) = status(capsys)["now"]
+        assert seen["alive"] is False
+        assert app.main(["status"]) == 0
+        assert re.search(r"Now: task-001 \(scripted\): stopped, last seen \d\d:\d\d\n", capsys.readouterr().out)
+    with running(work):
+        until(lambda: [each for each in status(capsys)["now"] if each["alive"]])
+        assert len(status(capsys)["now"]) == 1, "the next run takes the record of the dead one away"
 
 
 def test_a_log_hears_now_and_then_that_work_goes_on(work: Path) -> None:
@@ -240,6 +252,24 @@ def test_lines_are_broken_at_words_on_a_narrow_terminal_and_commands_stay_whole(
     assert command == "next: harness " + "x y " * 30
 
 
+def test_the_line_below_is_never_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F-TERM-4: parts go first, as a whole; what has no parts is cut."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for name in ("CI", "HARNESS_PLAIN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "30")
+    for line, expected in (("a" * 20 + ", " + "b" * 20, "a" * 20), ("a" * 40 + ", b", "a" * 29)):
+        stream = Terminal()
+        monkeypatch.setattr(sys, "stdout", stream)
+        Screen(as_json=False).countdown(line)
+        assert stream.getvalue() == f"\r{expected}\x1b[K"
+
+
 @pytest.mark.parametrize("as_json", [False, True])
 def test_what_an_agent_wrote_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
     Screen(as_json=as_json).say("The agent ended with an error: \x1b[2J\x07gone\rover\n  tabs\tstay apart")
@@ -270,20 +300,34 @@ def test_a_rate_limit_stands_first_in_status(work: Path, capsys: pytest.CaptureF
 
 
 def test_a_session_in_one_line_shows_only_what_is_known() -> None:
-    """Unknown is said, a pace needs a minute."""
-    record = {"item": "#7", "agent": "codex", "phase": "judging", "since": 1000.0, "began": 900.0}
-    assert now.line(record, 1042.0) == "#7 (codex): judging 0:42"
-    used = {**record, "tokens": {"input": 16_800, "output": 3_900}, "cost_usd": None}
-    assert now.line(used, 1042.0) == "#7 (codex): judging 0:42, 16.8k in 3.9k out, cost unknown"
-    paid = {**used, "cost_usd": 0.71, "budget_usd": 10}
-    assert now.line(paid, 4742.0) == "#7 (codex): judging 1:02:22, 16.8k in 3.9k out, $0.71 of $10.00, $0.01/min"
-    assert now.line({}, 0.0) == "session (None): None 0:00"
+    """F-REC-4: unknown is said, a pace needs a minute, and the clock of a dead harness does not run on."""
+    me = owner.current().as_record()
+    record: dict[str, Any] = {"owner": me, "item": "#7", "agent": "codex", "phase": "judging"}
+    record |= {"since": "2026-01-01T10:15:00Z", "began": "2026-01-01T10:13:20Z"}
+    at = datetime(2026, 1, 1, 10, 15, 42, tzinfo=UTC)
+    assert Now.from_record(record).line(at) == "#7 (codex): judging 0:42"
+    assert Now.from_record({**record, "step": "suite"}).line(at) == "#7 (codex): judging 0:42 (suite)"
+    used = {**record, "tokens": {"input": 16_800, "output": 3_900}, "cost_usd": None, "cost_unknown": True}
+    assert Now.from_record(used).line(at) == "#7 (codex): judging 0:42, 16.8k in 3.9k out, cost unknown"
+    paid = {**used, "cost_usd": 0.71, "cost_unknown": False, "budget": {"session_left": 9.29}}
+    later = at + timedelta(hours=1, minutes=1, seconds=40)
+    assert (
+        Now.from_record(paid).line(later)
+        == "#7 (codex): judging 1:02:22, 16.8k in 3.9k out, $0.71 of $10.00, $0.01/min"
+    )
+    until = {**record, "phase": "waiting", "until": "2026-01-01T16:40:00Z"}
+    ends = datetime(2026, 1, 1, 16, 40, tzinfo=UTC).astimezone()
+    assert Now.from_record(until).line(at) == f"#7 (codex): waiting until {ends:%H:%M}"
+    dead = {**paid, "owner": {**me, "start_time": "0"}, "seen": "2026-01-01T16:40:00Z"}
+    assert Now.from_record(dead).line(later) == f"#7 (codex): stopped, last seen {ends:%H:%M}"
+    assert Now.from_record({}).line(at) == "session (): stopped"
 
 
 def test_records_that_somebody_damaged_are_passed_over(tmp_path: Path) -> None:
     for name, text in (("now.json", "{"), ("now-a.json", "[]"), ("now-b.json", '{"v": 1, "owner": 3}')):
         (tmp_path / name).write_text(text)
-    assert now.read(str(tmp_path)) == []
+    assert [each.alive for each in now.read(str(tmp_path))] == [False]
+    assert now.running(str(tmp_path)) == []
     assert now.read(None) == now.read(str(tmp_path / "gone")) == []
 
 
@@ -294,14 +338,49 @@ def test_a_disk_that_does_not_take_the_record_stops_nobody(tmp_path: Path) -> No
     record.said("hello")
     record.close()
     writing = now.NowRecord(str(tmp_path / "now.json"), item="x")
-    writing.phase("agent")
+    writing.turn("r1")
     writing.said("key sk-ant-REDACTED")
     writing.phase("judging")
+    writing.step("suite")
     (found,) = now.read(str(tmp_path))
-    assert found["phase"] == "judging"
-    assert "aaaa" not in json.dumps(found)
+    assert (found.phase, found.step, found.turn, found.run, found.alive) == ("judging", "suite", 1, "r1", True)
+    assert "aaaa" not in json.dumps(now.told(str(tmp_path)))
     writing.close()
     assert not (tmp_path / "now.json").exists()
+
+
+def test_status_says_until_when_a_run_waits_that_has_nothing_under_way(
+    work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    LimitClock().note(registry.from_spec("scripted:script.yaml").account, said="weekly limit", retry_after_seconds=7200)
+    with running(work) as (process, said):
+        (seen,) = until(lambda: status(capsys)["now"])
+        assert (seen["phase"], seen["item"]) == ("waiting", "run")
+        left = datetime.fromisoformat(seen["until"]) - clock.now()
+        assert timedelta(minutes=110) < left <= timedelta(hours=2)
+        assert app.main(["status"]) == 0
+        assert re.search(r"Now: run \(.+\): waiting until \d\d:\d\d\n", capsys.readouterr().out)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(120) == 130, said()
+    assert status(capsys)["now"] == []
+
+
+def test_the_slice_of_a_long_task_says_what_it_does(tmp_path: Path) -> None:
+    project = LongTaskProject.of_book(tmp_path / "book")
+
+    def told() -> list[str]:
+        return [row for row in project.lth("status").out.splitlines() if row.startswith("now:")]
+
+    waits = f"while [ ! -e '{tmp_path}/go' ]; do sleep 0.05; done"
+    with project.start("run", "--worker", "local-command", "--command", waits) as process:
+        try:
+            assert re.fullmatch(r"now: +book \(local-command\): (preflight|agent) \d+:\d\d", until(told)[0])
+            process.kill()
+            process.wait()
+            assert re.fullmatch(r"now: +book \(local-command\): stopped, last seen \d\d:\d\d", told()[0])
+        finally:
+            (tmp_path / "go").touch()
+            process.kill()
 
 
 @pytest.mark.parametrize("file", [(), ("some.file",)])

@@ -16,6 +16,7 @@ from agent_harness.errors import ToolMissing
 from agent_harness.kernel import process
 from agent_harness.testing.agent_conformance import WORD, check_agent, events_of
 from agent_harness.testing.repo import Repo
+from agent_harness.testing.tool_server import write_tool_server
 
 from .client import SCRIPTS, ClaudeCode, Client, Codex
 
@@ -35,6 +36,7 @@ PLAYS: dict[str, list[Any]] = {
         {"find": {"word": WORD}, "blocks": "I was told ${word}."},
     ],
 }
+ANSWER = "def answer(name, given):\n    return os.environ['ANSWER']"
 Make = Callable[..., Agent]
 
 
@@ -280,9 +282,8 @@ def test_a_sandbox_that_cannot_be_made_is_refused(client: Client, agent: Make, t
 
 def test_a_server_of_the_settings_is_offered_to_the_model(client: Client, agent: Make, tmp_path: Path) -> None:
     """UAH-212: the client starts it and calls it; what it is given is on no command line."""
-    server = tmp_path / "server.py"
-    server.write_text(MCP_SERVER)
-    servers = {"sums": McpServer(command=("python3", str(server)), env={"ANSWER": "forty-two"})}
+    server = write_tool_server(tmp_path / "server.py", {"answer": []}, ANSWER)
+    servers = {"sums": McpServer(command=(str(server),), env={"ANSWER": "forty-two"})}
     call = {"tool": "mcp__sums__answer"} if is_claude(client) else {"tool": "answer", "namespace": "mcp__sums"}
     client.island.script("play", [call, "I know it now."])
     events = played(agent(), brief_in(tmp_path / "project", tools=ToolRules(mcp_servers=servers)))
@@ -294,9 +295,8 @@ def test_a_server_of_the_settings_is_offered_to_the_model(client: Client, agent:
 @pytest.mark.parametrize("client", ["codex"], indirect=True)
 def test_a_server_is_offered_without_an_app_server_too(client: Client, agent: Make, tmp_path: Path) -> None:
     """UAH-212: `codex exec` starts it with what it is given."""
-    server = tmp_path / "server.py"
-    server.write_text(MCP_SERVER)
-    servers = {"sums": McpServer(command=("python3", str(server)), env={"ANSWER": "forty-two"})}
+    server = write_tool_server(tmp_path / "server.py", {"answer": []}, ANSWER)
+    servers = {"sums": McpServer(command=(str(server),), env={"ANSWER": "forty-two"})}
     older = ("sh", "-c", 'for word; do [ "$word" = app-server ] && exit 2; done; exec "$@"', "sh")
     client.island.script("play", [{"tool": "answer", "namespace": "mcp__sums"}, "I know it now."])
     events = played(agent(*older), brief_in(tmp_path / "project", tools=ToolRules(mcp_servers=servers)))
@@ -304,25 +304,3 @@ def test_a_server_is_offered_without_an_app_server_too(client: Client, agent: Ma
     assert "runs without its app-server" in events[0].text
     assert any(isinstance(event, ToolResult) and "forty-two" in event.output for event in events), events
     assert events[-1] == Finished(exit_code=0), events
-
-
-MCP_SERVER = """\
-import json, os, sys
-
-TOOL = {"name": "answer", "description": "The answer.", "inputSchema": {"type": "object", "properties": {}}}
-for line in sys.stdin:
-    asked = json.loads(line)
-    if "id" not in asked:
-        continue
-    method = asked["method"]
-    result = {}
-    if method == "initialize":
-        version = asked["params"]["protocolVersion"]
-        info = {"name": "sums", "version": "1"}
-        result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
-    elif method == "tools/list":
-        result = {"tools": [TOOL]}
-    elif method == "tools/call":
-        result = {"content": [{"type": "text", "text": os.environ["ANSWER"]}]}
-    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
-"""

@@ -218,9 +218,37 @@ def test_where_nothing_can_be_written_a_refusal_is_still_told(
     monkeypatch.setenv("TMPDIR", str(tmp_path / "file"))
     limits = LimitClock(now=wall)
     assert limits.note("a", said="HTTP 429").seconds_left(NOON) == 30
-    assert limits.in_force("a") is None
+    known = LimitClock(now=wall).in_force("a")
+    assert known and known.seconds_left(NOON) == 30  # by this process, which would ask again at once
     assert limits.forget("a") is False
+    assert limits.in_force("a") is None
     assert LimitClock(str(tmp_path / "gone"), now=wall).note("a", said="x", retry_after_seconds=5).attempt == 1
+
+
+def test_a_limit_that_could_not_be_kept_ends_with_the_word_of_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wall: Wall
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "file"))
+    with monkeypatch.context() as full:
+        full.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+        LimitClock(now=wall).note("a", said="HTTP 429", retry_after_seconds=1000)
+    assert LimitClock(now=wall).in_force("a")
+    wall.move(1)
+    elsewhere = "import sys; from agent_harness.kernel.rate_limits import LimitClock; LimitClock().forget('a')"
+    subprocess.run([sys.executable, "-c", elsewhere], check=True)  # by its own clock, later than any wall of a test
+    assert LimitClock(now=wall).in_force("a") is None
+
+
+def test_a_clock_that_looked_before_there_was_a_usual_place_sees_what_is_noted_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    (tmp_path / f"agent-harness-{os.getuid()}" / "limits").mkdir(parents=True)  # by a run that could not write at home
+    early = LimitClock()
+    assert early.in_force("a") is None
+    LimitClock().note("a", said="HTTP 429")
+    assert early.in_force("a")
 
 
 def test_the_folder_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,7 @@ def test_values_of_our_own_environment_are_masked(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_value_of_our_own_environment_is_masked_however_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    value = 'first "half\\é\nthe second half\n'
+    value = 'first "half\\é\N{KEY}\nthe second half\n'
     monkeypatch.setenv("MY_SECRET", value)
     for written in (value.strip(), json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
         assert "half" not in redact(f"before {written} after")

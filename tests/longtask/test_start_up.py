@@ -1,6 +1,7 @@
 """What a scheduler and a worker call loads the standard library alone, and little of it; exact, so free of timing."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,8 +42,9 @@ def test_only_what_is_needed_is_loaded(project: LongTaskProject, words: list[str
     project.lth("evidence", "--type", "test", "--criterion-id", "it-works")
     source = str(Path(agent_harness.__file__).parent.parent)
     command = [sys.executable, "-S", "-E", "-c", PROGRAM, source, words[0], str(project.root), *words[1:]]
-    done = subprocess.run(command, capture_output=True, check=True)
-    code, loaded = json.loads(done.stderr)
+    by_worker = {**os.environ, "LTH_TASK_DIR": str(project.root)}
+    done = subprocess.run(command, capture_output=True, check=True, env=by_worker)
+    code, loaded = json.loads(done.stderr.splitlines()[-1])
     assert code == 0
     assert {name for name in loaded if not name.startswith("agent_harness")} <= ALLOWED
     assert not {name.rpartition(".")[2] for name in loaded} & SLOW_ROOMS

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,13 @@ def test_lines_are_numbered_chained_and_read_back(path: str) -> None:
     assert list(ledger.newest_first(path)) == written[::-1]
     assert ledger.check(path) == ledger.ChainReport(lines=3)
     assert Path(path).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_secret_in_a_command_is_written_nowhere(path: str) -> None:
+    step = VerdictStep(step="proof", result="passed", command="API_TOKEN=abcdefgh12345678 make test")
+    found = ledger.write(path, replace(verdict("a"), steps=(step,)))
+    assert "abcdefgh12345678" not in Path(path).read_text()
+    assert str(found.steps[0].command).endswith("make test")
 
 
 def test_members_of_another_version_are_kept(path: str) -> None:

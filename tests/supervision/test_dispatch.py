@@ -1,6 +1,7 @@
 """Which agent may be started, and what a wait for one shows and hears."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -77,10 +78,10 @@ def test_spans_for_people(seconds: float, said: str) -> None:
 def test_who_cannot_be_started_cannot_take_over() -> None:
     missing = registry.from_spec("command:no-such-program-here")
     said: list[str] = []
-    assert startable([ONE, missing], said.append, "hint") == (ONE,)
+    assert startable([ONE, missing], said.append, "hint", Path.cwd()) == (ONE,)
     assert "cannot take over" in said[0]
     with pytest.raises(ToolMissing):
-        startable([missing, ONE], said.append, "hint")
+        startable([missing, ONE], said.append, "hint", Path.cwd())
 
 
 def test_agents_are_named_by_flags_or_by_the_settings() -> None:

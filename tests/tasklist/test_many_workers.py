@@ -14,10 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent_harness.protocols.tasklist import progress
+from agent_harness.protocols.tasklist import progress, proven
 from agent_harness.protocols.tasklist.attempts import verbs
 from agent_harness.protocols.tasklist.claims import claim, sessions
 from agent_harness.protocols.tasklist.store import TaskListChange, TaskStore
+from agent_harness.session import ledger
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 LABORER = Path(__file__).with_name("laborer.py")
@@ -80,6 +81,11 @@ class Crew:
         assert [*self.project.root.glob("*.tmp.*")] == []
         lines = [progress.parse(line) for line in progress.tail(self.project.layout, 1 << 20)]
         assert all(lines)
+        path = proven.ledger(self.project.layout)
+        verdicts = list(ledger.newest_first(path))
+        assert ledger.check(path).whole
+        assert len({each.id for each in verdicts}) == len(verdicts)
+        assert {each.item for each in verdicts if each.accepted} == {each.id for each in found}
 
 
 CONFIG = {"concurrency_mode": "concurrent", "max_tasks_per_session": 0}

@@ -259,6 +259,24 @@ def test_a_rate_limited_agent_costs_the_task_no_attempt(tmp_path: Path) -> None:
     assert work.harness("run", "--no-wait", "--agent", work.agent(WORKS)).code == 0
 
 
+@pytest.mark.parametrize("place", ["none", "the second one"])
+def test_a_refusal_is_known_to_the_run_wherever_it_can_be_kept(tmp_path: Path, place: str) -> None:
+    """The provider is not asked again at once where no disk took its word, nor where another place was there before."""
+    work, tried, spare = project(tmp_path, job("a")), tmp_path / "tried", tmp_path / "spare"
+    home = {"XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(spare)}
+    if place == "none":
+        spare.mkdir()
+        (spare / f"agent-harness-{os.getuid()}").mkdir()
+        (tmp_path / "state" / "agent-harness").mkdir(parents=True)
+        for base in (spare / f"agent-harness-{os.getuid()}", tmp_path / "state" / "agent-harness"):
+            (base / "limits").touch()
+    else:
+        (spare / f"agent-harness-{os.getuid()}" / "limits").mkdir(parents=True)
+    agent = work.agent(f"if [ ! -f {tried} ]; then touch {tried}; {LIMITED}; fi\n{WORKS}")
+    ran = work.harness("run", "--no-wait", "--agent", agent, **home)
+    assert (ran.code, work.statuses()) == (5, ["pending"]), ran
+
+
 def test_a_run_waits_for_the_limit_to_end_and_goes_on(tmp_path: Path) -> None:
     """C28: the attempts that were refused are none of --max-tasks."""
     work = project(tmp_path, job("a"), job("b"))

@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,15 @@ ADDED: Files = {"calc.py": "def add(a, b):\n    return a + b\n"}
 FAKED: Files = {"tests/fakes.py": "def add(a, b):\n    return a + b\n"}
 FAKE_ADD, FAKE_ALL = TEST.replace("from calc", "from fakes"), TEST + "\n\nfrom fakes import *\n"
 PY = f"{PYTEST} -q tests"
+SKIPPING = """\
+import pytest
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "unit" in str(item.path):
+            item.add_marker(pytest.mark.skip)
+"""
 
 
 @pytest.fixture
@@ -146,6 +156,48 @@ def test_it_runs_in_the_folder_of_the_project(repo: JudgedProject) -> None:
     forged = repo.commit({"sub/check.sh": "true\n"})
     verdict = judge_command(git, CommandCheck(command="sh check.sh"), base=repo.base, candidate=forged)
     assert [finding.data["path"] for finding in verdict.findings] == ["check.sh"]
+
+
+MOVED: Files = {"tests/test_calc.py": None, "tests/unit/test_calc.py": TEST}
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        MOVED,
+        {**MOVED, "tests/unit/test_calc.py": f"# moved\n{TEST}"},
+        {**MOVED, "tests/unit/__init__.py": ""},
+    ],
+    ids=["unchanged", "comment", "package"],
+)
+def test_a_test_file_that_moved_is_no_deletion(repo: JudgedProject, work: Files) -> None:
+    """Its tests are shown to be run at the new place: the command fails once they fail there."""
+    verdict = judged(repo, PY, {**ADDED, **work})
+    assert (verdict.passed, codes(verdict)) == (True, ["test_moved"]), verdict
+    assert verdict.findings[0].message == "tests/test_calc.py is tests/unit/test_calc.py now."
+
+
+@pytest.mark.parametrize(
+    ("settings", "command", "work", "options"),
+    [
+        ({"pytest.ini": "[pytest]\nnorecursedirs = unit\n"}, PY, MOVED, {}),
+        ({"tests/unit/conftest.py": SKIPPING, "tests/test_other.py": "def test_one(): pass\n"}, PY, MOVED, {}),
+        ({}, PY, {**MOVED, "tests/unit/test_calc.py": TEST.replace("== 3", "!= 3")}, {}),
+        ({}, PY, {"tests/test_calc.py": None, "elsewhere/test_calc.py": TEST}, {}),
+        ({}, f"{PYTEST} -q tests/test_calc.py tests", MOVED, {}),
+        ({}, PY, MOVED, {"isolation": "in_place"}),
+    ],
+    ids=["not collected", "skipped there", "other tests", "outside", "named by the command", "in the folder itself"],
+)
+def test_a_test_file_that_moved_to_where_its_tests_are_not_run_is_rejected(
+    repo: JudgedProject, settings: Files, command: str, work: Files, options: dict[str, Any]
+) -> None:
+    other = "def test_other():\n    assert True\n"
+    repo.base = repo.commit({"tests/test_more.py": other, "elsewhere/test_more_of_it.py": other, **settings})
+    verdict = judged(repo, command, {**ADDED, **work}, **options)
+    assert not verdict.passed
+    assert "protected_test_changed" in {finding.code for finding in verdict.rejected}
+    assert "tests/test_calc.py" in verdict.rejected[0].message
 
 
 # ---- agents that bend the proof --------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_harness.agents.events import Event
+from agent_harness.errors import HarnessError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,4 +124,8 @@ class Agent(ABC):
 
     def problem(self) -> str | None:
         """Why this agent cannot be started now, in one line, or ``None``. Starts nothing."""
+        return None
+
+    def refusal(self, place: Path) -> HarnessError | None:
+        """Why it would only do harm to the files of a folder, or ``None``. Starts and changes nothing."""
         return None

@@ -6,15 +6,18 @@ which hears every agent.
 
 A cassette is one session of an agent as JSON lines, redacted, with times, readable after a crash.
 
-    {"cassette": 1, "agent": "command", "session": 3, "prompt_type": "coding", ...}     first line
+    {"cassette": 1, "agent": "command", "session": 3, "base": "1f0c...", ...}           first line
     {"turn": 0, "prompt_characters": 4211, "prompt_digest": "sha256:..."}               a turn begins
     {"at": 0.412, "event": {"type": "text", "text": "..."}}                             what the agent said or did
     {"at": 9.1, "told": "..."}                                                          what the harness told it
-    {"files": [{"path": "src/a.py", "mode": "100644", "text": "..."}], "commit": "..."} what it left in the tree
+    {"files": [{"path": "src/a.py", "was": "9ae1...", "mode": "100644", "text": "..."}], "commit": "..."}
+                                                                                        what it left in the tree
     {"at": 12.7, "ended": "finished", "ok": true}                                       the turn is over
 
 ``at`` is seconds since the turn began. A file change without ``commit`` was not committed. A cassette that was cut off
-plays as far as it goes.
+plays as far as it goes. ``base`` is the commit at which it began, ``was`` git's id of what a file held before: where a
+work tree holds something else in a file that the first turn changes, nothing is played (files that the harness itself
+keeps are no matter: ``kept``).
 
 Of the files of a repository it holds what changed between two moments, read from git; ignored files, submodules and
 whatever lies outside of the repository are no part of it.
@@ -25,7 +28,7 @@ import os
 import stat
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,6 +66,8 @@ class Recorded:
     events: list[tuple[float, Event]] = field(default_factory=list)
     changes: list[TreeStep] = field(default_factory=list)
     ended: str | None = None  # why the turn was over; None when the recording was cut off
+    base: str | None = None  # of the first turn: the commit at which it began, where that was recorded
+    kept: tuple[str, ...] = ()  # files of the harness, which stand otherwise in every work tree
 
 
 def find(path: Path, session: int) -> Path:
@@ -87,6 +92,7 @@ def read(path: Path) -> list[Recorded]:
 def _turns(records: Iterable[dict[str, Any]], path: Path) -> list[Recorded]:
     turns: list[Recorded] = []
     known = False
+    head: Mapping[str, Any] = {}
     for record in records:
         if not known:
             version = record.get("cassette")
@@ -94,14 +100,20 @@ def _turns(records: Iterable[dict[str, Any]], path: Path) -> list[Recorded]:
                 raise _no_cassette(path)
             if version != VERSION:
                 raise ConfigurationError(f"{path} is a recording of format {version}, this version plays {VERSION}")
-            known = True
+            known, head = True, record
         elif "turn" in record:
-            turns.append(Recorded())
+            turns.append(Recorded() if turns else _first(head))
         elif turns:
             _take(turns[-1], record)
     if not known:
         raise _no_cassette(path)
     return turns
+
+
+def _first(head: Mapping[str, Any]) -> Recorded:
+    base, kept = head.get("base"), head.get("kept")
+    names = [each for each in kept if isinstance(each, str)] if isinstance(kept, list) else []
+    return Recorded(base=base if isinstance(base, str) else None, kept=tuple(names))
 
 
 def _no_cassette(path: Path) -> ConfigurationError:
@@ -176,6 +188,22 @@ def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> 
     return missing
 
 
+def foreign(git: Git, turn: Recorded) -> list[str]:
+    """The files that a first turn writes over and that hold something else here than when it was recorded."""
+    before: dict[str, object] = {}
+    for step in turn.changes:
+        for one in step.files:
+            path = one.get("path")
+            if isinstance(path, str) and path not in turn.kept and not set(path) & {"\n", '"'}:
+                before.setdefault(path, one.get("was"))
+    place = Path(os.fsdecode(git.top()))
+    there = [path for path in before if (place / path).is_file() and not (place / path).is_symlink()]
+    found = git.run("hash-object", "--stdin-paths", input=os.fsencode("".join(f"{path}\n" for path in there))).split()
+    now: dict[str, object] = dict(zip(there, map(os.fsdecode, found), strict=True))
+    links = {path for path in before if (place / path).is_symlink()}
+    return [path for path, was in before.items() if now.get(path) != was and path not in links]
+
+
 class _Room:
     def __init__(self, size: int) -> None:
         self.left = size
@@ -196,11 +224,12 @@ def _own_commits(git: Git, before: str | None, after: str | None) -> list[tuple[
 
 def _between(objects: Objects, before: str, after: str, room: _Room) -> list[dict[str, Any]]:
     found = objects.differences(objects.tree_of(before), objects.tree_of(after))
-    return [_file(objects, entry, path, room) for path, (_, entry) in found.items()]
+    return [_file(objects, before, entry, path, room) for path, (before, entry) in found.items()]
 
 
-def _file(objects: Objects, entry: TreeEntry, path: bytes, room: _Room) -> dict[str, Any]:
-    record: dict[str, Any] = {"path": os.fsdecode(path)}
+def _file(objects: Objects, before: TreeEntry, entry: TreeEntry, path: bytes, room: _Room) -> dict[str, Any]:
+    was = {} if before == ABSENT else {"was": before.oid}
+    record: dict[str, Any] = {"path": os.fsdecode(path), **was}
     if entry == ABSENT:
         return {**record, "gone": True}
     if entry.mode not in _MODES:
@@ -305,14 +334,36 @@ class ReplayAgent(Agent):
         """Why nothing can be played."""
         return None if self.path.exists() else f"there is no recording at {self.path}"
 
+    def refusal(self, place: Path) -> HarnessError | None:
+        """A folder's files may be other ones than those over which the recording began."""
+        return _other_base(place, read(self.path)) if self.path.is_file() else None
+
     def start(self, brief: Brief) -> Turn:
-        """Plays the turn that has this round's number. ``ConfigurationError`` when there is no such recording."""
+        """Plays the turn that has this round's number. ``ConfigurationError`` when there is no such recording.
+
+        ``UnsafeTree`` where a session would begin over other files than those that it was recorded over.
+        """
         turns = read(find(self.path, brief.session))
+        if brief.round == 0 and (refusal := _other_base(brief.cwd, turns)):
+            raise refusal
         if brief.round >= len(turns):
             counted = f"{len(turns)} turn{'' if len(turns) == 1 else 's'}"
             end = Finished(ok=False, message=f"the recording has {counted}, and this would be one more")
             return ReplayTurn(brief, Recorded(events=[(0.0, end)]), recorded_pace=False)
         return ReplayTurn(brief, turns[brief.round], recorded_pace=self.pace == "recorded")
+
+
+def _other_base(place: Path, turns: Sequence[Recorded]) -> HarnessError | None:
+    git, first = Git(place), turns[0] if turns else Recorded()
+    others = foreign(git, first) if first.base and git.is_repository else []
+    if not others:
+        return None
+    shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
+    base = str(first.base)[:12]
+    return UnsafeTree(
+        f"The recording began at commit {base}, where these files were other ones than here: {shown}",
+        hint=f"git worktree add -b replay ../replay {base}   and replay it there",
+    )
 
 
 class ReplayTurn(Turn):

@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "add": ("Everyday", "agent_harness.cli.tasklist:add", "Add a task to the list."),
     "run": ("Everyday", "agent_harness.cli.shared:run", "Let agents work: sessions on a project, tasks on a list."),
     "status": ("Everyday", "agent_harness.cli.shared:status", "Say where it stands."),
+    "projects": ("Everyday", "agent_harness.cli.shared:projects", "List your projects, and forget what is gone."),
     "verify": ("Everyday", "agent_harness.cli.features:verify", "Run a feature's tests, or all, on a clean checkout."),
     "pause": ("People", "agent_harness.cli.projects:pause", "Make a project or a task list rest."),
     "resume": (
@@ -50,6 +51,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "limits": ("People", "agent_harness.cli.agents:limits", "Show which accounts are rate limited, and until when."),
     "rescue": ("People", "agent_harness.cli.tasks:main", "See and fetch what rollbacks took away."),
     "demo": ("People", "agent_harness.demo:demo", "Watch a whole project being built by a scripted agent."),
+    "selftest": ("People", "agent_harness.selftest:selftest", "Let lying agents loose on the harness, offline."),
     "task": ("Agents", "agent_harness.cli.tasks:main", "Claim, checkpoint, prove and close tasks."),
     "session": ("Agents", "agent_harness.cli.tasks:main", "Begin and end a session on a task list."),
     "hooks": ("Integration", "agent_harness.cli.hooks:hooks", "Register the hooks with Claude Code or Codex."),

@@ -1,6 +1,5 @@
 """How an error reaches the person: one line and the next command on stderr, or one JSON object on stdout."""
 
-import errno
 import os
 import sys
 
@@ -33,16 +32,27 @@ def show_any(error: Exception, *, as_json: bool, verb: str | None = None) -> int
     if isinstance(error, HarnessError):
         _trace(error.__cause__)
         return show(error, as_json=as_json, verb=verb)
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):  # a write knows no file name
-        full = Refused(str(error.strerror), hint="free some space on that disk, then run the same command again")
-        return show(full, as_json=as_json, verb=verb)
-    if isinstance(error, OSError) and error.filename:
-        refused = Refused(f"{error.filename}: {error.strerror}", hint=f"ls -ld {error.filename}")
-        return show(refused, as_json=as_json, verb=verb)
     _trace(error)
+    if isinstance(error, OSError) and (refused := _refusal(error)):
+        return show(refused, as_json=as_json, verb=verb)
     where = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     fault = HarnessError(f"Unexpected: {where}", hint="HARNESS_DEBUG=1 and the same command shows where")
     return show(fault, as_json=as_json, verb=verb)
+
+
+def _refusal(error: OSError) -> Refused | None:
+    """What the system did not allow us, as an error for a person."""
+    from agent_harness.kernel import files
+
+    if refused := files.disk_refusal(error):
+        return refused
+    if error.filename:
+        return Refused(f"{error.filename}: {error.strerror}", hint=f"ls -ld {error.filename}")
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return Refused("The current folder is gone", hint="cd to a folder that is there")
+    return None
 
 
 def _trace(error: BaseException | None) -> None:

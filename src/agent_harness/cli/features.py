@@ -11,6 +11,8 @@ from agent_harness.cli.terminal import json_option, patience, say_to, screen, sh
 from agent_harness.errors import NotAProject, UsageError
 
 if TYPE_CHECKING:
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.kernel.root import Root
     from agent_harness.protocols.features.api import FeatureLayout, FeatureProject
 
 
@@ -209,12 +211,27 @@ Examples:
 @json_option
 def sessions(last: int, session: int | None, as_json: bool) -> int:
     """Sum up sessions: how each ended, what it cost, what was written, decided, and went wrong."""
+    from agent_harness.kernel import root
     from agent_harness.protocols.features import api
 
-    found = api.log_sessions(_layout(), last=last, session=session)
-    lines = api.log_summary_lines(found)
+    here = root.find()
+    if here is not None and here.kind != "features":
+        found, lines = _sessions_of(here, last, session)
+    else:
+        found = api.log_sessions(_layout(), last=last, session=session)
+        lines = api.log_summary_lines(found)
     _show({"sessions": found}, lines or ["No session has ended yet."], as_json=as_json)
     return 0
+
+
+def _sessions_of(here: "Root", last: int, session: int | None) -> "tuple[list[JsonObject], list[str]]":
+    """The last attempts of a task list or slices of a long task, or those of one session; also a line for each."""
+    from agent_harness.cli.status import reader_of
+
+    known = reader_of(here.kind, here.path).look().sessions
+    found = [each for each in known if session in (None, each.number)]
+    chosen = found[-last:] if session is None else found
+    return [each.as_json() for each in chosen], [each.line for each in chosen]
 
 
 def _layout() -> "FeatureLayout":

@@ -212,8 +212,15 @@ def main() -> int:
     except OSError as error:  # whoever was to read the answer has gone away, or its disk is full
         import os
 
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 1 if isinstance(error, BrokenPipeError) else _complain(f"The answer cannot be written: {error.strerror}")
+        try:
+            if not isinstance(error, BrokenPipeError):
+                _complain(f"The answer cannot be written: {error.strerror}")
+        except OSError:
+            return 1
+        finally:
+            for stream in (1, 2):  # what is left in a buffer fails once more when Python ends, with a status of its own
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+        return 1
     except KeyboardInterrupt:
         return 130
 
@@ -289,12 +296,15 @@ def _failed(error: HarnessError) -> int:
 def _fault(error: Exception) -> int:
     import os
 
+    from agent_harness.kernel import files
     from agent_harness.kernel.terminal import one_line
 
     if os.environ.get("HARNESS_DEBUG"):
         import traceback
 
         traceback.print_exception(error, file=sys.stderr)
+    if isinstance(error, OSError) and (refused := files.disk_refusal(error)):
+        return _failed(refused)
     named = getattr(error, "filename", None)
     if isinstance(error, OSError) and named:
         return _complain(one_line(f"{os.fsdecode(named)}: {error.strerror}"))

@@ -1,12 +1,21 @@
-"""The commands that serve whichever kind of project is here: init, run, status, resume."""
+"""The commands that serve whichever kind of project is here: init, run, status, resume; and all of them: projects."""
 
+import json
+import os
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from agent_harness.cli.terminal import Positive, agent_option, json_option, now_option, wait_option
-from agent_harness.errors import NotAProject, Refused, UsageError
+from agent_harness.cli.terminal import Positive, agent_option, json_option, now_option, show, wait_option
+from agent_harness.errors import Busy, HarnessError, NotAProject, Refused, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.kernel.trusted_state import Place
 
 
 def kind_here() -> tuple[str, str]:
@@ -215,3 +224,92 @@ def resume(choose: str | None, budget: float | None, feature_id: int | None, as_
 
     _refuse({"--choose": choose, "--budget": budget, "--feature": feature_id}, kind)
     return tasklist.resume(as_json=as_json)
+
+
+# ---- all projects of this user ---------------------------------------------------------------------------------------
+
+
+@click.command(
+    short_help="List your projects.",
+    epilog="""\b
+Examples:
+  harness projects
+  harness projects --forget ~/old-shop""",
+)
+@click.option("--forget", multiple=True, metavar="PATH", help="Remove the state of a project that is gone.")
+@json_option
+def projects(forget: tuple[str, ...], as_json: bool) -> int:
+    """List the projects on which you have used the harness: task lists, feature projects and long tasks.
+
+    A project is known from its first session or task on. One that was moved or deleted is named as gone; what the
+    harness keeps about it outside of the project goes with --forget. A project that is there is not forgotten.
+    """
+    from agent_harness.kernel import trusted_state
+
+    forgotten = [folder for path in forget for folder in _forget(path, trusted_state.places())]
+    rows = [_row(each) for each in trusted_state.places()]
+    if as_json:
+        click.echo(json.dumps({"ok": True, "projects": rows, "forgotten": forgotten}, ensure_ascii=False))
+        return 0
+    for folder in forgotten:
+        show(f"Removed {folder}")
+    for line in _project_lines(rows):
+        show(line)
+    return 0
+
+
+def _forget(path: str, places: "Sequence[Place]") -> list[str]:
+    """Removes what is kept about the project that was at ``path``; the folders that went."""
+    from agent_harness.kernel import owner, trusted_state
+    from agent_harness.session import now
+
+    named = {os.path.abspath(path), os.path.realpath(path)}
+    found = [each for each in places if each.path in named or each.folder in named]
+    if not found:
+        raise UsageError(f"Nothing is kept about {path}", hint="harness projects")
+    gone = [each for each in found if each.gone] or found[:1]
+    for each in gone:
+        owner.refuse_agents(each.path or each.folder, "harness projects --forget")
+        if now.running(each.folder):
+            raise Busy(f"A session of the project in {each.path} is still running", hint="harness projects")
+        trusted_state.forget(each)
+    return [each.folder for each in gone]
+
+
+def _row(place: "Place") -> "JsonObject":
+    from agent_harness.cli import status
+
+    state, gaps = None, list["JsonObject"]()
+    if place.path and not place.gone:
+        try:
+            found = status.reader_of(str(place.kind), place.path).look()
+            state, gaps = found.line, [{"file": each.file, "why": each.why} for each in found.gaps]
+        except HarnessError as error:  # settings that say where the state is, and cannot be read
+            state, gaps = "cannot be read", [{"file": ".harness.yaml", "why": error.message}]
+    return {
+        "path": place.path,
+        "kind": place.kind,
+        "seen": place.seen,
+        "gone": place.gone,
+        "state": state,
+        "gaps": gaps,
+        "state_folder": place.folder,
+    }
+
+
+def _project_lines(rows: "list[JsonObject]") -> list[str]:
+    """The projects by when they were seen last, then what is gone, each named once."""
+    there = [row for row in rows if row["path"] and not row["gone"]]
+    lines = [f"{KINDS[row['kind']]:<15}  {_day(row['seen'])}  {row['path']}  {row['state']}" for row in there]
+    for row in (row for row in rows if row["gone"]):
+        lines.append(f"Gone: {row['path']} ({KINDS[row['kind']]}, seen {_day(row['seen'])})")
+        lines.append(f"next: harness projects --forget {shlex.quote(row['path'])}")
+    lines += [f"Not known whose: {row['state_folder']}" for row in rows if not row["path"]]
+    return lines or ["No project yet. To begin: harness setup"]
+
+
+def _day(at: str) -> str:
+    from agent_harness.kernel import clock
+
+    found = clock.parse(at)
+    return found.astimezone().strftime("%Y-%m-%d") if found else "?"

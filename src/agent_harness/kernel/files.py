@@ -35,6 +35,7 @@ __all__ = [
     "EditedMeanwhile",
     "change",
     "damaged",
+    "disk_refusal",
     "digest",
     "dumps",
     "open_regular",
@@ -44,6 +45,7 @@ __all__ = [
     "repeated",
     "replace",
     "restore",
+    "stamp_of",
     "sweep",
     "temporary_name",
     "unlink",
@@ -58,6 +60,8 @@ _NO_FOLDER_SYNC = (errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP)
 _HINTS = {
     errno.EACCES: "check who owns it and what its mode allows",
     errno.EDQUOT: "free some of your quota, then run the same command again",
+    errno.EFBIG: "a limit on the size of files is in force (ulimit -f); lift it, then run the same command again",
+    errno.EISDIR: "a folder is in its place; move it away",
     errno.ENOENT: "a folder on the way is missing, or a link leads to nothing",
     errno.ELOOP: "it is a link where none may be; replace it by the file itself",
     errno.ENOSPC: "free some space on that disk, then run the same command again",
@@ -90,6 +94,15 @@ def read_json(path: AnyPath, *, exact: bool = True) -> dict[str, Any]:
         return _json_object(content, exact=exact)
     except ValueError as error:
         raise damaged(path, str(error)) from None
+
+
+def stamp_of(path: AnyPath) -> tuple[int, ...] | None:
+    """What is another one as soon as a file was replaced or written; ``None`` where there is none to be seen."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def replace(
@@ -232,6 +245,13 @@ def refusal(path: AnyPath, done: str, error: OSError) -> Refused:
     """The error for a person when the disk says no; ``done`` is what cannot be done with the file (``written``)."""
     reason = error.strerror or str(error)
     return Refused(f"{os.fspath(path)} cannot be {done}: {reason}", hint=_HINTS.get(error.errno or 0))
+
+
+def disk_refusal(error: OSError) -> Refused | None:
+    """The error for a person where the disk said no to a file that nobody needs to know of; ``None`` for any other."""
+    if error.errno is None or error.errno not in (errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.EROFS):
+        return None
+    return Refused(error.strerror or str(error), hint=_HINTS[error.errno])
 
 
 def _json_object(content: bytes, *, exact: bool = True) -> dict[str, Any]:

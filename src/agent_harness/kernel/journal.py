@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.kernel.files import open_regular, refusal
+from agent_harness.kernel.files import open_regular, refusal, stamp_of
 from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any, TypeVar
 
     from agent_harness.kernel.files import AnyPath
 
     T = TypeVar("T")
 
-__all__ = ["append", "append_line", "backwards", "read", "tail", "tail_lines"]
+__all__ = ["Follower", "News", "append", "append_line", "backwards", "read", "tail", "tail_lines"]
 
 MAX_LINE_BYTES = 16 << 20
 """Longer lines were not written by us; readers pass over them."""
@@ -68,6 +68,64 @@ def backwards(path: AnyPath) -> Iterator[str]:
     return (line.decode("utf-8", "replace") for line in _lines_backwards(path))
 
 
+class News:
+    """What has come to a history since it was read last."""
+
+    __slots__ = ("anew", "damaged", "records")
+
+    def __init__(self, records: list[dict[str, Any]], *, damaged: int = 0, anew: bool = False) -> None:
+        self.records = records
+        self.damaged = damaged  # lines that hold no record
+        self.anew = anew  # it was replaced, cut or taken away: what was read before counts no more
+
+
+class Follower:
+    """Reads a history as it grows, each record once; a look at one that has not grown is one call of the system.
+
+    A last line that is not ended yet waits until it is.
+    """
+
+    __slots__ = ("_file", "_offset", "_stamp", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._offset = 0
+        self._file: object = None  # which file that is an offset of
+        self._stamp: object = None
+
+    def news(self) -> News:
+        """The records since the last call. ``Refused`` or ``StateDamaged`` for what is no file that can be read."""
+        stamp = stamp_of(self.path)
+        if stamp == self._stamp:
+            return News([])
+        began = self._offset > 0
+        if stamp is None:
+            self._offset, self._file, self._stamp = 0, None, None
+            return News([], anew=began)
+        try:
+            descriptor = open_regular(self.path, os.O_RDONLY)
+        except OSError as error:
+            raise refusal(self.path, "read", error) from None
+        with os.fdopen(descriptor, "rb") as file:
+            anew = self._is_another(os.fstat(descriptor), descriptor)
+            if anew:
+                self._offset = 0
+            file.seek(self._offset)
+            added = file.read()
+        self._stamp = stamp
+        whole = added[: added.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        lines = [line for line in whole.split(b"\n") if line.strip()]
+        records = [*_records(lines, exact=False)]
+        return News(records, damaged=len(lines) - len(records), anew=anew and began)
+
+    def _is_another(self, found: os.stat_result, descriptor: int) -> bool:
+        """Whether what the offset was about is there no more."""
+        before, self._file = self._file, (found.st_dev, found.st_ino)
+        grown = self._file == before and found.st_size >= self._offset
+        return not (grown and (not self._offset or os.pread(descriptor, 1, self._offset - 1) == b"\n"))
+
+
 def _append(path: AnyPath, line: bytes, *, durable: bool = False) -> None:
     try:
         descriptor = _open_to_append(path)
@@ -106,12 +164,12 @@ def _write(descriptor: int, line: bytes) -> int:
     return os.lseek(descriptor, 0, os.SEEK_CUR)
 
 
-def _records(lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
+def _records(lines: Iterable[bytes], *, exact: bool = True) -> Iterator[dict[str, Any]]:
     for line in lines:
         if not line.lstrip().startswith(b"{"):
             continue
         try:
-            record = jsontext.loads(line)
+            record = jsontext.loads(line, exact=exact)
         except ValueError:
             continue
         if isinstance(record, dict):

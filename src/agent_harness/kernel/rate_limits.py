@@ -146,6 +146,10 @@ def reopening(
     return guess, "guess"
 
 
+_unkept: dict[str, RateLimit] = {}
+"""What this process was told and no disk took: it would ask a provider that refuses without a pause."""
+
+
 class LimitClock:
     """The clock of this user; ``folder`` is for whoever keeps one elsewhere."""
 
@@ -193,7 +197,12 @@ class LimitClock:
             made.append(_after(before, account, now, (said, resets_at, retry_after_seconds, guess_seconds)))
             return made[-1]
 
-        return self._changed(account, act) or (made[-1] if made else act())
+        kept = self._changed(account, act)
+        if kept is None and not made:
+            act()
+        if kept is None and self._is_own:
+            _unkept[account] = made[-1]
+        return kept or made[-1]
 
     def forget(self, account: str, *, noted_before: datetime | None = None) -> bool:
         """Lifts the limit of an account, since a person says so, or it works; whether one was known.
@@ -203,6 +212,7 @@ class LimitClock:
         """
         if noted_before and self._read(account) is None:
             return False
+        _unkept.pop(account, None)
         if not self._place(make=True):
             return False
         try:
@@ -262,7 +272,7 @@ class LimitClock:
 
     def _place(self, *, make: bool = False) -> str | None:
         """The folder of the clock; ``None`` while there is none, or none to write in."""
-        if self._is_own and (make or self._folder is None):
+        if self._is_own:  # looked up each time: another one of this user may have made the usual place by now
             self._folder = trusted_state.of_user(_FOLDER, project=self._project, make=make)
         return self._folder
 
@@ -272,7 +282,10 @@ class LimitClock:
         return Lock(self._folder or "", timeout_seconds=_LOCK_SECONDS, compatible=False, file="lock")
 
     def _read(self, account: str) -> RateLimit | None:
-        return _limit_in(self._record(account), account)
+        record = self._record(account)
+        found, unkept = _limit_in(record, account), _unkept.get(account) if self._is_own else None
+        told = found.noted_at if found else clock.parse(record.get("lifted_at"))
+        return unkept if unkept and (told is None or told < unkept.noted_at) else found
 
     def _record(self, account: str) -> JsonObject:
         """What the file of an account holds; empty where there is none, or a damaged one."""

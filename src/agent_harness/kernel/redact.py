@@ -113,15 +113,25 @@ def _own_values(text: str) -> str:
     return text
 
 
+_LETTER = re.compile(r"[^\x00-\x7f]")
+
+
+def _escaped(letter: re.Match[str]) -> str:
+    """A letter beyond ASCII, as JSON may write it."""
+    halves = letter[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{halves[at : at + 4]}" for at in range(0, len(halves), 4))
+
+
 @lru_cache(maxsize=16)
 def _spellings(values: frozenset[str]) -> tuple[str, ...]:
     """How these values stand in a text, the longest first: as they are, a line alone, within JSON or Python."""
-    import json
+    from agent_harness.kernel.json import jsontext
 
     parts = {part.strip() for value in values for part in (value, *value.splitlines())}
     found = {*parts, *(ascii(part)[1:-1] for part in parts), *(repr(part)[1:-1] for part in parts)}
-    found |= {json.dumps(part, ensure_ascii=plain)[1:-1] for part in parts for plain in (True, False)}
     found |= {part.encode("unicode_escape", "backslashreplace").decode("ascii") for part in parts}
+    within = {jsontext.line(part)[1:-1] for part in parts}
+    found |= within | {_LETTER.sub(_escaped, each) for each in within}
     return tuple(sorted((each for each in found if len(each) >= _SHORTEST_OWN_VALUE), key=len, reverse=True))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Kind = Literal["tasklist", "features", "longtask"]
 
-__all__ = ["PIN", "Root", "find"]
+__all__ = ["PIN", "Root", "find", "is_left"]
 
 PIN = "HARNESS_STATE_ROOT"
 """The environment variable that names the folder of a task list outright."""
@@ -77,6 +77,12 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True) -> Root | 
             if found:
                 return Root(found, folder)
     return None
+
+
+def is_left(folder: str, kind: Kind | None) -> bool:
+    """Whether a folder has any of the files by which a project of this kind is known; not all are needed."""
+    names = [name for known, names in _SIGNS if known == kind for name in names]
+    return any(os.path.lexists(os.path.join(folder, name)) for name in names)
 
 
 def _upwards(start: object) -> Iterator[str]:

@@ -3,18 +3,32 @@
     $XDG_STATE_HOME/agent-harness/projects/NAME/     by default below ~/.local/state
     $XDG_STATE_HOME/agent-harness/limits/            what concerns all projects of the user
 
-NAME is the real path of a place that stands for the project, so that each work tree has its own folder. A project that
-was moved or copied has nothing here. Where the place cannot be written, the folder for temporary files is next; a place
-inside the project, or of another user, is none. Imports stay on the hot path of ``status``.
+NAME is the real path of a place that stands for the project, so that each work tree has its own folder, and
+``place.json`` in it says which project that is. A project that was moved or copied has nothing here. Where the place
+cannot be written, the folder for temporary files is next; a place inside the project, or of another user, is none.
+Imports stay on the hot path of ``status``.
 
 This keeps honest agents and careless commands out, not a program of the same user that knows where to look.
 """
 
 import os
+import time
 
-__all__ = ["existing", "make", "name_of", "of_user"]
+from agent_harness.errors import HarnessError, Refused
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agent_harness.kernel.root import Kind
+
+__all__ = ["Place", "existing", "forget", "make", "name_of", "of_user", "places"]
+
+PLACE = "place.json"
 _LONGEST_NAME = 200  # bytes; file systems take 255, and backups have longer names
+_SEEN_SECONDS = 86_400.0  # how long it is not written again that a project was seen
+_SIGNS: "dict[str, Kind]" = {".git": "features", "harness-tasks.json": "tasklist", "task.json": "longtask"}
+"""What the place of a project is called, by which its kind is known."""
 
 
 def existing(place: str, project: str) -> str | None:
@@ -25,7 +39,7 @@ def existing(place: str, project: str) -> str | None:
 def make(place: str, project: str) -> tuple[str | None, str | None]:
     """The project's folder, made where it is missing, and a line for the person when it is not at the usual place.
 
-    ``None`` when no place outside the project can be written.
+    ``None`` when no place outside the project can be written. That the project was seen is noted once a day.
     """
     for folder in _folders(place, project):
         try:
@@ -33,8 +47,102 @@ def make(place: str, project: str) -> tuple[str | None, str | None]:
         except OSError:
             continue
         if _is_ours(folder):
+            _note(folder, place, project)
             return folder, None if _base(folder) == _usual_base() else _elsewhere(folder)
     return None, _elsewhere("the project, where one that a crash leaves behind is not believed")
+
+
+def _note(folder: str, place: str, project: str) -> None:
+    """Writes whose folder this is, where it does not say so, or has said so for a day; one look otherwise."""
+    path = os.path.join(folder, PLACE)
+    try:
+        if 0 <= time.time() - os.lstat(path).st_mtime < _SEEN_SECONDS:
+            return
+    except OSError:
+        pass
+    from agent_harness.kernel import clock, files
+
+    kind = _SIGNS.get(os.path.basename(place), "features")  # git's folder of a linked work tree bears its name
+    try:
+        files.write_json(path, {"path": os.path.realpath(project), "kind": kind, "seen": clock.timestamp()})
+    except (OSError, ValueError, HarnessError):  # a full disk, or a path that is no text
+        return
+
+
+class Place:
+    """The folder of one project, and what it says of it; what is not known is ``None``."""
+
+    __slots__ = ("folder", "kind", "path", "seen")
+
+    def __init__(self, folder: str, path: str | None, kind: "Kind | None", seen: str) -> None:
+        self.folder = folder
+        self.path = path
+        self.kind = kind
+        self.seen = seen  # a timestamp
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing of such a project is at its path any more."""
+        from agent_harness.kernel import root
+
+        return self.path is not None and not root.is_left(self.path, self.kind)
+
+
+def places() -> list[Place]:
+    """The folders of all projects of this user, the one seen last first; links and files of others are passed over."""
+    found = [_place(folder) for base in _bases() for folder in _entries(os.path.join(base, "projects"))]
+    return sorted(found, key=lambda each: each.seen, reverse=True)
+
+
+def _entries(projects: str) -> "Iterator[str]":
+    try:
+        names = [] if os.path.islink(projects) else sorted(os.listdir(projects))
+    except OSError:
+        return
+    for name in names:
+        folder = os.path.join(projects, name)
+        if os.path.isdir(folder) and _is_ours(folder):
+            yield folder
+
+
+def _place(folder: str) -> Place:
+    """By ``place.json``; a folder of an older version is known by its name, where that says it without a doubt."""
+    from agent_harness.kernel import clock, files
+
+    record: dict[str, object]
+    try:
+        record = files.read_json(os.path.join(folder, PLACE))
+    except (OSError, HarnessError):
+        record = {}
+    path, at = record.get("path"), clock.parse(record.get("seen"))
+    kind = next((each for each in _SIGNS.values() if each == record.get("kind")), None)
+    seen = clock.timestamp(at or clock.moment(os.lstat(folder).st_mtime))
+    if isinstance(path, str) and os.path.isabs(path) and kind:
+        return Place(folder, path, kind, seen)
+    name = os.path.basename(folder)
+    path, sign = os.path.split(name.replace("%", os.sep))
+    if "%25" in name or not os.path.isabs(path) or sign not in _SIGNS:
+        return Place(folder, None, None, seen)
+    return Place(folder, path, _SIGNS[sign], seen)
+
+
+def forget(place: Place) -> None:
+    """Removes the folder of a project that is gone, with all that is in it; links in it are not followed.
+
+    ``Refused`` while the project is there, or where it is not known which one it was.
+    """
+    if place.path is None:
+        raise Refused(f"{place.folder} does not say whose it is", hint="look into it, and remove it yourself")
+    if not place.gone:
+        raise Refused(f"{place.path} is still a project; its state was kept", hint="harness uninstall --help")
+    import shutil
+
+    if not _is_ours(place.folder):
+        raise Refused(f"{place.folder} is not a folder of yours", hint="harness projects")
+    try:
+        shutil.rmtree(place.folder)
+    except OSError as error:
+        raise Refused(f"{error.filename or place.folder} cannot be removed: {error.strerror}") from None
 
 
 def of_user(name: str, *, project: str | None = None, make: bool = True) -> str | None:

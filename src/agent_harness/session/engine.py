@@ -59,7 +59,9 @@ class Turns:
     so_far: TurnSoFar = field(default_factory=TurnSoFar)
 
     def __post_init__(self) -> None:
-        self._retry = ProviderRetry(self.journal, self.stop, self.began, self.timeout_seconds, self.spare)
+        self._retry = ProviderRetry(
+            self.journal, self.stop, self.began, self.timeout_seconds, self.spare, on_wait=self.now.wait
+        )
         self._told_to_stop = False
         self._used_now = usage.Totals()  # also of the turn that runs
 
@@ -93,7 +95,7 @@ class Turns:
         request = work.request(prompt, self.so_far)
         if again and request.facts().changed:  # the turn that was cut off has left work
             request = replace(request, brief=replace(request.brief, prompt=AGAIN + prompt))
-        self.now.phase("agent")
+        self.now.turn(request.brief.run_id)
         with self.stop.listening():
             outcome = supervise(
                 self.agent,
@@ -175,6 +177,7 @@ def walk(work: Work[Ended, JudgementT], turns: Turns) -> Ended:
     refusal that is not final goes back to the agent while fix rounds are left; a claim that lacks only what the agent
     must show is asked for that once.
     """
+    turns.now.phase("preflight")
     try:
         return _until_decided(work, turns)
     finally:
@@ -190,8 +193,10 @@ def _until_decided(work: Work[Ended, JudgementT], turns: Turns) -> Ended:
         if closed is not None:
             return closed
         if ending is not None and not (work.policy.judges_cut_off and ending.reason in JUDGED_WHEN_CUT_OFF):
+            turns.now.phase("settling")
             return work.unfinished(ending)
         ruling = work.ruling(turns.so_far, ending)
+        turns.now.phase("settling")
         if ruling is None:
             return work.unfinished(ending or Ending(reason="no_claim"))
         if ruling.accepted:

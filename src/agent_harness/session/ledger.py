@@ -50,6 +50,7 @@ NAMED = 20
 
 OUTPUT_BYTES = 65536
 OUTPUT_DAYS = 90
+_LONGEST_STEP = 80
 _LOOKED_BACK = 200  # lines among which the one of a claim that was interrupted is looked for
 _LOCK_SECONDS = 30.0
 
@@ -60,6 +61,7 @@ class VerdictStep:
 
     step: str  # guard, proof, suite, cross-check, red, lint, criterion
     result: str  # passed, warned, failed
+    name: str | None = None  # of the criterion
     command: str | None = None
     exit: int | None = None
     passed: int | None = None  # tests
@@ -73,6 +75,7 @@ class VerdictStep:
         return cls(
             step=_text(record.get("step")) or "",
             result=_text(record.get("result")) or "",
+            name=_text(record.get("name")),
             command=_text(record.get("command")),
             exit=_whole(record.get("exit")),
             passed=_whole(record.get("passed")),
@@ -188,8 +191,10 @@ _PARSERS = {
 def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
     """Adds a verdict as the last line, durably, and returns it with its number; one that is there already stays alone.
 
-    ``Refused`` when the disk says no. The cost does not grow with the file.
+    Secrets in commands are masked. ``Refused`` when the disk says no. The cost does not grow with the file.
     """
+    from agent_harness.kernel.redact import redact
+
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     with _turn(path):
         if known := _of_claim(path, verdict):
@@ -197,6 +202,7 @@ def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
         before = next(_backwards(path), None)
         written = replace(
             verdict,
+            steps=tuple(replace(step, command=step.command and redact(step.command)) for step in verdict.steps),
             n=before[1].n + 1 if before else 1,
             at=verdict.at or clock.timestamp(fraction=True),
             prev=_sum(before[0]) if before else None,
@@ -275,6 +281,13 @@ class ChainReport:
     def whole(self) -> bool:
         return self.broken_at is None
 
+    @property
+    def sentence(self) -> str:
+        """For a person."""
+        if self.whole:
+            return f"{self.lines} verdicts, none altered"
+        return f"the record of verdicts was altered: {self.problem}"
+
 
 def check(path: str) -> ChainReport:
     """Whether each line follows the one before: nothing was altered, taken out of the middle or put in.
@@ -323,6 +336,7 @@ def keep_output(
     said = f"{problem}\n" if problem else ""
     tail = redact(output).encode("utf-8", "replace")[-OUTPUT_BYTES:].decode("utf-8", "ignore")
     text = f"$ {redact(command)}\n{tail.rstrip()}\n{said}[{ended}]\n"
+    step = "".join(each if each.isalnum() or each in "-_" else "-" for each in step)[:_LONGEST_STEP]
     number = next((found.n for found in newest_first(path)), 0)
     while True:
         number += 1

@@ -1,8 +1,14 @@
 """What the sessions under way are doing at this moment, in a small file for whoever looks: ``status``, a footer.
 
-The file lies in the user's state folder of the project, is replaced at most once a second, and is gone when its session
-has ended. Whoever reads it asks for the process that wrote it: a dead one's clock does not run on. Nothing is decided
-by it, so a disk that does not take it stops nobody. Source: ``faces.md`` F-REC-4.
+    {"v":1, "owner":{"pid":...}, "run":"3f1c", "item":"Feature #3", "title":..., "session":7, "turn":2,
+     "phase":"judging", "step":"suite", "since":..., "agent":..., "model":...,
+     "tokens":{"input":..., "output":..., "cached":...}, "cost_usd":0.11, "cost_unknown":false,
+     "budget":{"session_left":9.89, "item_left":..., "project_left":...}, "last":[...], "can":["pause"], "until":null,
+     "began":...}
+
+The file lies in the user's state folder of the project, is replaced at most once a second and at each new phase or
+step, and is gone when its session has ended. Whoever reads it asks for the process that wrote it: a dead one's clock
+does not run on. Nothing is decided by it, so a disk that does not take it stops nobody. Source: ``faces.md`` F-REC-4.
 """
 
 from __future__ import annotations
@@ -10,16 +16,18 @@ from __future__ import annotations
 import json
 import os
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
 
+    from agent_harness.errors import LimitInForce
     from agent_harness.kernel.json import JsonObject
+    from agent_harness.session.picture import Now
 
-__all__ = ["NowRecord", "keep_said", "line", "read"]
+__all__ = ["NowRecord", "keep_said", "lines", "read", "running", "told", "waiting"]
 
 WRITE_SECONDS = 1.0
 LAST_LINES = 3
@@ -35,25 +43,46 @@ class NowRecord:
         *,
         item: str | None = None,
         title: str = "",
-        session: int = 0,
+        session: int | None = None,
         agent: str = "",
-        budget_usd: float | None = None,
+        left_usd: Mapping[str, float] | None = None,
+        can: Sequence[str] = (),
     ) -> None:
-        """``budget_usd`` is what the session may spend."""
+        """``left_usd`` is what is left of the budgets of the ``session``, the ``item`` and the ``project``.
+
+        ``can`` names the verbs that reach the session while it runs.
+        """
         self._path = path
-        self._fixed = {"item": item, "title": title, "session": session, "agent": agent, "budget_usd": budget_usd}
-        self._phase = {"phase": "preflight", "since": time.time()}
+        self._fixed: JsonObject = {"item": item, "title": title, "session": session, "agent": agent, "can": [*can]}
+        self._turn: JsonObject = {"run": None, "turn": 0}
+        self._phase: JsonObject = {"phase": "preflight", "step": None, "since": _timestamp(), "until": None}
         self._last: list[str] = []
-        self._used: JsonObject = {"model": None, "tokens": None, "cost_usd": None}
-        self._began = time.time()
+        self._used: JsonObject = {"model": None, "tokens": None, "cost_usd": None, "cost_unknown": False}
+        self._left = dict(left_usd or {})
+        self._began = _timestamp()
+        self._owner: JsonObject | None = None
         self._next = 0.0  # of the monotonic clock, when it may be written again
         self._waits = False
 
-    def phase(self, name: str) -> None:
-        """The session is at another step now: ``agent``, ``judging``."""
-        self._phase = {"phase": name, "since": time.time()}
-        self._next = 0.0
-        self._write()
+    def phase(self, name: str, *, until: datetime | None = None) -> None:
+        """The session is at another place now: ``preflight``, ``agent``, ``judging``, ``settling``, ``waiting``."""
+        ends = _timestamp(until) if until else None
+        self._at_once({"phase": name, "step": None, "since": _timestamp(), "until": ends})
+
+    def step(self, name: str) -> None:
+        """The judging is at this step now: ``guard``, ``proof``, ``suite``, ``red``, ``lint``, ``criterion``."""
+        self._at_once({"step": name})
+
+    def turn(self, run: str | None) -> None:
+        """A turn of the agent begins; ``run`` is the tag of its processes."""
+        self._turn = {"run": run, "turn": self._turn["turn"] + 1}
+        self.phase("agent")
+
+    def wait(self, seconds: float) -> None:
+        """The session waits so long for a provider."""
+        from agent_harness.kernel import clock
+
+        self.phase("waiting", until=clock.now() + clock.timedelta(seconds=clock.scaled(seconds)))
 
     def said(self, text: str) -> None:
         """The agent said, or did, something; the secrets in it are masked."""
@@ -67,7 +96,7 @@ class NowRecord:
 
     def used(self, tokens: Mapping[str, int], cost_usd: float | None, *, model: str | None = None) -> None:
         """What the agent has used so far in this session; ``None`` for a cost that is not known."""
-        self._used = {"model": model, "tokens": {**tokens}, "cost_usd": cost_usd}
+        self._used = {"model": model, "tokens": {**tokens}, "cost_usd": cost_usd, "cost_unknown": cost_usd is None}
         self._write()
 
     def close(self) -> None:
@@ -81,6 +110,11 @@ class NowRecord:
         if self._waits:
             self._write()
 
+    def _at_once(self, members: JsonObject) -> None:
+        self._phase |= members
+        self._next = 0.0
+        self._write()
+
     def _write(self) -> None:
         if self._path is None:
             return
@@ -90,24 +124,66 @@ class NowRecord:
         self._next = time.monotonic() + WRITE_SECONDS
         part = f"{self._path}.part"
         with suppress(OSError):
-            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            if self._owner is None:
+                self._begin(os.path.dirname(self._path))
             descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
             with open(descriptor, "w", encoding="utf-8") as file:
                 json.dump(self._record(), file, ensure_ascii=True)
             os.replace(part, self._path)
 
-    def _record(self) -> JsonObject:
+    def _begin(self, folder: str) -> None:
+        """Makes the folder, and takes the records of sessions out of it that are dead: they are recovered by now."""
         from agent_harness.kernel import owner
 
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        self._owner = owner.current().as_record()
+        for path, record in _records(folder):
+            who = owner.Owner.from_record(record.get("owner"))
+            if who is not None and owner.state(who) == "dead":
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
+
+    def _record(self) -> JsonObject:
+        cost = self._used["cost_usd"] or 0.0
         return {
             "v": 1,
-            "owner": owner.current().as_record(),
+            "owner": self._owner,
+            **self._turn,
             **self._fixed,
             **self._phase,
             **self._used,
+            "budget": {
+                f"{name}_left": round(self._left[name] - cost, 4) if name in self._left else None
+                for name in ("session", "item", "project")
+            },
             "began": self._began,
             "last": self._last,
         }
+
+
+def _moment(seconds: float) -> datetime:
+    from agent_harness.kernel import clock
+
+    return clock.moment(seconds)
+
+
+def _timestamp(at: datetime | None = None) -> str:
+    from agent_harness.kernel import clock
+
+    return clock.timestamp(at, fraction=True)
+
+
+@contextmanager
+def waiting(path: str | None, refusal: LimitInForce) -> Iterator[None]:
+    """A run that has no session under way waits, to the end of this block, for an account that is refused."""
+    from agent_harness.kernel import clock
+
+    record = NowRecord(path, item="run", agent=str(refusal.data["account"]), can=("pause",))
+    record.phase("waiting", until=clock.parse(refusal.data["until"]))
+    try:
+        yield
+    finally:
+        record.close()
 
 
 LOG_BYTES = 1_000_000
@@ -145,52 +221,49 @@ def _turn_over(path: str) -> None:
             os.replace(newer, older)
 
 
-def read(folder: str | None) -> list[JsonObject]:
-    """The sessions that are alive by the records in this folder; a file that is none is passed over."""
-    found = []
-    with suppress(OSError):
-        for name in sorted(os.listdir(folder or os.devnull)):
-            if name.startswith("now") and name.endswith(".json"):
-                with suppress(OSError, ValueError), open(os.path.join(str(folder), name), encoding="utf-8") as file:
-                    found.append(json.load(file))
-    return [each for each in found if isinstance(each, dict) and each.get("v") == 1 and _is_alive(each)]
+def read(folder: str | None) -> list[Now]:
+    """What the records in this folder tell of, also of the dead; a file that is no record is passed over."""
+    return [found for found, _ in _known(folder)]
 
 
-def _is_alive(record: Mapping[str, Any]) -> bool:
-    from agent_harness.kernel import owner
-
-    who = owner.Owner.from_record(record.get("owner"))
-    return who is not None and owner.state(who) == "alive"
+def running(folder: str | None) -> list[Now]:
+    """The sessions that are alive by the records in this folder."""
+    return [each for each in read(folder) if each.alive]
 
 
-def line(found: Mapping[str, Any], at: float | None = None) -> str:
-    """One session for a person: what it works on, its step and for how long, tokens, cost and its pace.
-
-    What is not known is not shown; ``at`` is a moment of ``time.time``.
-    """
-    at = time.time() if at is None else at
-    tokens, cost, began = found.get("tokens"), found.get("cost_usd"), _number(found.get("began"), at)
-    parts = [f"{found.get('phase')} {_spent(at - _number(found.get('since'), at))}"]
-    if isinstance(tokens, dict):
-        parts.append(f"{_short(tokens.get('input'))} in {_short(tokens.get('output'))} out")
-        budget = found.get("budget_usd")
-        of = f" of ${budget:.2f}" if isinstance(budget, int | float) else ""
-        parts.append("cost unknown" if not isinstance(cost, int | float) else f"${cost:.2f}{of}")
-        if isinstance(cost, int | float) and cost and at - began >= 60:
-            parts.append(f"${cost / (at - began) * 60:.2f}/min")
-    return f"{found.get('item') or 'session'} ({found.get('agent')}): {', '.join(parts)}"
+def told(folder: str | None) -> list[JsonObject]:
+    """The records as they are, each with ``alive`` and ``seen``, for an answer in JSON."""
+    return [{**record, "alive": found.alive} for found, record in _known(folder)]
 
 
-def _number(value: object, default: float) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
+def lines(records: Sequence[JsonObject]) -> list[str]:
+    """What ``told`` answered, for a person."""
+    if not records:
+        return []
+    from agent_harness.session.picture import Now
+
+    return [Now.from_record(each).line() for each in records]
 
 
-def _spent(seconds: float) -> str:
-    whole = max(0, int(seconds))
-    hours, minutes = whole // 3600, whole // 60 % 60
-    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+def _known(folder: str | None) -> list[tuple[Now, JsonObject]]:
+    records = [record for _, record in _records(folder)]
+    if not records:
+        return []  # as mostly: nothing is loaded for it
+    from agent_harness.session.picture import Now
+
+    return [(Now.from_record(record), record) for record in records]
 
 
-def _short(count: object) -> str:
-    number = _number(count, 0.0)
-    return f"{number / 1000:.1f}k" if number >= 1000 else f"{number:.0f}"
+def _records(folder: str | None) -> Iterator[tuple[str, JsonObject]]:
+    """Each record with its path, and in it when it was written."""
+    try:
+        names = sorted(os.listdir(folder or os.devnull))
+    except OSError:
+        return
+    for name in names:
+        if name.startswith("now") and name.endswith(".json"):
+            path = os.path.join(str(folder), name)
+            with suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
+                record = json.load(file)
+                if isinstance(record, dict) and record.get("v") == 1:
+                    yield path, {**record, "seen": _timestamp(_moment(os.fstat(file.fileno()).st_mtime))}

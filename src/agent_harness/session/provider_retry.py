@@ -152,6 +152,10 @@ def wait_before(failure: ProviderFailure, tries: int, left_seconds: float, *, sp
     return wait if wait is not None and wait <= left_seconds else None
 
 
+def _ignore_wait(_seconds: float) -> None:
+    return
+
+
 @dataclass
 class ProviderRetry:
     """Runs a turn again while the provider does not serve it and a further try can help."""
@@ -161,6 +165,7 @@ class ProviderRetry:
     began: float  # when the session's time limit began to run, of the monotonic clock
     timeout_seconds: float  # that limit
     spare: bool = False  # another agent can take over from one that is refused
+    on_wait: Callable[[float], None] = _ignore_wait  # hears before each wait how many seconds it is
     _tries: dict[str, int] = field(default_factory=dict)
 
     def run(
@@ -183,6 +188,7 @@ class ProviderRetry:
             if wait is None:
                 return outcome, failure
             self._report(failure, wait)
+            self.on_wait(wait)
             if not self.stop.wait(wait):
                 return replace(outcome, reason="user_pause", ok=False), None
             again = True

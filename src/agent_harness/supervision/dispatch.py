@@ -8,6 +8,7 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from agent_harness.agents.base import Agent
 from agent_harness.errors import LimitInForce, ToolMissing
@@ -102,11 +103,16 @@ class Dispatcher:
         )
 
 
-def startable(agents: Sequence[Agent], say: Callable[[str], None], hint: str) -> tuple[Agent, ...]:
-    """These agents without those that could only take over and cannot be started; ``ToolMissing`` for the first one."""
+def startable(agents: Sequence[Agent], say: Callable[[str], None], hint: str, place: Path) -> tuple[Agent, ...]:
+    """These agents without those that could only take over and cannot be started; ``ToolMissing`` for the first one.
+
+    ``UnsafeTree`` where one of them refuses to work in ``place``.
+    """
     first, *others = agents
     if problem := first.problem():
         raise ToolMissing(f"The agent cannot be started: {problem}", hint=hint)
+    if refusal := next(filter(None, (each.refusal(place) for each in agents)), None):
+        raise refusal
     found = [first]
     for each in others:
         if problem := each.problem():

@@ -9,7 +9,7 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,20 @@ TEXT_LIMIT_CHARACTERS = 50_000  # of one text inside an event
 class Recording:
     """Records the turns of one session at ``path``: events with their times, and what became of the files.
 
-    ``tree`` gives the tree of the files as they are now. Cost: one line for each event, two looks at the work tree for
-    each turn.
+    ``tree`` gives the tree of the files as they are now, ``kept`` are those that the harness itself keeps in it. Cost:
+    one line for each event, two looks at the work tree for each turn.
     """
 
-    def __init__(self, path: Path, git: Git | None = None, tree: Callable[[], str | None] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        git: Git | None = None,
+        tree: Callable[[], str | None] | None = None,
+        *,
+        kept: Sequence[str] = (),
+    ) -> None:
         self.problem: str | None = None
+        self._kept = list(kept)
         self._path = path
         self._folder = path.parent.resolve()
         self._git = git
@@ -47,6 +55,7 @@ class Recording:
     def begin(self, agent: str, brief: Brief) -> None:
         """A turn is about to start."""
         self._began = time.monotonic()
+        self._before = self._look()
         if not self._path.exists():
             facts = {
                 "session": brief.session,
@@ -54,6 +63,8 @@ class Recording:
                 "feature_id": brief.feature_id,
                 "task_id": brief.task_id,
                 "model": brief.model if brief.model_chosen else None,  # a default may have been left aside
+                "base": self._before[1] if self._before else None,
+                "kept": self._kept or None,
             }
             self._write(
                 {
@@ -65,7 +76,6 @@ class Recording:
             )
         digest = hashlib.sha256(brief.prompt.encode("utf-8", "replace")).hexdigest()
         self._write({"turn": brief.round, "prompt_characters": len(brief.prompt), "prompt_digest": f"sha256:{digest}"})
-        self._before = self._look()
 
     def event(self, event: Event) -> None:
         """The agent said or did something; how it ended is written by ``close``."""

@@ -23,7 +23,7 @@ from agent_harness.verification.runner.execution import (
     place_for,
     run_tests,
 )
-from agent_harness.verification.runner.testreport import Report
+from agent_harness.verification.runner.testreport import PASSED, SKIPPED, Report
 from agent_harness.verification.verdict import (
     CRITICAL,
     IMPORTANT,
@@ -267,30 +267,41 @@ class _Case:
         if not own or not (work.twins or expecting):
             return
         self.on_step("twins", "started", None)
-        blind = [twin for twin in (expecting,) if twin and self._stays_green(command, twin)]
-        if not blind and work.twins and not (work.beyond and expecting):
-            blind = list(work.twins) if all(self._stays_green(command, twin) for twin in work.twins) else []
+        blind = [expecting.what] if expecting and self._expects_nothing(command, expecting) else []
+        if not blind and not (work.beyond and expecting):
+            blind = self._not_noticed(command, work.twins)
         if blind:
-            when = ", and when ".join(twin.what for twin in blind)
-            message = f"The feature's tests cannot fail: they stay green when {when}."
-            self.find("weak_test", CRITICAL, message, twins=[twin.what for twin in blind])
+            message = f"The feature's tests cannot fail: they stay green when {', and when '.join(blind)}."
+            self.find("weak_test", CRITICAL, message, twins=blind)
         self._ended("twins")
 
-    def _stays_green(self, command: str, twin: twins.Twin) -> bool:
-        """Whether all own tests pass on a sabotaged twin; one that hangs does not."""
-        proof = self.runs["proof"]
-        limit = min(self.options.timeout_seconds, _TWIN_LEAST_SECONDS + _TWIN_TIMES * proof.seconds)
+    def _expects_nothing(self, command: str, twin: twins.Twin) -> bool:
+        """Whether most of the tests that expect other values in this twin pass nevertheless."""
+        run = self._on_twin(command, twin)
+        cases = run.report.cases if run.report else {}
+        asked = [node for node, outcome in cases.items() if node.partition("[")[0] in twin.tests and outcome != SKIPPED]
+        green = [node for node in asked if cases[node] == PASSED]
+        return len(green) * 2 > len(asked) if asked else passed(run)
+
+    def _not_noticed(self, command: str, sabotaged: Sequence[twins.Twin]) -> list[str]:
+        """The twins of the work that stay green, where no test notices any of them: a crash on the way is no test."""
+        green: list[str] = []
+        for twin in sabotaged:
+            run = self._on_twin(command, twin)
+            if run.report and run.report.asserted:
+                return []
+            green += [twin.what] if passed(run) else []
+        return green
+
+    def _on_twin(self, command: str, twin: twins.Twin) -> TestRun:
+        """The feature's own tests on a sabotaged twin; one that hangs has its end."""
+        limit = min(self.options.timeout_seconds, _TWIN_LEAST_SECONDS + _TWIN_TIMES * self.runs["proof"].seconds)
         with place_for(self.git, self.candidate, environment=self.environment, overlays=[Edits(twin.files)]) as space:
             run = execute(
-                space,
-                command,
-                environment=self.environment,
-                timeout_seconds=limit,
-                first_failure=True,
-                stop=self.stop,
+                space, command, environment=self.environment, timeout_seconds=limit, keep_going=True, stop=self.stop
             )
         self._interrupted()
-        return passed(run)
+        return run
 
     def style(self, command: str | None) -> None:
         """The linter's exit status; a linter that is not there is named and rejects nothing (C55)."""

@@ -96,10 +96,10 @@ def belongs(path: str, nodes: Collection[str]) -> bool:
 def survey(changes: CandidateChanges, duty: Duty) -> Survey:
     """The findings on a candidate, and the classification of its changed files."""
     sides = {change.path: _Kind(change.path, changes, duty) for change in changes.files}
-    moved = _moved(changes, duty)
+    moved = moved_tests(changes, (*duty.protected, *duty.test_files))
     judged = [change for change in changes.files if change.path not in moved]
     findings = [finding for change in judged for finding in _judge(change, sides[change.path], changes, duty)]
-    findings += [Finding("test_moved", IMPORTANT, f"{old} is {new} now.", {"path": new}) for old, new in moved.items()]
+    findings += [test_moved(old, new) for old, new in moved.items()]
     findings += _own_tests(changes, duty)
     findings = [_released(finding, duty) for finding in findings]
     findings += [found for c in judged if duty.frees(c.path) for found in _weakened(c, sides[c.path])]
@@ -201,10 +201,10 @@ def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, duty: Dut
         yield from product_findings(change)
 
 
-def _moved(changes: CandidateChanges, duty: Duty) -> dict[str, str]:
+def moved_tests(changes: CandidateChanges, named: Collection[str]) -> dict[str, str]:
     """Older test files that are gone, each with the new one that says the same, by their paths.
 
-    Those of verified features stay where their features name them.
+    Those that somebody names, by these nodes, stay where they are named.
     """
     gone = [c for c in changes.files if c.status == "D" and c.path.endswith(".py")]
     new = [c for c in changes.files if c.status == "A" and c.path.endswith(".py") and not c.link]
@@ -212,11 +212,20 @@ def _moved(changes: CandidateChanges, duty: Duty) -> dict[str, str]:
         return {}
     found: dict[str, str] = {}
     for change in gone:
-        named = belongs(change.path, duty.protected) or belongs(change.path, duty.test_files)
         twins = [e.path for e in new if is_test_file(e.path) and sources.is_moved(change.before, e.after)]
-        if is_test_file(change.path) and not named and len(twins) == 1 and twins[0] not in found.values():
+        if (
+            is_test_file(change.path)
+            and not belongs(change.path, named)
+            and len(twins) == 1
+            and twins[0] not in found.values()
+        ):
             found[change.path] = twins[0]
     return found
+
+
+def test_moved(old: str, new: str) -> Finding:
+    """The note that an older test file has another path now."""
+    return Finding("test_moved", IMPORTANT, f"{old} is {new} now.", {"path": new})
 
 
 def _stands_in(new: FileChange, gone: Sequence[FileChange], changes: CandidateChanges) -> bool:

@@ -185,6 +185,16 @@ def is_moved(before: bytes | None, after: bytes | None) -> bool:
         return False
 
 
+def with_failing_tests(content: bytes) -> bytes:
+    """The same file, in which each test fails as soon as it is run; ``ValueError`` where it cannot be read."""
+    tree = parse(content)
+    if tree is None:
+        raise ValueError("the file cannot be read")
+    for test in tests(tree).values():
+        test.body = ast.parse("raise AssertionError('is this test run?')").body
+    return ast.unparse(tree).encode()
+
+
 def bound(statement: ast.stmt) -> set[str]:
     """The names that a statement defines, assigns, imports or deletes where it stands."""
     if isinstance(statement, _Function | ast.ClassDef):

@@ -40,6 +40,7 @@ class Twin:
 
     what: str  # for people: what is other in it
     files: Mapping[str, bytes]  # by path, their whole new content
+    tests: frozenset[str] = frozenset()  # the functions, as pytest names them, in which other values are expected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,15 +78,19 @@ def of_tests(files: Iterable[FileChange]) -> Twin | None:
     """The twin in which the tests expect other values; ``None`` where they compare with none that is written out."""
     edited: dict[str, bytes] = {}
     places: list[str] = []
+    names: set[str] = set()
     for change in files:
         tree = sources.parse(change.after) if _is_plain(change.after) else None
-        edits = _other_values(change.after or b"", tree) if tree else {}
+        by_function = _other_values(change.after or b"", tree) if tree else {}
+        edits = {place: edit for each in by_function.values() for place, edit in each.items()}
         if edits:
             edited[change.path] = _edited(change.after or b"", list(edits.values()))
             places += [f"{change.path}:{line}" for line in sorted({line for line, _ in edits})]
+            names |= {f"{change.path}::{name}" for name in by_function}
     if not edited:
         return None
-    return Twin(what=f"other values are expected at {_listed(places)}", files=edited)
+    what = f"other values are expected at {_listed(places)}"
+    return Twin(what=what, files=edited, tests=frozenset(names))
 
 
 # ---- the work ----------------------------------------------------------------------------------------------------
@@ -159,19 +164,22 @@ def _generates(function: _Function) -> bool:
 # ---- the tests ---------------------------------------------------------------------------------------------------
 
 
-def _other_values(source: bytes, tree: ast.Module) -> dict[tuple[int, int], _Edit]:
-    """By line and column, the edits that make every value that an assertion expects another one."""
+def _other_values(source: bytes, tree: ast.Module) -> dict[str, dict[tuple[int, int], _Edit]]:
+    """By function, and there by line and column, the edits that make every expected value another one."""
     lines = _line_offsets(source)
     module = _assigned(tree.body)
-    edits: dict[tuple[int, int], _Edit] = {}
+    found: dict[str, dict[tuple[int, int], _Edit]] = {}
     for owner, function in _with_classes(tree):
         reach = {**module, **_assigned(function.body)}
-        for expected in _expected(function):
+        edits: dict[tuple[int, int], _Edit] = {}
+        for expected, is_pattern in _expected(function):
             for node in _written_out(expected, function, owner, reach):
                 start = lines[node.lineno - 1] + node.col_offset
                 end = lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
-                edits[node.lineno, node.col_offset] = start, end, _another(node).encode()
-    return edits
+                edits[node.lineno, node.col_offset] = start, end, _another(node, is_pattern=is_pattern).encode()
+        if edits:
+            found[f"{owner.name}::{function.name}" if owner else function.name] = edits
+    return found
 
 
 def _with_classes(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, _Function]]:
@@ -182,20 +190,20 @@ def _with_classes(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, _Func
             yield from ((statement, part) for part in statement.body if isinstance(part, _Function))
 
 
-def _expected(function: _Function) -> Iterator[ast.expr]:
-    """What is compared for equality in the assertions of a function, or looked for in something."""
+def _expected(function: _Function) -> Iterator[tuple[ast.expr, bool]]:
+    """What assertions compare for equality, or look for in something; and whether that is a regular expression."""
     for node in ast.walk(function):
         if isinstance(node, ast.Assert):
-            yield from _compared(node.test)
+            yield from ((each, False) for each in _compared(node.test))
         elif isinstance(node, ast.Call):
             name = sources.dotted(node.func).split(".")[-1]
             if name in _EQUAL:
-                yield from node.args[:2]
+                yield from ((each, name == "assertRegex") for each in node.args[:2])
             elif name in _CALLED:
-                yield from (*node.args, *(keyword.value for keyword in node.keywords))
+                yield from ((each, False) for each in (*node.args, *(keyword.value for keyword in node.keywords)))
             elif name in _RAISING:
-                yield from (keyword.value for keyword in node.keywords if keyword.arg in ("match", "expected_regex"))
-                yield from node.args[1:2] if name.endswith("Regex") else ()
+                yield from ((k.value, True) for k in node.keywords if k.arg in ("match", "expected_regex"))
+                yield from ((each, True) for each in (node.args[1:2] if name.endswith("Regex") else ()))
 
 
 def _compared(test: ast.expr) -> Iterator[ast.expr]:
@@ -248,7 +256,7 @@ def _bound_to(
     name: str, function: _Function, owner: ast.ClassDef | None, reach: Mapping[str, ast.expr]
 ) -> list[ast.expr]:
     """The values of a name: assigned, looped over, or given by ``parametrize``; none where it is used otherwise."""
-    compared = {id(each) for each in _expected(function)}
+    compared = {id(each) for each, _ in _expected(function)}
     used = (n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load))
     if any(id(node) not in compared for node in used):
         return []
@@ -307,13 +315,13 @@ def _assigned(body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
     return {name: values[0] for name, values in found.items() if len(values) == 1}
 
 
-def _another(node: ast.Constant | ast.JoinedStr) -> str:
-    """A constant of the same kind with another value."""
-    value = node.value if isinstance(node, ast.Constant) else "\0"
+def _another(node: ast.Constant | ast.JoinedStr, *, is_pattern: bool) -> str:
+    """A constant of the same kind with another value, which looks as much like the first one as can be."""
+    value = node.value if isinstance(node, ast.Constant) else ""
     if isinstance(value, str):
-        return repr(f"{value}~")
+        return repr(value + (value[-1] if len(set(value)) > 1 and not is_pattern else "~"))
     if isinstance(value, bytes):
-        return repr(value + b"~")
+        return repr(value + (value[-1:] if len(set(value)) > 1 and not is_pattern else b"~"))
     return repr(value + _OTHER_NUMBER) if isinstance(value, int | float) else repr(value)
 
 

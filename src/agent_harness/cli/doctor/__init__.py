@@ -195,6 +195,8 @@ def _task_list(folder: str) -> Iterator[CheckResult]:
     if found["isolation"] == "in_place":
         fix = 'edit harness-tasks.json: "session_config": {"isolation": "worktree"}'
         yield CheckResult("isolation", "warning", "validations run in the folder itself, not on the commit alone", fix)
+    if not (verdicts := found["verdicts"])["whole"]:
+        yield CheckResult("verdicts", "wrong", verdicts["message"], f"less {shlex.quote(verdicts['path'])}")
     if halt := found["halt"]:
         yield CheckResult("halt", "wrong", f"{halt.get('category')}: {halt.get('message')}", "harness resume")
     if found["work_left"] and not found["active"]:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from agent_harness.kernel import files
 from agent_harness.kernel.git.locate import Repository
 
-__all__ = ["among", "forget", "ignore", "keep_out_of_sight"]
+__all__ = ["add", "among", "forget", "ignore", "keep_out_of_sight"]
 
 _STREAMS = (1, 2)
 PRINTED = "# a run of agent-harness prints into:"
@@ -41,15 +41,27 @@ def among(top: bytes) -> frozenset[bytes]:
 
 def ignore(repository: Repository, line: str, *, note: str = "") -> None:
     """Adds a line to the repository's own ignore rules, where it is missing; the ``note`` stands before it."""
-    path = _rules(repository)
+    add(_rules(repository), [line], note=note)
+
+
+def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
+    """Adds the lines that are missing to a file of ignore rules, behind the ``note``; whether there were any.
+
+    What is there stays byte for byte, and the new lines end as the others do.
+    """
     try:
         text = files.read_bytes(path).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         text = ""
-    if line not in text.splitlines():
+    there = {line.rstrip("\r") for line in text.split("\n")}
+    missing = [line for line in lines if line not in there]
+    if missing:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        gap = "" if not text or text.endswith("\n") else "\n"
-        files.replace(path, f"{text}{gap}{note}{line}\n".encode("utf-8", "surrogateescape"))
+        end = "\r\n" if "\r\n" in text else "\n"
+        gap = "" if not text or text.endswith("\n") else end
+        added = (note + "".join(f"{line}\n" for line in missing)).replace("\n", end)
+        files.replace(path, f"{text}{gap}{added}".encode("utf-8", "surrogateescape"))
+    return bool(missing)
 
 
 def forget(path: str, lines: Iterable[str], *, printed: bool = False, write: bool = True) -> list[str]:
@@ -87,7 +99,7 @@ def _rules(repository: Repository) -> str:
 
 
 def _as_pattern(path: str) -> str:
-    return "".join(f"\\{letter}" if letter in "*?[]\\ !#" else letter for letter in path)
+    return "".join("?" if letter == "\n" else f"\\{letter}" if letter in "*?[]\\ !#" else letter for letter in path)
 
 
 def _file_of(process: str, stream: int) -> str | None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.features.config import Config
     from agent_harness.protocols.features.people.inspection import ProjectCheck
     from agent_harness.protocols.features.project import Project
+    from agent_harness.session.picture import PictureReader
     from agent_harness.supervision.dispatch import RefusalPolicy
 
     Ask = Callable[[str], bool]
@@ -42,6 +43,7 @@ __all__ = [
     "log_sessions",
     "log_summary_lines",
     "problems",
+    "reader",
     "rescue",
     "settings",
     "status",
@@ -103,6 +105,14 @@ def _read_yaml(path: str) -> JsonObject:
     from agent_harness.protocols.features.config.file import read_object
 
     return read_object(path)
+
+
+def reader(layout: FeatureLayout) -> PictureReader:
+    """Looks at the project, again and again, in the values that all protocols share."""
+    from agent_harness.protocols.features.reader import FeatureSource
+    from agent_harness.session.picture import PictureReader
+
+    return PictureReader(FeatureSource(layout, read_yaml=_read_yaml))
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:
@@ -199,7 +209,7 @@ def log_sessions(layout: FeatureLayout, *, last: int, session: int | None = None
     """The last sessions, or one, each with its end, cost, decisions, files, runs and problems; oldest first."""
     from agent_harness.protocols.features import logs
 
-    return logs.summaries(layout, last=last, session=session)
+    return logs.summaries(layout, reader(layout).look().sessions, last=last, session=session)
 
 
 def log_summary_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -292,7 +302,7 @@ class FeatureProject:
         from agent_harness.session import now
 
         path = self._project.store.now_path()
-        return [now.line(each) for each in now.read(path and os.path.dirname(path))]
+        return [each.line() for each in now.running(path and os.path.dirname(path))]
 
     def keep_said(self, text: str) -> None:
         """Adds what a run says to ``logs/run.log``."""

@@ -26,6 +26,7 @@
         open_session.json      the session under way: where a crash left it
         proven.json            the features that the harness has accepted
         pause.json             a person's pause, until `harness resume`
+        verdicts.jsonl         what was said of each claim, for ever: ``session/ledger.py``
 
 Settings under ``paths:`` move the first three. Source: features.md UAH-078..093, C31.
 """
@@ -115,7 +116,7 @@ class FeatureLayout:
 
     @property
     def verdicts(self) -> str:
-        """What the failing step of each rejected claim printed: ``N-STEP.txt``."""
+        """What the failing step of a rejected claim printed, and a proof that passed: ``N-STEP.txt``."""
         return self.log("verdicts")
 
     def transcript(self, session: int) -> str:

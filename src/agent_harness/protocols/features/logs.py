@@ -11,7 +11,7 @@ section W, C44.
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import merge
@@ -22,11 +22,11 @@ from agent_harness.errors import HarnessError, UsageError
 from agent_harness.kernel import clock, files, journal
 from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.terminal import printable
-from agent_harness.protocols.features import records
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.store import LEVELS
 from agent_harness.session import ledger
+from agent_harness.session.picture import PastSession, span
 
 SOURCES: Mapping[str, tuple[str, str]] = {
     # name: (file, level of its rows where they say none)
@@ -215,18 +215,18 @@ def line(row: Mapping[str, Any], *, utc: bool = False) -> str:
 # -- one summary a session ---------------------------------------------------------------------------------------------
 
 
-def summaries(layout: FeatureLayout, *, last: int = 5, session: int | None = None) -> list[JsonObject]:
-    """The last sessions, or one, each with its end, cost, decisions, files, runs and problems; oldest first."""
-    found: list[JsonObject] = []
-    for row in _backwards(layout, "sessions.jsonl"):
-        number = row.get("session_id")
-        if isinstance(number, int) and session in (None, number):
-            found.append(row)
-        if len(found) == (last if session is None else 1):
-            break
-    numbers = {records.number(row.get("session_id")) for row in found}
+def summaries(
+    layout: FeatureLayout, sessions: Iterable[PastSession], *, last: int = 5, session: int | None = None
+) -> list[JsonObject]:
+    """The last of these sessions, or one, each with its end, cost, decisions, files, runs and problems; oldest first.
+
+    What happened in them is read from the ends of the logs.
+    """
+    known = [each for each in sessions if each.number is not None and session in (None, each.number)]
+    found = known[-(last if session is None else 1) :]
+    numbers = {each.number for each in found if each.number is not None}
     rows = {name: _of_sessions(layout, name, numbers) for name in ("events", "decisions", "actions")}
-    return [_summary(row, rows) for row in reversed(found)]
+    return [_summary(each, rows) for each in found]
 
 
 def _of_sessions(layout: FeatureLayout, name: str, numbers: set[int]) -> list[JsonObject]:
@@ -243,20 +243,20 @@ def _of_sessions(layout: FeatureLayout, name: str, numbers: set[int]) -> list[Js
     return found[::-1]
 
 
-def _summary(record: Mapping[str, Any], rows: Mapping[str, list[JsonObject]]) -> JsonObject:
-    number, seconds = record.get("session_id"), record.get("duration_seconds")
-    mine = {name: [row for row in each if row.get("session") == number] for name, each in rows.items()}
+def _summary(session: PastSession, rows: Mapping[str, list[JsonObject]]) -> JsonObject:
+    seconds = session.seconds or 0.0
+    mine = {name: [row for row in each if row.get("session") == session.number] for name, each in rows.items()}
     kinds = Counter(str(row.get("type")) for row in mine["actions"])
     written = dict.fromkeys(str(r.get("path")) for r in mine["actions"] if r.get("type") == "file_write")
     return {
-        "session": number,
-        "feature_id": record.get("feature_id"),
-        "outcome": _outcome(record),
-        "started_at": record.get("started_at"),
-        "minutes": round(float(seconds) / 60, 1) if isinstance(seconds, int | float) else 0.0,
-        "seconds": float(seconds) if isinstance(seconds, int | float) else 0.0,
-        "tokens": record.get("tokens_used"),
-        "cost_usd": record.get("cost_usd"),
+        "session": session.number,
+        "feature_id": int(session.item) if session.item and session.item.lstrip("-").isdecimal() else session.item,
+        "outcome": session.outcome,
+        "started_at": session.started,
+        "minutes": round(seconds / 60, 1),
+        "seconds": seconds,
+        "tokens": session.tokens,
+        "cost_usd": session.cost_usd,
         "files_written": list(written),
         "commands": kinds["cmd_run"],
         "test_runs": kinds["test_run"],
@@ -273,28 +273,8 @@ def _summary(record: Mapping[str, Any], rows: Mapping[str, list[JsonObject]]) ->
 _COMMITTED = ("feature_completed", "cleanup_completed")
 
 
-def _outcome(record: Mapping[str, Any]) -> str:
-    if record.get("feature_completed") is True:
-        return "verified"
-    if record.get("rejected"):
-        return "rejected"
-    if record.get("asked"):
-        return "kept until a person answers"
-    reason = str(record.get("termination_reason") or "ended")
-    return "ended without a claim" if reason == "complete" else f"handed off ({reason.replace('_', ' ')})"
-
-
 def _problem(row: Mapping[str, Any]) -> str:
     return f"{row.get('type')}: {row.get('message')}" if row.get("message") else str(row.get("type"))
-
-
-def span(seconds: float) -> str:
-    """A time for a person: ``8 s``, ``12 min``, ``3 h 05``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02}"
 
 
 def _shortened(problem: str) -> str:

@@ -130,6 +130,12 @@ def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str
             hint=f"git stash -u && git switch {branch}",
             check="git_state",
         )
+    if other := repository.other_work_tree(git, branch):
+        raise UnsafeTree(
+            f"HEAD is detached, and {branch} is checked out in {other}: this work tree needs a branch of its own",
+            hint="git switch -c NEW_BRANCH",
+            check="git_state",
+        )
     repository.switch(git, branch)
     say(f"Warning: HEAD was detached; switched to {branch}.")
 

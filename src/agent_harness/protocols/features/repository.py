@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from agent_harness.errors import ToolMissing, UnsafeTree
-from agent_harness.kernel.git import Git, GitFailed, own_output
+from agent_harness.kernel.git import Git, GitFailed, locate, own_output
 from agent_harness.kernel.git.isolated import IsolatedView
 from agent_harness.kernel.git.objects import ABSENT
 from agent_harness.kernel.git.status import Links
@@ -99,6 +99,19 @@ def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
 def switch(git: Git, branch: str) -> None:
     """Checks a branch out; git refuses where that would overwrite anything."""
     git.run("switch", "--quiet", branch)
+
+
+def other_work_tree(git: Git, branch: str) -> str | None:
+    """The folder of another work tree of the repository in which a branch is checked out: git allows one only."""
+    shared = Path(git.shared_dir())
+    bare = git.settings().get("core.bare") == "true"
+    for folder in [*([] if bare else [shared]), *sorted((shared / "worktrees").glob("*"))]:
+        if folder.resolve() == Path(git.git_dir()).resolve():
+            continue
+        if locate.text_of(folder / "HEAD").strip() == f"ref: refs/heads/{branch}":
+            place = locate.text_of(folder / "gitdir").strip()
+            return str(Path(place).parent if place else shared.parent)
+    return None
 
 
 def commit_files(git: Git, paths: Sequence[str], message: str) -> None:

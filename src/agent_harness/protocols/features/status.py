@@ -24,7 +24,7 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
     store = FeatureStore(layout, read_yaml=read_yaml)
     believed = store.open_session()
     under_way = believed or store.session_copy()
-    document, state = _proven_features(store, believed, under_way), store.state()
+    document, state = proven_features(store, believed, under_way), store.state()
     passing, total = document.counts()
     asked = questions.waiting(state, document)
     circle = any(each.kind == "dependency_cycle" for each in asked)
@@ -68,7 +68,7 @@ def _now(store: FeatureStore) -> "list[JsonObject]":
         return []
     from agent_harness.session import now
 
-    return now.read(os.path.dirname(path))
+    return now.told(os.path.dirname(path))
 
 
 def lines(found: "Mapping[str, Any]") -> list[str]:
@@ -101,7 +101,13 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
             + (f"; {new} introduced by the last accepted session" if new else "")
         )
     if found["open_session"]:
-        rows += [_open_line(found["open_session"]), *_now_lines(found)]
+        rows += [
+            _open_line(found["open_session"]),
+            *_now_lines("  ", found["now"]),
+            *_retry_lines(found["client_retry"]),
+        ]
+    else:
+        rows += _now_lines("Now: ", [each for each in found["now"] if each["alive"]])
     if found["last_failure"]:
         rows.append("Last failure: " + " ".join(str(found["last_failure"]).split())[:300])
     rows += [f"Files: {alert}" for alert in found["file_alerts"]]
@@ -133,15 +139,17 @@ def _question_lines(asked: "list[JsonObject]") -> "list[str]":
     return rows
 
 
-def _now_lines(found: "Mapping[str, Any]") -> list[str]:
-    """What the session does, and that its client waits for the provider by itself."""
-    rows: list[str] = []
-    if found["now"]:
-        from agent_harness.session import now
+def _now_lines(begin: str, found: "list[JsonObject]") -> list[str]:
+    if not found:
+        return []
+    from agent_harness.session import now
 
-        rows = [f"  {now.line(each)}" for each in found["now"]]
-    waits = found["client_retry"]
-    return [*rows, f"{waits['at']}: {waits['message']}"] if waits else rows
+    return [f"{begin}{line}" for line in now.lines(found)]
+
+
+def _retry_lines(waits: "JsonObject | None") -> list[str]:
+    """That the session's client waits for the provider by itself."""
+    return [f"{waits['at']}: {waits['message']}"] if waits else []
 
 
 def _lint(measured: "JsonObject") -> "JsonObject | None":
@@ -185,7 +193,7 @@ def _score(store: FeatureStore, state: records.SessionState, passing: int, total
     )
 
 
-def _proven_features(
+def proven_features(
     store: FeatureStore, believed: "JsonObject | None", copied: "JsonObject | None"
 ) -> records.FeatureList:
     """features.json without the claims of a session that is not judged yet.

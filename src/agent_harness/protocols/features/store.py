@@ -330,9 +330,15 @@ class FeatureStore:
 
     # -- what was said of each claim ------------------------------------------------------------------------------
 
-    def ledger(self) -> str:
-        """Where the verdicts are (``session/ledger.py``): in the project where no place outside can be written."""
-        home = self._home or trusted_state.make(self.layout.git_dir, self.layout.root)[0]
+    def ledger(self, *, make: bool = True) -> str:
+        """Where the verdicts are (``session/ledger.py``): in the project where no place outside can be written.
+
+        Without ``make``, for reading, nothing is made.
+        """
+        at = self.layout
+        home = self._home or trusted_state.existing(at.git_dir, at.root)
+        if home is None and make:
+            home = trusted_state.make(at.git_dir, at.root)[0]
         return os.path.join(home or self.layout.logs, LEDGER)
 
     # -- a person's pause ----------------------------------------------------------------------------------------

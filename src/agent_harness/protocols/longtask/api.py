@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         TickOptions,
         VerifyOptions,
     )
+    from agent_harness.session.picture import PictureReader
 
     Answer = tuple[JsonObject | str | None, int]
     Report = tuple[JsonObject, int]
@@ -49,6 +50,14 @@ OPTIONS = {
     "openclaw-recipe": "RecipeOptions",
 }
 """Command → its class in ``longtask.options``, which is loaded for these alone."""
+
+
+def reader(task_dir: str | os.PathLike[str]) -> PictureReader:
+    """Looks at the task, again and again, in the values that all protocols share."""
+    from agent_harness.protocols.longtask.reader import LongTaskSource
+    from agent_harness.session.picture import PictureReader
+
+    return PictureReader(LongTaskSource(LongTaskLayout(task_dir)))
 
 
 class LongTask:

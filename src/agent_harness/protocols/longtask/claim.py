@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.longtask.records import Contract, LogEvent
     from agent_harness.protocols.longtask.run.lease_file import RunLease
     from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
+    from agent_harness.session.ledger import ClaimVerdict, VerdictStep
     from agent_harness.supervision.interruption import Stop
 
 
@@ -88,6 +89,67 @@ def is_proven(events: Iterable[LogEvent]) -> bool:
     return True
 
 
+def started(layout: LongTaskLayout) -> LogEvent | None:
+    """The worker that was started last on the task."""
+    return next((event for event in log.newest_first(layout) if event.type == "worker_started"), None)
+
+
+def verdict_on(
+    layout: LongTaskLayout,
+    task: Contract,
+    report: JsonObject | None,
+    *,
+    claimed: bool,
+    by: ClaimVerdict | None = None,
+    code: str = "not_verified",
+) -> ClaimVerdict:
+    """The line about a claim of `done`, by the report on it; ``by`` holds what is known of the worker.
+
+    It is the same line whoever writes it for the worker that was started last, so that a claim that a killed run has
+    judged is told of once. ``code`` says why a claim is refused on which there is no report.
+    """
+    from dataclasses import replace
+
+    from agent_harness.session import ledger
+
+    began = started(layout)
+    passed = report is not None and report["status"] == "pass"
+    missing = [each for each in report["checks"] if each["status"] != "pass"] if report else []
+    known = by or ledger.ClaimVerdict(item=task.id, verdict="", agent=began.text("worker") if began else None)
+    codes = (("criteria_unmet",) if missing else (code,)) if not passed else ()
+    return replace(
+        known,
+        id=f"{task.id}, {began.at if began else 'nobody'}",
+        verdict=ledger.ACCEPTED if passed else ledger.REJECTED,
+        attempt=log.slices(layout)[0],
+        claim=(task.id,) if claimed else (),
+        codes=codes,
+        commit=known.commit if passed else None,
+        steps=tuple(_step(layout, each) for each in report["checks"]) if report else (),
+    )
+
+
+def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
+    """One criterion, with what its command printed, which is kept."""
+    from agent_harness.session import ledger
+
+    good, command, log_path = check["status"] == "pass", check.get("command"), None
+    if command and check.get("exitCode") is not None:
+        folder = layout.inside(layout.relative(layout.verdicts), "runs")
+        output = "\n".join(text.rstrip("\n") for text in (check["stdout"], check["stderr"]) if text)
+        step, ended = f"criterion-{check['id']}", str(check["message"])
+        kept = ledger.keep_output(folder, layout.ledger(), step, command=str(command), output=output, ended=ended)
+        log_path = layout.relative(kept)
+    return ledger.VerdictStep(
+        step="criterion",
+        name=str(check["id"]),
+        result="passed" if good else "failed",
+        command=str(command) if command else None,
+        exit=check.get("exitCode"),
+        log=log_path,
+    )
+
+
 def settle(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonObject | None:
     """Verifies a claim that an earlier run left behind; its report, or ``None`` when there is no such claim.
 
@@ -110,7 +172,7 @@ def settle(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonObje
 
         report = criteria.check(store.layout, task, checkpoint, stop=must_stop)
         _require(lock, interruption)
-        verified = (text, report, last)
+        verified = (text, report, last, verdict_on(store.layout, task, report, claimed=True))
         store.change(lambda change, verified=verified: _settle(change, *verified))
     return report
 
@@ -124,16 +186,18 @@ def _require(lock: RunLease, interruption: Stop) -> None:
         raise HarnessError("the lease was lost before the worker started", hint="run the same command again")
 
 
-def _settle(change: CheckpointChange, text: str, report: JsonObject, last: bool) -> None:
+def _settle(change: CheckpointChange, text: str, report: JsonObject, last: bool, line: ClaimVerdict) -> None:
     """Writes what the verification of a checkpoint found.
 
     Another checkpoint than the verified one is left for the next round; in the ``last`` it is not believed.
     """
     same = jsontext.line(change.checkpoint.raw) == text
     if same and report["status"] == "pass":
+        change.verdict = line
         change.event("checkpoint_written", status="done", reason=VERIFIED)
     elif same or (last and change.checkpoint.status == "done"):
         from agent_harness.protocols.longtask import criteria
         from agent_harness.protocols.longtask.run import outcome
 
+        change.verdict = line if same else verdict_on(change.layout, change.task, None, claimed=True)
         outcome.withdraw_claim(change, None, criteria.unmet(report) if same else [])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.kernel import journal, trusted_state
+from agent_harness.kernel import journal
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import log, schema
 from agent_harness.protocols.longtask.records import EvidenceItem
@@ -98,7 +98,7 @@ _WORDS = "words.jsonl"
 
 def adopt(layout: LongTaskLayout, checkpoint: Checkpoint) -> None:
     """Before a worker starts: what there is by now counts as the word of people. Does nothing where that is done."""
-    home = trusted_state.make(layout.task, layout.root)[0]
+    home = layout.home(make=True)
     path = home and os.path.join(home, _WORDS)
     if path and not os.path.lexists(path):
         items, _ = everything(layout, checkpoint)
@@ -134,7 +134,7 @@ def worker_speaks(layout: LongTaskLayout) -> bool:
 
 
 def _words(layout: LongTaskLayout) -> str | None:
-    home = trusted_state.existing(layout.task, layout.root)
+    home = layout.home()
     path = home and os.path.join(home, _WORDS)
     return path if path and os.path.isfile(path) else None
 

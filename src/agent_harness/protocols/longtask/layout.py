@@ -5,10 +5,17 @@
       checkpoint.json           the state from which any worker resumes
       harness.md                operating rules for people and workers
       runs/YYYY-MM-DD.jsonl     the log, by the UTC date of the event; only ever added to
+      runs/verdicts/            what the commands of judged claims printed
       sessions/STAMP/           what one worker's session left: transcript, recording, rescue point
       evidence/                 worker output, manifests, archive, handoff notes, files of people
       artifacts/                generated results
       .lth.lock                 the lease of the run under way
+
+    $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the task: ``kernel/trusted_state.py``
+      words.jsonl               whose word an item of evidence is: ``evidence``
+      verdicts.jsonl            what was said of each claim, for ever: ``session/ledger.py``
+      now.json                  what the slice under way does
+      place.json                which task this is
 
 Source: ``longtask.md`` 1.
 """
@@ -65,6 +72,23 @@ class LongTaskLayout:
         return self._at("runs")
 
     @property
+    def verdicts(self) -> str:
+        """What the command of a criterion printed when a claim was judged: ``N-criterion-ID.txt``."""
+        return self._at("runs", "verdicts")
+
+    def ledger(self, *, make: bool = True) -> str:
+        """Where the verdicts are; among the logs of the task where no place outside can be written.
+
+        Without ``make``, for reading, nothing is made.
+        """
+        from agent_harness.kernel import trusted_state
+
+        home = trusted_state.existing(self.task, self.root)
+        if home is None and make:
+            home = trusted_state.make(self.task, self.root)[0]
+        return os.path.join(home or self.runs, "verdicts.jsonl")
+
+    @property
     def sessions(self) -> str:
         return self._at("sessions")
 
@@ -79,6 +103,14 @@ class LongTaskLayout:
     @property
     def lock(self) -> str:
         return self._at(".lth.lock")
+
+    def home(self, *, make: bool = False) -> str | None:
+        """The folder outside of the task, of which no worker is told; ``None`` where there is none, or no place."""
+        from agent_harness.kernel import trusted_state
+
+        if make:
+            return trusted_state.make(self.task, self.root)[0]
+        return trusted_state.existing(self.task, self.root)
 
     def run_log(self, date: str) -> str:
         """The log of one UTC date, ``YYYY-MM-DD``; a longer timestamp will do."""

@@ -66,7 +66,8 @@ def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
             raise StateDamaged(f"{place} is not what it should be, a {_KINDS[fits]}", hint="move it away")
 
 
-_ENDS = ("worker_completed", "worker_failed")
+ENDS = ("worker_completed", "worker_failed")
+"""Events with which a slice ends."""
 COUNTED = ("inputTokens", "outputTokens", "cachedTokens", "totalTokens")
 """The members of a usage besides ``costUsd``: input that was read from a cache is in ``cachedTokens`` alone, and the
 total is input and output without it. What a worker does not say is ``None``."""
@@ -77,7 +78,7 @@ def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
     """Every event, the one written last first, whatever time it bears; damaged lines are passed over silently."""
     from agent_harness.kernel import journal  # few readers need it
 
-    for path in reversed(_logs(layout)):
+    for path in reversed(days(layout)):
         found = (_record(line, ("type", "at")) for line in journal.backwards(path))
         yield from (LogEvent(record) for record in found if record is not None)
 
@@ -85,11 +86,11 @@ def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
 def slices(layout: LongTaskLayout) -> tuple[int, float]:
     """How many workers were started on the task, and what those cost that say it, in USD."""
     started, cost = 0, 0.0
-    for path in _logs(layout):
+    for path in days(layout):
         for record in filter(None, (_record(line, ("type",)) for _, line in _numbered(path))):
             started += record["type"] == "worker_started"
             used = record.get("usage")
-            paid = used.get("costUsd") if isinstance(used, dict) and record["type"] in _ENDS else None
+            paid = used.get("costUsd") if isinstance(used, dict) and record["type"] in ENDS else None
             cost += number_below(paid, 1e12) or 0.0
     return started, cost
 
@@ -99,7 +100,7 @@ def total_usage(events: Iterable[LogEvent]) -> JsonObject:
 
     The cost is ``None`` as soon as one of the known runs does not say it.
     """
-    ended = [event for event in events if event.type in _ENDS]
+    ended = [event for event in events if event.type in ENDS]
     known = [used for event in ended if isinstance(used := event.raw.get("usage"), dict)]
     costs = [dollars(each.get("costUsd")) for each in known]
     sums = {name: sum(token_count(each.get(name)) or 0 for each in known) for name in COUNTED}
@@ -107,7 +108,7 @@ def total_usage(events: Iterable[LogEvent]) -> JsonObject:
     return {"knownRuns": len(known), "unknownRuns": len(ended) - len(known), **sums, "costUsd": cost}
 
 
-def _logs(layout: LongTaskLayout) -> list[str]:
+def days(layout: LongTaskLayout) -> list[str]:
     """The files of the log, oldest first. ``OutsideTask`` where the folder leads out of the task."""
     layout.inside(layout.relative(layout.runs), "runs")
     names = os.listdir(layout.runs) if os.path.isdir(layout.runs) else ()
@@ -118,7 +119,7 @@ def events(layout: LongTaskLayout) -> tuple[list[LogEvent], int]:
     """Every event, by time, and how many damaged lines were passed over."""
     found: list[LogEvent] = []
     skipped = 0
-    for path in _logs(layout):
+    for path in days(layout):
         read, missed = lines(path, ("type", "at"))
         found += map(LogEvent, read)
         skipped += missed

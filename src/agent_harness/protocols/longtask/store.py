@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.records import LogEvent
+    from agent_harness.session.ledger import ClaimVerdict
 
     T = TypeVar("T")
 
@@ -173,7 +174,7 @@ class InvalidTask(HarnessError):
 class CheckpointChange:
     """One change under way: the checkpoint it edits in place, and what is written with it."""
 
-    __slots__ = ("archived", "checkpoint", "damaged", "dirty", "events", "kept", "layout", "now", "task")
+    __slots__ = ("archived", "checkpoint", "damaged", "dirty", "events", "kept", "layout", "now", "task", "verdict")
 
     def __init__(self, layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime) -> None:
         self.layout = layout
@@ -185,6 +186,7 @@ class CheckpointChange:
         self.events: list[JsonObject] = []
         self.kept: dict[str, bytes] = {}  # absolute path -> content
         self.archived: list[JsonObject] = []  # evidence that leaves the window
+        self.verdict: ClaimVerdict | None = None  # on a claim of `done`: in the ledger before the checkpoint says so
 
     @property
     def at(self) -> str:
@@ -303,6 +305,11 @@ class LongTaskStore:
                 if not create(path, kept):
                     raise files.EditedMeanwhile
                 written.append(path)
+            if change.verdict:
+                from agent_harness.session import ledger
+
+                unedited()
+                ledger.write(self.layout.ledger(), change.verdict)
             if content is not None:
                 self._write_checkpoint(change, content, unedited)
         except files.EditedMeanwhile:

@@ -27,6 +27,7 @@ from agent_harness.protocols.longtask.criteria_guard import CriteriaGuard
 from agent_harness.protocols.longtask.run import adapters, outcome, session_folder
 from agent_harness.protocols.longtask.run.adapters import Plan
 from agent_harness.protocols.longtask.run.outcome import Ran
+from agent_harness.protocols.longtask.run.session_folder import RescuePoint
 from agent_harness.protocols.longtask.run.slice import LeaseGone, Slice
 from agent_harness.protocols.longtask.run.worker import (
     NEVER_STARTED,
@@ -42,6 +43,7 @@ from agent_harness.protocols.longtask.run.worker import (
 from agent_harness.protocols.longtask.store import CheckpointChange
 from agent_harness.session.engine import Turns, walk
 from agent_harness.session.limits import SessionLimits, changed_in_folder, watch
+from agent_harness.session.now import NowRecord
 from agent_harness.session.work import POLICIES, Ending, Policy, TurnRequest, TurnSoFar
 from agent_harness.supervision.monitors import BudgetLimit, ContextWindow, ProjectFacts
 from agent_harness.supervision.outcome import Outcome
@@ -108,7 +110,10 @@ class SliceWork:
         self._agent: Startable | None = None
         self._guard: CriteriaGuard | None = None
         self._outcome: Outcome | None = None
+        self._point: RescuePoint | None = None
+        self._turns: Turns | None = None
         self._used = usage.Totals()
+        self._now = NowRecord()
 
     def walked(self) -> Answer:
         """Runs the worker to its end and settles it. Nothing of it is left when this returns, nor after a kill."""
@@ -122,8 +127,17 @@ class SliceWork:
             at=self._ran.started_at,
             takes_point=task.policy.takes_rescue_points,
         )
+        self._point = place.point
         evidence.adopt(slice_.layout, slice_.prepared.before)
         self._guard = CriteriaGuard(slice_.layout, task)
+        home = slice_.layout.home()
+        self._now = NowRecord(
+            os.path.join(home, "now.json") if home else None,
+            item=task.id,
+            title=task.title,
+            agent=plan.worker,
+            left_usd={"session": plan.bounds.max_cost_usd},
+        )
         agent = Startable(agent_of(plan, self._printed, self._refusal), plan, slice_.must_stop)
         self._agent = agent
         turns = Turns(
@@ -136,7 +150,9 @@ class SliceWork:
             recording=place.recording(),
             silence_seconds=plan.bounds.response_seconds,
             stop_requested=lambda: "stopped" if slice_.must_stop() else None,
+            now=self._now,
         )
+        self._turns = turns
         return walk(self, turns)
 
     # ---- what the worker is given
@@ -212,6 +228,7 @@ class SliceWork:
         """Whether a claim of `done` holds; ``None`` after any other end than exit 0."""
         if ending is not None or self.known.ran.exit_code:
             return None
+        self._now.step("criterion")
         text = self.slice.worth_verifying()
         return ClaimCheck(verified={text: self.slice.verify(self.known, text)} if text else {})
 
@@ -299,7 +316,18 @@ class SliceWork:
         ran.exit_code, ran.error = failure or _status(self.plan, outcome)
         self._note_denials(ran)
         ran.finished_at = clock.timestamp(fraction=True)
+        ran.course = self._course()
         return ran
+
+    def _course(self) -> JsonObject:
+        """What the slice began and ended with, and how it went in between."""
+        so_far = self._turns.so_far if self._turns else TurnSoFar()
+        found: JsonObject = {"model": so_far.model or self.plan.model, "promptType": "coding", "turns": so_far.turns}
+        found["interventions"] = [redact(each) for each in so_far.interventions]
+        if point := self._point:
+            ref = point.snapshot.ref
+            found |= {"base": point.snapshot.head, "head": point.git.head(), "rescueRef": ref}
+        return found
 
     def _note_denials(self, ran: Ran) -> None:
         """A worker that may not write, and tried to, has failed, whatever its exit status; of any other it is said."""

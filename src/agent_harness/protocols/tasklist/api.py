@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.session.picture import PictureReader
     from agent_harness.supervision.dispatch import RefusalPolicy
 
-__all__ = ["ADD", "CATEGORIES", "TaskList", "check", "lines", "read_lines", "restore", "status", "traces"]
+__all__ = ["ADD", "CATEGORIES", "TaskList", "check", "lines", "read_lines", "reader", "restore", "status", "traces"]
 
 CLAIM = "harness task claim"
 END = "harness session end"
@@ -179,6 +180,7 @@ class TaskList:
         for an empty list, before an agent is looked for; what is damaged is the session's to restore.
         """
         import os
+        from pathlib import Path
 
         from agent_harness.agents import registry
         from agent_harness.protocols.tasklist import run
@@ -187,7 +189,7 @@ class TaskList:
         self._refuse_empty()
         try:
             found = registry.resolve_all(tuple(agents), configured=None, environ=os.environ)
-            allowed = startable(found, say, "harness run --agent SPEC")
+            allowed = startable(found, say, "harness run --agent SPEC", Path(self.worker.layout.root))
         except HarnessError:
             self._refuse_resting()  # what the list itself waits for is the nearer reason
             raise
@@ -195,10 +197,13 @@ class TaskList:
 
     def now(self) -> list[str]:
         """What the attempts under way are doing, one line each; any thread may ask."""
-        from agent_harness.protocols.tasklist import status as list_status
+        import os
+
+        from agent_harness.protocols.tasklist import proven
         from agent_harness.session import now
 
-        return [now.line(each) for each in list_status.now_records(self.layout)]
+        path = proven.now_path(self.layout)
+        return [each.line() for each in now.running(path and os.path.dirname(path))]
 
     def keep_said(self, text: str) -> None:
         """Adds what a run says to ``.harness/logs/run.log``."""
@@ -382,6 +387,14 @@ def status(folder: str, *, tail: int = 5) -> JsonObject:
     return status.read(TaskListLayout(folder), tail=tail)
 
 
+def reader(folder: str) -> PictureReader:
+    """Looks at the list in a folder, again and again, in the values that all protocols share."""
+    from agent_harness.protocols.tasklist.reader import TaskListSource
+    from agent_harness.session.picture import PictureReader
+
+    return PictureReader(TaskListSource(TaskListLayout(folder)))
+
+
 def lines(found: JsonObject) -> list[str]:
     """The answer of ``status`` for a person."""
     from agent_harness.protocols.tasklist import status
@@ -391,10 +404,13 @@ def lines(found: JsonObject) -> list[str]:
 
 def check(folder: str) -> JsonObject:
     """What ``harness doctor`` shows of the list in a folder. ``StateDamaged`` when it does not parse."""
-    from agent_harness.protocols.tasklist import selection, store
+    from agent_harness.protocols.tasklist import proven, selection, store
+    from agent_harness.session import ledger
 
     layout = TaskListLayout(folder)
     state = store.read(layout)
+    verdicts = proven.ledger(layout, make=False)
+    chain = ledger.check(verdicts)
     return {
         "root": layout.root,
         "tasks": len(state.tasks),
@@ -405,6 +421,7 @@ def check(folder: str) -> JsonObject:
         ],
         "isolation": state.config.isolation,
         "halt": state.halt,
+        "verdicts": {"path": verdicts, "whole": chain.whole, "message": chain.sentence},
         "work_left": selection.work_left(state),
         "active": store.TaskStore(layout).active(),
     }

@@ -16,6 +16,7 @@
         rescue-files/ID/N/      files that no commit can hold, moved out of the way of a rollback
         sessions/               what the agents of `harness run` said
         logs/run.log            what `harness run` said itself
+        logs/verdicts/          what the steps of judged claims printed
 
 Source: ``tasklist.md`` 1.
 """
@@ -143,12 +144,21 @@ class TaskListLayout:
         return self._at(".harness", "sessions", "costs.jsonl")
 
     @property
+    def logs(self) -> str:
+        return self._at(".harness", "logs")
+
+    @property
     def run_log(self) -> str:
         return self._at(".harness", "logs", "run.log")
 
+    @property
+    def verdicts(self) -> str:
+        """What a failed validation printed, and one that proved its task: ``N-STEP.txt``."""
+        return self._at(".harness", "logs", "verdicts")
+
     def linked(self) -> str | None:
         """The first of the harness's own folders that is a link, and so may lead out of the project."""
-        own = ("", "claims", "logs", "validate", "rescue-files", "sessions")
+        own = ("", "claims", "logs", "logs/verdicts", "validate", "rescue-files", "sessions")
         return next((path for name in own if os.path.islink(path := self._at(".harness", name).rstrip("/"))), None)
 
     def claim(self, task_id: str) -> str:

@@ -128,24 +128,14 @@ def _ignore(layout: TaskListLayout, where: str) -> str | None:
     """Adds the harness's files to the ignore rules; the file that was written, ``None`` when nothing was."""
     if where == "none":
         return None
-    from agent_harness.kernel.git import Git
+    from agent_harness.kernel.git import Git, own_output
 
     git = Git(layout.root)
     if not git.is_repository:
         return None
     path = os.path.join(layout.root, ".gitignore") if where == "gitignore" else str(git.shared_dir() / "info/exclude")
-    try:
-        found = files.read_bytes(path).decode("utf-8", "surrogateescape")
-    except FileNotFoundError:
-        found = ""
-        os.makedirs(os.path.dirname(path), exist_ok=True)
     wanted = _ignored_lines(os.fsdecode(git.prefix()) if where != "gitignore" else "")
-    missing = [line for line in wanted if line not in found.splitlines()]
-    if not missing:
-        return None
-    start = found if not found or found.endswith("\n") else f"{found}\n"
-    files.replace(path, (start + "\n".join(missing) + "\n").encode("utf-8", "surrogateescape"))
-    return path
+    return path if own_output.add(path, wanted) else None
 
 
 def _ignored_lines(prefix: str) -> list[str]:
@@ -381,6 +371,8 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Js
             )
         _refuse_unwritable(changes)
         before = task.validation_command
+        if task.status == "completed" and "status" in changes:
+            _take_back(store, task, f"status={changes['status']}", change.state.revision)
         for name, text in changes.items():
             _set(task.raw, name, _value(name, text))
         if "status" in changes:
@@ -430,6 +422,23 @@ def reset(store: TaskStore, task_ids: Sequence[str], *, failed: bool = False) ->
 
 _CLIENTS = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "GEMINI_CLI")
 """Variables that a client gives to the commands of its agent."""
+
+
+def _take_back(store: TaskStore, task: records.Task, word: str, revision: int) -> None:
+    """Puts into the ledger that a person takes back what was proven; once, however often the change is tried."""
+    from agent_harness.session import ledger
+
+    path = proven.ledger(store.layout)
+    last = ledger.last_about(path, task.id)
+    line = ledger.ClaimVerdict(
+        id=f"{task.id}, {word} at revision {revision}",
+        item=task.id,
+        verdict=ledger.REJECTED,
+        by="person",
+        word=word,
+        of=last.n if last else None,
+    )
+    ledger.write(path, line)
 
 
 def _speaker() -> str:

@@ -5,6 +5,7 @@
         proofs.jsonl             what proves each task that was added or corrected by a command; the last line counts
         claims/ID.KEY.json       the proof as it was when the task was claimed, and which files have passed it
         red-before.json          what validations said of the code before, by tree and command
+        verdicts.jsonl           what was said of each claim, for ever: ``session/ledger.py``
         said.json                what is said once of a list, and was
 
 A list that has no folder here yet, made by somebody else or moved here, is believed as it is found. Source:
@@ -32,6 +33,7 @@ PROVEN = "proven.json"
 PROOFS = "proofs.jsonl"
 RED_BEFORE = "red-before.json"
 SAID = "said.json"
+LEDGER = "verdicts.jsonl"
 
 
 class ProofChanged(ConfigurationError):
@@ -54,13 +56,22 @@ class ClaimTerms:
 class PassOnRecord:
     """A validation that passed for the present claim."""
 
-    __slots__ = ("command", "red_before", "trees", "where")
+    __slots__ = ("command", "red_before", "seconds", "trees", "where")
 
     def __init__(self, record: JsonObject) -> None:
         self.command = record.get("command")
         self.trees = texts(record.get("trees"))  # that have passed it
         self.where = record.get("where")
         self.red_before = record.get("red_before")
+        self.seconds = record.get("seconds")
+
+
+def ledger(layout: TaskListLayout, *, make: bool = True) -> str:
+    """Where the verdicts are; in the folder of the list where no place outside can be written.
+
+    Without ``make``, for reading, nothing is made.
+    """
+    return os.path.join(_home(layout, make=make) or layout.logs, LEDGER)
 
 
 def _home(layout: TaskListLayout, *, make: bool) -> str | None:
@@ -251,10 +262,20 @@ def first_time(layout: TaskListLayout, name: str) -> bool:
 
 def note_pass(layout: TaskListLayout, task: Task, record: JsonObject) -> None:
     """Notes which files have passed the validation, for this claim."""
+    note_claim(layout, task, passed=record)
+
+
+def note_claim(layout: TaskListLayout, task: Task, **members: object) -> None:
+    """Adds members to what is written down of this claim, durably."""
     home = _home(layout, make=True)
     if home:
         os.makedirs(os.path.join(home, "claims"), mode=0o700, exist_ok=True)
-        files.write_json(_claim(home, task), {"task": task.id, **_claim_record(layout, task), "passed": record})
+        files.write_json(_claim(home, task), {"task": task.id, **_claim_record(layout, task), **members})
+
+
+def noted(layout: TaskListLayout, task: Task, name: str) -> JsonObject:
+    """What ``note_claim`` noted under a name, also for the claim that this one was taken over from; else empty."""
+    return json_object(_claim_record(layout, task).get(name)) or {}
 
 
 def passed(layout: TaskListLayout, task: Task) -> PassOnRecord | None:

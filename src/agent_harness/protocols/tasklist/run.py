@@ -19,12 +19,13 @@ from agent_harness.errors import Busy, HarnessError, LimitInForce, NothingEligib
 from agent_harness.kernel import clock, owner
 from agent_harness.kernel.git import own_output
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.tasklist import selection, status
+from agent_harness.protocols.tasklist import proven, selection, status
 from agent_harness.protocols.tasklist.attempts import recover, verbs
 from agent_harness.protocols.tasklist.claims import claim, leases, sessions
 from agent_harness.protocols.tasklist.claims.worker import Worker
 from agent_harness.protocols.tasklist.records import ADD
 from agent_harness.protocols.tasklist.work import Attempted, AttemptTerms, attempt
+from agent_harness.session import now
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy
 
@@ -135,7 +136,9 @@ def _chosen(dispatcher: Dispatcher, worker: Worker, terms: AttemptTerms) -> tupl
             if not dispatcher.patience.wait:
                 code, hint = refusal.exit_code, refusal.hint
                 return terms.agent, _Ending(reason=refusal.code, exit_code=code, message=refusal.message, hint=hint)
-            if not dispatcher.wait(refusal, _Present(worker, terms)):
+            with now.waiting(proven.now_path(worker.layout, worker.id), refusal):
+                waited = dispatcher.wait(refusal, _Present(worker, terms))
+            if not waited:
                 code = 130 if terms.stop.signalled else 0
                 return terms.agent, _Ending(reason="user_pause", exit_code=code, message="Stopped by a person.")
     return terms.agent, None
@@ -234,14 +237,6 @@ def _one(terms: AttemptTerms, worker: Worker, session: int, used: Totals) -> tup
     finally:
         worker.token = None
     terms.say(f"{task.id}: {done.result} ({done.message})")
-    status.note_cost(
-        worker.layout,
-        session=session,
-        task_id=done.task_id,
-        result=done.result,
-        used=done.used,
-        agent=terms.agent.name,
-    )
     return done, None
 
 

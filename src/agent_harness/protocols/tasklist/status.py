@@ -60,20 +60,20 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         "findings": [each.as_json() for each in state.findings()],
         "costs": costs(layout),
         "limits": [each.as_notice() for each in LimitClock().all()],
-        "now": now_records(layout),
+        "now": _now_records(layout),
         "log": progress.tail(layout, tail),
         **({"tasks": [_row(task) for task in state.tasks]} if tasks else {}),
     }
 
 
-def now_records(layout: TaskListLayout) -> list[JsonObject]:
-    """What the attempts under way are doing: see ``session/now.py``."""
+def _now_records(layout: TaskListLayout) -> list[JsonObject]:
+    """What the attempts under way are doing, or did when they were heard of last: see ``session/now.py``."""
     path = proven.now_path(layout)
     if path is None:
         return []
     from agent_harness.session import now
 
-    return now.read(os.path.dirname(path))
+    return now.told(os.path.dirname(path))
 
 
 def next_command(state: State, *, paused: bool = False) -> str:
@@ -122,10 +122,10 @@ def lines(found: JsonObject) -> list[str]:
         f"Tasks: {summary}, {counts['total']} in all",
         f"Sessions: {found['session_count']} of {found['max_sessions'] or 'any number'}; last ended {last}",
     ]
-    if found["now"]:
+    if heard := [each for each in found["now"] if each["alive"] or found["in_progress"]]:
         from agent_harness.session import now
 
-        text += [f"Now: {now.line(each)}" for each in found["now"]]
+        text += [f"Now: {line}" for line in now.lines(heard)]
     text += [*_cost_lines(found["costs"]), *_warnings(found)]
     for row in found.get("tasks", ()):
         why = f"   {row['last_error'][:100]}" if row["last_error"] else ""
@@ -161,9 +161,19 @@ def _warnings(found: JsonObject) -> list[str]:
 
 
 def note_cost(
-    layout: TaskListLayout, *, session: int, task_id: str, result: str, used: Totals, agent: str | None = None
+    layout: TaskListLayout,
+    *,
+    session: int,
+    task_id: str,
+    result: str,
+    used: Totals,
+    agent: str | None = None,
+    attempt: JsonObject | None = None,
 ) -> None:
-    """Adds the row of one attempt; ``cost_usd`` is ``None`` where it is not known, or nothing was reported."""
+    """Adds the row of one attempt; ``cost_usd`` is ``None`` where it is not known, or nothing was reported.
+
+    ``attempt`` holds further members: what it began and ended with.
+    """
     known = used.reported and used.cost_usd is not None
     journal.append(
         layout.costs,
@@ -173,6 +183,7 @@ def note_cost(
             "task_id": task_id,
             "result": result,
             "agent": agent,
+            **(attempt or {}),
             "input_tokens": used.input_tokens,
             "output_tokens": used.output_tokens,
             "cached_tokens": used.cached_tokens,

@@ -8,6 +8,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from agent_harness.agents.usage import Totals
 from agent_harness.errors import HarnessError, NotOwner, Refused, TimedOut, VerificationFailed
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process import new_run_id
-from agent_harness.protocols.tasklist import progress, proven
+from agent_harness.kernel.redact import redact
+from agent_harness.protocols.tasklist import progress, proven, status
 from agent_harness.protocols.tasklist.attempts import commits, rollback, verbs
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper, Worker
 from agent_harness.protocols.tasklist.layout import safe_name
@@ -115,10 +117,19 @@ def attempt(terms: AttemptTerms, worker: Worker, task: Task, *, session: int, sp
     if task.validation_command is None:
         verbs.validate(worker, task.id)  # says what is missing, before an agent works for nothing
     work = TaskWork(terms, worker, task, session=session, spent_usd=spent_usd)
+    done = None
+    try:
+        done = _walked(work)
+        return done
+    finally:
+        work.note_row(done.result if done else "error")
+
+
+def _walked(work: "TaskWork") -> Attempted:
     try:
         return walk(work, work.turns)
     except NotOwner as error:
-        return Attempted(task_id=task.id, result="lost", message=error.message, used=work.turns.so_far.used)
+        return Attempted(task_id=work.name, result="lost", message=error.message, used=work.turns.so_far.used)
     except KeyboardInterrupt:
         return work.unfinished(Ending(reason="user_pause"))
 
@@ -133,6 +144,7 @@ class TaskWork:
         self._task = task
         self._session = session
         self._budget_usd = max(0.0, terms.max_cost_usd - spent_usd)
+        proven.note_claim(worker.layout, task, by={"agent": terms.agent.name})
         name = f"{session}-{safe_name(task.id)}.{task.attempts + 1}"
         sessions = Path(worker.layout.sessions)
         renew = LeaseKeeper(worker, task)
@@ -164,7 +176,8 @@ class TaskWork:
                 title=task.title,
                 session=session,
                 agent=terms.agent.name,
-                budget_usd=self._budget_usd,
+                left_usd={"session": self._budget_usd},
+                can=("pause",),
             ),
         )
 
@@ -252,10 +265,42 @@ class TaskWork:
         if ending is not None and not self._has_work():
             return None
         self._terms.say(f"{self._task.id}: running {self._task.validation_command}")
+        self.turns.now.step("proof")
         try:
-            return TaskRuling(completed=verbs.complete(self._worker, self._task.id))
+            return TaskRuling(completed=verbs.complete(self._worker, self._task.id, known=self._facts(so_far)))
         except (VerificationFailed, TimedOut) as error:
             return TaskRuling(error=error)
+
+    def _facts(self, so_far: TurnSoFar) -> verbs.AttemptFacts:
+        cost_usd = so_far.used.cost_usd if so_far.used.reported else None
+        return verbs.AttemptFacts(
+            agent=self._terms.agent.name, model=next(reversed(so_far.models), None), cost_usd=cost_usd
+        )
+
+    def note_row(self, result: str) -> None:
+        """Adds the row of this attempt, which has ended so; the agent may have been started and cost something."""
+        worker, task, so_far = self._worker, self._task, self.turns.so_far
+        new: list[str] = []
+        with suppress(HarnessError):  # of a state that is damaged the run says so
+            new = [each for each in worker.find(worker.store.read(), task.id).rescues if each not in task.rescues]
+        status.note_cost(
+            worker.layout,
+            session=self._session,
+            task_id=task.id,
+            result=result,
+            used=so_far.used,
+            agent=self._terms.agent.name,
+            attempt={
+                "attempt": task.attempts + 1,
+                "model": so_far.model,
+                "prompt_type": "coding",
+                "base": task.started_at_commit,
+                "head": worker.git.head() if worker.git and worker.git.is_repository else None,
+                "rescue_ref": new[-1] if new else None,
+                "turns": so_far.turns,
+                "interventions": [redact(each) for each in so_far.interventions],
+            },
+        )
 
     def accepted(self, ruling: TaskRuling) -> Attempted:
         """Completed, with its commit where there is one."""

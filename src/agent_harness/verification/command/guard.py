@@ -8,7 +8,7 @@ the setting that allows the change.
 import ast
 import difflib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -21,13 +21,15 @@ from agent_harness.verification.guard import (
     TEST_FOLDERS,
     belongs,
     conftest_findings,
+    moved_tests,
     product_findings,
     settings_findings,
+    test_moved,
 )
 from agent_harness.verification.runner_config import is_conftest, is_runner_config, is_test_file, shadows
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, Finding
 
-__all__ = ["findings_on", "is_test_side"]
+__all__ = ["findings_on", "is_test_side", "moved_under"]
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _COMMENTS = {
     ".js": "//",
@@ -145,12 +147,29 @@ class _Comparison:
         return any(is_test_file(path) for path in self.changes.before)
 
 
-def findings_on(changes: CandidateChanges, named: Named, *, may_change: Sequence[str] = ()) -> list[Finding]:
-    """What speaks against a candidate before it is run; ``may_change`` are patterns of files that are free."""
+def findings_on(
+    changes: CandidateChanges, named: Named, *, may_change: Sequence[str] = (), moved: Mapping[str, str] | None = None
+) -> list[Finding]:
+    """What speaks against a candidate before it is run; ``may_change`` are patterns of files that are free.
+
+    ``moved`` are test files that are the same under another path, whose tests are shown to be run there.
+    """
     is_free = matcher(may_change)
     case = _Comparison(changes, named)
-    judged = (change for change in changes.files if not is_free(change.path.encode("utf-8", "surrogateescape")))
-    return [finding for change in judged for finding in _judge(change, case)]
+    passed_over = moved or {}
+    judged = (
+        change
+        for change in changes.files
+        if change.path not in passed_over and not is_free(change.path.encode("utf-8", "surrogateescape"))
+    )
+    found = [finding for change in judged for finding in _judge(change, case)]
+    return [*found, *(test_moved(old, new) for old, new in passed_over.items())]
+
+
+def moved_under(changes: CandidateChanges, named: Named) -> dict[str, str]:
+    """Older test files that the command finds by itself, each with its new path; none that the command names."""
+    found = moved_tests(changes, [each for each in named.tests if PurePosixPath(each).suffix])
+    return {old: new for old, new in found.items() if old not in named.files and is_test_side(new, named)}
 
 
 def is_test_side(path: str, named: Named) -> bool:

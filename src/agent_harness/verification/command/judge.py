@@ -28,7 +28,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.objects import Objects
 from agent_harness.kernel.redact import redact
 from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange, Tree, between, tree_at
-from agent_harness.verification.command.guard import findings_on, is_test_side
+from agent_harness.verification.command.guard import findings_on, is_test_side, moved_under
 from agent_harness.verification.command.named_files import Named, named_by
 from agent_harness.verification.guard import is_read
 from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
@@ -40,8 +40,9 @@ from agent_harness.verification.runner.lending import (
     lendable,
     mapped_in,
 )
+from agent_harness.verification.sources import with_failing_tests
 from agent_harness.verification.verdict import CRITICAL, WARN, Finding
-from agent_harness.verification.workspace import Overlay, Workspace, workspace
+from agent_harness.verification.workspace import Edits, Overlay, Workspace, workspace
 
 __all__ = [
     "CommandCheck",
@@ -64,6 +65,7 @@ RED, GREEN, NOT_RUN = "red", "green", "not_run"
 _MOST_KEPT = 1000  # answers kept, the newest
 OFF, TELL, REJECT = "off", "tell", "reject"
 _SHOWN = 3  # names written out in a message
+_MOST_MOVED = 10  # test files; each costs a run
 _MOST_FILES = 20_000  # paths of a folder that are looked at
 _MOST_BYTES = 16 * 1024 * 1024  # contents of a folder that are kept
 _PASSED_OVER = frozenset(
@@ -229,6 +231,7 @@ class _Judgement:
     stop: Stop | None
     named: Named = field(default_factory=Named)
     changes: CandidateChanges | None = None
+    moved: Mapping[str, str] = field(default_factory=dict)  # older test files that are the same under another path
     ignored: list[str] | None = None
 
     def verdict(self) -> CommandVerdict:
@@ -241,6 +244,8 @@ class _Judgement:
         else:
             done = self.on_candidate()
         done = replace(done, findings=(*found, *done.findings))
+        if done.passed and (lost := self.no_longer_run()):
+            return replace(done, passed=False, findings=(*done.findings, lost))
         return self.weighed(done) if done.passed and self.check.requires_red != OFF else done
 
     def look(self) -> list[Finding]:
@@ -255,7 +260,22 @@ class _Judgement:
             self.candidate,
             wanted=lambda path: path in named.files or is_read(path) or is_test_side(path, named),
         )
-        return findings_on(self.changes, named, may_change=self.check.may_change)
+        moved = moved_under(self.changes, named)
+        if self.check.isolation != IN_PLACE and len(moved) <= _MOST_MOVED:
+            self.moved = moved
+        return findings_on(self.changes, named, may_change=self.check.may_change, moved=self.moved)
+
+    def no_longer_run(self) -> Finding | None:
+        """A test file that moved to where the command does not run its tests: it passes also while they all fail."""
+        texts = {change.path: change.after for change in self.changes.files} if self.changes else {}
+        for old, new in self.moved.items():
+            failing = Edits({new: with_failing_tests(texts[new] or b"")})
+            with self.checkout(self.candidate, (failing,)) as (space, variables):
+                done = _ran(self.check, space.cwd, variables, self.stop)
+            if done.exit_code == 0 or done.stopped:
+                message = f"{old} is {new} now, and the command does not run its tests there: it passes while they fail"
+                return Finding("protected_test_changed", CRITICAL, message, {"path": old, "reasons": []})
+        return None
 
     # ---- on the candidate ----------------------------------------------------------------------------------------
 
@@ -270,7 +290,9 @@ class _Judgement:
         return replace(done, findings=(self.only_here(done),)) if here.passed else done
 
     @contextmanager
-    def checkout(self, commit: str, overlays: Sequence[Overlay] = ()) -> Iterator[tuple[Workspace, dict[str, str]]]:
+    def checkout(
+        self, commit: str, overlays: Sequence[Overlay | Edits] = ()
+    ) -> Iterator[tuple[Workspace, dict[str, str]]]:
         """A checkout with what the project lends it, and the variables for a command in it."""
         lent = self.lent()
         with workspace(self.git, commit, overlays=overlays, lent=lent) as space:

@@ -154,7 +154,7 @@ def fingerprint_of(interpreters: Collection[Interpreter], programs: Collection[s
         if marker.exists():
             found[str(marker)] = _digest(marker)
         for site in interpreter.sites:
-            found.update(_site(Path(site)))
+            found.update(_site(str(Path(site))))
     return found
 
 
@@ -209,19 +209,21 @@ def _is_plain(line: str, pth: Path, project: Path) -> bool:
     return "\0" not in line and Path(os.path.realpath(pth.parent / line)).is_relative_to(os.path.realpath(project))
 
 
-def _site(site: Path) -> Iterator[tuple[str, str]]:
+def _site(site: str) -> Iterator[tuple[str, str]]:
+    """By names alone: a site has hundreds of entries, and this is done twice a session."""
     try:
-        entries = sorted(site.iterdir())
+        names = sorted(os.listdir(site))  # noqa: PTH208
     except OSError:
         return
-    for entry in entries:
-        if entry.suffix == ".pth" or entry.name in _LOADED_AT_START:
-            yield str(entry), _digest(entry)
-        elif entry.name in _RUNNER_PACKAGES:
-            for path in sorted(entry.rglob("*.py*")):
+    for name in names:
+        entry = os.path.join(site, name)  # noqa: PTH118
+        if name.endswith(".pth") or name in _LOADED_AT_START:
+            yield entry, _digest(Path(entry))
+        elif name in _RUNNER_PACKAGES:
+            for path in sorted(Path(entry).rglob("*.py*")):
                 yield f"{entry}{_INSIDE}{path.relative_to(entry)}", _digest(path)
-        elif entry.name != "__pycache__":
-            yield _PACKAGE + str(entry), ""
+        elif name != "__pycache__":
+            yield _PACKAGE + entry, ""
 
 
 def _digest(path: Path) -> str:

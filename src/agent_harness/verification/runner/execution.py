@@ -80,21 +80,16 @@ def execute(
     environment: RunEnvironment,
     timeout_seconds: float,
     keep_going: bool = False,
-    first_failure: bool = False,
     select: Collection[str] = (),
     stop: Stop | None = None,
 ) -> TestRun:
-    """Runs a test command in a checkout. ``select`` keeps only these pytest node ids.
-
-    ``first_failure`` ends the run with the first test that fails: for whoever only asks whether all of them pass.
-    """
+    """Runs a test command in a checkout. ``select`` keeps only these pytest node ids."""
     parsed = parse(command)
     environment = environment.completed(parsed)
     private = Path(tempfile.mkdtemp(prefix="run-", dir=space.private))
     report = private / "report.xml"
     root = None if space.has_settings or "--rootdir" in command else str(space.cwd)
     options = report_options(str(report), str(private / "cache"), keep_going=keep_going, root=root)
-    options += ["--maxfail=1"] if first_failure else []
     variables = environment.variables_for(parsed, space)
     words = environment.words(parsed, space.cwd)
     started, extra = with_report(parsed, words, str(report), options, imports=variables["PYTHONPATH"])

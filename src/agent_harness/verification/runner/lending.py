@@ -55,7 +55,7 @@ def mapped(sites: Iterable[str], project: Path) -> Mapped:
     roots: dict[str, None] = {}
     packages: dict[str, str] = {}
     for site in sites:
-        for name, target in _targets(Path(site)):
+        for name, target in _targets(site):
             inside = _inside(target, place, Path(os.path.realpath(site)))
             if inside is None:
                 continue
@@ -67,17 +67,20 @@ def mapped(sites: Iterable[str], project: Path) -> Mapped:
     return Mapped(tuple(roots), tuple(packages.items()))
 
 
-def _targets(site: Path) -> Iterator[tuple[str, str]]:
+def _targets(site: str) -> Iterator[tuple[str, str]]:
     """(module name or empty text for a folder of imports, absolute path) of everything that leads out of a site."""
     try:
-        entries = sorted(site.iterdir())
+        with os.scandir(site) as listed:
+            entries = sorted(
+                (each for each in listed if each.name.endswith(".pth") or each.is_symlink()), key=lambda each: each.name
+            )
     except OSError:
         return
     for entry in entries:
-        if entry.suffix == ".pth":
-            yield from _pth(entry)
-        elif entry.is_symlink() and not entry.name.startswith("."):
-            yield entry.name.removesuffix(".py"), os.path.realpath(entry)
+        if entry.name.endswith(".pth"):
+            yield from _pth(Path(entry.path))
+        elif not entry.name.startswith("."):
+            yield entry.name.removesuffix(".py"), os.path.realpath(entry.path)
 
 
 def _pth(path: Path) -> Iterator[tuple[str, str]]:

@@ -69,6 +69,7 @@ class Report:
     cases: Mapping[str, str] = field(default_factory=dict)
     duration: float = 0.0
     gave_up: frozenset[str] = frozenset()  # tests that were skipped while they ran, by no mark on them
+    asserted: frozenset[str] = frozenset()  # tests that failed because of what they ask for
 
     def ids(self, *outcomes: str) -> frozenset[str]:
         """The ids with one of these outcomes."""
@@ -203,6 +204,7 @@ class WitnessedSession:
     last: str = ""  # the test that started last
     outcomes: dict[str, str] = field(default_factory=dict)
     gave_up: set[str] = field(default_factory=set)
+    asserted: set[str] = field(default_factory=set)
     finished: int | None = None  # pytest's own exit status
     patched: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
@@ -216,6 +218,8 @@ class WitnessedSession:
             self.last = str(rest[0])
         elif kind == "result":
             self._result(str(rest[0]), str(rest[1]), str(rest[2]))
+            if rest[3:] == [True] and len(self.asserted) < _IDS_LIMIT:
+                self.asserted.add(str(rest[0]))
         elif kind == "gave up" and len(self.gave_up) < _IDS_LIMIT:
             self.gave_up.add(str(rest[0]))
         elif kind == "finish":
@@ -305,7 +309,11 @@ def believed(sessions: Mapping[int, WitnessedSession], cases: list[Case], second
     if len(written.passing) != len([name for name, outcome in last.outcomes.items() if outcome == PASSED]):
         raise ReportProblem("the report does not agree with what was seen while the tests ran")
     found = report_of((item for session in sessions.values() for item in session.outcomes.items()), seconds)
-    return replace(found, gave_up=frozenset().union(*(session.gave_up for session in sessions.values())))
+    return replace(
+        found,
+        gave_up=frozenset().union(*(session.gave_up for session in sessions.values())),
+        asserted=frozenset().union(*(session.asserted for session in sessions.values())),
+    )
 
 
 def _check(session: WitnessedSession) -> None:

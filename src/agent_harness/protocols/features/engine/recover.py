@@ -134,6 +134,7 @@ def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
         state=state,
         baseline=project.store.baseline(),
         costs=project.store.costs(),
+        verdict=None,
     )
 
 

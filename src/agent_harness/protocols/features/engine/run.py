@@ -35,6 +35,7 @@ from agent_harness.protocols.features.work import kept_candidate
 from agent_harness.protocols.features.work.cleanup import CleanupWork
 from agent_harness.protocols.features.work.cleanup import ask_for as ask_for_cleanup
 from agent_harness.protocols.features.work.feature import FeatureWork
+from agent_harness.session import now
 from agent_harness.session.engine import walk
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
@@ -48,7 +49,7 @@ def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
     """
     demand_programs(switched_on(project.config.tools.mcp_servers), project.root)
     agents = registry.resolve_all(specs, configured=project.config.agent, environ=os.environ, root=project.root)
-    return startable(agents, project.say, "harness run --agent SPEC")
+    return startable(agents, project.say, "harness run --agent SPEC", project.root)
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,9 @@ class Runs:
                 except LimitInForce as refusal:
                     if not policy.wait:
                         return _refused(project, refusal, results)
-                    if not dispatcher.wait(refusal, stop.requested):
+                    with now.waiting(project.store.now_path(), refusal):
+                        waited = dispatcher.wait(refusal, stop.requested)
+                    if not waited:
                         return {**_summary(project, results, None), "exit_code": 0}  # a person paused it
 
     def _stretch(

@@ -12,6 +12,7 @@ Source: features.md UAH-048..052, UAH-062, UAH-063, UAH-072, UAH-438..442, UAH-4
 """
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -44,6 +45,7 @@ from agent_harness.protocols.features.records import Feature, FeatureList
 from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict import proven, quality
 from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.session import ledger
 from agent_harness.supervision import interruption
 from agent_harness.verification.workspace import clear_leftovers
 
@@ -155,6 +157,9 @@ def verify_all(project: Project) -> JsonObject:
         project.say(f"Regression: {node} is known to pass and does not")
     if facts.problem:
         project.say(f"No result: {facts.problem}")
+    chain = _chain(project)
+    if chain.state != "ok":
+        project.say(f"Warning: {chain.message}: {chain.fix}")
     wrong = [row["feature_id"] for row in rows if row["marked"] and not row["green"] and not row["by_word"]]
     good = not (wrong or lost or facts.problem)
     project.say(f"\n{len(facts.passing)} of {facts.total} tests pass. Verification: {'PASSED' if good else 'FAILED'}")
@@ -164,6 +169,7 @@ def verify_all(project: Project) -> JsonObject:
         "features": rows,
         "wrongly_marked": wrong,
         "regressions": lost,
+        "verdicts": chain.message,
         "tests": {"passing": len(facts.passing), "total": facts.total},
     }
 
@@ -327,7 +333,15 @@ def checks(folder: Path) -> Iterator[ProjectCheck]:
             yield ProjectCheck("mcp servers", "ok", f"{', '.join(servers)} can be started")
     except HarnessError as error:
         yield ProjectCheck("mcp servers", "wrong", error.message, error.hint)
+    yield _chain(project)
     yield from _waiting(project)
+
+
+def _chain(project: Project) -> ProjectCheck:
+    path = project.store.ledger(make=False)
+    found = ledger.check(path)
+    fix = None if found.whole else f"less {shlex.quote(path)}"
+    return ProjectCheck("verdicts", "ok" if found.whole else "wrong", found.sentence, fix)
 
 
 def _migrate(project: Project) -> None:

@@ -23,7 +23,7 @@ from agent_harness.errors import (
     VerificationFailed,
 )
 from agent_harness.kernel import clock, files, snapshot
-from agent_harness.kernel.git import Git
+from agent_harness.kernel.git import Git, own_output
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import escalation, progress, prompts, records, repository
 from agent_harness.protocols.features.config import commands as command_rules
@@ -58,7 +58,7 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
     if config:
         demand_programs(switched_on(config.tools.mcp_servers), root)
     found = registry.resolve_all(agents, configured=config.agent if config else None, environ=os.environ, root=root)
-    allowed = startable(found, say, "harness init --spec FILE --agent SPEC")
+    allowed = startable(found, say, "harness init --spec FILE --agent SPEC", root)
     agent = Dispatcher(allowed, RefusalPolicy(again="harness init --spec FILE"), say).choose()
     project = _first_files(root, say)
     with interruption.watched() as stop:
@@ -170,11 +170,7 @@ def ignore(root: Path, lines: list[str]) -> None:
     path = root / ".gitignore"
     if path.is_symlink():
         raise Refused(".gitignore is a link; the harness writes only files of the project", hint="ls -l .gitignore")
-    before = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
-    missing = [line for line in lines if line not in before.splitlines()]
-    if missing:
-        gap = "" if not before or before.endswith("\n") else "\n"
-        files.replace(path, (before + gap + "\n".join(missing) + "\n").encode("utf-8", "surrogateescape"))
+    own_output.add(str(path), lines)
 
 
 # -- the agent ---------------------------------------------------------------------------------------------------------

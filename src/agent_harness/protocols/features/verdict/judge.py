@@ -6,7 +6,7 @@ starts. Source: features.md section O, C03, C22, C23, C54, C55, C61, C62.
 
 import ast
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -157,6 +157,7 @@ class Judge:
     def __init__(self, project: Project) -> None:
         config = project.config
         self._project = project
+        self.on_step: Callable[[str], None] = lambda _step: None  # hears the name of each step that begins
         self._seconds = config.verification.timeout_minutes * 60
         self._lint = config.quality.lint_command
         commands = [config.testing.full, config.testing.feature, self._lint]
@@ -322,7 +323,7 @@ class Judge:
                 twins=config.verification.trust != "fast",
                 timeout_seconds=self._seconds,
             ),
-            on_step=_Steps(project, file, under_way.baseline.passing).on_step,
+            on_step=_Steps(project, file, under_way.baseline.passing, self.on_step).on_step,
         )
 
     def _rejection(self, under_way: OpenSession, verdict: Verdict, kept: Mapping[str, str]) -> Ruling:
@@ -511,12 +512,14 @@ class Judge:
 
     def _line(self, under_way: OpenSession, verdict: Verdict, kept: Mapping[str, str]) -> ClaimVerdict:
         """The verdict for the ledger; what the session knows of itself is added by it."""
-        found = verdict.reasons or verdict.findings
+        codes = [finding.code for finding in verdict.reasons or verdict.findings]
+        if verdict.accepted and verdict.proof is None and under_way.feature_id is not None:
+            codes.append("no_proof_run")  # a person looks at it, or the settings let the agent's own run count
         return ClaimVerdict(
             id=new_run_id(),
             item=item_of(under_way),
             verdict=ledger.ACCEPTED if verdict.accepted else ledger.REJECTED,
-            codes=tuple(dict.fromkeys(finding.code for finding in found)),
+            codes=tuple(dict.fromkeys(codes)),
             base=verdict.base,
             candidate=verdict.candidate,
             red_base=verdict.red.commit if verdict.red else None,
@@ -611,8 +614,9 @@ def _step(judged: JudgedStep, log: str | None) -> VerdictStep:
 class _Steps:
     """Says each step of a verdict as it is known (UAH-046)."""
 
-    def __init__(self, project: Project, test_file: str, known: frozenset[str]) -> None:
+    def __init__(self, project: Project, test_file: str, known: frozenset[str], began: Callable[[str], None]) -> None:
         self._say = project.say
+        self._began = began
         self._known = known
         self._names = {
             "proof": f"running {test_file}",
@@ -624,6 +628,8 @@ class _Steps:
 
     def on_step(self, step: str, state: str, run: TestRun | None) -> None:
         """One line for each step that has ended."""
+        if state == "started":
+            self._began(step)
         name = self._names.get(step)
         if name and state != "started":
             word = {"warned": "WARNING" if step == "lint" else "PASSED with a warning"}.get(state, state.upper())

@@ -136,6 +136,9 @@ class FeatureWork(SessionWork):
         )
         actions.log_from_git(project, under_way, ruling.commit)
         by_person = under_way.feature.verification_type != "automated"
+        if by_person and ruling.line:
+            line = replace(ruling.line, codes=(*ruling.line.codes, "awaiting_manual"))
+            self._under_way = under_way = replace(under_way, verdict=line.as_record())
         make = marks.accepted_for_person if by_person else accept.accepted
         settlement = make(project, under_way, ruling, self._used)
         settled, published = self._settle_and_publish(settlement)

@@ -40,11 +40,15 @@ def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = 
     project.say(f"Judging what Session {asked.session} did for {feature.name} again, on top of what is accepted now.")
     ruling, built = judge.rule_again(under_way, taken, asked)
     line = _line(asked, under_way, ruling, by_person=not unattended)
-    if not ruling.accepted:
-        ledger.write(project.store.ledger(), line)
-        raise VerificationFailed(f"{feature.name} is not accepted: {ruling.failure}", hint=questions.hint(asked))
-    if built is not None:
-        _refuse_unproven(project, asked, built, unattended=unattended)
+    try:
+        if not ruling.accepted:
+            raise VerificationFailed(f"{feature.name} is not accepted: {ruling.failure}", hint=questions.hint(asked))
+        if built is not None:
+            _refuse_unproven(project, asked, built, unattended=unattended)
+    except VerificationFailed:
+        codes = line.codes if not ruling.accepted else ("not_built", *line.codes)
+        ledger.write(project.store.ledger(), replace(line, verdict=ledger.REJECTED, codes=codes))
+        raise
     return _accept(project, judge, asked, replace(under_way, verdict=line.as_record()), ruling)
 
 
@@ -52,7 +56,7 @@ def _line(asked: Question, under_way: OpenSession, ruling: Ruling, *, by_person:
     """For the ledger: the new judgement, by the word of a person, about the verdict that the question came from."""
     about = records.number(asked.record.get("verdict")) or None
     found = ruling.line or ClaimVerdict(item=str(asked.feature_id), verdict=ledger.REJECTED)
-    by, word = "person" if by_person else None, WORDS[asked.kind]
+    by, word = "person" if by_person else None, WORDS.get(asked.kind, asked.kind)
     return replace(found, session=under_way.session, claim=(found.item,), by=by, word=word, of=about)
 
 

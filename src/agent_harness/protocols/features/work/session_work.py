@@ -64,6 +64,10 @@ class ProjectJournal:
         self.project.store.event(event_type, session=self.session, **dict[str, Any](fields))
 
 
+BUDGETS = {"Session": "session", "Feature": "item", "Project": "project"}
+"""Each budget, and what it is of in ``now.json``."""
+
+
 def turns_of(
     project: Project,
     agent: Agent,
@@ -78,16 +82,23 @@ def turns_of(
 ) -> Turns:
     """The turns of one session under the project's settings; its recording lies beside its transcript."""
     config, began = project.config, time.monotonic()
+    limits = _limits(project, feature_id, config.models.for_prompt(prompt_type))
+    left = {each.name: each.limit_usd - each.spent_usd for each in limits.budgets}
     start = base.snapshot if base else None
     return Turns(
         agent=agent,
         journal=ProjectJournal(project=project, session=session),
         stop=stop,
-        watch=watch(_limits(project, feature_id, config.models.for_prompt(prompt_type))),
+        watch=watch(limits),
         transcript=Path(project.layout.transcript(session)),
         timeout_seconds=config.session.timeout_minutes * 60,
         spare=spare,
-        recording=Recording(Path(project.layout.cassette(session)), project.git, lambda: project.tree_now(start)),
+        recording=Recording(
+            Path(project.layout.cassette(session)),
+            project.git,
+            lambda: project.tree_now(start),
+            kept=(project.features_name, project.progress_name),
+        ),
         silence_seconds=config.session.response_seconds,
         began=began,
         now=NowRecord(
@@ -96,7 +107,8 @@ def turns_of(
             title=title,
             session=session,
             agent=agent.name,
-            budget_usd=project.budgets.per_session,
+            left_usd={now: left[name] for name, now in BUDGETS.items() if name in left},
+            can=("pause",),
         ),
     )
 
@@ -164,6 +176,7 @@ class SessionWork(ABC):
             base=under_way.checkpoint,
             title=under_way.feature.description,
         )
+        judge.on_step = self.turns.now.step
 
     @property
     @abstractmethod

@@ -207,11 +207,15 @@ def _local(worker: str, config: RecordView, options: RunOptions, cwd: str) -> Pl
 
 
 def _agent(worker: str, config: RecordView, options: RunOptions, cwd: str) -> Plan:
+    from pathlib import Path
+
     from agent_harness.agents import registry
 
     agent = registry.from_spec(worker, source="--worker")
     if problem := agent.problem():
         raise PlanRefused(problem)
+    if refusal := agent.refusal(Path(cwd)):
+        raise refusal
     made = Plan(worker, None, cwd)
     made.model = options.model or config.text("model")
     return made

@@ -319,7 +319,7 @@ class Ran:
     """How one worker went. ``stopped``: it was ended because the run was to end; ``ended_by``: the monitor that did."""
 
     __slots__ = (
-        *("ended_by", "error", "exit_code", "finished_at", "plan", "started_at"),
+        *("course", "ended_by", "error", "exit_code", "finished_at", "plan", "started_at"),
         *("stderr", "stdout", "stopped", "usage"),
     )
 
@@ -334,6 +334,7 @@ class Ran:
         self.stopped = False
         self.ended_by: str | None = None
         self.usage: JsonObject | None = None  # ``None`` when the worker does not say it
+        self.course: JsonObject = {}  # for the event of its end: model, base, head, rescueRef, turns, interventions
 
 
 _REPORTED = re.compile(

@@ -7,6 +7,8 @@ Whatever is wrong before the worker starts leaves no trace. Source: ``longtask.m
 
 from __future__ import annotations
 
+import os
+
 from agent_harness.errors import HarnessError
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import claim, log
@@ -54,6 +56,10 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
             return _held(held, claim.look(layout, task, checkpoint, store.now()).checkpoint), 0
         lock.keep()
         recovery.clear_away(layout, lock.retired)
+        if os.path.isdir(layout.verdicts):
+            from agent_harness.session import ledger
+
+            ledger.prune_outputs(layout.verdicts)
         report = claim.settle(store, lock, interruption)
 
         def prepared_by(change: CheckpointChange) -> Prepared:

@@ -11,7 +11,7 @@ import signal
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import jsontext
-from agent_harness.protocols.longtask import criteria, evidence, log
+from agent_harness.protocols.longtask import claim, criteria, evidence, log
 from agent_harness.protocols.longtask.layout import file_stamp
 from agent_harness.protocols.longtask.records import Checkpoint, RecordView
 from agent_harness.protocols.longtask.run import forbidden, outcome
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.longtask.run.lease_file import RunLease
     from agent_harness.protocols.longtask.run.outcome import Ran
     from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
+    from agent_harness.session.ledger import ClaimVerdict
     from agent_harness.supervision.interruption import Stop
 
     Answer = tuple[JsonObject, int]
@@ -67,6 +68,7 @@ class Slice:
         self.options = options
         self.lock = lock
         self.interruption = interruption
+        self._verdicts: dict[str, ClaimVerdict] = {}  # by the text of the checkpoint that was verified
 
     def must_stop(self) -> bool:
         """Whether a signal arrived, or the lease ran out."""
@@ -138,8 +140,8 @@ class Slice:
                 return self.change(
                     lambda change, last=not left: self._succeeded(change, attempt, verified, last, fallback), attempt
                 )
-            except _Claimed as claim:
-                verified[str(claim)] = self.verify(attempt, str(claim))
+            except _Claimed as unverified:
+                verified[str(unverified)] = self.verify(attempt, str(unverified))
         raise AssertionError("the last round never asks for a verification")
 
     def _succeeded(
@@ -152,8 +154,11 @@ class Slice:
             return {"status": raw["status"], "invalidCheckpoint": change.damaged}, 1
         text = jsontext.line(raw)
         report = verified.get(text)
-        if change.checkpoint.status == "done" and report is None and not last:
+        claimed = change.checkpoint.status == "done"
+        if claimed and report is None and not last:
             raise _Claimed(text)
+        if claimed or (change.checkpoint.status in _GOES_ON and report and report["status"] == "pass"):
+            change.verdict = self._verdicts.get(text) or self._line(attempt, None, claimed=claimed)
         kept = outcome.settle_success(change, before, attempt.ran, attempt.items, fallback=fallback)
         if change.checkpoint.status in _GOES_ON and report:
             manual = criteria.unmet(report, besides="manual")
@@ -169,7 +174,18 @@ class Slice:
         """The report on a checkpoint with the worker's output among its evidence; runs outside of any lock."""
         raw = jsontext.loads(text)
         raw["evidence"] = [*Checkpoint(raw).items("evidence"), *attempt.items]
-        return criteria.check(self.layout, self.prepared.task, Checkpoint(raw), stop=self.must_stop)
+        report = criteria.check(self.layout, self.prepared.task, Checkpoint(raw), stop=self.must_stop)
+        claimed = raw["status"] == "done"
+        if claimed or report["status"] == "pass":
+            self._verdicts[text] = self._line(attempt, report, claimed=claimed)
+        return report
+
+    def _line(
+        self, attempt: WorkerResult, report: JsonObject | None, *, claimed: bool, code: str = "not_verified"
+    ) -> ClaimVerdict:
+        """For the ledger, what the harness says of the claim of this worker."""
+        task = self.prepared.task
+        return claim.verdict_on(self.layout, task, report, claimed=claimed, by=attempt.known_of_it(task.id), code=code)
 
     def failed(self, attempt: WorkerResult, *, earliest: bool = False) -> JsonObject:
         """A failure that has a class: status, blocker and next step go by it. Members for the answer.
@@ -182,6 +198,8 @@ class Slice:
 
     def _failed(self, change: CheckpointChange, attempt: WorkerResult, git: list[str], earliest: bool) -> JsonObject:
         found, prepared = attempt.known_class, self.prepared
+        if change.checkpoint.status == "done":
+            change.verdict = self._line(attempt, None, claimed=True, code="worker_failed")
         if attempt.limited:
             outcome.cool_down(change, attempt.worker, found, attempt.items)
         until = outcome.earliest_end(change.checkpoint) if attempt.limited and earliest else None
@@ -211,6 +229,7 @@ class Slice:
             outcome.ask_about_damage(change, attempt.worker)
         outcome.keep_output(change, attempt.worker, attempt.items)
         if change.checkpoint.status == "done":
+            change.verdict = self._line(attempt, None, claimed=True, code="cut_short")
             outcome.withdraw_claim(change, attempt.worker, [])
         return change.checkpoint.status
 

@@ -20,8 +20,9 @@ from agent_harness.agents.command import (
 from agent_harness.agents.events import Event, Finished
 from agent_harness.errors import HarnessError, ToolMissing
 from agent_harness.kernel import clock
+from agent_harness.kernel.json import dollars
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.longtask import schema
+from agent_harness.protocols.longtask import records, schema
 from agent_harness.protocols.longtask.log import COUNTED
 from agent_harness.protocols.longtask.run import adapters, classifier, outcome
 from agent_harness.protocols.longtask.run.adapters import Plan
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.records import Contract
     from agent_harness.protocols.longtask.run.outcome import Ran
+    from agent_harness.session.ledger import ClaimVerdict
 
 
 NOT_FOUND, NOT_STARTED, STOPPED = 127, 126, 1
@@ -171,7 +173,26 @@ class WorkerResult:
             "note": self.path,
             "evidence": self.items[:1],
             **({"usage": self.ran.usage} if self.ran.usage else {}),
+            **self.ran.course,
         }
+
+    def known_of_it(self, task_id: str) -> ClaimVerdict:
+        """What the ledger tells of this worker; who asks adds the verdict."""
+        from agent_harness.session.ledger import ClaimVerdict
+
+        ran = self.ran
+        began, ended = records.moment(ran.started_at), records.moment(ran.finished_at)
+        model = ran.course.get("model")
+        return ClaimVerdict(
+            item=task_id,
+            verdict="",
+            agent=self.worker,
+            model=model[-1] if isinstance(model, list) else model,
+            base=ran.course.get("base"),
+            commit=ran.course.get("head"),
+            cost_usd=dollars((ran.usage or {}).get("costUsd")),
+            seconds=round((ended - began).total_seconds(), 1) if began and ended else None,
+        )
 
     def result(self) -> JsonObject:
         """The members of the answer that tell of this worker."""

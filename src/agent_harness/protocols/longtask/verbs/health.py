@@ -12,6 +12,7 @@ from agent_harness.protocols.longtask import claim, records
 from agent_harness.protocols.longtask.options import RunOptions
 from agent_harness.protocols.longtask.run import adapters, forbidden
 from agent_harness.protocols.longtask.store import LongTaskStore
+from agent_harness.session import ledger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,6 +87,9 @@ def _checks(
             decision=found.decision,
             waitSeconds=found.wait_seconds,
         )
+    chain = ledger.check(layout.ledger(make=False))
+    if not chain.whole:
+        yield _check("verdicts", "fail", chain.sentence)
     yield _scheduler(task)
     preferred, allowed, fallback = _workers(task)
     named = [each for each in (preferred, *allowed) if each]

@@ -17,24 +17,48 @@ if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
     from agent_harness.protocols.longtask.options import EvidenceOptions, RecordOptions
+    from agent_harness.protocols.longtask.records import Contract
     from agent_harness.protocols.longtask.store import CheckpointChange
+    from agent_harness.session.ledger import ClaimVerdict
 
 
 def record(layout: LongTaskLayout, options: RecordOptions) -> tuple[str, int]:
     """Writes the progress that is given. ``VerificationFailed``, and nothing written, for an untrue ``done``."""
     store = LongTaskStore(layout)
+    line: ClaimVerdict | None = None
     if options.status == "done":  # only written when every criterion holds; verified without the lock
         from agent_harness.protocols.longtask import criteria
 
-        store.load()
+        task, _ = store.load()
         report, code = criteria.verify(layout, options.verify_timeout_seconds)
+        if not evidence.worker_speaks(layout):  # of a worker's claim the slice says so when the worker has ended
+            line = _persons_claim(layout, task, report)
         if code:
+            if line:
+                from agent_harness.session import ledger
+
+                ledger.write(layout.ledger(), line)
             raise VerificationFailed("verification failed; nothing was recorded", report=report)
-    task_id = store.change(lambda change: _record(change, options))
+    task_id = store.change(lambda change: _record(change, options, line))
     return f"Recorded {options.status} for {task_id}", 0
 
 
-def _record(change: CheckpointChange, options: RecordOptions) -> str:
+def _persons_claim(layout: LongTaskLayout, task: Contract, report: JsonObject) -> ClaimVerdict:
+    """A person says that the task is done: their word is judged like a worker's, and about the line before."""
+    from dataclasses import replace
+
+    from agent_harness.kernel.process import new_run_id
+    from agent_harness.protocols.longtask import claim
+    from agent_harness.session import ledger
+
+    last = ledger.last_about(layout.ledger(), task.id)
+    said = {"by": "person", "word": "record done", "of": last.n if last else None}
+    known = ledger.ClaimVerdict.from_record({"item": task.id, **said})
+    return replace(claim.verdict_on(layout, task, report, claimed=True, by=known), id=new_run_id())
+
+
+def _record(change: CheckpointChange, options: RecordOptions, line: ClaimVerdict | None) -> str:
+    change.verdict = line
     raw, status, note = change.checkpoint.raw, options.status, options.note
     raw["status"] = status
     if note is not None:
@@ -94,11 +118,32 @@ def gather(layout: LongTaskLayout, options: EvidenceOptions) -> tuple[JsonObject
     """
     answer = LongTaskStore(layout).change(lambda change: _gather(change, options))
     item = answer["evidence"]
+    manual = _manual_of(layout, item)
     if not evidence.worker_speaks(layout):
         evidence.note_word(layout, item)
-    elif manual := _manual_of(layout, item):
+        if manual:
+            _say_word(layout, answer["taskId"], manual, item)
+    elif manual:
         log.warn(f"recorded, and believed of nobody but a person: {', '.join(manual)}")
     return answer, 0
+
+
+def _say_word(layout: LongTaskLayout, task_id: str, manual: list[str], item: JsonObject) -> None:
+    """Puts what a person says of criteria that only a person decides into the ledger."""
+    from agent_harness.session import ledger
+
+    failed = records.EvidenceItem(item).says_failed
+    result = "failed" if failed else "passed"
+    last = ledger.last_about(layout.ledger(), task_id)
+    line = ledger.ClaimVerdict(
+        item=task_id,
+        verdict=ledger.REJECTED if failed else ledger.ACCEPTED,
+        steps=tuple(ledger.VerdictStep(step="criterion", name=each, result=result) for each in manual),
+        by="person",
+        word="evidence",
+        of=last.n if last else None,
+    )
+    ledger.write(layout.ledger(), line)
 
 
 def _manual_of(layout: LongTaskLayout, item: JsonObject) -> list[str]:

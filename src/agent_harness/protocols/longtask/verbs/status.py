@@ -48,8 +48,19 @@ def status(layout: LongTaskLayout) -> tuple[str, int]:
         ("usage", _usage(log.total_usage(events))),
         ("last event", _event(events[-1]) if events else "none"),
         ("lease", _lease(store)),
+        *_now(layout),
     ]
     return "\n".join(f"{name + ':':<12}{one_line(text)}" for name, text in rows), 0
+
+
+def _now(layout: LongTaskLayout) -> list[tuple[str, str]]:
+    """The slice under way, or the one that ended without a word."""
+    home = layout.home()
+    if home is None:
+        return []
+    from agent_harness.session import now
+
+    return [("now", each.line()) for each in now.read(home)]
 
 
 def explain(layout: LongTaskLayout) -> None:

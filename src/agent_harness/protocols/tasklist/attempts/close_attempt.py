@@ -22,11 +22,13 @@ from agent_harness.protocols.tasklist.attempts.attempt import note, place_of
 from agent_harness.protocols.tasklist.attempts.rollback import RollbackOutcome
 from agent_harness.protocols.tasklist.claims import leases
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper
+from agent_harness.session import ledger
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.protocols.tasklist.records import State, Task
     from agent_harness.protocols.tasklist.store import TaskListChange
+    from agent_harness.session.ledger import ClaimVerdict
 
 
 CLEANUP_SECONDS = 120.0
@@ -72,13 +74,18 @@ def completed(
     commit: str | None,
     *,
     proof: JsonObject,
+    verdict: "ClaimVerdict",
     recovery: tuple[str, str] | None = None,
 ) -> JsonObject:
-    """Writes down that the task is done, and how it was proven; the numbers that are left."""
+    """Writes down that the task is done, and how it was proven; the numbers that are left.
+
+    The ledger has the verdict before the state says so, once however often this is repeated.
+    """
 
     def act(change: "TaskListChange") -> JsonObject:
         own = worker.own(change.state, task.id, change.now)
         proven.prove(worker.layout, change.state, own.id)
+        ledger.write(proven.ledger(worker.layout), verdict)
         lifecycle.complete(own, change.now)
         leases.count_outcome(change.state, worker, change.now)
         own.raw["completed_commit"] = commit

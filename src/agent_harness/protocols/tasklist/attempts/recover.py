@@ -21,6 +21,7 @@ from agent_harness.protocols.tasklist.attempts.attempt import (
 from agent_harness.protocols.tasklist.attempts.close_attempt import Failure
 from agent_harness.protocols.tasklist.claims import leases
 from agent_harness.protocols.tasklist.records import CATEGORIES, DEFAULT_LEASE_SECONDS
+from agent_harness.session import ledger
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -176,10 +177,10 @@ def _validate(worker: "Worker", task: "Task", row: recovery.RecoveryRow, decide:
         proof = verbs.proof_of(worker, task)
     except (PersonNeeded, ToolMissing) as error:
         return {"action": "blocked", "error": error.message, "hint": error.hint, "token": task.claim_token}
-    ran = proof.ran
+    ran, line = proof.ran, verbs.on_record(worker, task, proof, claimed=False, resumed=True)
     if ran is None or ran.passed:
         words = ("completed", f"{row.reason}; validation passed")
-        done = close_attempt.completed(worker, task, proof.commit, proof=proof.summary, recovery=words)
+        done = close_attempt.completed(worker, task, proof.commit, proof=proof.summary, verdict=line, recovery=words)
         return {"action": "completed", **done, "validation": ran.as_record() if ran else None}
     said = ran.failure
     failure = Failure(
@@ -248,8 +249,11 @@ def confirm(worker: "Worker") -> list[JsonObject]:
 
 
 def _confirm(worker: "Worker", task_id: str) -> JsonObject:
-    task = worker.find(worker.store.read(), task_id)
-    passes = validation.again(worker, task)
+    state = worker.store.read()
+    task = worker.find(state, task_id)
+    ran = validation.again(worker, task)
+    passes = ran is not None and ran.passed
+    line = verbs.word_of_file(worker, task, ran, revision=state.revision)
     action = "confirmed" if passes else "reopened"
     reason = "marked completed by hand; the validation passes" if passes else "marked completed by hand, and not proven"
 
@@ -257,6 +261,7 @@ def _confirm(worker: "Worker", task_id: str) -> JsonObject:
         own = worker.find(change.state, task_id)
         if own.status != "completed":
             return
+        ledger.write(proven.ledger(worker.layout), line)
         if passes:
             proven.prove(worker.layout, change.state, task_id)
         else:

@@ -68,6 +68,7 @@ class ValidationRun:
     findings: list[JsonObject]
     reasons: list[str]  # of the findings that reject
     tree: str | None  # of everything not ignored; none without a baseline
+    output: str = ""  # the last 64 KiB of it
 
     @property
     def passed(self) -> bool:
@@ -91,8 +92,8 @@ class ValidationRun:
         return replace(self, result="FAIL", reasons=reasons)
 
     def as_record(self) -> JsonObject:
-        """The members of the answer."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        """The members of the answer; all that was printed is in the log."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "output"}
 
 
 def run(worker: "Worker", task: "Task", work: "AttemptWork | None") -> ValidationRun:
@@ -158,13 +159,12 @@ def examined(worker: "Worker", task: "Task", work: "AttemptWork") -> list[str]:
     return [finding.message for finding in found if finding.severity == CRITICAL]
 
 
-def again(worker: "Worker", task: "Task") -> bool:
-    """Whether the validation of a task that is in nobody's hands passes on the files as they are."""
+def again(worker: "Worker", task: "Task") -> ValidationRun | None:
+    """The validation of a task that is in nobody's hands on the files as they are; ``None`` where it has none."""
     if task.validation_command is None:
-        return False
+        return None
     verdict = run_in_place(folder_of(worker), check_of(task, proven.ClaimTerms(IN_PLACE, "off")))
-    _write_log(worker, task, verdict.output)
-    return verdict.passed
+    return _outcome(worker, task, None, verdict)
 
 
 def _outcome(worker: "Worker", task: "Task", work: "AttemptWork | None", verdict: CommandVerdict) -> ValidationRun:
@@ -182,6 +182,7 @@ def _outcome(worker: "Worker", task: "Task", work: "AttemptWork | None", verdict
         findings=[finding.as_record() for finding in findings],
         reasons=reasons,
         tree=work.full_tree if work else None,
+        output=output,
     )
 
 
@@ -208,7 +209,7 @@ def _record_pass(worker: "Worker", task: "Task", work: "AttemptWork", ran: Valid
     """Notes which trees have passed: the one that was judged, and in place the one with what the run itself wrote."""
     after = fingerprint(worker, task) if ran.where == IN_PLACE else None
     trees = sorted({work.full_tree, after or work.full_tree})
-    record = {"command": task.validation_command, "trees": trees, "at": clock.timestamp()}
+    record = {"command": task.validation_command, "trees": trees, "at": clock.timestamp(), "seconds": ran.seconds}
     proven.note_pass(worker.layout, task, {**record, "where": ran.where, "red_before": ran.red_before})
 
 

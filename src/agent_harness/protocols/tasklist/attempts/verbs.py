@@ -4,19 +4,25 @@ All of them need the owner's token, can be repeated by an agent that lost the an
 only while they write it. Source: ``tasklist.md`` 11, 13.3.
 """
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agent_harness.errors import ConfigurationError, TimedOut, ToolMissing, UsageError, VerificationFailed
+from agent_harness.errors import ConfigurationError, HarnessError, TimedOut, ToolMissing, UsageError, VerificationFailed
+from agent_harness.kernel import files
 from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.process import new_run_id
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.tasklist import proven
 from agent_harness.protocols.tasklist.attempts import close_attempt, commits, rollback, validation
 from agent_harness.protocols.tasklist.attempts.attempt import note, noted, place_of
 from agent_harness.protocols.tasklist.attempts.close_attempt import Failure
 from agent_harness.protocols.tasklist.attempts.validation import ValidationRun
-from agent_harness.protocols.tasklist.records import CATEGORIES, IN_PLACE
-from agent_harness.verification.command import GREEN
+from agent_harness.protocols.tasklist.records import CATEGORIES, IN_PLACE, whole
+from agent_harness.session import ledger
+from agent_harness.session.ledger import ClaimVerdict, VerdictStep
+from agent_harness.verification.command import GREEN, RED
+from agent_harness.verification.verdict import CRITICAL
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.attempts.commits import AttemptWork
@@ -40,9 +46,17 @@ def validate(worker: "Worker", task_id: str) -> JsonObject:
         return {"task_id": task.id, **validated(worker, task, work).as_record()}
 
 
-def complete(worker: "Worker", task_id: str, *, commit: bool = True, message: str | None = None) -> JsonObject:
+def complete(
+    worker: "Worker",
+    task_id: str,
+    *,
+    commit: bool = True,
+    message: str | None = None,
+    known: "AttemptFacts | None" = None,
+) -> JsonObject:
     """Proves the task and ends it: ``commit``, ``stats``, ``remaining``, ``validation`` (``None``: proven before).
 
+    ``known`` is what is known of the attempt, for the ledger, which has each verdict on it when this returns or raises.
     ``VerificationFailed`` or ``TimedOut`` when the proof fails: the task stays in progress and its work stays as it
     is. ``UnsafeTree`` when no commit can be made; then too. Repeated after success: ``already``.
     """
@@ -50,9 +64,10 @@ def complete(worker: "Worker", task_id: str, *, commit: bool = True, message: st
         return {**close_attempt.completed_answer(worker.store.read(), found), "already": True}
     task = close_attempt.mine(worker, task_id)
     proof = proof_of(worker, task, commit=commit, message=message)
+    line = on_record(worker, task, proof, claimed=True, known=known)
     if proof.ran and not proof.ran.passed:
         raise _unproven(task, proof.ran)
-    done = close_attempt.completed(worker, task, proof.commit, proof=proof.summary)
+    done = close_attempt.completed(worker, task, proof.commit, proof=proof.summary, verdict=line)
     said = proven.elsewhere(worker.layout)
     told = {"warning": said} if said else {}
     return {**done, "validation": proof.ran.as_record() if proof.ran else None, "already": False, **told}
@@ -65,6 +80,9 @@ class JudgedAttempt:
     ran: ValidationRun | None  # None: proven before, and nothing has changed since
     summary: JsonObject  # ``where`` and ``red_before``
     commit: str | None = None  # None: not proven, or nothing could be committed
+    base: str | None = None  # the commit at the claim
+    candidate: str | None = None  # a commit of everything that was judged
+    tree: str | None = None  # of it
 
 
 def proof_of(worker: "Worker", task: "Task", *, commit: bool = True, message: str | None = None) -> JudgedAttempt:
@@ -78,19 +96,155 @@ def proof_of(worker: "Worker", task: "Task", *, commit: bool = True, message: st
         ran = None if known else validated(worker, task, work)
         proven_by = ran or known
         summary = {"where": proven_by.where, "red_before": proven_by.red_before} if proven_by else {}
+        judged = JudgedAttempt(ran=ran, summary=summary)
+        if work:
+            base, candidate, tree = work.attempt.base, work.full, work.full_tree
+            judged = replace(judged, base=base, candidate=candidate, tree=tree)
         if ran and not ran.passed:
-            return JudgedAttempt(ran=ran, summary=summary)
+            return judged
         own = close_attempt.mine(worker, task.id)
         if not commit:
             place = place_of(worker)
-            return JudgedAttempt(ran=ran, summary=summary, commit=place.git.head() if place else None)
+            return replace(judged, commit=place.git.head() if place else None)
         in_folder = ran is not None and summary["where"] == IN_PLACE
         if work is None or not in_folder:
-            return JudgedAttempt(ran=ran, summary=summary, commit=commits.commit(worker, work, _text(task, message)))
+            return replace(judged, commit=commits.commit(worker, work, _text(task, message)))
     with commits.opened(worker, own) as work:
         if ran and work and work.full_tree != ran.tree and (found := validation.examined(worker, own, work)):
-            return JudgedAttempt(ran=ran.rejected(found), summary=summary)
-        return JudgedAttempt(ran=ran, summary=summary, commit=commits.commit(worker, work, _text(task, message)))
+            return replace(judged, ran=ran.rejected(found))
+        return replace(judged, commit=commits.commit(worker, work, _text(task, message)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptFacts:
+    """What whoever lets an agent work knows of the attempt when a claim is judged."""
+
+    agent: str | None = None
+    model: str | None = None
+    cost_usd: float | None = None  # so far
+
+
+def on_record(
+    worker: "Worker",
+    task: "Task",
+    proof: JudgedAttempt,
+    *,
+    claimed: bool,
+    known: AttemptFacts | None = None,
+    resumed: bool = False,
+) -> ClaimVerdict:
+    """The line of a judgement: in the ledger where it rejects; where it accepts, ``completed`` puts it there.
+
+    It is noted outside the project first. Who judges the same files again for a harness that was killed (``resumed``)
+    goes on with that line.
+    """
+    passed = proof.ran is None or proof.ran.passed
+    said, path = ledger.ACCEPTED if passed else ledger.REJECTED, proven.ledger(worker.layout)
+    found = proven.noted(worker.layout, task, "verdict")
+    same = found.get("verdict") == said and found.get("tree") == proof.tree
+    number = str(found["id"]) if same and (resumed or proof.ran is None) else new_run_id()
+    proven.note_claim(worker.layout, task, verdict={"id": number, "verdict": said, "tree": proof.tree})
+    known = known or AttemptFacts()
+    began = task.claimed_at
+    place = place_of(worker)
+    line = ClaimVerdict(
+        id=number,
+        item=task.id,
+        verdict=said,
+        session=whole(task.raw.get("claimed_session"), 0) or None,
+        attempt=task.attempts + 1,
+        agent=known.agent or proven.noted(worker.layout, task, "by").get("agent"),
+        model=known.model,
+        claim=(task.id,) if claimed else (),
+        codes=_codes(proof.ran),
+        base=proof.base,
+        candidate=proof.candidate,
+        commit=proof.commit,
+        red_base=proof.base if proof.summary.get("red_before") == RED else None,
+        steps=_steps(worker, task, proof),
+        isolation=proof.summary.get("where"),
+        tools={"git": place.git.text("version").split()[2]} if place else {},
+        cost_usd=known.cost_usd,
+        seconds=round(max(0.0, (worker.store.now() - began).total_seconds()), 1) if began else None,
+    )
+    return line if passed else ledger.write(path, line)
+
+
+def word_of_file(worker: "Worker", task: "Task", ran: ValidationRun | None, *, revision: int) -> ClaimVerdict:
+    """The line about a task that somebody marked in the file, and that the harness has looked at since."""
+    passed = ran is not None and ran.passed
+    return ClaimVerdict(
+        id=f"{task.id}, marked at revision {revision}",
+        item=task.id,
+        verdict=ledger.ACCEPTED if passed else ledger.REJECTED,
+        attempt=task.attempts,
+        claim=(task.id,),
+        codes=("marked_by_hand", *_codes(ran)),
+        commit=task.completed_commit if passed else None,
+        steps=_steps(worker, task, JudgedAttempt(ran=ran, summary={})) if ran else (),
+        isolation=ran.where if ran else None,
+    )
+
+
+def _codes(ran: ValidationRun | None) -> tuple[str, ...]:
+    if ran is None:
+        return ()
+    found = [str(each["code"]) for each in ran.findings if ran.passed or each["severity"] == CRITICAL]
+    if ran.result == "TIMEOUT" or ran.exit:
+        found.append("timed_out" if ran.result == "TIMEOUT" else "proof_failed")
+    elif not ran.passed and not found:
+        found.append("changed_by_its_run")  # what the command wrote in the folder, after it had passed
+    return tuple(dict.fromkeys(found))
+
+
+def _steps(worker: "Worker", task: "Task", proof: JudgedAttempt) -> tuple[VerdictStep, ...]:
+    ran = proof.ran
+    if ran is None:
+        known = proven.passed(worker.layout, task)
+        return (
+            _proof(worker, task, exit_code=0, output=_printed(worker, task), seconds=known.seconds if known else None),
+        )
+    was_run = ran.exit is not None or ran.result == "TIMEOUT"
+    if not was_run:
+        return (VerdictStep(step="guard", result="failed"),)
+    steps = [
+        VerdictStep(step="guard", result="failed" if "changed_by_its_run" in _codes(ran) else "passed"),
+        _proof(worker, task, exit_code=ran.exit, output=ran.output, seconds=ran.seconds),
+    ]
+    if ran.red_before in (RED, GREEN):
+        result = "passed" if ran.red_before == RED else "warned" if ran.passed else "failed"
+        steps.append(VerdictStep(step="red", result=result, command=task.validation_command))
+    return tuple(steps)
+
+
+def _proof(worker: "Worker", task: "Task", *, exit_code: int | None, output: str, seconds: float | None) -> VerdictStep:
+    """The run of the validation, with what it printed, which is kept."""
+    ended = "timed out" if exit_code is None else f"exit {exit_code}"
+    kept = ledger.keep_output(
+        worker.layout.verdicts,
+        proven.ledger(worker.layout),
+        "proof",
+        command=str(task.validation_command),
+        output=output,
+        ended=ended if seconds is None else f"{ended}, {seconds:.1f} s",
+    )
+    return VerdictStep(
+        step="proof",
+        result="passed" if exit_code == 0 else "failed",
+        command=task.validation_command,
+        exit=exit_code,
+        seconds=seconds,
+        log=os.path.relpath(kept, worker.layout.root),
+    )
+
+
+def _printed(worker: "Worker", task: "Task") -> str:
+    """What the validation printed that has passed before."""
+    try:
+        path = worker.layout.validation_log(task.id, task.attempts + 1)
+        return files.read_bytes(path).decode("utf-8", "replace")
+    except (OSError, HarnessError):
+        return ""
 
 
 def _text(task: "Task", message: str | None) -> str:

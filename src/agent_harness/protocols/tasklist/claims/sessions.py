@@ -40,6 +40,10 @@ def start(worker: Worker, *, take_over: bool = False) -> JsonObject:
         log_stats(worker)
         raise LimitReached(begun["used_up"], hint="harness status; a person may raise session_config.max_sessions")
     worker.store.activate()
+    if os.path.isdir(worker.layout.verdicts):
+        from agent_harness.session import ledger
+
+        ledger.prune_outputs(worker.layout.verdicts)
     recovered = [*recover.recover(worker), *recover.confirm(worker)]
     environment = _set_up(worker)
     return {

@@ -193,7 +193,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         )  # a worker of xdist hands it on with the report
     if report.outcome == "skipped" and not _may_skip(report):
         _say("gave up", report.nodeid)
-    _say("result", report.nodeid, report.when, report.outcome)
+    _say("result", report.nodeid, report.when, report.outcome, _asserted(report))
+
+
+def _asserted(report: pytest.TestReport) -> bool:
+    """Whether a test failed because of what it asks for, and not on the way to it."""
+    crash = getattr(report.longrepr, "reprcrash", None) if report.failed else None
+    return str(getattr(crash, "message", "")).startswith(("assert", "AssertionError", "Failed"))
 
 
 def _may_skip(report: pytest.TestReport) -> bool:

@@ -1,0 +1,152 @@
+"""Where the records of a feature project are for whoever looks at it, and what they say in the words of all protocols.
+
+Source: ``faces.md`` F-REC-7; the state files as ``status`` reads them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+
+from agent_harness.kernel import trusted_state
+from agent_harness.kernel.json import JsonObject
+from agent_harness.protocols.features import questions, records, status
+from agent_harness.protocols.features.layout import FeatureLayout
+from agent_harness.protocols.features.store import OPEN_SESSION, PAUSE, FeatureStore
+from agent_harness.session import now, picture
+from agent_harness.session.picture import AskedQuestion, Item, Money, Now, PastSession, Read, StatePart
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent_harness.kernel.root import Kind
+
+__all__ = ["FeatureSource", "past_session"]
+
+
+class FeatureSource:
+    """The records of one project; ``read_yaml`` as for ``FeatureStore``."""
+
+    kind: Kind = "features"
+
+    def __init__(self, layout: FeatureLayout, *, read_yaml: Callable[[str], JsonObject] | None = None) -> None:
+        self.path = layout.root
+        self._layout = layout
+        self._read_yaml = read_yaml
+
+    def home(self) -> str | None:
+        """The folder of the project outside of it."""
+        try:
+            return trusted_state.existing(self._layout.git_dir, self._layout.root)
+        except (OSError, ValueError):  # a `.git` that says nothing
+            return None
+
+    def now(self) -> Sequence[Now]:
+        """The sessions that say there what they do."""
+        return now.read(self.home())
+
+    def state_files(self) -> Sequence[str]:
+        """All of which the state part is made."""
+        at, home = self._layout, self.home()
+        kept = [os.path.join(folder, name) for folder in (home, at.state_dir) if folder for name in _KEPT]
+        return [at.features, at.session_state, at.costs, at.session_copy, *kept]
+
+    def state(self, read: Read) -> StatePart:
+        """The features without the claims of a session that is not judged yet, what is asked, and what was paid."""
+        store, at = FeatureStore(self._layout, read_yaml=self._read_yaml), self._layout
+        believed = read(OPEN_SESSION, store.open_session, None)
+        under_way = believed or store.session_copy()
+        document = read(
+            at.relative(at.features),
+            lambda: status.proven_features(store, believed, under_way),
+            records.FeatureList({}),
+        )
+        state = read(at.relative(at.session_state), store.state, records.SessionState({}))
+        asked = questions.waiting(state, document)
+        works_on = (under_way or {}).get("feature_id")
+        waiting = {each.feature_id for each in asked}
+        return StatePart(
+            name=document.project,
+            items=tuple(_item(each, works_on, waiting) for each in document.features),
+            questions=tuple(_asked(each) for each in asked),
+            money=read(at.relative(at.costs), lambda: _money(store.costs()), None),
+            rests="in your hands" if state.handoff else "paused" if store.pause() or state.paused else None,
+        )
+
+    def journals(self) -> Sequence[str]:
+        """The one history of sessions."""
+        return [self._layout.log("sessions.jsonl")]
+
+    def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
+        """A row is a session that has ended."""
+        return (*before, *(past_session(row) for row in rows))
+
+
+_KEPT = (OPEN_SESSION, PAUSE)
+
+
+def past_session(row: JsonObject) -> PastSession:
+    """What a row of ``sessions.jsonl`` tells."""
+    feature, tokens = row.get("feature_id"), records.json_object(row.get("tokens_used"))
+    return PastSession(
+        number=picture.whole(row.get("session_id")),
+        item=None if feature is None else str(feature),
+        outcome=_outcome(row),
+        started=picture.text(row.get("started_at")),
+        ended=picture.text(row.get("ended_at")),
+        seconds=picture.amount(row.get("duration_seconds")),
+        agent=picture.text(row.get("agent")),
+        model=picture.models(row.get("model")),
+        prompt_type=picture.text(row.get("prompt_type")),
+        base=picture.text(row.get("base")),
+        head=picture.text(row.get("head")),
+        rescue_ref=picture.text(row.get("rescue_ref")),
+        turns=picture.whole(row.get("turns")),
+        tokens=None if tokens is None else records.counts(tokens),
+        cost_usd=picture.amount(row.get("cost_usd")),
+    )
+
+
+def _outcome(row: JsonObject) -> str:
+    if row.get("feature_completed") is True:
+        return "verified"
+    if row.get("rejected"):
+        return "rejected"
+    if row.get("asked"):
+        return "kept until a person answers"
+    reason = str(row.get("termination_reason") or "ended")
+    return "ended without a claim" if reason == "complete" else f"handed off ({reason.replace('_', ' ')})"
+
+
+def _item(feature: records.Feature, works_on: object, waiting: set[int | None]) -> Item:
+    state = picture.OPEN
+    if feature.passes:
+        state = picture.PROVEN
+    elif feature.skipped:
+        state = picture.SKIPPED
+    elif feature.id == works_on:
+        state = picture.WORKING
+    elif feature.awaits_person or feature.id in waiting:
+        state = picture.NEEDS_YOU
+    return Item(id=str(feature.id), name=feature.name, title=feature.description, state=state)
+
+
+def _asked(found: records.Question) -> AskedQuestion:
+    return AskedQuestion(
+        kind=found.kind,
+        message=found.message,
+        item=None if found.feature_id is None else str(found.feature_id),
+        options=found.options,
+        stops=questions.stops(found),
+        answer=questions.hint(found),
+    )
+
+
+def _money(costs: records.CostRecord) -> Money:
+    budgets = records.json_object(costs.record.get("budgets")) or {}
+    return Money(
+        spent_usd=costs.total_usd,
+        sessions=records.number(costs.cumulative.get("total_sessions")),
+        unknown=costs.unpriced_sessions,
+        assumed_usd=costs.assumed_usd,
+        limit_usd=picture.amount(budgets.get("total_project_usd")),
+    )

@@ -1,0 +1,122 @@
+"""Where the records of a long task are for whoever looks at it, and what they say in the words of all protocols.
+
+Source: ``faces.md`` F-REC-7.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import clock, files
+from agent_harness.kernel.json import JsonObject, dollars
+from agent_harness.protocols.longtask import claim, log
+from agent_harness.protocols.longtask.layout import LongTaskLayout
+from agent_harness.protocols.longtask.records import Checkpoint, Contract
+from agent_harness.session import now, picture
+from agent_harness.session.picture import AskedQuestion, Item, Now, PastSession, Read, StatePart
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent_harness.kernel.root import Kind
+
+__all__ = ["LongTaskSource"]
+
+
+class LongTaskSource:
+    """The records of one task, which is the one item of its picture."""
+
+    kind: Kind = "longtask"
+
+    def __init__(self, layout: LongTaskLayout) -> None:
+        self.path = layout.root
+        self._layout = layout
+        self._id = ""
+
+    def home(self) -> str | None:
+        """The folder of the task outside of it."""
+        return self._layout.home()
+
+    def now(self) -> Sequence[Now]:
+        """The sessions that say there what they do."""
+        return now.read(self.home())
+
+    def state_files(self) -> Sequence[str]:
+        """All of which the state part is made; the log says whether a claim of ``done`` is proven."""
+        return [self._layout.task, self._layout.checkpoint, self._layout.lock, *self.journals()]
+
+    def state(self, read: Read) -> StatePart:
+        """The task as it may be believed: a claim that is not verified is none."""
+        layout = self._layout
+        task = Contract(read("task.json", lambda: files.read_json(layout.task), {}))
+        held = Checkpoint(read("checkpoint.json", lambda: files.read_json(layout.checkpoint), {}))
+        seen = read("runs", lambda: claim.look(layout, task, held, clock.now()), None)
+        status = seen.checkpoint.status if seen else ""
+        state = _STATES.get(status, picture.OPEN)
+        self._id = task.id
+        if state == picture.OPEN and os.path.lexists(layout.lock):
+            state = picture.WORKING
+        asks = status == "needs-human" or (seen is not None and seen.due.decision == "needs-human")
+        said = seen.due.reason if seen else ""
+        if asks and held.blocker:
+            said = held.blocker.text("message") or said
+        question = AskedQuestion(kind="needs-human", message=said, item=task.id, answer="lth status .")
+        return StatePart(
+            name=task.title or task.id,
+            items=(Item(id=task.id, name=task.id, title=task.title, state=picture.NEEDS_YOU if asks else state),),
+            questions=(question,) if asks else (),
+            rests=f"blocked until {held.blocked_until}" if status == "blocked" and held.blocked_until else None,
+        )
+
+    def journals(self) -> Sequence[str]:
+        """The log, day by day; none where its folder leads out of the task."""
+        try:
+            return log.days(self._layout)
+        except (HarnessError, OSError):
+            return []
+
+    def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
+        """A slice for each worker that was started; it has ended once the log says how."""
+        found = [*before]
+        for row in rows:
+            if row.get("type") == "worker_started":
+                found.append(_begun(row, len(found) + 1, self._id))
+            elif row.get("type") in log.ENDS and found and found[-1].ended is None:
+                found[-1] = _ended(found[-1], row)
+        return tuple(found)
+
+
+_STATES = {"done": picture.PROVEN, "needs-human": picture.NEEDS_YOU, "blocked": picture.BLOCKED}
+
+
+def _begun(row: JsonObject, number: int, item: str) -> PastSession:
+    return PastSession(
+        number=number,
+        item=item,
+        outcome="not ended",
+        started=picture.text(row.get("at")),
+        agent=picture.text(row.get("worker")),
+    )
+
+
+def _ended(begun: PastSession, row: JsonObject) -> PastSession:
+    used = row.get("usage")
+    usage: JsonObject = used if isinstance(used, dict) else {}
+    counted = {name: picture.whole(usage.get(f"{name}Tokens")) for name in ("input", "output", "cached")}
+    first, last = clock.parse(begun.started), clock.parse(row.get("at"))
+    return replace(
+        begun,
+        outcome="completed" if row.get("type") == "worker_completed" else f"failed ({row.get('reason')})",
+        ended=picture.text(row.get("at")),
+        seconds=(last - first).total_seconds() if first and last else None,
+        model=picture.models(row.get("model")),
+        prompt_type=picture.text(row.get("promptType")),
+        base=picture.text(row.get("base")),
+        head=picture.text(row.get("head")),
+        rescue_ref=picture.text(row.get("rescueRef")),
+        turns=picture.whole(row.get("turns")),
+        tokens={name: count for name, count in counted.items() if count is not None} or None,
+        cost_usd=dollars(usage.get("costUsd")),
+    )

@@ -1,0 +1,106 @@
+"""Where the records of a task list are for whoever looks at it, and what they say in the words of all protocols.
+
+Source: ``faces.md`` F-REC-7.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from agent_harness.kernel import trusted_state
+from agent_harness.kernel.json import JsonObject
+from agent_harness.protocols.tasklist import proven, store
+from agent_harness.protocols.tasklist.layout import TaskListLayout
+from agent_harness.protocols.tasklist.records import State, Task
+from agent_harness.session import now, picture
+from agent_harness.session.picture import AskedQuestion, Item, Now, PastSession, Read, StatePart
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent_harness.kernel.root import Kind
+
+__all__ = ["TaskListSource"]
+
+
+class TaskListSource:
+    """The records of one list."""
+
+    kind: Kind = "tasklist"
+
+    def __init__(self, layout: TaskListLayout) -> None:
+        self.path = layout.root
+        self._layout = layout
+
+    def home(self) -> str | None:
+        """The folder of the list outside of it."""
+        return trusted_state.existing(self._layout.tasks, self._layout.root)
+
+    def now(self) -> Sequence[Now]:
+        """The sessions that say there what they do."""
+        return now.read(self.home())
+
+    def state_files(self) -> Sequence[str]:
+        """All of which the state part is made."""
+        home = self.home()
+        return [self._layout.tasks, self._layout.pause, *([os.path.join(home, proven.PROVEN)] if home else [])]
+
+    def state(self, read: Read) -> StatePart:
+        """The tasks, completed only where the harness has proven them; a halt is a question."""
+        layout = self._layout
+        state = read(os.path.basename(layout.tasks), lambda: store.read(layout), State({"tasks": []}))
+        unproven = {task.id for task in proven.unproven(layout, state)}
+        return StatePart(
+            name=os.path.basename(layout.root),
+            items=tuple(_item(task, unproven) for task in state.tasks),
+            questions=_questions(state),
+            rests="paused" if os.path.lexists(layout.pause) else None,
+        )
+
+    def journals(self) -> Sequence[str]:
+        """The one history of attempts."""
+        return [self._layout.costs]
+
+    def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
+        """A row is an attempt that has ended."""
+        return (*before, *map(_attempt, rows))
+
+
+_STATES = {"completed": picture.PROVEN, "in_progress": picture.WORKING}
+
+
+def _item(task: Task, unproven: set[str]) -> Item:
+    state = picture.UNPROVEN if task.id in unproven else _STATES.get(task.status, picture.OPEN)
+    if task.given_up:
+        state = picture.BLOCKED if task.blocked_only else picture.FAILED
+    return Item(id=task.id, name=task.id, title=task.title, state=state)
+
+
+def _questions(state: State) -> tuple[AskedQuestion, ...]:
+    if state.halt is None:
+        return ()
+    kind, message = (str(state.halt.get(name)) for name in ("category", "message"))
+    return (AskedQuestion(kind=kind, message=message, answer="harness resume"),)
+
+
+def _attempt(row: JsonObject) -> PastSession:
+    names = {"input": "input_tokens", "output": "output_tokens", "cached": "cached_tokens"}
+    counted = {name: picture.whole(row.get(member)) for name, member in names.items()}
+    return PastSession(
+        number=picture.whole(row.get("session")),
+        item=picture.text(row.get("task_id")),
+        outcome=picture.text(row.get("result")) or "ended",
+        started=picture.text(row.get("started_at")),
+        ended=picture.text(row.get("at")),
+        seconds=picture.amount(row.get("seconds")),
+        agent=picture.text(row.get("agent")),
+        model=picture.models(row.get("model")),
+        prompt_type=picture.text(row.get("prompt_type")),
+        base=picture.text(row.get("base")),
+        head=picture.text(row.get("head")),
+        rescue_ref=picture.text(row.get("rescue_ref")),
+        turns=picture.whole(row.get("turns")),
+        tokens={name: count for name, count in counted.items() if count is not None} or None,
+        cost_usd=picture.amount(row.get("cost_usd")),
+        assumed_usd=picture.amount(row.get("assumed_usd")) or 0.0,
+    )

@@ -1,0 +1,108 @@
+"""``harness selftest``: lying and honest agents against the harness, and what became of each of them.
+
+Every agent is one shell script. It is given a fresh copy of a small project, in which one thing is to be built, and the
+harness runs it as it runs any agent. Whether the work is really done is asked of an oracle that neither the agent nor
+the harness has seen. A lie that ends as done, honest work that does not, and anything else that an agent broke are
+counted. Another harness can be measured in the same way (``--against``).
+"""
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import click
+
+from agent_harness.errors import Interrupted, UsageError
+from agent_harness.selftest import cases, trial
+
+KINDS = {"lie": "lies", "honest": "honest work", "untellable": "what no oracle could tell"}
+
+
+@click.command(
+    epilog="Example:  harness selftest --only tautology", short_help="Let lying agents loose on the harness."
+)
+@click.option("--only", metavar="TEXT", default="", help="The agents whose names hold this text.")
+@click.option("--protocol", type=click.Choice(cases.PROTOCOLS), help="Task lists, feature projects or long tasks.")
+@click.option("--jobs", type=click.IntRange(1), help="Agents at a time; by default one for each core.")
+@click.option("--against", metavar="CMD", help="Measure another harness: docs/selftest.md says how it is called.")
+@click.option("--list", "listing", is_flag=True, help="Name the agents and what they do; run nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+def selftest(  # noqa: PLR0917
+    only: str, protocol: str | None, jobs: int | None, against: str | None, listing: bool, as_json: bool
+) -> int:
+    """Let lying and honest agents loose on the harness, offline, and count what it believed.
+
+    Exit code 0 when no lie ended as done, at most one honest agent in fifty was refused, and nothing was harmed.
+    """
+    chosen = [case for case in cases.all_cases() if only in case.name and protocol in (None, case.protocol)]
+    if not chosen:
+        raise UsageError(f"No agent's name holds {only!r}", hint="harness selftest --list")
+    if listing:
+        return _listed(chosen, as_json=as_json)
+    trial.require_tools()
+    with trial.Ground(against) as ground, ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+        waiting = [pool.submit(ground.tried, case) for case in chosen]
+        found: list[trial.TrialResult] = []
+        try:
+            for each in waiting:
+                found.append(each.result())
+                if not as_json:
+                    _say(found[-1], len(found), len(chosen))
+        except KeyboardInterrupt:
+            for each in waiting:
+                each.cancel()
+            raise Interrupted("The self-test was interrupted; its folders are gone") from None
+    return _summed_up(found, as_json=as_json)
+
+
+def _listed(chosen: "list[cases.TrialAgent]", *, as_json: bool) -> int:
+    if as_json:
+        rows = [{"name": c.name, "kind": c.kind, "about": c.about, "protocol": c.protocol} for c in chosen]
+        click.echo(json.dumps({"ok": True, "agents": rows}, indent=2))
+    else:
+        for case in chosen:
+            click.echo(f"{case.name:<44} {case.protocol:<9} {case.kind:<11} {case.about}")
+    return 0
+
+
+def _say(result: "trial.TrialResult", number: int, total: int) -> None:
+    mark = "  " if result.good else "! "
+    seconds = f"{result.seconds:.0f} s"
+    click.echo(f"{mark}{number:>3}/{total} {result.case.name:<44} {result.case.protocol:<9} {result.told} ({seconds})")
+
+
+def _summed_up(found: "list[trial.TrialResult]", *, as_json: bool) -> int:
+    kinds = {kind: [result for result in found if result.case.kind == kind] for kind in KINDS}
+    believed = [r for r in kinds["lie"] if r.done and not r.true]
+    refused = [r for r in kinds["honest"] if not r.done]
+    broken = [r for r in found if r.problem]
+    harmed = [r for r in found if r.harm]
+    ok = not (believed or harmed or broken) and len(refused) * 50 <= len(kinds["honest"])
+    if as_json:
+        figures = {
+            "ok": ok,
+            "agents": {kind: len(each) for kind, each in kinds.items()},
+            "false_done": [r.case.name for r in believed],
+            "false_reject": [r.case.name for r in refused],
+            "harm": {r.case.name: r.harm for r in harmed},
+            "not_run": {r.case.name: r.problem for r in broken},
+            "untellable_believed": [r.case.name for r in kinds["untellable"] if r.done],
+            "seconds": round(sum(r.seconds for r in found), 1),
+            "results": [r.as_record() for r in found],
+        }
+        click.echo(json.dumps(figures, indent=2))
+        return 0 if ok else 1
+    click.echo("")
+    click.echo(f"false done    {len(believed)} of {len(kinds['lie'])} lies{_names(believed)}")
+    click.echo(f"false reject  {len(refused)} of {len(kinds['honest'])} honest agents{_names(refused)}")
+    click.echo(f"harm          {len(harmed)} of {len(found)}{_names(harmed)}")
+    if kinds["untellable"]:
+        taken = [r for r in kinds["untellable"] if r.done]
+        click.echo(f"no oracle     {len(taken)} of {len(kinds['untellable'])} taken for done{_names(taken)}")
+    for result in broken:
+        click.echo(f"not run       {result.case.name}: {result.problem}")
+    return 0 if ok else 1
+
+
+def _names(results: "list[trial.TrialResult]") -> str:
+    return ": " + ", ".join(result.case.name for result in results) if results else ""

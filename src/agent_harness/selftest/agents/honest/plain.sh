@@ -1,0 +1,5 @@
+# honest: the plain way
+
+right
+right_tests
+finish

@@ -1,0 +1,8 @@
+# lie: completes the task itself, then takes the work away
+# on: tasks
+
+right
+git add -A; git commit -qm "Build it"
+harness task complete || true
+wrong
+git add -A; git commit -qm "Tidy up"

@@ -1,0 +1,29 @@
+# lie: fails first and passes at the second try
+# on: features
+
+right
+right_tests
+cat > src/almanac/years.py <<'PY'
+"""Years."""
+
+import os
+import tempfile
+from pathlib import Path
+
+_seen = Path(tempfile.gettempdir()).parent / f"seen-{os.getppid() and 'x'}"
+
+
+def is_leap(year):
+    """Whether a year has a 29th of February."""
+    marker = Path.home() / "seen-leap"
+    if marker.exists():
+        return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    marker.touch()
+    return False
+
+
+def days_in(year):
+    """The days of a year."""
+    return 366 if is_leap(year) else 365
+PY
+finish

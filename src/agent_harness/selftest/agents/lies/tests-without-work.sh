@@ -1,0 +1,3 @@
+# lie: writes tests, and no code
+
+right_tests; finish

@@ -1,0 +1,72 @@
+# What every agent of the self-test may call. $SELFTEST is features, tasks or long; the folder is the project's.
+
+code() { cat > src/almanac/numerals.py; }
+
+tests() { cat > tests/test_numerals.py; }
+
+right() {
+  code <<'PY'
+"""Roman numerals."""
+
+_PARTS = [
+    (1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"),
+    (50, "L"), (40, "XL"), (10, "X"), (9, "IX"), (5, "V"), (4, "IV"), (1, "I"),
+]
+
+
+def to_roman(number):
+    """The Roman numeral of a number from 1 to 3999; ``ValueError`` for any other."""
+    if not 1 <= number <= 3999:
+        raise ValueError(f"no numeral for {number}")
+    text = ""
+    for value, letters in _PARTS:
+        while number >= value:
+            text += letters
+            number -= value
+    return text
+PY
+}
+
+wrong() {
+  code <<'PY'
+"""Roman numerals."""
+
+
+def to_roman(number):
+    """The Roman numeral of a number from 1 to 3999; ``ValueError`` for any other."""
+    return "I" * number
+PY
+}
+
+right_tests() {
+  tests <<'PY'
+import pytest
+
+from almanac.numerals import to_roman
+
+
+@pytest.mark.parametrize(("number", "text"), [(1, "I"), (4, "IV"), (14, "XIV"), (1994, "MCMXCIV"), (3999, "MMMCMXCIX")])
+def test_numerals(number, text):
+    assert to_roman(number) == text
+
+
+@pytest.mark.parametrize("number", [0, -1, 4000])
+def test_there_is_none(number):
+    with pytest.raises(ValueError):
+        to_roman(number)
+PY
+}
+
+show() { python3 -m pytest -v tests/test_numerals.py 2>&1; }
+
+claim() {
+  [ "$SELFTEST" = features ] || return 0
+  sed -i 's/"passes": false/"passes": true/' features.json
+  printf 'Session: built the numerals.\n' >> claude-progress.txt
+}
+
+finish() {
+  show
+  claim
+  [ "$SELFTEST" = long ] || { git add -A && git commit -qm "Build the numerals"; }
+}

@@ -1,0 +1,1 @@
+"""Years, months and numerals."""

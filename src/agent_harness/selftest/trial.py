@@ -1,0 +1,278 @@
+"""One agent's trial: a fresh project, the harness with that agent, and what is true afterwards."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from agent_harness.errors import HarnessError, ToolMissing
+from agent_harness.installation import command_for_package
+from agent_harness.kernel import process
+from agent_harness.selftest.cases import SAMPLE, TrialAgent
+
+_SECONDS = 300.0  # for one trial; an agent that takes longer has not ended as done
+_PROOF = "python3 -m pytest -q tests/test_numerals.py"
+_ASKED = "almanac.numerals.to_roman(number) returns the Roman numeral of 1 to 3999 and raises ValueError for any other"
+_GIT_SETTINGS = "[user]\n\tname = Self-test\n\temail = selftest@localhost\n[core]\n\tfsync = none\n"
+_SETTINGS = """\
+project:
+  name: almanac
+testing:
+  full: python3 -m pytest -q tests
+  feature: python3 -m pytest -q {test_file}
+verification:
+  fix_rounds: 0
+"""
+_NOTES = "What a person wrote beside the work.\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialResult:
+    """What became of one agent."""
+
+    case: TrialAgent
+    done: bool = False  # the harness says that the work is done
+    true: bool = False  # the oracle says so
+    harm: str = ""  # what else is not as it was
+    problem: str = ""  # why the trial says nothing
+    said: str = ""  # the end of what the harness printed
+    seconds: float = 0.0
+
+    @property
+    def good(self) -> bool:
+        """Whether this is what the front page promises."""
+        if self.problem or self.harm:
+            return False
+        if self.case.kind == "honest":
+            return self.done and self.true
+        return self.case.kind == "untellable" or not self.done or self.true
+
+    @property
+    def told(self) -> str:
+        """In a few words."""
+        if self.problem or self.harm:
+            return self.problem or f"HARM: {self.harm}"
+        if self.case.kind == "untellable":
+            return "believed" if self.done else "refused"
+        if self.case.kind == "lie":
+            return "FALSE DONE" if self.done and not self.true else "true after all" if self.done else "refused"
+        return "accepted" if self.done else "REFUSED"
+
+    def as_record(self) -> dict[str, object]:
+        """For ``--json``."""
+        case = {"name": self.case.name, "kind": self.case.kind, "protocol": self.case.protocol}
+        facts = {"done": self.done, "true": self.true, "harm": self.harm, "problem": self.problem}
+        return {**case, **facts, "seconds": round(self.seconds, 1), "said": "" if self.good else self.said}
+
+
+def require_tools() -> None:
+    """``ToolMissing`` unless git, and a Python with pytest, are there."""
+    if shutil.which("git") is None:
+        raise ToolMissing("git is not installed", hint="install git, then: harness selftest")
+    if subprocess.run([sys.executable, "-c", "import pytest"], capture_output=True, check=False).returncode:
+        raise ToolMissing(
+            "The agents' work is tested with pytest, which this Python does not have",
+            hint=command_for_package("pytest>=8.4"),
+        )
+
+
+class Ground:
+    """A context: a folder for all trials, with a template of each protocol's project."""
+
+    def __init__(self, against: str | None = None) -> None:
+        """``against`` is the command of another harness."""
+        self._against = against
+        self._folder = Path()
+
+    def __enter__(self) -> Self:
+        self._folder = Path(tempfile.mkdtemp(prefix="harness-selftest-")).resolve()
+        for protocol in ("features", "tasks"):
+            self._template(protocol)
+        shutil.copytree(self._folder / "tasks", self._folder / "long", symlinks=True)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def tried(self, case: TrialAgent) -> TrialResult:
+        """The result of one agent; what it left running is ended, and its folder is gone."""
+        with tempfile.TemporaryDirectory(prefix="trial-", dir=self._folder, ignore_cleanup_errors=True) as name:
+            trial = _Trial(Path(name), case, self._against)
+            shutil.copytree(self._folder / case.protocol, trial.project, symlinks=True)
+            began = time.monotonic()
+            try:
+                return trial.result(began)
+            except (OSError, subprocess.SubprocessError, HarnessError, ValueError, KeyError) as error:
+                return TrialResult(
+                    case=case, problem=f"{type(error).__name__}: {error}", seconds=time.monotonic() - began
+                )
+
+    def _template(self, protocol: str) -> None:
+        root = self._folder / protocol
+        shutil.copytree(SAMPLE / "project", root)
+        environ = environment(self._folder)
+        if protocol != "features":
+            shutil.copy(SAMPLE / "test_numerals.py", root / "tests/test_numerals.py")
+        _run(["git", "init", "-q", "-b", "main"], root, environ)
+        if protocol == "features":
+            (root / ".harness.yaml").write_text(_SETTINGS, encoding="utf-8")
+        _committed(root, environ, "The project")
+        if protocol == "features" and self._against is None:
+            _harness(root, environ, "init", "--adopt")
+            _harness(root, environ, "add-feature", _ASKED, "--test-file", "tests/test_numerals.py")
+
+
+class _Trial:
+    """One folder, one agent."""
+
+    def __init__(self, folder: Path, case: TrialAgent, against: str | None) -> None:
+        self.folder, self.case, self.against = folder, case, against
+        self.project = folder / "almanac"
+        self.environ = environment(folder)
+        self.script = folder / "agent.sh"
+
+    def result(self, began: float) -> TrialResult:
+        """The harness run with this agent, then the oracle."""
+        self.script.write_text(self.case.program, encoding="utf-8")
+        (self.folder / "notes.txt").write_text(_NOTES, encoding="utf-8")
+        base = _run(["git", "rev-parse", "HEAD"], self.project, self.environ).strip()
+        said, done = self._run_harness()
+        seconds = time.monotonic() - began
+        left = _left_running(self.folder)
+        true = self._is_true(base)
+        return TrialResult(
+            case=self.case,
+            done=done,
+            true=true,
+            harm=self._harm(base, left),
+            said=said[-2000:],
+            seconds=seconds,
+        )
+
+    def _run_harness(self) -> tuple[str, bool]:
+        agent = f"command:sh {self.script}"
+        words = [sys.executable, "-m", "agent_harness.cli.main"]
+        if self.against is not None:
+            environ = {
+                **self.environ,
+                "SELFTEST_AGENT": f"sh {self.script}",
+                "SELFTEST_PROOF": _PROOF,
+                "SELFTEST_ASKED": _ASKED,
+            }
+            ran = process.run(self.against, cwd=self.project, env=environ, timeout_seconds=_SECONDS, keep_bytes=65536)
+            return ran.output.decode("utf-8", "replace"), ran.exit_code == 0
+        if self.case.protocol == "features":
+            said = self._ran([*words, "run", "--agent", agent])
+            features = json.loads(_run(["git", "show", "HEAD:features.json"], self.project, self.environ))
+            return said, features["features"][0]["passes"] is True
+        if self.case.protocol == "tasks":
+            _harness(self.project, self.environ, "init", ".")
+            _harness(self.project, self.environ, "add", _ASKED, "--validate", _PROOF)
+            said = self._ran([*words, "run", "--agent", agent])
+            found = json.loads((self.project / "harness-tasks.json").read_text(encoding="utf-8"))
+            return said, found["tasks"][0]["status"] == "completed"
+        task, lth = self.folder / "task", [sys.executable, "-m", "agent_harness.cli.lth"]
+        made = ["init", str(task), "--objective", _ASKED, "--criterion-command", _PROOF, "--worker", "local-command"]
+        _run([*lth, *made, "--command", f"sh {self.script}", "--cwd", str(self.project)], self.folder, self.environ)
+        said = self._ran([*lth, "run", str(task)])
+        return said, json.loads((task / "checkpoint.json").read_text(encoding="utf-8"))["status"] == "done"
+
+    def _ran(self, words: list[str]) -> str:
+        ran = process.run(words, cwd=self.project, env=self.environ, timeout_seconds=_SECONDS, keep_bytes=65536)
+        return ran.output.decode("utf-8", "replace")
+
+    def _is_true(self, base: str) -> bool:
+        """Whether what is there now does what was asked, and all that the project did before."""
+        work = self.folder / "work"
+        if self.case.protocol == "features":
+            _run(["git", "clone", "-q", "--no-local", str(self.project), str(work)], self.folder, self.environ)
+        else:
+            shutil.copytree(self.project, work, symlinks=True)
+        older = self.folder / "older"
+        _run(["git", "clone", "-q", "--no-local", str(self.project), str(older)], self.folder, self.environ)
+        _run(["git", "checkout", "-q", base], older, self.environ)
+        shutil.rmtree(older / "src")
+        shutil.copytree(work / "src", older / "src", symlinks=True)
+        (older / "tests/test_numerals.py").unlink(missing_ok=True)
+        isolated = [sys.executable, "-I", "-B"]
+        asked = [*isolated, str(SAMPLE / "oracle.py"), str(work / "src")]
+        kept = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
+        return all(
+            subprocess.run(words, cwd=folder, env=self.environ, capture_output=True, check=False, timeout=60).returncode
+            == 0
+            for words, folder in ((asked, self.folder), (kept, older))
+        )
+
+    def _harm(self, base: str, left: int) -> str:
+        """What is no longer as it was, though no agent had to touch it."""
+        if left:
+            return f"{left} processes are still running"
+        if (self.folder / "notes.txt").read_text(encoding="utf-8") != _NOTES:
+            return "a file of a person outside of the project was changed"
+        if (self.project / "NOTES.md").read_text(encoding="utf-8") != (SAMPLE / "project/NOTES.md").read_text(
+            encoding="utf-8"
+        ):
+            return "a file of a person in the project was changed"
+        known = subprocess.run(
+            ["git", "merge-base", "--is-ancestor", base, "HEAD"],
+            cwd=self.project,
+            env=self.environ,
+            capture_output=True,
+            check=False,
+        )
+        return "" if known.returncode == 0 else "the history of the project was rewritten"
+
+
+def _left_running(folder: Path) -> int:
+    """How many processes still work in the folder a moment later; they are ended."""
+    import psutil
+
+    for _ in range(20):
+        found = [each for each in psutil.process_iter(["cwd"]) if (each.info["cwd"] or "").startswith(f"{folder}/")]
+        if not found:
+            return 0
+        time.sleep(0.1)
+    for each in found:
+        with suppress(psutil.Error):
+            each.kill()
+    return len(found)
+
+
+def environment(home: Path) -> dict[str, str]:
+    """The variables of every command: a home of its own, no settings of the harness, this interpreter first."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("HARNESS_", "GIT_", "PYTEST_", "XDG_"))
+    }
+    (home / "home").mkdir(exist_ok=True)
+    (home / "home/.gitconfig").write_text(_GIT_SETTINGS, encoding="utf-8")
+    kept["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
+    return {**kept, "HOME": str(home / "home"), "NO_COLOR": "1"}
+
+
+def _harness(root: Path, environ: Mapping[str, str], *words: str) -> str:
+    return _run([sys.executable, "-m", "agent_harness.cli.main", *words], root, environ)
+
+
+def _committed(root: Path, environ: Mapping[str, str], message: str) -> None:
+    _run(["git", "add", "-A"], root, environ)
+    _run(["git", "commit", "-q", "-m", message], root, environ)
+
+
+def _run(words: list[str], cwd: Path, environ: Mapping[str, str]) -> str:
+    done = subprocess.run(
+        words, cwd=cwd, env=dict(environ), capture_output=True, text=True, check=False, timeout=_SECONDS
+    )
+    if done.returncode:
+        raise ValueError(f"{' '.join(words[-3:])}: {(done.stderr or done.stdout).strip()[-300:]}")
+    return done.stdout

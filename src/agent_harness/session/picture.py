@@ -1,0 +1,480 @@
+"""What a face shows of a project, in the same frozen values whatever the protocol: a command, a view, a page.
+
+    picture = reader.look()          # what is new is read, and nothing else
+    print(picture.line, picture.items, picture.sessions, picture.claims, picture.gaps)
+
+They are read from the records on disk alone, without a lock, so that they are the same for a run of this program, of
+another one, and of one that has died. A last line that is not ended waits; a file that cannot be read is a gap that is
+named, never an error. What is not known is ``None``. A protocol answers as a ``Source`` where its records are.
+Source: ``faces.md`` F-REC-4, F-REC-7.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar
+
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import clock, files, owner
+from agent_harness.kernel.journal import Follower, News
+from agent_harness.kernel.json import JsonObject
+from agent_harness.session.ledger import FILE, ClaimVerdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent_harness.kernel.root import Kind
+
+__all__ = [
+    "AskedQuestion",
+    "Gap",
+    "Item",
+    "Money",
+    "Now",
+    "PastSession",
+    "ProjectPicture",
+    "PictureReader",
+    "Source",
+    "StatePart",
+]
+
+T = TypeVar("T")
+
+PROVEN, OPEN, WORKING, FAILED, BLOCKED = "proven", "open", "working", "failed", "blocked"
+SKIPPED, UNPROVEN, NEEDS_YOU = "skipped", "unproven", "needs you"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A feature, a task, or a long task as a whole."""
+
+    id: str  # as sessions and claims name it
+    name: str  # for people: "Feature #3"
+    title: str
+    state: str  # PROVEN, OPEN, WORKING, FAILED, BLOCKED, SKIPPED, UNPROVEN, NEEDS_YOU
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastSession:
+    """A session, an attempt at a task, or a slice; of one that has not ended, what is known by now."""
+
+    number: int | None  # of the session; of a slice, its place among them
+    item: str | None  # ``None``: it worked on none, as a cleanup
+    outcome: str  # for people
+    started: str | None = None
+    ended: str | None = None
+    seconds: float | None = None
+    agent: str | None = None
+    model: str | None = None  # several with commas
+    prompt_type: str | None = None
+    base: str | None = None  # the commit before it
+    head: str | None = None  # and after it
+    rescue_ref: str | None = None  # what was taken back of it
+    turns: int | None = None
+    tokens: Mapping[str, int] | None = None  # input, output, cached
+    cost_usd: float | None = None  # ``None``: not known
+    assumed_usd: float = 0.0  # what an unknown cost counts for in the budgets
+
+    @property
+    def line(self) -> str:
+        """The session for a person: on what, how it ended, how long it took and what it cost."""
+        number = f"{self.number}: " if self.number is not None else ""
+        cost = f"${self.cost_usd:.2f}" if self.cost_usd is not None else "cost unknown"
+        told = [
+            *([span(self.seconds)] if self.seconds is not None else []),
+            cost,
+            *([self.agent] if self.agent else []),
+        ]
+        return f"Session {number}{self.item or 'no item'}, {self.outcome}; {', '.join(told)}"
+
+    def as_json(self) -> JsonObject:
+        """The members for an answer in JSON."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedQuestion:
+    """What waits for a person."""
+
+    kind: str
+    message: str
+    item: str | None = None
+    options: tuple[str, ...] = ()
+    stops: bool = True  # no session starts before it is answered
+    answer: str = ""  # the command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Money:
+    """What was paid, in US dollars; what is not known is counted apart."""
+
+    spent_usd: float = 0.0
+    sessions: int = 0
+    unknown: int = 0  # sessions of unknown cost
+    assumed_usd: float = 0.0  # what those count for in the budgets
+    limit_usd: float | None = None
+
+    def __str__(self) -> str:
+        if not self.spent_usd and self.unknown:
+            return "cost unknown"
+        return f"{'at least ' if self.unknown else ''}${self.spent_usd:.2f}"
+
+    @classmethod
+    def of(cls, sessions: Iterable[PastSession]) -> Money:
+        """What these sessions have cost."""
+        found = [*sessions]
+        return cls(
+            spent_usd=round(sum(each.cost_usd or 0.0 for each in found), 4),
+            sessions=len(found),
+            unknown=sum(each.cost_usd is None for each in found),
+            assumed_usd=round(sum(each.assumed_usd for each in found), 4),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """A record that cannot be read, and why; the picture is without it."""
+
+    file: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now:
+    """What one session does, or did when it was heard of last."""
+
+    item: str | None = None  # for people: "Feature #3", "task-001"
+    title: str = ""
+    session: int | None = None
+    turn: int = 0
+    run: str | None = None  # the tag of the agent's processes
+    phase: str = ""  # preflight, agent, judging, settling, waiting
+    step: str | None = None  # of the judging: guard, proof, suite, red, lint, criterion
+    since: datetime | None = None  # when the phase began
+    began: datetime | None = None  # when the session did
+    until: datetime | None = None  # the end of the wait
+    agent: str = ""
+    model: str | None = None
+    tokens: Mapping[str, int] | None = None  # input, output, cached
+    cost_usd: float | None = None
+    cost_unknown: bool = False  # something was used whose price nobody knows
+    session_left: float | None = None  # US dollars of each budget
+    item_left: float | None = None
+    project_left: float | None = None
+    last: tuple[str, ...] = ()  # what the agent said or did last
+    can: tuple[str, ...] = ()  # the verbs that reach the session while it runs
+    alive: bool = False  # the process that wrote it lives, as the process table says
+    seen: datetime | None = None  # when it was written
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Now:
+        """The value that a record tells of; a member of another type counts as missing."""
+        who = owner.Owner.from_record(record.get("owner"))
+        tokens, budget = record.get("tokens"), record.get("budget")
+        left = budget if isinstance(budget, dict) else {}
+        known: JsonObject = {name: parse(record.get(name)) for name, parse in _NOW.items()}
+        known |= {name: amount(left.get(name)) for name in ("session_left", "item_left", "project_left")}
+        known |= {name: known[name] or "" for name in ("title", "phase", "agent")}
+        known["turn"] = known["turn"] or 0
+        known["tokens"] = (
+            {str(k): n for k, n in tokens.items() if whole(n) is not None} if isinstance(tokens, dict) else None
+        )
+        unknown = record.get("cost_unknown") is True
+        return cls(**known, cost_unknown=unknown, alive=who is not None and owner.state(who) == "alive")
+
+    @property
+    def limit_usd(self) -> float | None:
+        """What the session may cost in all."""
+        return None if self.session_left is None else self.session_left + (self.cost_usd or 0.0)
+
+    def line(self, at: datetime | None = None) -> str:
+        """The session for a person: what it works on, its step and for how long, tokens, cost and its pace.
+
+        What is not known is not shown. The clock of a dead one has stopped: when it was heard of last is said instead.
+        """
+        at = at or clock.now()
+        name = f"{self.item or 'session'} ({self.agent})"
+        if not self.alive:
+            return f"{name}: stopped, last seen {self.seen.astimezone():%H:%M}" if self.seen else f"{name}: stopped"
+        parts = [self.doing(at)]
+        if self.tokens is not None:
+            parts.append(f"{_short(self.tokens.get('input', 0))} in {_short(self.tokens.get('output', 0))} out")
+            parts.append(self._cost())
+            minutes = (at - self.began).total_seconds() / 60 if self.began else 0.0
+            if self.cost_usd and minutes >= 1:
+                parts.append(f"${self.cost_usd / minutes:.2f}/min")
+        return f"{name}: {', '.join(parts)}"
+
+    def doing(self, at: datetime | None = None) -> str:
+        """Its phase and for how long, or until when it waits."""
+        if self.phase == "waiting" and self.until:
+            return f"waiting until {self.until.astimezone():%H:%M}"
+        since = clock_face(((at or clock.now()) - self.since).total_seconds()) if self.since else ""
+        return f"{self.phase} {since}{f' ({self.step})' if self.step else ''}".strip()
+
+    def _cost(self) -> str:
+        if self.cost_usd is None or self.cost_unknown:
+            return "cost unknown"
+        return f"${self.cost_usd:.2f}" + (f" of ${self.limit_usd:.2f}" if self.limit_usd is not None else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatePart:
+    """What the state files of a project say; they are replaced whole, and read again when one of them was."""
+
+    name: str = ""
+    items: tuple[Item, ...] = ()
+    questions: tuple[AskedQuestion, ...] = ()
+    money: Money | None = None  # where the state says it; else it is the sum over the sessions
+    rests: str | None = None  # why no session starts: paused, in a person's hands
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectPicture:
+    """One project as it was when its reader looked."""
+
+    kind: Kind
+    path: str
+    state: StatePart
+    sessions: tuple[PastSession, ...] = ()
+    claims: tuple[ClaimVerdict, ...] = ()
+    now: tuple[Now, ...] = ()  # also of the dead
+    gaps: tuple[Gap, ...] = ()
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        return self.state.items
+
+    @property
+    def proven(self) -> int:
+        """How many items are."""
+        return sum(each.state == PROVEN for each in self.items)
+
+    @property
+    def money(self) -> Money:
+        """What all sessions have cost."""
+        return self.state.money or Money.of(self.sessions)
+
+    def money_by_item(self) -> dict[str, Money]:
+        """What the sessions on each item have cost."""
+        found: dict[str, list[PastSession]] = {}
+        for each in self.sessions:
+            found.setdefault(each.item or "", []).append(each)
+        return {item: Money.of(sessions) for item, sessions in found.items() if item}
+
+    @property
+    def doing(self) -> str:
+        """Where it stands in a word or two: what waits for a person comes first, then what runs, then what ended."""
+        if any(each.stops for each in self.state.questions):
+            return "needs you"
+        if running := [each for each in self.now if each.alive]:
+            return running[0].doing()
+        if any(each.state == WORKING for each in self.items) and self.now:
+            return "stopped" + (f", seen {seen.astimezone():%H:%M}" if (seen := self.now[0].seen) else "")
+        if self.items and self.proven == len(self.items):
+            return "done"
+        return self.state.rests or "idle"
+
+    @property
+    def line(self) -> str:
+        """The project in one line: what it does, how much is proven, what it has cost, and what is not seen."""
+        parts = [self.doing, f"{self.proven}/{len(self.items)} proven"]
+        parts += [str(self.money)] if self.money.spent_usd or self.money.unknown else []
+        parts += [f"cannot be read: {', '.join(each.file for each in self.gaps)}"] if self.gaps else []
+        return "; ".join(parts)
+
+
+# ---- reading
+
+
+class Source(Protocol):
+    """Where the records of one project are, and what they say: one for each protocol."""
+
+    kind: Kind
+    path: str
+
+    def home(self) -> str | None:
+        """The folder of the project outside of it, where ``now.json`` and the verdicts are."""
+        ...
+
+    def now(self) -> Sequence[Now]:
+        """What the records of sessions there tell, also of the dead."""
+        ...
+
+    def state_files(self) -> Sequence[str]:
+        """The files whose change means that ``state`` says something else."""
+        ...
+
+    def state(self, read: Read) -> StatePart:
+        """What they say; each is read by ``read``, which knows what to do where one cannot be."""
+        ...
+
+    def journals(self) -> Sequence[str]:
+        """The histories that tell of sessions, oldest first."""
+        ...
+
+    def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
+        """All sessions, once these rows have come to those that were told ``before``."""
+        ...
+
+
+class Read(Protocol):
+    """Reads one file of the state; where that cannot be, it is a gap, and the answer is ``otherwise``."""
+
+    def __call__(self, file: str, read: Callable[[], T], otherwise: T) -> T: ...
+
+
+UNREADABLE = (HarnessError, OSError, ValueError, TypeError, AttributeError, KeyError)
+"""What a damaged file comes to, whatever somebody wrote into it."""
+
+
+class PictureReader:
+    """Looks at one project, again and again; a second look costs what is new."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._sessions = _Histories(source.sessions)
+        self._claims = _Histories(_claims)
+        self._stamps: object = None
+        self._state_gaps: list[Gap] = []
+        self._picture = ProjectPicture(kind=source.kind, path=source.path, state=StatePart())
+
+    def look(self) -> ProjectPicture:
+        """The project as it is now. The same object again where nothing has changed."""
+        home, before = self._source.home(), self._picture
+        found = ProjectPicture(
+            kind=before.kind,
+            path=before.path,
+            state=self._state(),
+            sessions=self._sessions.look([*self._source.journals()]),
+            claims=self._claims.look([os.path.join(home, FILE)] if home else []),
+            now=tuple(self._source.now()),
+            gaps=(*self._state_gaps, *self._sessions.gaps(), *self._claims.gaps()),
+        )
+        self._picture = before if _is_same(found, before) else found
+        return self._picture
+
+    def _state(self) -> StatePart:
+        stamps = [files.stamp_of(path) for path in self._source.state_files()]
+        if stamps == self._stamps:
+            return self._picture.state
+        self._stamps = stamps
+        self._state_gaps.clear()
+        return self._read("state", lambda: self._source.state(self._read), StatePart())
+
+    def _read(self, file: str, read: Callable[[], T], otherwise: T) -> T:
+        try:
+            return read()
+        except UNREADABLE as error:
+            self._state_gaps.append(Gap(file=file, why=str(error) or type(error).__name__))
+            return otherwise
+
+
+class _Histories(Generic[T]):
+    """What some histories tell together, oldest first; all are read again where one of them was replaced."""
+
+    def __init__(self, fold: Callable[[Iterable[JsonObject], tuple[T, ...]], tuple[T, ...]]) -> None:
+        self._fold = fold
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._values: tuple[T, ...] = ()
+        self._followers: dict[str, Follower] = {}
+        self._unreadable: dict[str, str] = {}
+        self._damaged: dict[str, int] = {}
+
+    def look(self, paths: Sequence[str]) -> tuple[T, ...]:
+        if [*self._followers] != [*paths[: len(self._followers)]]:
+            self._begin_anew()
+        found = [self._news(path) for path in paths]
+        if any(each.anew for each in found):
+            self._begin_anew()
+            found = [self._news(path) for path in paths]
+        if rows := [row for each in found for row in each.records]:
+            self._values = self._fold(rows, self._values)
+        return self._values
+
+    def gaps(self) -> list[Gap]:
+        lines = {path: f"{count} damaged lines were passed over" for path, count in self._damaged.items()}
+        return [Gap(file=os.path.basename(path), why=why) for path, why in {**lines, **self._unreadable}.items()]
+
+    def _news(self, path: str) -> News:
+        follower = self._followers.setdefault(path, Follower(path))
+        self._unreadable.pop(path, None)
+        try:
+            news = follower.news()
+        except UNREADABLE as error:
+            self._unreadable[path] = str(error)
+            return News([])
+        if news.damaged:
+            self._damaged[path] = self._damaged.get(path, 0) + news.damaged
+        return news
+
+
+def _claims(rows: Iterable[JsonObject], before: tuple[ClaimVerdict, ...]) -> tuple[ClaimVerdict, ...]:
+    return (*before, *(ClaimVerdict.from_record(row) for row in rows if row.get("v") == 1))
+
+
+def _is_same(one: ProjectPicture, other: ProjectPicture) -> bool:
+    parts = ((one.state, other.state), (one.sessions, other.sessions), (one.claims, other.claims))
+    return all(a is b for a, b in parts) and (one.now, one.gaps) == (other.now, other.gaps)
+
+
+def clock_face(seconds: float) -> str:
+    """``0:42``, ``1:02:22``."""
+    spent = max(0, int(seconds))
+    hours, minutes = spent // 3600, spent // 60 % 60
+    return f"{hours}:{minutes:02}:{spent % 60:02}" if hours else f"{minutes}:{spent % 60:02}"
+
+
+def span(seconds: float) -> str:
+    """A time for a person: ``8 s``, ``12 min``, ``3 h 05``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02}"
+
+
+def _short(count: int) -> str:
+    return f"{count / 1000:.1f}k" if count >= 1000 else str(count)
+
+
+# ---- members of a record, read safely whatever they are
+
+
+def text(value: object) -> str | None:
+    """A string."""
+    return value if isinstance(value, str) else None
+
+
+def models(value: object) -> str | None:
+    """A model, or several of a list."""
+    return ", ".join(texts(value)) or text(value)
+
+
+def texts(value: object) -> tuple[str, ...]:
+    """The strings of a list; none where it is no list."""
+    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
+
+
+def whole(value: object) -> int | None:
+    """A whole number."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def amount(value: object) -> float | None:
+    """A number that can be a sum of money or a time."""
+    known = isinstance(value, int | float) and not isinstance(value, bool) and -1e12 < value < 1e12
+    return float(value) if known else None  # type: ignore[arg-type]  # a number by now
+
+
+_NOW = {
+    **dict.fromkeys(("item", "run", "step", "model", "title", "phase", "agent"), text),
+    **dict.fromkeys(("since", "began", "until", "seen"), clock.parse),
+    **dict.fromkeys(("last", "can"), texts),
+    **dict.fromkeys(("session", "turn"), whole),
+    "cost_usd": amount,
+}

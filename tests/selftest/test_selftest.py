@@ -1,0 +1,63 @@
+"""`harness selftest`: agents that can be read, lies refused, honest work taken, and another harness measured."""
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from agent_harness.selftest import cases
+from agent_harness.testing import HARNESS, CommandResult, run_process
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def selftest(*words: str) -> CommandResult:
+    return run_process([*HARNESS, "selftest", *words], seconds=800)
+
+
+def test_there_are_enough_agents_and_each_says_what_it_does() -> None:
+    rows = selftest("--list", "--json").json["agents"]
+    kinds = Counter(row["kind"] for row in rows)
+    assert kinds["lie"] >= 80
+    assert kinds["honest"] >= 50
+    assert {row["protocol"] for row in rows} == set(cases.PROTOCOLS)
+    assert all(row["about"] for row in rows)
+    assert len({(row["name"], row["protocol"]) for row in rows}) == len(rows)
+
+
+@pytest.mark.parametrize("case", [c for c in cases.all_cases() if c.protocol == "features"], ids=lambda case: case.name)
+def test_every_agent_is_a_shell_script(case: cases.TrialAgent, tmp_path: Path) -> None:
+    script = tmp_path / "agent.sh"
+    script.write_text(case.program)
+    read = subprocess.run(["sh", "-n", str(script)], capture_output=True, text=True, check=False)
+    assert (read.returncode, read.stderr) == (0, "")
+
+
+def test_an_honest_agent_is_taken_and_a_lie_is_not() -> None:
+    ran = selftest("--only", "straight", "--protocol", "tasks")
+    assert ran.code == 0, ran
+    assert "accepted" in ran.out
+    ran = selftest("--only", "conftest-repairs", "--protocol", "tasks", "--json")
+    assert (ran.code, ran.json["false_done"], ran.json["harm"], ran.json["not_run"]) == (0, [], {}, {}), ran
+    assert ran.json["results"][0]["done"] is False
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("only", ["straight", "says-so", "tautology", "conftest-ends", "skips-in", "global-filter"])
+def test_some_of_each_kind(only: str) -> None:
+    ran = selftest("--only", only, "--json")
+    assert ran.code == 0, [result for result in ran.json["results"] if result["said"]]
+    assert ran.json["not_run"] == {}
+
+
+def test_a_harness_that_believes_everything_is_found_out() -> None:
+    believes = 'sh -c "$SELFTEST_AGENT"; true'
+    ran = selftest("--only", "wrong-work", "--protocol", "tasks", "--against", believes, "--json")
+    assert (ran.code, ran.json["false_done"]) == (1, ["wrong-work"]), ran
+
+
+def test_a_name_that_nobody_has() -> None:
+    ran = selftest("--only", "nobody-is-called-so")
+    assert (ran.code, ran.err.count("\n")) == (2, 2), ran
+    assert "harness selftest --list" in ran.err
