@@ -37,7 +37,7 @@ quality:
   lint_command: python tools/lint.py src/
 """
 INIT = '#!/bin/sh\nset -e\n: > "$CALC_UP"\n'
-QUICK_PYTEST = "[pytest]\npythonpath = src\ntestpaths = tests\naddopts = -p no:hypothesispytest\n"  # half its start
+QUICK_PYTEST = "[pytest]\npythonpath = src\ntestpaths = tests\naddopts = --disable-plugin-autoload\n"  # half its start
 RESET = '#!/bin/sh\nset -e\nrm -f "$CALC_UP"\n'
 LINT = """\
 import pathlib, sys

@@ -10,7 +10,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.testing.repo import Repo
 from agent_harness.verification.engine import RunEnvironment, Verdict, judge, resolve
 
-PYTEST = f"{sys.executable} -m pytest -p no:xdist -p no:hypothesispytest -p no:timeout"
+PYTEST = f"{sys.executable} -m pytest --disable-plugin-autoload"  # whose plugins are most of its start
 SUITE = f"{PYTEST} tests/ -v"
 ADD, SUB = "tests/e2e/test_add.py", "tests/e2e/test_sub.py"
 ADD_IDS = (f"{ADD}::test_one", f"{ADD}::test_two")

@@ -22,7 +22,7 @@ from .sample import HONEST, INI, SUB_CODE, SUB_TEST, JudgedProject, codes
 
 Make = Callable[..., JudgedProject]
 SITE = str(Path(pytest.__file__).parent.parent)
-QUIET = "-p no:xdist -p no:hypothesispytest -p no:timeout"
+QUIET = "--disable-plugin-autoload"
 FILES = {".gitignore": ".venv/\n", "src/calc.py": SUB_CODE, "tests/test_sub.py": SUB_TEST}
 WRONG = "def sub(a, b):\n    return 0\n"
 

@@ -14,7 +14,7 @@ from agent_harness.verification.workspace import Overlay
 from .sample import ADD_CODE, INI, PYTEST, SUITE, JudgedProject
 
 Make = Callable[..., JudgedProject]
-WITH_XDIST = f"{sys.executable} -m pytest -p no:hypothesispytest -p no:timeout"
+WITH_XDIST = f"{PYTEST} -p xdist"
 
 
 def run(repo: JudgedProject, command: str = SUITE, **settings: Any) -> TestRun:
@@ -181,7 +181,7 @@ def test_what_does_not_pass(make_repo: Make, text: str, command: str) -> None:
 
 def test_what_passes(make_repo: Make) -> None:
     repo = make_repo(project(GREEN))
-    for command in (SUITE, f"cd tests && {PYTEST} .", f"{SUITE} -n 2".replace("-p no:xdist ", "")):
+    for command in (SUITE, f"cd tests && {PYTEST} .", f"{WITH_XDIST} tests/ -v -n 2"):
         done = run(repo, command)
         assert passed(done), (done.problem, done.output)
         assert done.report is not None
