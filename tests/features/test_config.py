@@ -90,6 +90,7 @@ DEFAULTS: dict[str, Any] = {
     "verification.fix_rounds": 3,
     "verification.built_already": "ask",
     "verification.report": None,
+    "verification.trust": "normal",
     "features.max_verification_steps": 7,
     "features.max_stuck_sessions": 3,
     "features.require_test_file": True,

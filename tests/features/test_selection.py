@@ -88,8 +88,10 @@ def test_what_a_session_broke_for_good_comes_first() -> None:
 def test_a_feature_whose_candidate_is_kept_waits_for_the_answer() -> None:
     """It is passed over, keeps its dependents waiting, and is not done; junk in the state is nothing."""
     features = [feature(1), feature(2), feature(3, depends_on=[1])]
-    kept = {"kept_candidates": [{"type": "built_already", "feature_id": 1}]}
+    kept = {"kept_candidates": [{"type": "built_already", "feature_id": 1, "options": ["accept-built", "reject"]}]}
     assert pick(*features, state=kept) == 2
+    for junk in ("kept", [{"type": "built_already", "feature_id": 1}], [7]):
+        assert pick(*features, state={"kept_candidates": junk}) == 1
     choice = choose([features[0], features[2]], kept)
     assert choice.feature is None
     assert not choice.all_proven

@@ -169,6 +169,7 @@ def test_a_claim_of_a_killed_run_is_told_of_once(tmp_path: Path, when: str, buil
     words = [sys.executable, str(script), "run", str(project.root), "--worker", "local-command", "--command", command]
     died = subprocess.run([*words, "--lock-ttl-seconds", "1"], env={**os.environ, "DIES": when}, check=False)
     assert died.returncode == -signal.SIGKILL
+    time.sleep(1.1)  # its lease has run out
     for _ in range(2):
         project.lth_process("run", "--worker", "local-command", "--command", "true")
     claimed = [each for each in verdicts(project) if each.claim]
