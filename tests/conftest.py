@@ -45,9 +45,7 @@ def _hear_signals() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_home(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
+def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     home = tmp_path_factory.mktemp("home")
     for name in [n for n in os.environ if n.startswith(_DROPPED)]:
         monkeypatch.delenv(name)
@@ -59,8 +57,7 @@ def _own_home(
     monkeypatch.setenv("XDG_STATE_HOME", str(home / ".local/state"))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    if request.node.get_closest_marker("scenario") is None:
-        monkeypatch.setenv("HARNESS_VERIFICATION__TRUST", "fast")  # two runs less a verdict, where it is about others
+    monkeypatch.setenv("HARNESS_VERIFICATION__TRUST", "fast")  # two runs less a verdict, where it is about others
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.setenv(name, _NOWHERE)
     monkeypatch.setenv("no_proxy", "localhost,127.0.0.1,::1")
