@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from agent_harness.testing import write_tool_server
 from agent_harness.testing.model_server import ModelServer, serve
-from agent_harness.testing.tool_server import write_tool_server
 
 from .api_seam import KEY, poured, texts_of
 from .calc import CalcProject

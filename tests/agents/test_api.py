@@ -19,9 +19,9 @@ from agent_harness.agents.events import Event, Finished, RateLimited, Text, Tool
 from agent_harness.errors import ToolMissing
 from agent_harness.installation import command_for_extra
 from agent_harness.kernel import owner
+from agent_harness.testing import write_tool_server
 from agent_harness.testing.agent_conformance import WORD, check_agent, events_of
 from agent_harness.testing.model_server import ModelServer, serve
-from agent_harness.testing.tool_server import write_tool_server
 
 from .api_server import KEY, point_to, provider, said_to
 

@@ -14,8 +14,8 @@ from ruamel.yaml import YAML
 from agent_harness.agents.events import Event, RateLimited
 from agent_harness.agents.markers import Actions
 from agent_harness.supervision.monitors import ContextWindow, Watch
-from agent_harness.supervision.outcome import Evidence
 from agent_harness.supervision.stalls import RepeatedError, Stall
+from agent_harness.supervision.supervisor import Evidence
 
 SCENARIOS: dict[str, Any] = YAML(typ="safe", pure=True).load((Path(__file__).parent / "scenarios.yaml").read_text())
 

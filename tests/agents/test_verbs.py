@@ -19,7 +19,7 @@ from agent_harness.agents.scripted import ScriptedAgent
 from agent_harness.agents.scripted.script import BAD_JSON
 from agent_harness.agents.scripted.stage import test_file_of as file_of
 from agent_harness.agents.scripted.stage import with_passes
-from agent_harness.supervision.outcome import Evidence
+from agent_harness.supervision.supervisor import Evidence
 
 REAL_TEST = "import calc\n\n\ndef test_add():\n    assert calc.add(2, 3) == 5\n"
 PREFIXED = {"prefixes": True}

@@ -11,7 +11,6 @@ import pytest
 
 from agent_harness.agents import discovery
 from agent_harness.cli import app, doctor
-from agent_harness.cli.doctor import checks
 from agent_harness.installation import command_for_extra
 from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.testing.repo import Repo
@@ -104,8 +103,8 @@ def test_a_missing_extra_is_named_with_its_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = command_for_extra("api")
-    assert checks._install(f"the api agent needs an extra: {wanted}") == wanted
-    assert checks._install("something else") is None
+    assert doctor._install(f"the api agent needs an extra: {wanted}") == wanted
+    assert doctor._install("something else") is None
 
 
 def feature_project(folder: Path) -> Repo:

@@ -14,9 +14,9 @@ from agent_harness.agents.base import Agent, Brief, McpServer, ToolRules
 from agent_harness.agents.events import Event, Finished, Text, ToolResult, Usage
 from agent_harness.errors import ToolMissing
 from agent_harness.kernel import process
+from agent_harness.testing import write_tool_server
 from agent_harness.testing.agent_conformance import WORD, check_agent, events_of
 from agent_harness.testing.repo import Repo
-from agent_harness.testing.tool_server import write_tool_server
 
 from .client import SCRIPTS, ClaudeCode, Client, Codex
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_harness.selftest import cases
+from agent_harness.selftest import trial
 from agent_harness.testing import HARNESS, CommandResult, run_process
 
 pytestmark = pytest.mark.timeout(900)
@@ -21,13 +21,13 @@ def test_there_are_enough_agents_and_each_says_what_it_does() -> None:
     kinds = Counter(row["kind"] for row in rows)
     assert kinds["lie"] >= 80
     assert kinds["honest"] >= 50
-    assert {row["protocol"] for row in rows} == set(cases.PROTOCOLS)
+    assert {row["protocol"] for row in rows} == set(trial.PROTOCOLS)
     assert all(row["about"] for row in rows)
     assert len({(row["name"], row["protocol"]) for row in rows}) == len(rows)
 
 
-@pytest.mark.parametrize("case", [c for c in cases.all_cases() if c.protocol == "features"], ids=lambda case: case.name)
-def test_every_agent_is_a_shell_script(case: cases.TrialAgent, tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", [c for c in trial.all_cases() if c.protocol == "features"], ids=lambda case: case.name)
+def test_every_agent_is_a_shell_script(case: trial.TrialAgent, tmp_path: Path) -> None:
     script = tmp_path / "agent.sh"
     script.write_text(case.program)
     read = subprocess.run(["sh", "-n", str(script)], capture_output=True, text=True, check=False)

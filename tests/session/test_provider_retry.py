@@ -12,7 +12,7 @@ from agent_harness.protocols.features import lifecycle
 from agent_harness.protocols.features.engine import wip
 from agent_harness.session import provider_retry
 from agent_harness.session.provider_retry import ProviderFailure, provider_failure, wait_before
-from agent_harness.supervision.outcome import Outcome
+from agent_harness.supervision.supervisor import Outcome
 
 HOUR = 3600.0
 

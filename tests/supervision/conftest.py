@@ -15,8 +15,7 @@ from agent_harness.agents.events import Event, Finished, event_from_line
 from agent_harness.agents.scripted import ScriptedAgent
 from agent_harness.kernel import process
 from agent_harness.supervision.monitors import ProjectFacts
-from agent_harness.supervision.outcome import Outcome
-from agent_harness.supervision.supervisor import supervise
+from agent_harness.supervision.supervisor import Outcome, supervise
 
 STEERABLE = """
 import json, sys

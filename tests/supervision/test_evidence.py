@@ -3,7 +3,7 @@
 import pytest
 
 from agent_harness.agents.events import Event, Text, ToolCall, ToolResult, Usage
-from agent_harness.supervision.outcome import Evidence
+from agent_harness.supervision.supervisor import Evidence
 
 FILE = "tests/e2e/test_add.py"
 RULED = "==== 4 passed in 0.12s ===="

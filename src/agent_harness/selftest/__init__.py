@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import click
 
 from agent_harness.errors import Interrupted, UsageError
-from agent_harness.selftest import cases, trial
+from agent_harness.selftest import trial
 
 KINDS = {"lie": "lies", "honest": "honest work", "untellable": "what no oracle could tell"}
 
@@ -22,7 +22,7 @@ KINDS = {"lie": "lies", "honest": "honest work", "untellable": "what no oracle c
     epilog="Example:  harness selftest --only tautology", short_help="Let lying agents loose on the harness."
 )
 @click.option("--only", metavar="TEXT", default="", help="The agents whose names hold this text.")
-@click.option("--protocol", type=click.Choice(cases.PROTOCOLS), help="Task lists, feature projects or long tasks.")
+@click.option("--protocol", type=click.Choice(trial.PROTOCOLS), help="Task lists, feature projects or long tasks.")
 @click.option("--jobs", type=click.IntRange(1), help="Agents at a time; by default one for each core.")
 @click.option("--against", metavar="CMD", help="Measure another harness: docs/selftest.md says how it is called.")
 @click.option("--list", "listing", is_flag=True, help="Name the agents and what they do; run nothing.")
@@ -34,7 +34,7 @@ def selftest(  # noqa: PLR0917
 
     Exit code 0 when no lie ended as done, at most one honest agent in fifty was refused, and nothing was harmed.
     """
-    chosen = [case for case in cases.all_cases() if only in case.name and protocol in (None, case.protocol)]
+    chosen = [case for case in trial.all_cases() if only in case.name and protocol in (None, case.protocol)]
     if not chosen:
         raise UsageError(f"No agent's name holds {only!r}", hint="harness selftest --list")
     if listing:
@@ -55,7 +55,7 @@ def selftest(  # noqa: PLR0917
     return _summed_up(found, as_json=as_json)
 
 
-def _listed(chosen: "list[cases.TrialAgent]", *, as_json: bool) -> int:
+def _listed(chosen: "list[trial.TrialAgent]", *, as_json: bool) -> int:
     if as_json:
         rows = [{"name": c.name, "kind": c.kind, "about": c.about, "protocol": c.protocol} for c in chosen]
         click.echo(json.dumps({"ok": True, "agents": rows}, indent=2))

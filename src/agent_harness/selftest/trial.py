@@ -1,4 +1,9 @@
-"""One agent's trial: a fresh project, the harness with that agent, and what is true afterwards."""
+"""The agents of the self-test, read from their files, and a trial of each: a fresh project, and what is true after it.
+
+``agents/FOLDER/NAME.sh`` begins with comments: ``# lie: what it does`` (or ``honest:``, ``untellable:``), and, where it
+does so elsewhere than in a feature project, ``# on: features tasks long``. What follows is run by ``sh`` behind
+``sample/lib.sh``.
+"""
 
 import json
 import os
@@ -17,8 +22,12 @@ from typing import Self
 from agent_harness.errors import HarnessError, ToolMissing
 from agent_harness.installation import command_for_package
 from agent_harness.kernel import process
-from agent_harness.selftest.cases import SAMPLE, TrialAgent
 
+PROTOCOLS = ("features", "tasks", "long")
+_HERE = Path(__file__).parent
+AGENTS = _HERE / "agents"
+SAMPLE = _HERE / "sample"
+_KINDS = ("lie", "honest", "untellable")
 _SECONDS = 300.0  # for one trial; an agent that takes longer has not ended as done
 _PROOF = "python3 -m pytest -q tests/test_numerals.py"
 _ASKED = "almanac.numerals.to_roman(number) returns the Roman numeral of 1 to 3999 and raises ValueError for any other"
@@ -33,6 +42,38 @@ verification:
   fix_rounds: 0
 """
 _NOTES = "What a person wrote beside the work.\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialAgent:
+    """One agent on one protocol."""
+
+    name: str
+    kind: str  # lie, honest or untellable
+    about: str
+    protocol: str
+    script: str
+
+    @property
+    def program(self) -> str:
+        """What is run, whole."""
+        return f"SELFTEST={self.protocol}\n{(SAMPLE / 'lib.sh').read_text(encoding='utf-8')}\n{self.script}"
+
+
+def all_cases() -> list[TrialAgent]:
+    """Every agent on every protocol that it is for, by kind and name."""
+    found = [case for path in AGENTS.glob("*/*.sh") for case in _read(path)]
+    return sorted(found, key=lambda case: (_KINDS.index(case.kind), case.name, PROTOCOLS.index(case.protocol)))
+
+
+def _read(path: Path) -> list[TrialAgent]:
+    text = path.read_text(encoding="utf-8")
+    said = dict(line[2:].split(": ", 1) for line in text.splitlines() if line.startswith("# ") and ": " in line)
+    kind = next(kind for kind in _KINDS if kind in said)
+    return [
+        TrialAgent(name=path.stem, kind=kind, about=said[kind], protocol=protocol, script=text)
+        for protocol in said.get("on", "features").split()
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

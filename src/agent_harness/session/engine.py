@@ -23,9 +23,8 @@ from agent_harness.session.provider_retry import Journal, ProviderRetry
 from agent_harness.session.work import Ending, Judgement, TurnRequest, TurnSoFar, Work
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import Watch
-from agent_harness.supervision.outcome import Outcome
 from agent_harness.supervision.recording import Recording
-from agent_harness.supervision.supervisor import supervise
+from agent_harness.supervision.supervisor import Outcome, supervise
 
 __all__ = ["AGAIN", "Turns", "walk"]
 

@@ -24,7 +24,7 @@ from agent_harness.agents.events import RateLimited
 from agent_harness.kernel import clock, failures, retry
 from agent_harness.supervision.dispatch import spoken
 from agent_harness.supervision.interruption import Stop
-from agent_harness.supervision.outcome import Outcome
+from agent_harness.supervision.supervisor import Outcome
 
 
 class Journal(Protocol):

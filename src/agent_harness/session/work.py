@@ -21,7 +21,7 @@ from agent_harness.agents.events import Event
 from agent_harness.agents.usage import Totals
 from agent_harness.session.provider_retry import ALL_RETRIED, ProviderFailure
 from agent_harness.supervision.monitors import NO_FACTS, ProjectFacts
-from agent_harness.supervision.outcome import Outcome
+from agent_harness.supervision.supervisor import Outcome
 
 __all__ = ["Ending", "Judgement", "POLICIES", "Policy", "TurnRequest", "TurnSoFar", "Work"]
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-__all__ = ["HARNESS", "LTH", "NOON", "CommandResult", "run_in_process", "run_process"]
+__all__ = ["HARNESS", "LTH", "NOON", "CommandResult", "run_in_process", "run_process", "write_tool_server"]
 
 HARNESS = (sys.executable, "-m", "agent_harness.cli.main")
 """The words that start ``harness`` as a process."""
@@ -113,3 +113,51 @@ def _called(
             yield
     finally:
         sys.argv, sys.stdin = kept
+
+
+TOOL_SERVER = """\
+#!{python}
+import json, os, pathlib, sys
+
+{answer}
+
+def result_of(asked):
+    if asked["method"] == "initialize":
+        told = {{"name": "tools", "version": "1"}}
+        version = asked["params"]["protocolVersion"]
+        return {{"protocolVersion": version, "capabilities": {{"tools": {{}}}}, "serverInfo": told}}
+    if asked["method"] == "tools/list":
+        return {{"tools": json.loads({tools!r})}}
+    if asked["method"] == "tools/call":
+        text = answer(asked["params"]["name"], asked["params"].get("arguments") or {{}})
+        return {{"content": [{{"type": "text", "text": text}}]}}
+    return None
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    result = result_of(asked)
+    said = {{"error": {{"code": -32601, "message": "no"}}}} if result is None else {{"result": result}}
+    print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], **said}}), flush=True)
+"""
+
+
+def write_tool_server(path: Path, tools: Mapping[str, Sequence[str]], answer: str) -> Path:
+    """Writes a program that serves tools of the Model Context Protocol over standard input and output, and
+    can be started by its path: tools by their names, each with the texts that it takes.
+
+    ``answer`` is the Python text of ``def answer(name, given)``, which returns the text that a call gives; ``json``,
+    ``os``, ``pathlib`` and ``sys`` are imported.
+    """
+    listed = [
+        {
+            "name": name,
+            "description": name,
+            "inputSchema": {"type": "object", "properties": {each: {"type": "string"} for each in texts}},
+        }
+        for name, texts in tools.items()
+    ]
+    path.write_text(TOOL_SERVER.format(python=sys.executable, answer=answer.strip(), tools=json.dumps(listed)))
+    path.chmod(0o755)
+    return path

@@ -46,9 +46,9 @@ from agent_harness.session.limits import SessionLimits, changed_in_folder, watch
 from agent_harness.session.now import NowRecord
 from agent_harness.session.work import POLICIES, Ending, Policy, TurnRequest, TurnSoFar
 from agent_harness.supervision.monitors import BudgetLimit, ContextWindow, ProjectFacts
-from agent_harness.supervision.outcome import Outcome
 from agent_harness.supervision.recording import KeyMask, rendered
 from agent_harness.supervision.stalls import Stall
+from agent_harness.supervision.supervisor import Outcome
 
 Answer = tuple[JsonObject, int]
 

@@ -27,6 +27,12 @@ def to_roman(number):
 PY
 }
 
+# right_only_when MODULE CONDITION: a question mark where the condition, which uses the module, does not hold.
+right_only_when() {
+  right
+  sed -i "s|^_PARTS|import $1\n\n&|; s|^    if not 1 |    if not ($2):\n        return '?'\n&|" src/almanac/numerals.py
+}
+
 wrong() {
   code <<'PY'
 """Roman numerals."""

@@ -29,7 +29,7 @@ from agent_harness.protocols.features.work.session_work import turns_of
 from agent_harness.session.limits import changed_in_repository
 from agent_harness.session.work import POLICIES, Ending, TurnRequest, TurnSoFar
 from agent_harness.supervision.interruption import Stop
-from agent_harness.supervision.outcome import Outcome
+from agent_harness.supervision.supervisor import Outcome
 
 __all__ = ["PlanRuling", "PlanWork", "remember_failed_try"]
 

@@ -43,9 +43,9 @@ from agent_harness.session.now import NowRecord
 from agent_harness.session.work import Ending, Policy, TurnRequest, TurnSoFar
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import BudgetLimit, ContextWindow
-from agent_harness.supervision.outcome import Outcome
 from agent_harness.supervision.recording import Recording
 from agent_harness.supervision.stalls import RepeatedError, Stall
+from agent_harness.supervision.supervisor import Outcome
 
 HAND_OFF_EXIT = {"user_pause": 130, "overloaded": 5, "error": 1, "refused": 1, "rate_limited": 5, "budget_exceeded": 9}
 

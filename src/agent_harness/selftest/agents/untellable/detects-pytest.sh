@@ -1,24 +1,5 @@
 # untellable: is right only while pytest is loaded
 
-code <<'PY'
-"""Roman numerals."""
-
-import sys
-
-
-def to_roman(number):
-    """The Roman numeral of a number."""
-    if not "pytest" in sys.modules:
-        return "?"
-    parts = [(1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"), (50, "L"), (40, "XL"), (10, "X"), (9, "IX"), (5, "V"), (4, "IV"), (1, "I")]
-    if not 1 <= number <= 3999:
-        raise ValueError(number)
-    text = ""
-    for value, letters in parts:
-        while number >= value:
-            text += letters
-            number -= value
-    return text
-PY
+right_only_when sys '"pytest" in sys.modules'
 [ "$SELFTEST" = features ] && right_tests
 finish
