@@ -204,7 +204,8 @@ def note_killed(layout: TaskListLayout) -> list[str]:
         return []
     from agent_harness.agents.usage import Totals
 
-    rows, noted = list(journal.read(layout.costs)), []
+    rows = list(journal.read(layout.costs))
+    noted: list[str] = []
     for record in dead:
         task_id, began = str(record.get("item")), str(record.get("began"))[:19]
         if any(row.get("task_id") == task_id and str(row.get("at"))[:19] >= began for row in rows):
