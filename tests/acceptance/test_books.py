@@ -26,6 +26,7 @@ def test_a_session_is_told_of_in_every_log(calc: CalcProject) -> None:
     assert ran.code == 0, ran.text
 
     (row,) = calc.log("sessions.jsonl")
+    assert row["model"] is None  # nobody named one, and the agent did not say: the default of the settings is no fact
     assert (row["agent"], row["prompt_type"], row["base"]) == ("scripted", "coding", head)  # F-REC-3
     assert (row["head"], row["turns"], row["interventions"], row["rescue_ref"]) == (calc.head, 1, [], None)
     said = (calc.root / ".harness/logs/run.log").read_text()  # F-REC-6

@@ -119,6 +119,19 @@ def test_status_says_what_is_not_known(tmp_path: Path) -> None:
     ]
 
 
+def test_status_takes_silence_for_no_price(tmp_path: Path) -> None:
+    """An agent that tells nothing of what it used was not free."""
+    silent = Spent(session=1, started="2026-01-01T00:00:00Z", feature_id=1)
+    record = add_session(CostRecord({}), silent, BUDGETS)
+    found, text = status_of(tmp_path, record.record, passing=1)
+    assert (found["last_session_usd"], found["nothing_reported"]) == (None, True)
+    assert text == "Costs: unknown; the agents of all sessions so far have told nothing"
+    record = add_session(add_session(record, spent(2, 2, 0.5), BUDGETS), replace(silent, session=3), BUDGETS)
+    (tmp_path / "later").mkdir()
+    text = status_of(tmp_path / "later", record.record, passing=1)[1]
+    assert text.splitlines()[0] == "Costs: $0.50 total, unknown last session"
+
+
 @pytest.mark.parametrize("costs", [{}, {"cumulative": {"total_cost_usd": -1, "by_feature": [1]}}, {"cumulative": []}])
 def test_status_on_a_damaged_record_counts_nothing(costs: object, tmp_path: Path) -> None:
     found, text = status_of(tmp_path, costs, passing=1)

@@ -103,3 +103,27 @@ def test_the_way_to_have_a_failed_task_tried_again_is_named_and_works(tmp_path: 
     assert work.harness("task", "reset", "--failed").json["reset"] == ["c"]
     ran = work.harness("run", "--agent", work.agent("echo right > work.txt"))
     assert work.statuses() == ["completed"] * 4
+
+
+FAILS = f'echo "work $$" > work.txt; {USAGE} 10; echo "request $$: client 1.0 is too old" >&2; exit 1'
+
+
+def test_an_agent_that_fails_alike_on_several_tasks_ends_the_run_before_all_of_them_fail(tmp_path: Path) -> None:
+    """Also where it has begun to work, and where the error tells another number each time."""
+    hard = "grep -q right work.txt"
+    names = ("a", "b", "c", "d", "e")
+    work = project(tmp_path, *(job(name, hard, max_attempts=1) for name in names), session_config={"fix_rounds": 0})
+    ran = work.harness("run", "--json", "--agent", work.agent(FAILS))
+    assert (ran.code, work.statuses()) == (1, ["failed"] * 3 + ["pending"] * 2), ran
+    assert ran.json["reason"] == "agent_fails"
+    assert "is too old" in ran.json["message"]
+    assert "harness doctor" in ran.json["hint"]
+
+
+def test_a_task_over_which_the_agent_stumbles_does_not_end_the_run(tmp_path: Path) -> None:
+    work = project(
+        tmp_path, job("a", "grep -q right work.txt"), job("b", depends_on=[]), session_config={"fix_rounds": 0}
+    )
+    stumbles = f'test "$HARNESS_TASK_ID" = b && {{ echo done > work.txt; exit; }}\n{FAILS}'
+    ran = work.harness("run", "--json", "--agent", work.agent(stumbles))
+    assert (ran.json["reason"], work.statuses()) == ("failed", ["failed", "completed"]), ran

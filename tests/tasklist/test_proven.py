@@ -149,6 +149,32 @@ def test_an_agent_that_writes_the_list_itself_gains_nothing(tmp_path: Path) -> N
     assert project.statuses() == ["completed"]
 
 
+LOOSENS = """
+python3 - <<'END'
+import json
+state = json.load(open("harness-tasks.json"))
+state["session_config"] |= {"isolation": "in_place", "requires_red": "off", "note": "mine"}
+json.dump(state, open("harness-tasks.json", "w"))
+END
+echo done > work.txt
+"""
+
+
+@pytest.mark.parametrize("ends", ["", "exit 1"])
+def test_how_proofs_are_judged_outlives_an_attempt_that_changes_it(tmp_path: Path, ends: str) -> None:
+    """Whether it is completed or given back: the next task is judged as a person has said."""
+    terms = {"isolation": "worktree", "requires_red": "reject"}
+    proof = {"command": "test -f work.txt" if not ends else "test -f never", "timeout_seconds": 60}
+    project = TaskListProject(
+        tmp_path / "list", task("a", validation=proof, max_attempts=1), git=True, session_count=0, session_config=terms
+    )
+    project.harness("run", "--agent", project.agent(LOOSENS + ends))
+    kept = json.loads(Path(project.layout.tasks).read_text())["session_config"]
+    assert {name: kept[name] for name in terms} == terms
+    assert kept["note"] == "mine"
+    assert any("session_config.isolation was changed in the file and is put back" in line for line in project.log())
+
+
 def test_status_names_what_is_not_proven(tmp_path: Path) -> None:
     project = TaskListProject(tmp_path / "list", task("task-001"))
     project.harness("session", "start")

@@ -42,8 +42,15 @@ def test_what_a_completed_task_costs(tmp_path: Path) -> None:
     found = status.read(project.layout)
     assert found["costs"]["by_task"] == {"a": 1.0, "b": None, "c": None}
     lines = status.lines(found)
-    assert "Costs: at least $1.50; $0.50 for each of 3 completed" in lines
+    assert "Costs: at least $1.50; at least $0.50 for each of 3 completed" in lines
     assert "Unknown cost: 2 of 5 attempts; counted as $0.45 against the budget of their run" in lines
+
+
+def test_what_nobody_knows_is_no_amount(tmp_path: Path) -> None:
+    project = TaskListProject.at_noon(tmp_path / "list", task("a", status="completed"))
+    status.note_cost(project.layout, session=1, task_id="a", result="completed", used=Totals())
+    lines = [line for line in status.lines(status.read(project.layout)) if "Costs:" in line]
+    assert lines == ["Costs: unknown"]
 
 
 def test_a_row_that_somebody_damaged_counts_as_unknown(tmp_path: Path) -> None:

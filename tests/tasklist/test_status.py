@@ -62,6 +62,7 @@ def test_everything_that_a_person_must_know_is_said(tmp_path: Path) -> None:
         ([], {}, "harness add "),
         ([task("a")], {}, "harness run"),
         ([task("a", status="completed")], {}, "harness add "),
+        ([task("a", status="failed", attempts=3)], {}, "harness task reset --failed"),
         ([task("a", depends_on="x")], {}, "harness task set ID FIELD=VALUE"),
         ([task("a")], {"halt": {}}, "harness run"),
         ([task("a")], {"halt": {"category": "CONFIG"}}, "harness resume"),

@@ -203,6 +203,12 @@ def test_a_run_tells_agent_and_cost_and_each_attempt_has_its_row(tmp_path: Path)
     assert (first["turns"], first["interventions"], first["model"]) == (3, [], "m-1")
     assert first["rescue_ref"] == f"refs/harness/rescue/{TASK}/1"
     assert (second["result"], second["head"], second["rescue_ref"]) == ("completed", project.repo.head, None)
+    for row in (first, second):
+        assert row["started_at"] <= row["at"]
+        assert row["seconds"] > 0
+    assert [f"{each['seconds']}" for each in project.harness("log", "sessions", "--json").json["sessions"]] == [
+        f"{row['seconds']}" for row in (first, second)
+    ]
     assert (second["prompt_type"], second["agent"], second["cost_usd"]) == ("coding", "command", 0.125)
 
 

@@ -118,7 +118,7 @@ class Turns:
         if isinstance(event, Usage):
             used = self._used_now = usage.add(self._used_now, event, request.brief.model)
             tokens = {"input": used.input_tokens, "output": used.output_tokens, "cached": used.cached_tokens}
-            model = event.model or request.brief.model
+            model = event.model or (request.brief.model if request.brief.model_chosen else None)
             self.now.used(tokens, used.cost_usd, model=model)
             if model and model not in self.so_far.models:
                 self.so_far = replace(self.so_far, models=(*self.so_far.models, model))

@@ -102,7 +102,7 @@ def past_session(row: JsonObject) -> PastSession:
         rescue_ref=picture.text(row.get("rescue_ref")),
         turns=picture.whole(row.get("turns")),
         tokens=None if tokens is None else records.counts(tokens),
-        cost_usd=picture.amount(row.get("cost_usd")),
+        cost_usd=None if records.tells_nothing(tokens, row.get("cost_usd")) else picture.amount(row.get("cost_usd")),
     )
 
 
@@ -146,7 +146,7 @@ def _money(costs: records.CostRecord) -> Money:
     return Money(
         spent_usd=costs.total_usd,
         sessions=records.number(costs.cumulative.get("total_sessions")),
-        unknown=costs.unpriced_sessions,
+        unknown=costs.unpriced_sessions or int(costs.silent),
         assumed_usd=costs.assumed_usd,
         limit_usd=picture.amount(budgets.get("total_project_usd")),
     )

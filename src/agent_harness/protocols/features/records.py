@@ -467,8 +467,14 @@ NEW_BASELINE: "JsonObject" = {
 }
 
 
+def tells_nothing(tokens: object, cost_usd: object) -> bool:
+    """Whether an agent has worked that said nothing of what it used: a cost of 0 is then one that is not known."""
+    counted = json_object(tokens)
+    return bool(counted) and not any(map(amount, counted.values())) and not amount(cost_usd)
+
+
 class CostRecord:
-    """costs.yaml: what sessions have cost so far."""
+    """costs.yaml: what sessions have cost so far; ``silent`` where none of them told anything."""
 
     __slots__ = (
         "assumed_usd",
@@ -476,6 +482,7 @@ class CostRecord:
         "cumulative",
         "last_session_usd",
         "record",
+        "silent",
         "total_usd",
         "unpriced_sessions",
     )
@@ -488,5 +495,7 @@ class CostRecord:
         self.total_usd = amount(found.get("total_cost_usd"))
         self.assumed_usd = amount(found.get("assumed_cost_usd"))  # what calls of unknown price count for (C58)
         self.unpriced_sessions = int(amount(found.get("sessions_of_unknown_price")))
+        self.silent = tells_nothing(found.get("total_tokens"), self.total_usd) and not self.unpriced_sessions
+        unpriced = unpriced or tells_nothing(current.get("tokens"), current.get("cost_usd"))
         self.last_session_usd = None if unpriced else amount(current.get("cost_usd"))
         self.by_feature = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []

@@ -251,11 +251,14 @@ def _spent(costs: records.CostRecord, verified: int) -> "JsonObject":
         "by_feature": {str(row.get("feature_id")): row.get("cost_usd") for row in costs.by_feature},
         "sessions_of_unknown_price": costs.unpriced_sessions,
         "assumed_usd": costs.assumed_usd,
+        "nothing_reported": costs.silent,
     }
 
 
 def _cost_lines(costs: "Mapping[str, Any]") -> list[str]:
     last, unknown = costs["last_session_usd"], costs["sessions_of_unknown_price"]
+    if costs["nothing_reported"]:
+        return ["Costs: unknown; the agents of all sessions so far have told nothing"]
     rows = [f"Costs: ${costs['total_usd']:.2f} total, {'unknown' if last is None else f'${last:.2f}'} last session"]
     if costs["verified"] and (costs["total_usd"] or unknown):
         least = "at least " if unknown else ""

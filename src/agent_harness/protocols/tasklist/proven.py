@@ -242,6 +242,26 @@ def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
     return ClaimTerms(isolation, red, json_object(found.get("files")))
 
 
+def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | None:
+    """Gives the list the terms back under which the task was claimed; what was wrong, for the log. Under the lock.
+
+    How proofs are judged is a person's to say, while no task is in progress.
+    """
+    found, now = _claim_record(layout, task), state.config
+    changed = [
+        name for name in ("isolation", "requires_red") if found.get(name, getattr(now, name)) != getattr(now, name)
+    ]
+    if not changed:
+        return None
+    state.raw["session_config"] = (json_object(state.raw.get("session_config")) or {}) | {
+        name: found[name] for name in changed
+    }
+    said = "; ".join(
+        f"session_config.{name} was changed in the file and is put back: {found[name]}" for name in changed
+    )
+    return f"{said} (a person changes it while no task is in progress)"
+
+
 def red_before_file(layout: TaskListLayout) -> str | None:
     """Where it is remembered what validations said of the code before; ``None`` without a place outside the project."""
     home = _home(layout, make=True)

@@ -4,6 +4,7 @@ Source: ``tasklist.md`` 12.2 (the reasons are its stopping conditions), 13.3.
 """
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -42,8 +43,11 @@ LOST_TIMES = 2
 
 
 TRY_AGAIN = "To have them tried again: harness task reset --failed (or: harness task reset ID ...)"
-AT_ONCE_TIMES = 3
-"""An agent that ends alike so often in a row before it does anything is what is broken, and no task is."""
+ALIKE_TIMES = 3
+"""An agent that ends with the same error so often in a row is what is broken, and no task is.
+
+Where it had begun to work, only when that was on more than one task: a single task may be what it stumbles over.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,13 +203,29 @@ def _repeated(made: list[Attempted]) -> _Ending | None:
     if lost and lost.count(lost[-1]) >= LOST_TIMES:
         message = f"{lost[-1]} changed hands {LOST_TIMES} times under way; look who writes harness-tasks.json."
         return _Ending(reason="lost", exit_code=3, message=message)
-    said = {each.failed_at_once for each in made[-AT_ONCE_TIMES:]}
-    if len(made) >= AT_ONCE_TIMES and len(said) == 1 and None not in said:
-        message = (
-            f"The agent ended {AT_ONCE_TIMES} times at once with the same error, and no attempt counts: {said.pop()}"
-        )
-        return _Ending(reason="agent_fails", exit_code=1, message=message, hint="harness doctor, then: harness run")
-    return None
+    last = made[-ALIKE_TIMES:]
+    if len(last) < ALIKE_TIMES:
+        return None
+    message = ""
+    if _are_alike([each.failed_at_once for each in last]):
+        said = last[-1].failed_at_once
+        message = f"The agent ended {ALIKE_TIMES} times at once with the same error, and no attempt counts: {said}"
+    elif _are_alike([each.agent_error for each in last]) and len({each.task_id for each in last}) > 1:
+        message = f"The agent ended with the same error in {ALIKE_TIMES} attempts in a row: {last[-1].agent_error}"
+    hint = "harness doctor, then: harness run"
+    return _Ending(reason="agent_fails", exit_code=1, message=message, hint=hint) if message else None
+
+
+def _are_alike(said: list[str | None]) -> bool:
+    """Whether the same was said each time, but for words with digits: the name of a request, a process, a time."""
+
+    def bare(text: str) -> str:
+        return _WORD.sub(lambda found: "0" if any(map(str.isdigit, found[0])) else found[0], text)
+
+    return None not in said and len({bare(str(each)) for each in said}) == 1
+
+
+_WORD = re.compile(r"[\w-]++")
 
 
 def _used_up(made: list[Attempted], max_tasks: int) -> _Ending:

@@ -85,7 +85,9 @@ def next_command(state: State, *, paused: bool = False) -> str:
         return "harness task set ID FIELD=VALUE"
     if following and not following.validation_command:  # a run would end there, with nothing done
         return f"harness task set {following.id} validation.command='...'"
-    return "harness run" if selection.work_left(state) else ADD
+    if selection.work_left(state):
+        return "harness run"
+    return "harness task reset --failed" if selection.counts(state).get("failed") else ADD
 
 
 def _claim_of(task: Task) -> JsonObject:
@@ -287,9 +289,12 @@ def _cost_lines(found: JsonObject | None) -> list[str]:
     if found is None:
         return []
     unknown, completed = found["attempts_of_unknown_cost"], found["completed"]
-    each = f"; ${found['per_completed_usd']:.2f} for each of {completed} completed" if completed else ""
-    least = "at least " if unknown else ""
-    text = [f"Costs: {least}${found['total_usd']:.2f}{each}"]
+    if unknown == found["attempts"]:
+        text = ["Costs: unknown"]
+    else:
+        least = "at least " if unknown else ""
+        each = f"; {least}${found['per_completed_usd']:.2f} for each of {completed} completed" if completed else ""
+        text = [f"Costs: {least}${found['total_usd']:.2f}{each}"]
     if unknown:
         which = f"{unknown} of {found['attempts']} attempts"
         text.append(f"Unknown cost: {which}; counted as ${found['assumed_usd']:.2f} against the budget of their run")

@@ -16,6 +16,7 @@ from typing import Any
 from agent_harness.agents.base import Agent, Brief
 from agent_harness.agents.usage import Totals
 from agent_harness.errors import HarnessError, NotOwner, Refused, TimedOut, VerificationFailed
+from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process import new_run_id
 from agent_harness.kernel.redact import redact
@@ -68,6 +69,7 @@ class Attempted:
     exit_code: int = 9  # of a run that ends so
     refused: bool = False  # the provider refused; it was no attempt
     failed_at_once: str | None = None  # what an agent said that ended with an error before it began; no attempt either
+    agent_error: str | None = None  # what it said whose last turn ended with an error, where the attempt failed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +145,7 @@ class TaskWork:
         self._worker = worker
         self._task = task
         self._session = session
+        self._began = clock.timestamp()
         self._budget_usd = max(0.0, terms.max_cost_usd - spent_usd)
         proven.note_claim(worker.layout, task, by={"agent": terms.agent.name})
         name = f"{session}-{safe_name(task.id)}.{task.attempts + 1}"
@@ -292,6 +295,8 @@ class TaskWork:
             agent=self._terms.agent.name,
             attempt={
                 "attempt": task.attempts + 1,
+                "started_at": self._began,
+                "seconds": round(time.monotonic() - self.turns.began, 1),
                 "model": so_far.model,
                 "prompt_type": "coding",
                 "base": task.started_at_commit,
@@ -332,7 +337,8 @@ class TaskWork:
         except Refused as error:  # going back was refused; the attempt is counted and the list halted
             return replace(self._attempted("failed", error.message), ends_run=error.message)
         where = f"; its work is in {done['rescue']}" if done.get("rescue") else ""
-        return replace(self._attempted("failed", f"[{category}] {message}{where}"), ends_run=ends_run)
+        said = ending.message if ending and ending.reason == "error" else None
+        return replace(self._attempted("failed", f"[{category}] {message}{where}"), ends_run=ends_run, agent_error=said)
 
     def _give_back(self, ending: Ending, why: str) -> Attempted:
         try:

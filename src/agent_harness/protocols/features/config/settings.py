@@ -72,6 +72,10 @@ class Config:
             raise KeyError(key)
         return max(found, key=_STRENGTH.index)
 
+    def is_model_chosen(self, prompt_type: str) -> bool:
+        """Whether a person named the model for this kind of session; a client may leave a default aside."""
+        return any(self.origin(f"models.{name}") != "default" for name in ("default", prompt_type))
+
     def rows(self) -> Iterator[tuple[str, object, Source]]:
         """Every setting with its value and source, in the order of the schema."""
         return ((key, value, source) for key, (value, source) in self._rows.items())

@@ -39,7 +39,7 @@ class OpenSession:
     harness: JsonObject = field(default_factory=dict)
     agent: JsonObject | None = None  # the process that runs the agent
     agent_name: str = ""  # its kind
-    model: str | None = None  # that it was asked to use
+    model: str | None = None  # that a person had it asked to use
     used: JsonObject = field(default_factory=dict)  # tokens and cost of the turns that ended
     verdict: JsonObject | None = None  # on its latest claim, for the ledger, where the settlement writes it
 

@@ -172,6 +172,8 @@ def begin(project: Project, start: Start, agent: str = "") -> OpenSession:
         run_id=new_run_id(),
         git_config=project.git.record_config(),
         agent_name=agent,
-        model=project.config.models.for_prompt(start.prompt_type),
+        model=project.config.models.for_prompt(start.prompt_type)
+        if project.config.is_model_chosen(start.prompt_type)
+        else None,
     )
     return under_way.at(project, "preparing")

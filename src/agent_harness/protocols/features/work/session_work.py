@@ -433,9 +433,7 @@ def handed(project: Project, brief: Brief) -> Brief:
     return replace(
         brief,
         model=project.config.models.for_prompt(brief.prompt_type),
-        model_chosen=any(
-            project.config.origin(f"models.{name}") != "default" for name in ("default", brief.prompt_type)
-        ),
+        model_chosen=project.config.is_model_chosen(brief.prompt_type),
         tools=tool_rules(project),
         budget_usd=costs.available(project.store.costs(), project.budgets, brief.feature_id),
     )

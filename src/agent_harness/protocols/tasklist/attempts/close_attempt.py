@@ -84,6 +84,7 @@ def completed(
 
     def act(change: "TaskListChange") -> JsonObject:
         own = worker.own(change.state, task.id, change.now)
+        _put_terms_back(worker, change, own)
         proven.prove(worker.layout, change.state, own.id)
         ledger.write(proven.ledger(worker.layout), verdict)
         lifecycle.complete(own, change.now)
@@ -129,6 +130,7 @@ def failed(worker: "Worker", task: "Task", failure: Failure) -> JsonObject:
 
     def act(change: "TaskListChange") -> JsonObject:
         own = worker.own(change.state, task.id, change.now)
+        _put_terms_back(worker, change, own)
         again = any(each.startswith("[ENV_SETUP]") for each in own.error_log)  # an environment that failed twice
         if refused or failure.category == "CONFIG" or (failure.category == "ENV_SETUP" and again):
             change.halt(failure.category, refused.message if refused else failure.message, own.id)
@@ -184,6 +186,7 @@ def released(worker: "Worker", task: "Task", why: str) -> JsonObject:
 
     def act(change: "TaskListChange") -> JsonObject:
         own = worker.own(change.state, task.id, change.now)
+        _put_terms_back(worker, change, own)
         lifecycle.release(own)
         lifecycle.keep_rescues(own, rescues)
         change.note("WARN", f"released: {why}", task=own.id)
@@ -201,6 +204,12 @@ def note_rollback_point(worker: "Worker", change: "TaskListChange", task_id: str
         lifecycle.keep_rescues(own, [back.rescue])
     _note_rollback(change, own, back)
     change.touch()
+
+
+def _put_terms_back(worker: "Worker", change: "TaskListChange", task: "Task") -> None:
+    """What an attempt made of the list's own terms does not outlive it."""
+    if changed := proven.put_terms_back(worker.layout, change.state, task):
+        change.note("WARN", changed, task=task.id)
 
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
