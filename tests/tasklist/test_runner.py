@@ -584,3 +584,35 @@ def test_a_run_that_can_complete_nothing_is_not_advised(tmp_path: Path) -> None:
     assert added.out.splitlines()[-1] == f"next: {wanted}"
     assert found.harness("task", "set", "t-1", "validation.command=true").code == 0
     assert found.harness("status").out.splitlines()[-1] == "next: harness run"
+
+
+# ---- what an agent asks for in its turn ----------------------------------------------------------------------------
+
+ASKS = 'echo half > work.txt; harness task complete "$HARNESS_TASK_ID" -m "As asked" > answer'
+
+
+def test_a_completion_in_a_turn_is_a_request_that_is_carried_out_after_it(tmp_path: Path) -> None:
+    work = project(
+        tmp_path, job("a", "echo run >> ../runs; grep -q half work.txt"), session_config={"isolation": "in_place"}
+    )
+    ran = work.harness("run", "--agent", work.agent(f"{ASKS}; cp answer ../; rm answer"))
+    assert (ran.code, work.statuses()) == (0, ["completed"]), ran
+    answer = json.loads((tmp_path / "answer").read_text())
+    assert (answer["requested"], answer["status"], answer["validation"]["result"]) == (True, "in_progress", "PASS")
+    assert work.repo.git("log", "-1", "--format=%s") == "[a] As asked"
+    assert (tmp_path / "runs").read_text() == "run\n"  # what was proven in the turn, and is as it was, is not run again
+
+
+def test_work_that_is_taken_away_after_the_request_is_not_done(tmp_path: Path) -> None:
+    work = project(tmp_path, job("a", "grep -q half work.txt", max_attempts=1))
+    ran = work.harness("run", "--agent", work.agent(f"{ASKS}; rm answer; echo nothing > work.txt"))
+    assert (ran.code, work.statuses()) == (1, ["failed"]), ran
+    assert work.repo.git("log", "--format=%s").splitlines() == ["First"]
+
+
+def test_a_request_without_a_proof_is_refused_in_the_turn(tmp_path: Path) -> None:
+    work = project(tmp_path, job("a", "grep -q whole work.txt", max_attempts=1))
+    agent = work.agent(f"{ASKS} 2> ../said || echo $? > ../code; rm answer; echo whole > work.txt")
+    ran = work.harness("run", "--agent", agent)
+    assert (ran.code, work.statuses()) == (0, ["completed"]), ran
+    assert (tmp_path / "code").read_text() == "1\n"

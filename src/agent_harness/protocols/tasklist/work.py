@@ -16,6 +16,7 @@ from typing import Any
 from agent_harness.agents.base import Agent, Brief
 from agent_harness.agents.usage import Totals
 from agent_harness.errors import HarnessError, NotOwner, Refused, TimedOut, VerificationFailed
+from agent_harness.kernel import owner
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process import new_run_id
 from agent_harness.kernel.redact import redact
@@ -144,7 +145,9 @@ class TaskWork:
         self._task = task
         self._session = session
         self._budget_usd = max(0.0, terms.max_cost_usd - spent_usd)
-        proven.note_claim(worker.layout, task, by={"agent": terms.agent.name})
+        proven.note_claim(
+            worker.layout, task, by={"agent": terms.agent.name}, turn=owner.current().as_record(), asked={}
+        )
         name = f"{session}-{safe_name(task.id)}.{task.attempts + 1}"
         sessions = Path(worker.layout.sessions)
         renew = LeaseKeeper(worker, task)
