@@ -616,3 +616,31 @@ def test_a_request_without_a_proof_is_refused_in_the_turn(tmp_path: Path) -> Non
     ran = work.harness("run", "--agent", agent)
     assert (ran.code, work.statuses()) == (0, ["completed"]), ran
     assert (tmp_path / "code").read_text() == "1\n"
+
+
+LISTS = """
+python3 - "$HARNESS_STATE_ROOT/harness-tasks.json" <<'END'
+import json, sys
+state = json.load(open(sys.argv[1]))
+{change}
+json.dump(state, open(sys.argv[1], "w"))
+END
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ('state["tasks"][0]["status"] = "completed"', "it was marked completed in harness-tasks.json, and is not"),
+        ('state["tasks"][1]["status"] = "completed"', "it was marked completed in harness-tasks.json, and is not"),
+        ('del state["tasks"][1]', "it was taken out of harness-tasks.json, and is put back"),
+        ('del state["tasks"][0]', "it was taken out of harness-tasks.json, and is put back"),
+        ('state["session_config"]["requires_red"] = "off"', "session_config was changed while an agent worked"),
+    ],
+)
+def test_a_list_that_an_agent_has_edited_is_put_back(tmp_path: Path, change: str, said: str) -> None:
+    work = plain(tmp_path, job("a", "test -e a", max_attempts=1), job("b", "test -e b", max_attempts=1))
+    config = work.raw["session_config"]
+    ran = work.harness("run", "--agent", work.agent(LISTS.format(change=change)))
+    assert (ran.code, work.statuses(), work.raw["session_config"]) == (1, ["failed", "failed"], config), ran
+    assert any(said in line for line in work.log()), work.log()
