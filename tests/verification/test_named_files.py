@@ -1,4 +1,4 @@
-"""What a command reads or runs of a tree, through scripts and makefiles: all of it decides, and the product does not."""
+"""What a command reads or runs of a tree, through scripts and makefiles: all of it decides, the product does not."""
 
 from collections.abc import Mapping
 
