@@ -56,7 +56,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 def test_one_version_everywhere() -> None:
     """UAH-017, UAH-026."""
-    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    newest = re.search(r"^## (\d\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     told = subprocess.run([str(BIN / "harness"), "--version"], capture_output=True, text=True, check=True).stdout
     assert newest is not None
     assert PROJECT["version"] == agent_harness.__version__ == newest.group(1)

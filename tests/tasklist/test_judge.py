@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -262,3 +263,20 @@ def test_no_checkout_and_no_private_ref_is_left(tmp_path: Path) -> None:
     assert project.repo.git("for-each-ref", "refs/harness/candidates") == ""
     place = Path(os.environ["XDG_CACHE_HOME"], "agent-harness/worktrees")
     assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize(("trust", "said"), [("normal", "weak_test"), ("fast", None)])
+def test_tests_that_notice_nothing_prove_nothing_unless_the_list_trusts_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trust: str, said: str | None
+) -> None:
+    monkeypatch.delenv("HARNESS_VERIFICATION__TRUST", raising=False)
+    command = f"{sys.executable} -m pytest --disable-plugin-autoload -q test_four.py"
+    config = {"isolation": "worktree", "trust": trust}
+    proof = task(TASK, validation={"command": command})
+    project = TaskListProject(tmp_path / "list", proof, git=True, session_config=config)
+    worker = project.claim()
+    project.repo.write("four.py", "def four():\n    return 5\n")
+    project.repo.write("test_four.py", "from four import four\n\n\ndef test_four():\n    four()\n")
+    answer = verbs.validate(worker, TASK)
+    assert [each["code"] for each in answer["findings"]] == ([said] if said else [])
+    assert answer["result"] == ("FAIL" if said else "PASS")

@@ -590,3 +590,63 @@ def test_a_run_that_can_complete_nothing_is_not_advised(tmp_path: Path) -> None:
     assert added.out.splitlines()[-1] == f"next: {wanted}"
     assert found.harness("task", "set", "t-1", "validation.command=true").code == 0
     assert found.harness("status").out.splitlines()[-1] == "next: harness run"
+
+
+# ---- what an agent asks for in its turn ----------------------------------------------------------------------------
+
+ASKS = 'echo half > work.txt; harness task complete "$HARNESS_TASK_ID" -m "As asked" > answer'
+
+
+def test_a_completion_in_a_turn_is_a_request_that_is_carried_out_after_it(tmp_path: Path) -> None:
+    work = project(
+        tmp_path, job("a", "echo run >> ../runs; grep -q half work.txt"), session_config={"isolation": "in_place"}
+    )
+    ran = work.harness("run", "--agent", work.agent(f"{ASKS}; cp answer ../; rm answer"))
+    assert (ran.code, work.statuses()) == (0, ["completed"]), ran
+    answer = json.loads((tmp_path / "answer").read_text())
+    assert (answer["requested"], answer["status"], answer["validation"]["result"]) == (True, "in_progress", "PASS")
+    assert work.repo.git("log", "-1", "--format=%s") == "[a] As asked"
+    assert (tmp_path / "runs").read_text() == "run\n"  # what was proven in the turn, and is as it was, is not run again
+
+
+def test_work_that_is_taken_away_after_the_request_is_not_done(tmp_path: Path) -> None:
+    work = project(tmp_path, job("a", "grep -q half work.txt", max_attempts=1))
+    ran = work.harness("run", "--agent", work.agent(f"{ASKS}; rm answer; echo nothing > work.txt"))
+    assert (ran.code, work.statuses()) == (1, ["failed"]), ran
+    assert work.repo.git("log", "--format=%s").splitlines() == ["First"]
+
+
+def test_a_request_without_a_proof_is_refused_in_the_turn(tmp_path: Path) -> None:
+    work = project(tmp_path, job("a", "grep -q whole work.txt", max_attempts=1))
+    agent = work.agent(f"{ASKS} 2> ../said || echo $? > ../code; rm answer; echo whole > work.txt")
+    ran = work.harness("run", "--agent", agent)
+    assert (ran.code, work.statuses()) == (0, ["completed"]), ran
+    assert (tmp_path / "code").read_text() == "1\n"
+
+
+LISTS = """
+python3 - "$HARNESS_STATE_ROOT/harness-tasks.json" <<'END'
+import json, sys
+state = json.load(open(sys.argv[1]))
+{change}
+json.dump(state, open(sys.argv[1], "w"))
+END
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ('state["tasks"][0]["status"] = "completed"', "it was marked completed in harness-tasks.json, and is not"),
+        ('state["tasks"][1]["status"] = "completed"', "it was marked completed in harness-tasks.json, and is not"),
+        ('del state["tasks"][1]', "it was taken out of harness-tasks.json, and is put back"),
+        ('del state["tasks"][0]', "it was taken out of harness-tasks.json, and is put back"),
+        ('state["session_config"]["requires_red"] = "off"', "session_config was changed while an agent worked"),
+    ],
+)
+def test_a_list_that_an_agent_has_edited_is_put_back(tmp_path: Path, change: str, said: str) -> None:
+    work = plain(tmp_path, job("a", "test -e a", max_attempts=1), job("b", "test -e b", max_attempts=1))
+    config = work.raw["session_config"]
+    ran = work.harness("run", "--agent", work.agent(LISTS.format(change=change)))
+    assert (ran.code, work.statuses(), work.raw["session_config"]) == (1, ["failed", "failed"], config), ran
+    assert any(said in line for line in work.log()), work.log()

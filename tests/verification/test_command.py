@@ -11,11 +11,14 @@ import pytest
 
 from agent_harness.kernel.git import Git
 from agent_harness.verification.command import (
+    FAST,
     GREEN,
+    NORMAL,
     NOT_RUN,
     OFF,
     RED,
     REJECT,
+    STRICT,
     CommandCheck,
     CommandVerdict,
     Remembered,
@@ -68,7 +71,7 @@ def judged(
     repo: JudgedProject, command: str, work: Files, *, remembered: Remembered | None = None, **options: object
 ) -> CommandVerdict:
     """The verdict on a commit of this work on top of the base."""
-    check = CommandCheck(command=command, timeout_seconds=60.0, **options)  # type: ignore[arg-type]
+    check = CommandCheck(**{"command": command, "timeout_seconds": 60.0, "trust": FAST, **options})  # type: ignore[arg-type]
     candidate = repo.commit(work)
     return judge_command(repo.client, check, base=repo.base, candidate=candidate, remembered=remembered)
 
@@ -455,3 +458,89 @@ def test_an_editable_install_leads_to_the_checkout(repo: JudgedProject) -> None:
 def test_no_checkout_is_left(repo: JudgedProject) -> None:
     judged(repo, "sh check.sh", DONE)
     assert os.listdir(Path(os.environ["XDG_CACHE_HOME"], "agent-harness/worktrees")) == []
+
+
+# ---- tests that cannot fail ----------------------------------------------------------------------------------------
+
+NEW = "from roman import roman\n\n\ndef test_four():\n    {}\n"
+ROMAN: Files = {"roman.py": "def roman(n):\n    return {1: 'I', 4: 'IV'}[n]\n"}
+EQUAL = """\
+class Any(str):
+    __hash__ = None
+
+    def __eq__(self, other):
+        return True
+
+
+def roman(n):
+    return Any()
+"""
+SKIPS = "import unittest\n\n\ndef roman(n):\n    raise unittest.SkipTest('hard')\n"
+GIVEN = NEW.format('assert roman(4) == "IV"')
+NAMED = f"{PYTEST} -q tests/test_roman.py"
+
+
+@pytest.mark.parametrize(
+    ("asserts", "said"),
+    [
+        ('assert roman(4) == "IV"', None),
+        ('assert roman(4).startswith("I")', None),
+        ("assert roman(4) == roman(4)", "roman.py::roman returns None, and when roman.py::roman returns one text"),
+        ("roman(4)", "roman.py::roman returns None"),
+        ('assert (roman(4) == "IV", "four")', "roman.py::roman returns None"),
+    ],
+)
+def test_tests_that_the_work_brings_along_can_fail(repo: JudgedProject, asserts: str, said: str | None) -> None:
+    verdict = judged(repo, NAMED, {**ROMAN, "tests/test_roman.py": NEW.format(asserts)}, trust=NORMAL)
+    assert (verdict.passed, codes(verdict)) == ((True, []) if said is None else (False, ["weak_test"])), verdict
+    assert said is None or said in verdict.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("test", "work", "trust", "passed", "code"),
+    [
+        (GIVEN, ROMAN, NORMAL, True, []),
+        (GIVEN, ROMAN, STRICT, True, []),
+        (GIVEN, {"roman.py": EQUAL}, NORMAL, False, ["weak_test"]),
+        (NEW.format("roman(4)"), ROMAN, NORMAL, True, ["weak_test"]),  # a person wrote it: they are told
+        (NEW.format("roman(4)"), ROMAN, STRICT, False, ["weak_test"]),
+        (NEW.format("roman(4)"), ROMAN, FAST, True, []),
+        (GIVEN, {"roman.py": "TABLE = {4: 'IV'}\nroman = TABLE.get\n"}, NORMAL, True, []),  # no function was changed
+    ],
+)
+def test_tests_that_a_person_wrote(
+    make_repo: Make, test: str, work: Files, trust: str, passed: bool, code: list[str]
+) -> None:
+    repo = make_repo({**BASE, "tests/test_roman.py": test}, resolved=False)
+    verdict = judged(repo, NAMED, work, trust=trust)
+    assert (verdict.passed, codes(verdict)) == (passed, code), verdict
+
+
+@pytest.mark.parametrize(
+    ("given", "passed"),
+    [(GIVEN, False), (f"import pytest\n{GIVEN}    pytest.skip('no more here')\n", True)],
+    ids=["the product skips", "a person skips"],
+)
+def test_a_test_that_is_skipped_while_it_runs(make_repo: Make, given: str, passed: bool) -> None:
+    one = "\n\ndef test_one():\n    assert True\n"
+    repo = make_repo({**BASE, "tests/test_roman.py": given + one}, resolved=False)
+    verdict = judged(repo, NAMED, ROMAN if passed else {"roman.py": SKIPS})
+    assert (verdict.passed, codes(verdict)) == (passed, [] if passed else ["proof_failed"]), verdict
+
+
+def test_an_exit_of_0_without_a_whole_run_is_no_proof(repo: JudgedProject) -> None:
+    ends = "import importlib\n\n\ndef add(a, b):\n    getattr(importlib.import_module('o' + 's'), '_ex' + 'it')(0)\n"
+    verdict = judged(repo, PY, {"calc.py": ends})
+    assert (verdict.passed, codes(verdict)) == (False, ["proof_failed"]), verdict
+    assert "not believed" in verdict.findings[0].message
+
+
+@pytest.mark.parametrize("words", ["--collect-only", "-p no:junitxml", "-x --maxfail=3", "-k add"])
+def test_options_of_a_person(repo: JudgedProject, words: str) -> None:
+    assert judged(repo, f"{PY} {words}", ADDED, requires_red=OFF).passed
+
+
+def test_a_python_that_takes_no_plugin_is_asked_without_it(repo: JudgedProject) -> None:
+    isolated = PY.replace(" -m pytest", " -I -m pytest")
+    verdict = judged(repo, isolated, ADDED)
+    assert "agent_harness_witness" not in verdict.output, verdict

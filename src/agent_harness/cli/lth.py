@@ -133,6 +133,10 @@ _VERBS: dict[str, Subcommand] = {
         Option("--observed-at", "TIME", "when it was observed (now)"),
         Option("--manifest-path", "FILE", "where its manifest goes, inside the task"),
     ),
+    "accept": Subcommand(
+        "believe task.json as it is now; a person says so",
+        _TASK,
+    ),
     "verify": Subcommand(
         "check every success criterion",
         _TASK,

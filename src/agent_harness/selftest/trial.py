@@ -243,7 +243,7 @@ class _Trial:
         if self.case.protocol == "features":
             _run(["git", "clone", "-q", "--no-local", str(self.project), str(work)], self.folder, self.environ)
         else:
-            shutil.copytree(self.project, work, symlinks=True)
+            shutil.copytree(self.project, work, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
         older = self.folder / "older"
         _run(["git", "clone", "-q", "--no-local", str(self.project), str(older)], self.folder, self.environ)
         _run(["git", "checkout", "-q", base], older, self.environ)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from agent_harness.cli import lth
+from agent_harness.protocols.longtask import evidence
 from agent_harness.protocols.longtask.layout import LongTaskLayout
 from agent_harness.protocols.longtask.store import LongTaskStore
 from agent_harness.testing import LTH, CommandResult, run_in_process, run_process
@@ -220,7 +221,9 @@ class LongTaskProject:
 
     @task.setter
     def task(self, raw: Record) -> None:
+        """Written by a person, who accepts it."""
         self.write("task.json", raw)
+        evidence.accept_contract(LongTaskLayout(self.root), None)
 
     @property
     def checkpoint(self) -> Record:

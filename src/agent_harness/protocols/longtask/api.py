@@ -127,6 +127,12 @@ class LongTask:
 
         return record.gather(self.layout, options)
 
+    def accept(self) -> Answer:
+        """A person's word on a changed ``task.json``. ``longtask.md`` 3.1."""
+        from agent_harness.protocols.longtask.verbs import record
+
+        return record.accept(self.layout)
+
     def verify(self, options: VerifyOptions) -> Report:
         """Checks every success criterion. ``longtask.md`` 13."""
         from agent_harness.protocols.longtask import criteria

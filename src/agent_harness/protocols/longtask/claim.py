@@ -1,7 +1,8 @@
 """Is `done` proven? A worker that says so is believed only once its claim was verified, also when its run was killed.
 
-The log has it: behind the last worker that `lth run` started, it names either a verification or none. Until there is
-one, every reader sees a task that goes on, and the next `lth run` verifies before anything else.
+What is kept of the log where no worker is sent has it: behind the last worker that `lth run` started, it names either a
+verification or none. Until there is one, every reader sees a task that goes on, and the next `lth run` verifies before
+anything else. A contract that is not the accepted one proves nothing, and starts nobody, before a person has looked.
 
 Source: ``longtask.md`` 10.3, 18 (row 11).
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from agent_harness.errors import HarnessError, Interrupted
 from agent_harness.kernel.json import jsontext
-from agent_harness.protocols.longtask import log, records
+from agent_harness.protocols.longtask import evidence, log, records
 from agent_harness.protocols.longtask.lifecycle import SchedulingDecision, decide
 from agent_harness.protocols.longtask.records import Checkpoint
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 VERIFIED = records.VERIFIED
 REASON = "a claim of done is not verified"
+_ACCEPT = ", then: lth accept TASK_DIR"
 
 _PROOFS = frozenset((VERIFIED, "worker output recorded", "fallback evidence recorded"))
 
@@ -55,24 +57,38 @@ def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: da
         from agent_harness.protocols.longtask.run import adapters
 
         checkpoint = adapters.told(task, checkpoint)
-    if checkpoint.status != "done" or is_proven(log.newest_first(layout)):
-        due = decide(checkpoint, now)
-        spent = _used_up(layout, task) if due.decision == "run" else None
-        return Seen(checkpoint, SchedulingDecision("needs-human", spent) if spent else due, claimed=False)
-    return Seen(Checkpoint({**checkpoint.raw, "status": "paused"}), SchedulingDecision("run", REASON), claimed=True)
+    claimed = checkpoint.status == "done" and not is_proven(log.deciding(layout, task.id))
+    if claimed:
+        checkpoint = Checkpoint({**checkpoint.raw, "status": "paused"})
+    due = SchedulingDecision("run", REASON) if claimed else decide(checkpoint, now)
+    asked = _asked(layout, task, claimed=claimed) if due.decision == "run" else None
+    if asked:
+        return Seen(checkpoint, SchedulingDecision("needs-human", asked), claimed=False)
+    return Seen(checkpoint, due, claimed=claimed)
+
+
+def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | None:
+    """What a person has to say before anything is run, and how; ``None`` for nothing."""
+    changed = evidence.changed_members(layout, task)
+    if changed:
+        return f"task.json is not what was accepted ({', '.join(changed)}); look at it, then: lth accept {layout.root}"
+    return None if claimed else _used_up(layout, task)
 
 
 def _used_up(layout: LongTaskLayout, task: Contract) -> str | None:
     """Which bound of the task as a whole is reached, and how a person raises it; ``None`` for none."""
     try:
-        slices, cost_usd = log.slices(layout)
+        slices, cost_usd = log.slices(layout, task.id)
     except HarnessError:  # whoever needs this log says what is wrong with it, and starts nothing
         return None
     most, most_usd = task.policy.max_slices, task.policy.max_task_cost_usd
     if slices >= most:
-        return f"{slices} slices were run, of {most}; raise workerPolicy.maxSlices in task.json to go on"
+        return f"{slices} slices were run, of {most}; raise workerPolicy.maxSlices in task.json to go on{_ACCEPT}"
     if cost_usd >= most_usd:
-        return f"${cost_usd:.2f} of ${most_usd:.2f} are spent; raise workerPolicy.maxTaskCostUsd in task.json to go on"
+        return (
+            f"${cost_usd:.2f} of ${most_usd:.2f} are spent; raise workerPolicy.maxTaskCostUsd in task.json to go on"
+            f"{_ACCEPT}"
+        )
     return None
 
 
@@ -121,7 +137,7 @@ def verdict_on(
         known,
         id=f"{task.id}, {began.at if began else 'nobody'}",
         verdict=ledger.ACCEPTED if passed else ledger.REJECTED,
-        attempt=log.slices(layout)[0],
+        attempt=log.slices(layout, task.id)[0],
         claim=(task.id,) if claimed else (),
         codes=codes,
         commit=known.commit if passed else None,

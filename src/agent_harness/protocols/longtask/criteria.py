@@ -178,6 +178,8 @@ def _seconds(given: object, default: int) -> float:
 
 
 def _run(verification: _Verification, command: str, cwd: str, seconds: float) -> JsonObject:
+    import tempfile
+
     from agent_harness.kernel import process
     from agent_harness.kernel.process.launch_spec import callers_environment
     from agent_harness.kernel.process.output import HeadTail, clipped
@@ -185,16 +187,19 @@ def _run(verification: _Verification, command: str, cwd: str, seconds: float) ->
 
     out, err = HeadTail(65_536, 65_536), HeadTail(65_536, 65_536)
     try:
-        done = process.run(
-            command,
-            cwd=cwd,
-            env=callers_environment({"LTH_TASK_DIR": verification.layout.root}),
-            timeout_seconds=seconds,
-            keep_bytes=0,
-            on_output=out.add,
-            on_errors=err.add,
-            stop=verification.stop,
-        )
+        # compiled code that lies beside its source may be of another source
+        with tempfile.TemporaryDirectory(prefix="harness-compiled-", ignore_cleanup_errors=True) as compiled:
+            variables = {"LTH_TASK_DIR": verification.layout.root, "PYTHONPYCACHEPREFIX": compiled}
+            done = process.run(
+                command,
+                cwd=cwd,
+                env=callers_environment(variables),
+                timeout_seconds=seconds,
+                keep_bytes=0,
+                on_output=out.add,
+                on_errors=err.add,
+                stop=verification.stop,
+            )
     except HarnessError as error:
         return _result("fail", error.message, **_ran(command, cwd))
     code = 124 if done.timed_out else None if done.exit_code is None else process.exit_status(done.exit_code)

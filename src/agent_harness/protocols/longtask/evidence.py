@@ -1,5 +1,7 @@
 """Evidence: what an item is, when two are the same, the window in the checkpoint, what leaves it, and whose word it is.
 
+The contract is a person's word as well: what a worker has made of it counts only once a person has accepted it.
+
 A manual criterion is a person's to decide. From the first slice on, ``words.jsonl`` in the task's folder outside of it
 (``kernel/trusted_state.py``) names each item that was there before a worker, or that a person's command has recorded
 since. A task without this file, made elsewhere or never run here, is believed as it is found. Source: ``longtask.md``
@@ -10,7 +12,8 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.kernel import journal
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import files, journal
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import log, schema
 from agent_harness.protocols.longtask.records import EvidenceItem
@@ -19,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
-    from agent_harness.protocols.longtask.records import Checkpoint
+    from agent_harness.protocols.longtask.records import Checkpoint, Contract
     from agent_harness.protocols.longtask.store import CheckpointChange
 
 
@@ -124,19 +127,48 @@ def is_word_of(known: frozenset[str] | None, item: EvidenceItem) -> bool:
     return known is None or _digest(item.raw) in known
 
 
-def worker_speaks(layout: LongTaskLayout) -> bool:
-    """Whether this process was started by a worker of the task, or by a command that proves it."""
-    from agent_harness.kernel import owner
-
-    root = os.path.realpath(layout.root)
-    named = (each.get("LTH_TASK_DIR") for each in owner.environments())
-    return any(os.path.realpath(folder) == root for folder in named if folder)
-
-
 def _words(layout: LongTaskLayout) -> str | None:
     home = layout.home()
     path = home and os.path.join(home, _WORDS)
     return path if path and os.path.isfile(path) else None
+
+
+_CONTRACT = "contract.json"
+
+
+def accept_contract(layout: LongTaskLayout, contract: JsonObject | None) -> None:
+    """A person has written ``task.json`` so; ``None`` forgets what was accepted, so that the next run believes it."""
+    home = layout.home(make=contract is not None)
+    if not home:
+        return
+    path = os.path.join(home, _CONTRACT)
+    if contract is not None:
+        files.write_json(path, {"task": contract})
+    elif os.path.lexists(path):
+        os.unlink(path)
+
+
+def adopt_contract(layout: LongTaskLayout, task: Contract) -> None:
+    """The contract of a task that no worker has seen yet is believed as it is found."""
+    home = layout.home()
+    if home is None or not os.path.lexists(os.path.join(home, _CONTRACT)):
+        accept_contract(layout, task.raw)
+
+
+def changed_members(layout: LongTaskLayout, task: Contract) -> list[str]:
+    """The members of ``task.json`` that are not as a person has accepted them; none while nobody has."""
+    home = layout.home()
+    path = os.path.join(home, _CONTRACT) if home else ""
+    if not os.path.isfile(path):
+        return []
+    try:
+        known = files.read_json(path).get("task")
+    except (OSError, HarnessError):
+        known = None
+    if not isinstance(known, dict):
+        return ["all of it"]
+    missing = object()
+    return sorted(name for name in {*known, *task.raw} if known.get(name, missing) != task.raw.get(name, missing))
 
 
 def _digest(item: JsonObject) -> str:

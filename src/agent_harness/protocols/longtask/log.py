@@ -34,8 +34,11 @@ def warn(text: str) -> None:
         return
 
 
-def add(layout: LongTaskLayout, record: JsonObject) -> bool:
-    """Adds one event to the log of its UTC day; false, with a warning, when it does not fit the table of events."""
+def add(layout: LongTaskLayout, record: JsonObject, task_id: str | None = None) -> bool:
+    """Adds one event to the log of its UTC day; false, with a warning, when it does not fit the table of events.
+
+    What says whether the task ``task_id`` is done, and what it has cost, is also kept where no worker is sent.
+    """
     misfits = records.event_problems(record)
     at = record.get("at")
     if not misfits and (not isinstance(at, str) or records.moment(at) is None):
@@ -46,6 +49,8 @@ def add(layout: LongTaskLayout, record: JsonObject) -> bool:
     from agent_harness.kernel import journal  # readers need none
 
     refuse_elsewhere(layout, str(at))
+    if task_id is not None:
+        _keep(layout, record, task_id)
     journal.append(layout.run_log(str(at)), record)
     return True
 
@@ -74,6 +79,83 @@ total is input and output without it. What a worker does not say is ``None``."""
 _KINDS = {stat.S_ISDIR: "folder", stat.S_ISREG: "regular file"}
 
 
+# ---- what is kept of it outside of the task, in the folder of ``kernel/trusted_state.py``
+
+_COURSE = "course.jsonl"
+_BEGUN = "course_begun"
+_DECIDING = ("worker_started", *ENDS, "progress_recorded", "checkpoint_written")
+
+
+def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
+    """Keeps an event that decides; the first is the start of a worker. What a worker says itself is not kept."""
+    from agent_harness.kernel import journal
+
+    kind = record["type"]
+    home = layout.home(make=kind == "worker_started") if kind in _DECIDING else None
+    if home is None or (kind == "progress_recorded" and worker_speaks(layout)):
+        return
+    path = os.path.join(home, _COURSE)
+    if not any(True for _ in _course(layout, task_id)):
+        if kind != "worker_started":
+            return
+        started, cost = slices(layout, task_id)
+        journal.append(path, {"type": _BEGUN, "at": record["at"], "task": task_id, "slices": started, "costUsd": cost})
+    known = ("type", "at", "status", "reason", "usage")
+    journal.append(path, {"task": task_id, **{name: record[name] for name in known if name in record}})
+
+
+def begin_anew(layout: LongTaskLayout) -> None:
+    """Forgets what is kept of a task whose place another one takes."""
+    home = layout.home()
+    if home and os.path.lexists(os.path.join(home, _COURSE)):
+        os.unlink(os.path.join(home, _COURSE))
+
+
+def _course(layout: LongTaskLayout, task_id: str) -> Iterator[JsonObject]:
+    """What is kept of the task, the newest first."""
+    from agent_harness.kernel import journal
+
+    home = layout.home()
+    path = os.path.join(home, _COURSE) if home else ""
+    if os.path.isfile(path):
+        found = (_record(line, ("type", "at")) for line in journal.backwards(path))
+        yield from (each for each in found if each is not None and each.get("task") == task_id)
+
+
+def deciding(layout: LongTaskLayout, task_id: str) -> Iterator[LogEvent]:
+    """The events that say whether the task is done, the newest first: those that are kept, else those of the log."""
+    empty = True
+    for record in _course(layout, task_id):
+        empty = False
+        if record["type"] != _BEGUN:
+            yield LogEvent(record)
+    if empty:
+        yield from newest_first(layout)
+
+
+def worker_speaks(layout: LongTaskLayout) -> bool:
+    """Whether this process was started by a worker of the task, or by a command that proves it."""
+    from agent_harness.kernel import owner
+
+    root = os.path.realpath(layout.root)
+    named = (each.get("LTH_TASK_DIR") for each in owner.environments())
+    return any(os.path.realpath(folder) == root for folder in named if folder)
+
+
+def refuse_workers(layout: LongTaskLayout, command: str) -> None:
+    """``Refused`` for a worker of the task that calls a command which is a person's decision."""
+    if worker_speaks(layout):
+        from agent_harness.errors import Refused
+
+        raise Refused(
+            f"{command} is a person's decision, and this is a worker of the task",
+            hint="record what they should decide: lth record TASK_DIR --status needs-human --note TEXT",
+        )
+
+
+# ---- reading it
+
+
 def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
     """Every event, the one written last first, whatever time it bears; damaged lines are passed over silently."""
     from agent_harness.kernel import journal  # few readers need it
@@ -83,16 +165,27 @@ def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
         yield from (LogEvent(record) for record in found if record is not None)
 
 
-def slices(layout: LongTaskLayout) -> tuple[int, float]:
-    """How many workers were started on the task, and what those cost that say it, in USD."""
+def slices(layout: LongTaskLayout, task_id: str) -> tuple[int, float]:
+    """How many workers were started on the task, and what those cost that say it, in USD.
+
+    By the log, or by what is kept outside of the task where that says more.
+    """
     started, cost = 0, 0.0
     for path in days(layout):
         for record in filter(None, (_record(line, ("type",)) for _, line in _numbered(path))):
             started += record["type"] == "worker_started"
-            used = record.get("usage")
-            paid = used.get("costUsd") if isinstance(used, dict) and record["type"] in ENDS else None
-            cost += number_below(paid, 1e12) or 0.0
-    return started, cost
+            cost += _paid(record)
+    kept, kept_cost = 0, 0.0
+    for record in _course(layout, task_id):
+        kept += int(number_below(record.get("slices"), 1e12) or 0) + (record["type"] == "worker_started")
+        kept_cost += (number_below(record.get("costUsd"), 1e12) or 0.0) + _paid(record)
+    return max(started, kept), max(cost, kept_cost)
+
+
+def _paid(record: JsonObject) -> float:
+    used = record.get("usage")
+    paid = used.get("costUsd") if isinstance(used, dict) and record["type"] in ENDS else None
+    return number_below(paid, 1e12) or 0.0
 
 
 def total_usage(events: Iterable[LogEvent]) -> JsonObject:

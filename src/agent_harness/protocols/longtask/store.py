@@ -317,7 +317,7 @@ class LongTaskStore:
                 os.unlink(path)
             raise
         for record in change.events:
-            self.event(record)
+            log.add(self.layout, record, change.task.id)
 
     def _open(self, fallback: Checkpoint | None) -> CheckpointChange:
         try:
@@ -370,7 +370,7 @@ class LongTaskStore:
 
     def event(self, record: JsonObject) -> bool:
         """Adds one event to the log of its day; false, with a warning, when it does not fit."""
-        return log.add(self.layout, record)
+        return log.add(self.layout, record, self.task_id())
 
     def keep(self, name: str, content: str | bytes) -> str:
         """Writes a new file of the task at once; its path as records name it. See ``CheckpointChange.keep`` for the

@@ -129,6 +129,7 @@ class SliceWork:
         )
         self._point = place.point
         evidence.adopt(slice_.layout, slice_.prepared.before)
+        evidence.adopt_contract(slice_.layout, task)
         self._guard = CriteriaGuard(slice_.layout, task)
         home = slice_.layout.home()
         self._now = NowRecord(

@@ -45,11 +45,14 @@ class ProofChanged(ConfigurationError):
 class ClaimTerms:
     """How a claim is to be proven."""
 
-    __slots__ = ("files", "isolation", "requires_red")
+    __slots__ = ("files", "isolation", "requires_red", "trust")
 
-    def __init__(self, isolation: str, requires_red: str, files: JsonObject | None = None) -> None:
+    def __init__(
+        self, isolation: str, requires_red: str, files: JsonObject | None = None, *, trust: str = "normal"
+    ) -> None:
         self.isolation = isolation
         self.requires_red = requires_red
+        self.trust = trust
         self.files = files  # what decides in a folder of which git keeps nothing, as it was at the claim
 
 
@@ -211,7 +214,8 @@ def begin(layout: TaskListLayout, state: State, task: Task, *, kept: JsonObject 
         if name.rpartition(".json")[0].rpartition(".")[0] == safe_name(task.id):
             os.unlink(os.path.join(folder, name))
     record: JsonObject = {"task": task.id, **_proof_of(task)}
-    record |= {"isolation": state.config.isolation, "requires_red": state.config.requires_red}
+    config = state.config
+    record |= {"isolation": config.isolation, "requires_red": config.requires_red, "trust": config.trust}
     files.write_json(_claim(home, task), {**record, "files": kept} if kept else record)
 
 
@@ -239,7 +243,7 @@ def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
     """The terms as they were at the claim, else as they are now."""
     found, now = _claim_record(layout, task), state.config
     isolation, red = found.get("isolation", now.isolation), found.get("requires_red", now.requires_red)
-    return ClaimTerms(isolation, red, json_object(found.get("files")))
+    return ClaimTerms(isolation, red, json_object(found.get("files")), trust=str(found.get("trust", now.trust)))
 
 
 def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | None:

@@ -6,6 +6,8 @@ that are no objects stay as they are. Source: ``tasklist.md`` 1.1.
 
 from __future__ import annotations
 
+import os
+
 from agent_harness.errors import StateDamaged
 from agent_harness.kernel import clock
 from agent_harness.kernel.lease import Lease
@@ -327,6 +329,7 @@ class SessionConfig:
         "reflect_iterations",
         "requires_red",
         "rollback_policy",
+        "trust",
     )
 
     def __init__(self, record: JsonObject) -> None:
@@ -343,6 +346,9 @@ class SessionConfig:
         self.isolation = WORKTREE if get("isolation") == WORKTREE else IN_PLACE
         # What becomes of a validation that passes on the code before as well.
         self.requires_red: str = red if red in ("off", "tell", "reject") else "tell"
+        # How much is asked of a proof; the variable is for whoever starts the run.
+        trust = os.environ.get("HARNESS_VERIFICATION__TRUST") or get("trust")
+        self.trust: str = trust if trust in ("strict", "fast") else "normal"
         self.rollback_policy: str = policy if policy in ("restore", "none", "hard") else "restore"
 
 

@@ -4,6 +4,7 @@ The agent's first turn, fix rounds after a failed proof, and one of three ends: 
 Source: ``tasklist.md`` 5, 11 to 13.
 """
 
+import copy
 import json
 import os
 import time
@@ -15,8 +16,8 @@ from typing import Any
 
 from agent_harness.agents.base import Agent, Brief
 from agent_harness.agents.usage import Totals
-from agent_harness.errors import HarnessError, NotOwner, Refused, TimedOut, VerificationFailed
-from agent_harness.kernel import clock
+from agent_harness.errors import HarnessError, NotOwner, Refused, StateDamaged, TimedOut, VerificationFailed
+from agent_harness.kernel import clock, owner
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process import new_run_id
 from agent_harness.kernel.redact import redact
@@ -24,7 +25,8 @@ from agent_harness.protocols.tasklist import progress, proven, status
 from agent_harness.protocols.tasklist.attempts import commits, rollback, verbs
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper, Worker
 from agent_harness.protocols.tasklist.layout import safe_name
-from agent_harness.protocols.tasklist.records import Task
+from agent_harness.protocols.tasklist.records import State, Task
+from agent_harness.protocols.tasklist.store import TaskListChange
 from agent_harness.session.engine import Turns, walk
 from agent_harness.session.limits import SessionLimits, changed_in_folder, changed_in_repository, watch
 from agent_harness.session.now import NowRecord
@@ -147,7 +149,10 @@ class TaskWork:
         self._session = session
         self._began = clock.timestamp()
         self._budget_usd = max(0.0, terms.max_cost_usd - spent_usd)
-        proven.note_claim(worker.layout, task, by={"agent": terms.agent.name})
+        self._before: State | None = None  # the list as it was when the turn began
+        proven.note_claim(
+            worker.layout, task, by={"agent": terms.agent.name}, turn=owner.current().as_record(), asked={}
+        )
         name = f"{session}-{safe_name(task.id)}.{task.attempts + 1}"
         sessions = Path(worker.layout.sessions)
         renew = LeaseKeeper(worker, task)
@@ -207,6 +212,7 @@ class TaskWork:
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
         """The turn in the worker's own folder; the verbs that the agent calls find this claim."""
         worker, task = self._worker, self._task
+        self._before = State(copy.deepcopy(worker.store.read().raw))
         os.makedirs(worker.layout.sessions, exist_ok=True)
         brief = Brief(
             prompt=prompt,
@@ -251,6 +257,8 @@ class TaskWork:
 
     def closed(self) -> Attempted | None:
         """What the agent made of the task by the verbs; ``None`` while it is still open."""
+        with suppress(StateDamaged):  # whoever reads it next restores it
+            self._worker.store.change(self._put_back)
         task = self._worker.find(self._worker.store.read(), self._task.id)
         if task.status == "in_progress":
             return None
@@ -259,6 +267,29 @@ class TaskWork:
         result = results.get(task.status, "lost") if ours else "lost"
         message = task.error_log[-1] if result == "failed" and task.error_log else f"{result} by the agent"
         return self._attempted(result, message)
+
+    def _put_back(self, change: TaskListChange) -> None:
+        """Undoes what no verb does: tasks that went, completions that nobody proved, and other settings.
+
+        So the list that is judged, and that the next attempt begins with, is the one that people and verbs made.
+        """
+        before, now = self._before, change.state
+        unproven = {each.id for each in proven.unproven(self._worker.layout, now)}
+        for was in before.tasks if before else ():
+            found = now.by_id.get(was.id)
+            if found is None:
+                now.raw["tasks"].append(was.copy())
+                change.note("WARN", "it was taken out of harness-tasks.json, and is put back", task=was.id)
+            elif found.id in unproven and was.status != "completed":
+                found.raw.update({**was.copy(), "checkpoints": found.raw.get("checkpoints")})
+                change.note("WARN", "it was marked completed in harness-tasks.json, and is not", task=was.id)
+            else:
+                continue
+            change.touch()
+        if before and now.raw.get("session_config") != before.raw.get("session_config"):
+            now.raw["session_config"] = before.raw.get("session_config")
+            change.note("WARN", "session_config was changed while an agent worked, and is put back")
+            change.touch()
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> TaskRuling | None:
         """The harness's own run of the validation; a task that passes is committed and completed by it.

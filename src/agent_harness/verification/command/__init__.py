@@ -7,11 +7,14 @@
 """
 
 from agent_harness.verification.command.judge import (
+    FAST,
     GREEN,
+    NORMAL,
     NOT_RUN,
     OFF,
     RED,
     REJECT,
+    STRICT,
     TELL,
     CommandCheck,
     CommandVerdict,
@@ -25,11 +28,14 @@ from agent_harness.verification.command.judge import (
 )
 
 __all__ = [
+    "FAST",
     "GREEN",
+    "NORMAL",
     "NOT_RUN",
     "OFF",
     "RED",
     "REJECT",
+    "STRICT",
     "TELL",
     "CommandCheck",
     "CommandVerdict",

@@ -200,8 +200,8 @@ def _judge(change: FileChange, case: _Comparison) -> Iterator[Finding]:
 
 def _rule_for(path: str, named: Named) -> _Rule:
     if path in named.makefiles:
-        goals = named.makefiles[path]
-        return lambda _, before, after: weakened(_text(before), _text(after), goals)
+        goals, others = named.makefiles[path], named.beside.get(path, "")
+        return lambda _, before, after: weakened(f"{_text(before)}\n{others}", f"{_text(after)}\n{others}", goals)
     return changed_package(sorted(named.packages[path])) if path in named.packages else changed_script
 
 

@@ -2,7 +2,10 @@
 
 The order answers the cheap question first: what the candidate changes of the files that the command names or loads;
 then the command on the candidate, in a checkout of our own; where it fails there, the command in the folder itself, so
-that a person reads which of the two it is; where it passes, the command on the code before.
+that a person reads which of the two it is; where it passes, the command on the code before, and on sabotaged twins.
+
+A plain pytest command runs with the witness of ``runner``: it is believed only with a whole run behind its exit status,
+and tests that are skipped while they run, by no word of the tests that a person wrote, are no proof.
 
 In a folder that is in no git work tree nothing can be checked out: what decides about the work there is kept as it was,
 and compared; the command runs in the folder itself, and there is no code before to ask.
@@ -13,13 +16,14 @@ import binascii
 import hashlib
 import os
 import posixpath
+import shlex
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
 from agent_harness.errors import HarnessError
@@ -27,10 +31,12 @@ from agent_harness.kernel import files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.objects import Objects
 from agent_harness.kernel.redact import redact
+from agent_harness.verification import twins
 from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange, Tree, between, tree_at
+from agent_harness.verification.check import Command, parse, report_options, with_report
 from agent_harness.verification.command.guard import findings_on, is_test_side, moved_under
 from agent_harness.verification.command.named_files import Named, named_by
-from agent_harness.verification.guard import is_read
+from agent_harness.verification.guard import file_of, is_read
 from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
 from agent_harness.verification.runner.execution import Stop, run_command
 from agent_harness.verification.runner.lending import (
@@ -40,6 +46,20 @@ from agent_harness.verification.runner.lending import (
     lendable,
     mapped_in,
 )
+from agent_harness.verification.runner.testreport import (
+    PASSED,
+    PLUGIN_FOLDER,
+    SKIPPED,
+    WITNESS_VARIABLE,
+    Report,
+    ReportProblem,
+    Witness,
+    believed,
+    check_sessions,
+    read_cases,
+    witness_settings,
+)
+from agent_harness.verification.runner_config import is_conftest, is_test_file
 from agent_harness.verification.sources import with_failing_tests
 from agent_harness.verification.verdict import CRITICAL, WARN, Finding
 from agent_harness.verification.workspace import Edits, Overlay, Workspace, workspace
@@ -47,13 +67,16 @@ from agent_harness.verification.workspace import Edits, Overlay, Workspace, work
 __all__ = [
     "CommandCheck",
     "CommandVerdict",
+    "FAST",
     "GREEN",
     "KeptFiles",
+    "NORMAL",
     "NOT_RUN",
     "OFF",
     "RED",
     "REJECT",
     "Remembered",
+    "STRICT",
     "TELL",
     "examine_command",
     "judge_command",
@@ -64,6 +87,12 @@ __all__ = [
 RED, GREEN, NOT_RUN = "red", "green", "not_run"
 _MOST_KEPT = 1000  # answers kept, the newest
 OFF, TELL, REJECT = "off", "tell", "reject"
+STRICT, NORMAL, FAST = "strict", "normal", "fast"
+_TWIN_LEAST_SECONDS, _TWIN_TIMES = 30.0, 4  # how long the command may take on a twin, against its own time
+_TWIN_FAILURES = 5  # after which a run on a twin of the work ends
+_USAGE = 4  # with which pytest refuses its options
+_MOST_EXPECTING = 5  # test files that are named by themselves, and get a twin that expects other values
+_RUNS_NOTHING = frozenset({"--collect-only", "--co", "--fixtures", "--markers", "--version", "--help", "-h"})
 _SHOWN = 3  # names written out in a message
 _MOST_MOVED = 10  # test files; each costs a run
 _MOST_FILES = 20_000  # paths of a folder that are looked at
@@ -146,6 +175,7 @@ class CommandCheck:
     requires_red: str = TELL  # what becomes of a command that passes on the code before: OFF, TELL, REJECT
     may_change: tuple[str, ...] = ()  # patterns of files that the work is meant to change
     in_place_setting: str = "isolation: in_place"  # for people: what makes the command run in the folder
+    trust: str = NORMAL  # FAST: no sabotaged twins; STRICT: what they show rejects whoever wrote the tests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +191,7 @@ class CommandVerdict:
     ran: bool = False
     red_before: str = NOT_RUN
     where: str = WORKTREE
+    report: Report | None = None  # of a plain pytest command in a checkout
 
     @property
     def rejected(self) -> tuple[Finding, ...]:
@@ -233,6 +264,7 @@ class _Judgement:
     changes: CandidateChanges | None = None
     moved: Mapping[str, str] = field(default_factory=dict)  # older test files that are the same under another path
     ignored: list[str] | None = None
+    takes_witness: bool | None = None  # whether the command runs with it on the code before; asked where it must be
 
     def verdict(self) -> CommandVerdict:
         """The whole way."""
@@ -246,7 +278,11 @@ class _Judgement:
         done = replace(done, findings=(*found, *done.findings))
         if done.passed and (lost := self.no_longer_run()):
             return replace(done, passed=False, findings=(*done.findings, lost))
-        return self.weighed(done) if done.passed and self.check.requires_red != OFF else done
+        if done.passed and self.check.requires_red != OFF:
+            done = self.weighed(done)
+        if done.passed and done.report and done.red_before != GREEN and self.check.trust != FAST:
+            done = self.sabotaged(done, done.report)
+        return done
 
     def look(self) -> list[Finding]:
         """What the candidate changes of the files that decide."""
@@ -282,12 +318,140 @@ class _Judgement:
     def on_candidate(self) -> CommandVerdict:
         """The command in a checkout, and in the folder too where only that can say why it failed."""
         with self.checkout(self.candidate) as (space, variables):
-            done = _verdict(_ran(self.check, space.cwd, variables, self.stop), WORKTREE)
+            ran = self.tested(space, variables)
+            changed = space.disturbed() if ran.report else []
+        done = replace(_verdict(ran.done, WORKTREE), report=ran.report)
         done = replace(done, output=done.output.replace(str(space.cwd), str(self.git.root)))
+        if done.passed:
+            problem = f"the run changed the tests themselves: {changed[0]}" if changed else ran.problem
+            found = [self.not_believed(problem)] if problem else self.gave_up(ran.report) if ran.report else []
+            done = replace(done, passed=not found, findings=tuple(found))
+            if found:
+                return done
         if done.passed or done.timed_out or not self.folder_differs():
             return done
         here = run_in_place(self.git.root, self.check, stop=self.stop)
         return replace(done, findings=(self.only_here(done),)) if here.passed else done
+
+    def tested(self, space: Workspace, variables: dict[str, str], *options: str, seconds: float = 0) -> "_TestedRun":
+        """The command in a checkout; a plain pytest command with the witness, where that can be loaded."""
+        command = parse(self.check.command)
+        if not command.pytest or _RUNS_NOTHING & {*command.words}:
+            return _TestedRun(_ran(self.check, space.cwd, variables, self.stop))
+        run = self.witnessed(command, space, variables, *options, seconds=seconds)
+        if run.refused and self.takes_witness is None:
+            with self.checkout(self.base) as (older, known):
+                self.takes_witness = not self.witnessed(command, older, known).refused
+        if run.refused and not self.takes_witness:  # an interpreter or options that take no plugin of ours
+            return _TestedRun(_ran(self.check, space.cwd, variables, self.stop))
+        return run
+
+    def witnessed(
+        self, command: Command, space: Workspace, variables: dict[str, str], *options: str, seconds: float = 0
+    ) -> "_TestedRun":
+        """The same with the witness."""
+        limit = seconds or self.check.timeout_seconds
+        private = Path(tempfile.mkdtemp(prefix="run-", dir=space.private))
+        path = private / "report.xml"
+        root = None if space.has_settings or "--rootdir" in self.check.command else str(space.cwd)
+        wished = f"{dict(command.variables).get('PYTHONPATH', '')}{os.pathsep}{variables.get('PYTHONPATH', '')}"
+        imports = os.pathsep.join(dict.fromkeys((str(PLUGIN_FOLDER), *filter(None, wished.split(os.pathsep)))))
+        asked = [*report_options(str(path), str(private / "cache"), keep_going=False, root=root), *options]
+        started, own = with_report(command, command.words, str(path), asked, imports=imports)
+        kept = [str(Path(self.git.root) / each) for each in self.lent()]
+        with Witness(private) as seen:
+            told = witness_settings(seen.address, project=Path(self.git.root), keep=kept, select=None)
+            done = run_command(
+                shlex.join(started),
+                cwd=space.cwd,
+                variables={**variables, **own, "PYTHONPATH": imports, WITNESS_VARIABLE: told},
+                timeout_seconds=limit,
+                stop=self.stop,
+            )
+        if done.exit_code and not done.timed_out and not any(each.began for each in seen.sessions.values()):
+            return _TestedRun(done, refused=not seen.sessions or done.exit_code == _USAGE)
+        try:
+            check_sessions(seen.sessions)
+            if done.exit_code == 0 and {each.finished for each in seen.sessions.values()} != {0}:
+                raise ReportProblem("the process ended with 0, and pytest did not")
+            return _TestedRun(done, believed(seen.sessions, *read_cases(path)))
+        except ReportProblem as problem:
+            return _TestedRun(done, problem=str(problem))
+
+    def not_believed(self, problem: str) -> Finding:
+        """An exit status of 0 without a run of tests behind it."""
+        message = f"The command ended with 0, but its run is not believed: {problem}"
+        return Finding("proof_failed", CRITICAL, message, {"problem": problem})
+
+    def gave_up(self, report: Report) -> list[Finding]:
+        """Tests that were skipped while they ran, where the tests of before do not speak of it; no test at all."""
+        if not report.passing:
+            return [self.not_believed("no test passed")]
+        tree = tree_at(self.git, self.objects, self.base)
+        silent = sorted(node for node in report.gave_up if not _speaks_of_skips(file_of(node), tree))
+        if not silent:
+            return []
+        shown = ", ".join(silent[:_SHOWN])
+        message = f"Tests were skipped while they ran, and prove nothing: {shown}; only a mark on a test may skip it"
+        return [Finding("proof_failed", CRITICAL, message, {"failing": silent[:50]})]
+
+    # ---- on sabotaged twins --------------------------------------------------------------------------------------
+
+    def sabotaged(self, done: CommandVerdict, report: Report) -> CommandVerdict:
+        """The same verdict, with what speaks against tests that cannot fail.
+
+        Tests that a person wrote and that notice nothing are told of; a program that passes whatever they expect, and
+        tests that the work brought along, reject.
+        """
+        changes = between(self.git, self.objects, self.base, self.candidate, wanted=lambda path: path.endswith(".py"))
+        own = [change for change in changes.files if change.status != "D" and is_test_side(change.path, self.named)]
+        work = twins.of_work(c for c in changes.files if c not in own and not is_conftest(c.path))
+        if not work.twins:
+            return done
+        expecting = twins.of_tests([*own, *self.given_tests({change.path for change in own})])
+        blind = [expecting.what] if expecting and self.expects_nothing(expecting, done) else []
+        rejects = bool(blind)
+        if not blind and not (work.beyond and expecting):
+            blind = self.not_noticed(work.twins, done)
+            rejects = self.check.trust == STRICT or any(is_test_file(change.path) for change in own)
+        if not blind:
+            return done
+        message = f"The tests cannot fail: they stay green when {', and when '.join(blind)}"
+        finding = Finding("weak_test", CRITICAL if rejects else WARN, message, {"twins": blind})
+        return replace(done, passed=not rejects, findings=(*done.findings, finding))
+
+    def given_tests(self, known: Collection[str]) -> list[FileChange]:
+        """Test files that the command names by themselves, as they were at the claim and are still."""
+        tree = tree_at(self.git, self.objects, self.base)
+        named = [path for path in sorted(self.named.tests) if path in tree.paths and is_test_file(path)]
+        return [
+            FileChange(path=path, status="M", before=content, after=content)
+            for path in named[:_MOST_EXPECTING]
+            if path not in known and (content := tree.read(path))
+        ]
+
+    def on_twin(self, twin: twins.Twin, done: CommandVerdict, *options: str) -> "_TestedRun":
+        """The command on a twin; one that hangs has its end."""
+        limit = min(self.check.timeout_seconds, _TWIN_LEAST_SECONDS + _TWIN_TIMES * done.seconds)
+        with self.checkout(self.candidate, (Edits(twin.files),)) as (space, variables):
+            return self.tested(space, variables, *options, seconds=limit)
+
+    def expects_nothing(self, twin: twins.Twin, done: CommandVerdict) -> bool:
+        """Whether most of the tests that expect other values in this twin pass nevertheless."""
+        report = self.on_twin(twin, done, "--maxfail=0").report
+        cases = report.cases if report else {}
+        asked = [node for node, outcome in cases.items() if node.partition("[")[0] in twin.tests and outcome != SKIPPED]
+        return len([node for node in asked if cases[node] == PASSED]) * 2 > len(asked)
+
+    def not_noticed(self, sabotaged: Sequence[twins.Twin], done: CommandVerdict) -> list[str]:
+        """The twins of the work that stay green, where no test notices any of them: a crash on the way is no test."""
+        green: list[str] = []
+        for twin in sabotaged:
+            run = self.on_twin(twin, done, f"--maxfail={_TWIN_FAILURES}")
+            if run.report is None or run.report.asserted:
+                return []
+            green += [twin.what] if run.done.exit_code == 0 else []
+        return green
 
     @contextmanager
     def checkout(
@@ -361,6 +525,23 @@ class _Judgement:
 
 
 # ---- one run -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _TestedRun:
+    """A run of the command, with its report where it is a plain pytest command."""
+
+    done: process.Completed
+    report: Report | None = None
+    problem: str | None = None  # why there is no report that could be believed
+    refused: bool = False  # nothing was begun: the options may be the reason
+
+
+def _speaks_of_skips(file: str, tree: Tree) -> bool:
+    """Whether a test file, or a conftest above it, spoke of skipping before the work began."""
+    folders = [str(each) for each in PurePosixPath(file).parents]
+    above = [posixpath.normpath(posixpath.join(each, "conftest.py")) for each in folders]
+    return any(b"skip" in (tree.read(path) or b"") for path in (file, *above) if path in tree.paths)
 
 
 def _ran(

@@ -5,16 +5,20 @@ or a test runner decides by its exit status. A program whose output the command 
 grep 3``) is the work, and is left free; so are the files that ``grep``, ``test`` and their like look at.
 """
 
+import ast
 import json
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import islice, product
 from pathlib import PurePosixPath
 
+from agent_harness.verification import sources
 from agent_harness.verification.changes import Tree
 from agent_harness.verification.check import LAUNCHERS
-from agent_harness.verification.command.parsing import Makefile, simple_commands
+from agent_harness.verification.command.parsing import Makefile, placed, simple_commands
 from agent_harness.verification.guard import TEST_FOLDERS
 from agent_harness.verification.runner_config import is_test_file
 
@@ -22,6 +26,7 @@ __all__ = ["EVERYTHING", "Named", "named_by"]
 
 EVERYTHING = ""  # among the tests: whatever the runner finds
 _MOST_FILES = 200  # scripts that are read for further names
+_MOST_WAYS = 50  # files that a pattern or a loop stands for
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", ".", "source"})
 _INTERPRETERS = re.compile(
     r"(python|pypy)[0-9.]*$|node(js)?$|ruby$|perl$|php$|Rscript$|lua[0-9.]*$|julia$|ts-node$|tsx$|bun$|deno$|groovy$"
@@ -94,6 +99,14 @@ _JUDGE_NAME = re.compile(r"(^|[/_.-])(check|verify|validate|test|tests|lint|ci|a
 _SHELL_OPTION = re.compile(r"[-+][a-z]*o$|--(rcfile|init-file)$")
 _SHEBANG = re.compile(rb"#!.*\b(sh|bash|dash|zsh|ksh|ash)\b")
 _RUNS_TESTS = re.compile(rb"\b(pytest|unittest|nose2?)\b")
+_ASSIGNED = re.compile(r"(\w+)=([^$`]*)")
+_USED = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_PATTERN = re.compile(r"[*?\[]")
+_TOOL_FOLDERS = TEST_FOLDERS | {"scripts", "script", "tools", "tool", "ci", ".ci", ".github", "bin", "hack", "checks"}
+"""Folders whose programs judge the work and are no part of it, with the modules that lie beside them."""
+_REQUIRED = re.compile(rb"""(?:require\(|import\(|from|import)\s*['"](\.{1,2}/[^'"]+)['"]""")
+_MODULE_ENDS = ("", ".js", ".cjs", ".mjs", ".ts", ".json", "/index.js")
+_EXECS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +115,7 @@ class Named:
 
     scripts: frozenset[str] = frozenset()  # scripts, expected output, settings: no change is free
     makefiles: Mapping[str, frozenset[str]] = field(default_factory=dict)  # path -> goals; empty: the first
+    beside: Mapping[str, str] = field(default_factory=dict)  # path of a makefile -> the text of those read with it
     packages: Mapping[str, frozenset[str]] = field(default_factory=dict)  # path of a package.json -> names of scripts
     tests: frozenset[str] = frozenset()  # files and folders that a test runner is given; EVERYTHING
     outside: frozenset[str] = frozenset()  # scripts by an absolute path, or that the tree does not have
@@ -121,6 +135,9 @@ class _Names:
     tree: Tree
     scripts: set[str] = field(default_factory=set)
     makefiles: dict[str, set[str]] = field(default_factory=dict)
+    beside: dict[str, str] = field(default_factory=dict)
+    values: dict[str, list[str]] = field(default_factory=dict)  # what plain variables and loops of shells stand for
+    listed: list[str] = field(default_factory=list)  # what `find` has found, for `xargs`
     packages: dict[str, set[str]] = field(default_factory=dict)
     tests: set[str] = field(default_factory=set)
     outside: set[str] = field(default_factory=set)
@@ -138,6 +155,7 @@ def named_by(command: str, tree: Tree) -> Named:
     return Named(
         scripts=frozenset(found.scripts),
         makefiles={path: frozenset(goals) for path, goals in found.makefiles.items()},
+        beside=found.beside,
         packages={path: frozenset(names) for path, names in found.packages.items()},
         tests=frozenset(found.tests),
         outside=frozenset(found.outside),
@@ -152,11 +170,41 @@ def _read(found: _Names, text: str, folder: str) -> None:
         return
     found.texts.append(text)
     for command in simple_commands(text):
-        words = _without_wrappers(command.words)
-        if words[:1] == ["cd"]:
-            folder = _joined(folder, words[1] if len(words) > 1 else ".") or ""
-        elif words:
-            _command(found, words, folder, filtered=command.filtered)
+        for word in command.words:
+            if assigned := _ASSIGNED.fullmatch(word):
+                found.values[assigned[1]] = [assigned[2]]
+            else:
+                break
+        if command.words[:1] == ("for",) and command.words[2:3] == ("in",):
+            found.values[command.words[1]] = [
+                each for word in command.words[3:] for each in _files(found, word, folder)
+            ]
+            continue
+        for words in map(_without_wrappers, _ways(found, command.words, folder)):
+            if words[:1] == ["cd"]:
+                folder = _joined(folder, words[1] if len(words) > 1 else ".") or ""
+            for each in _started(found, words, folder) if words and words[0] != "cd" else ():
+                _command(found, each, folder, filtered=command.filtered)
+
+
+def _ways(found: _Names, words: Sequence[str], folder: str) -> Iterator[list[str]]:
+    """The words with variables and patterns as what they stand for: one command for each value of a loop."""
+    used = dict.fromkeys(a or b for word in words for a, b in _USED.findall(word))
+    names = [name for name in used if found.values.get(name)]
+    for values in islice(product(*(found.values[name] for name in names)), _MOST_WAYS):
+        known = dict(zip(names, values, strict=True))
+        plain = (_USED.sub(lambda m, known=known: known.get(m[1] or m[2], m[0]), word) for word in words)
+        yield [each for word in plain for each in _files(found, word, folder)]
+
+
+def _files(found: _Names, word: str, folder: str) -> list[str]:
+    """The files that a pattern of the shell stands for, by their paths from the folder; else the word itself."""
+    if not _PATTERN.search(word) or "/" not in word + folder:
+        return [word]
+    wanted = _joined(folder, word)
+    depth = wanted.count("/")
+    matching = (path for path in sorted(found.tree.paths) if path.count("/") == depth and fnmatchcase(path, wanted))
+    return [posixpath.relpath(path, folder or ".") for path in islice(matching, _MOST_WAYS)] or [word]
 
 
 def _without_wrappers(words: Sequence[str]) -> list[str]:
@@ -180,7 +228,7 @@ def _without_options(words: list[str]) -> list[str]:
 
 
 def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
-    name, rest = PurePosixPath(words[0]).name, words[1:]
+    name, rest = PurePosixPath(words[0]).name or words[0], words[1:]
     program = name.removesuffix(".exe")
     if program in _SHELLS:
         _shell(found, program, rest, folder)
@@ -202,6 +250,38 @@ def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool
     elif program in _COMPARING:
         found.scripts.update(path for path in _paths(found, rest, folder) if _EXPECTED.search(path))
     _by_name(found, program, rest, folder)
+
+
+def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]]:
+    """The command; in the place of ``find -exec`` and ``xargs`` those that they start with what ``find`` finds."""
+    program, *rest = words
+    if program not in ("find", "xargs"):
+        return [list(words)]
+    if program == "xargs":
+        inner, before = list(rest), ""
+        while inner and (inner[0].startswith("-") or before in ("-n", "-I", "-P", "-L", "-d")):
+            before = inner.pop(0)
+        handed = "{}" in inner
+        return [[path if word == "{}" else word for word in inner] + [path] * (not handed) for path in found.listed]
+    roots = [_joined(folder, each) for each in _until_option(rest)] or [folder]
+    names = [rest[at + 1] for at, word in enumerate(rest[:-1]) if word in ("-name", "-iname", "-path", "-wholename")]
+    below = (
+        p for p in sorted(found.tree.paths) if any(not root or p == root or p.startswith(f"{root}/") for root in roots)
+    )
+    wanted = (p for p in below if all(fnmatchcase(p.rpartition("/")[2], n) or fnmatchcase(p, n) for n in names))
+    found.listed = [posixpath.relpath(path, folder or ".") for path in islice(wanted, _MOST_WAYS)] if names else []
+    at = next((at for at, word in enumerate(rest) if word in _EXECS), None)
+    if at is None:
+        return []
+    inner = [word for word in rest[at + 1 :] if word not in (";", "\\;", "+")]
+    return [[path if word == "{}" else word for word in inner] for path in found.listed]
+
+
+def _until_option(words: Sequence[str]) -> Iterator[str]:
+    for word in words:
+        if word.startswith(("-", "(", "!")):
+            return
+        yield word
 
 
 def _shell(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
@@ -245,10 +325,46 @@ def _script(found: _Names, word: str, folder: str, *, filtered: bool, shell: boo
         return
     found.scripts.update((path, *_link_of(found, word, folder)))
     if is_shell and b"\0" not in content:
-        _read(found, content.decode("utf-8", "replace"), folder)
-    elif _RUNS_TESTS.search(content):
+        outer, found.values = found.values, dict(found.values)
+        _read(found, placed(content.decode("utf-8", "replace"), folder=folder, script=path), folder)
+        found.values = outer
+    else:
+        _stands_on(found, path, content, folder)
+    if not is_shell and _RUNS_TESTS.search(content):
         found.python = True
         found.tests.add(EVERYTHING)
+
+
+def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
+    """What a program that judges loads from beside it, and the scripts and expected output that it names."""
+    here, _, name = path.rpartition("/")
+    if not _TOOL_FOLDERS & {*here.split("/")}:
+        return
+    if tree := sources.parse(content) if name.endswith(".py") or b"python" in content[:40] else None:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                modules = [alias.name for alias in node.names]
+                if isinstance(node, ast.ImportFrom):
+                    modules = [node.module or "", *(f"{node.module or ''}.{each}".strip(".") for each in modules)]
+                for each in modules:
+                    _beside(found, posixpath.join(here, *each.split(".")), (".py", "/__init__.py"))
+                    _beside(found, posixpath.join(posixpath.dirname(here), *each.split(".")), (".py",), within=here)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value:
+                word = _resolved(found, node.value, folder) or _resolved(found, node.value, here)
+                if word and (word.endswith((".sh", ".bash")) or _EXPECTED.search(word)):
+                    _script(found, posixpath.relpath(word, folder or "."), folder, filtered=False)
+    for each in _REQUIRED.findall(content) if tree is None else ():
+        _beside(
+            found, posixpath.normpath(posixpath.join(here, each.decode("utf-8", "replace"))), _MODULE_ENDS, within=here
+        )
+
+
+def _beside(found: _Names, stem: str, ends: Sequence[str], *, within: str = "") -> None:
+    """Adds the module of that name, with what it loads itself, if there is one."""
+    for path in (f"{stem}{end}" for end in ends):
+        if path in found.tree.paths and path not in found.scripts and path.startswith(f"{within}/" if within else ""):
+            found.scripts.add(path)
+            _stands_on(found, path, found.tree.read(path) or b"", "")
 
 
 def _interpreted(found: _Names, program: str, rest: Sequence[str], folder: str, *, filtered: bool) -> None:
@@ -340,12 +456,33 @@ def _make(found: _Names, rest: Sequence[str], folder: str) -> None:
     path = next((path for name in names if (path := _resolved(found, name, folder))), None)
     if path is None or ({*goals} <= found.makefiles.get(path, set()) and path in found.makefiles):
         return
-    known = found.makefiles.setdefault(path, set())
-    makefile = Makefile.parse((found.tree.read(path) or b"").decode("utf-8", "replace"))
-    fresh = {*(goals or makefile.first_goal())} - known
-    known |= fresh
+    texts = _included(found, path, folder)
+    makefile = Makefile.parse("\n".join(texts.values()))
+    fresh = {*(goals or makefile.first_goal())} - found.makefiles.get(path, set())
+    reached = {target for rule in makefile.reached(fresh) for target in rule.targets}
+    for each in texts:
+        found.makefiles.setdefault(each, set()).update(fresh, reached)
+        found.beside[each] = "\n".join(text for other, text in texts.items() if other != each)
     for text in makefile.recipes(fresh):
         _read(found, text, folder)
+
+
+def _included(found: _Names, path: str, folder: str) -> dict[str, str]:
+    """The text of a makefile, and of all that it includes."""
+    texts: dict[str, str] = {}
+    queue = [path]
+    while queue and len(texts) < _MOST_FILES:
+        each = queue.pop(0)
+        if each in texts:
+            continue
+        texts[each] = (found.tree.read(each) or b"").decode("utf-8", "replace")
+        words = [
+            word
+            for name in Makefile.parse("\n".join(texts.values())).includes()
+            for word in _files(found, name, folder)
+        ]
+        queue += _paths(found, words, folder)
+    return texts
 
 
 def _package(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:

@@ -6,6 +6,7 @@ change may touch. GNU make's language is larger than this; whatever is not under
 as it is.
 """
 
+import posixpath
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -28,6 +29,17 @@ _USED = re.compile(r"\$[({]([\w.-]+)[)}]|\$(\w)")
 _NAME = re.compile(r"[\w./%+$(){}][\w./%+$(){}:-]*$")
 _STEERING = frozenset({"SHELL", "MAKEFLAGS", "MAKE", "MFLAGS", "MAKEFILES", "VPATH", "PATH", "CURDIR"})
 _MOST_TARGETS = 500
+_INCLUDES = frozenset({"include", "-include", "sinclude"})
+_OWN_NAME = r"""["']?\$(?:0|\{0\}|BASH_SOURCE|\{BASH_SOURCE(?:\[0\])?(?::-\$0)?\})["']?"""
+_OWN_FOLDER = re.compile(
+    rf"""\$\(\s*dirname\s+(?:--\s+)?(?:\$\(\s*(?:readlink|realpath)(?:\s+-\w+)*\s+(?:--\s+)?{_OWN_NAME}\s*\)|"""
+    rf"""["']?\$\(\s*(?:readlink|realpath)(?:\s+-\w+)*\s+(?:--\s+)?{_OWN_NAME}\s*\)["']?|{_OWN_NAME})\s*\)"""
+    r"""|\$\{0%/\*\}|\$\{BASH_SOURCE(?:\[0\])?%/\*\}"""
+)
+_TOP_FOLDER = re.compile(r"\$\(\s*git\s+rev-parse\s+--show-toplevel\s*\)")
+_ENTERED = re.compile(
+    r"""\$\(\s*(?:CDPATH=\s+)?cd\s+(?:--\s+)?["']?([\w./+-]+)["']?\s*(?:>\s*/dev/null\s*)?(?:2>&1\s*)?(?:&&|;)\s*pwd(?:\s+-\w)?\s*\)"""
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +48,17 @@ class SimpleCommand:
 
     words: tuple[str, ...]
     filtered: bool  # its output goes into a pipe or a substitution, so that something else decides
+
+
+def placed(text: str, *, folder: str, script: str) -> str:
+    """The text of a shell script, with the usual ways to say where it lies as plain paths.
+
+    ``script`` is its path, ``folder`` the folder in which it is started; both are relative to the same place.
+    """
+    here = posixpath.relpath(posixpath.dirname(script) or ".", folder or ".")
+    text = _OWN_FOLDER.sub(here, text)
+    text = _TOP_FOLDER.sub(posixpath.relpath(".", folder or "."), text)
+    return _ENTERED.sub(r"\1", text)
 
 
 def simple_commands(text: str) -> list[SimpleCommand]:
@@ -188,6 +211,11 @@ class Makefile:
             else:
                 others.append(stripped)
         return cls(tuple(rules), variables, tuple(others))
+
+    def includes(self) -> list[str]:
+        """The files that it includes, as far as its variables say which."""
+        lines = (line.split() for line in map(self._expanded, self.others))
+        return [word for words in lines if words and words[0] in _INCLUDES for word in words[1:]]
 
     def first_goal(self) -> list[str]:
         """What ``make`` alone makes."""

@@ -10,7 +10,7 @@ import os
 from agent_harness.errors import Busy, HarnessError, UsageError
 from agent_harness.kernel import clock, files
 from agent_harness.kernel.json import jsontext
-from agent_harness.protocols.longtask import log, records
+from agent_harness.protocols.longtask import evidence, log, records
 from agent_harness.protocols.longtask.layout import file_stamp
 from agent_harness.protocols.longtask.records import FILL_IN
 from agent_harness.protocols.longtask.run import adapters, forbidden
@@ -118,6 +118,7 @@ def _example(template: str, options: InitOptions) -> dict[str, bytes]:
 
 
 def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) -> None:
+    log.refuse_workers(layout, "lth init")
     _refuse_existing(layout, force=force)
     _refuse_running(layout)
     for folder in (layout.root, layout.runs, layout.artifacts, layout.evidence):
@@ -135,6 +136,8 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
             if os.path.lexists(path):
                 files.replace(f"{path}.bak-{stamp}", files.read_bytes(path))
             files.replace(path, each)
+        evidence.accept_contract(layout, None)
+        log.begin_anew(layout)
 
 
 def _refuse_existing(layout: LongTaskLayout, *, force: bool) -> None:

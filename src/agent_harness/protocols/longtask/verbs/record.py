@@ -31,7 +31,7 @@ def record(layout: LongTaskLayout, options: RecordOptions) -> tuple[str, int]:
 
         task, _ = store.load()
         report, code = criteria.verify(layout, options.verify_timeout_seconds)
-        if not evidence.worker_speaks(layout):  # of a worker's claim the slice says so when the worker has ended
+        if not log.worker_speaks(layout):  # of a worker's claim the slice says so when the worker has ended
             line = _persons_claim(layout, task, report)
         if code:
             if line:
@@ -108,6 +108,15 @@ def _blocker(change: CheckpointChange, options: RecordOptions) -> JsonObject | N
     }
 
 
+def accept(layout: LongTaskLayout) -> tuple[str, int]:
+    """Believes ``task.json`` as it is now; what of it was another one. ``Refused`` for a worker of the task."""
+    log.refuse_workers(layout, "lth accept")
+    task, _ = LongTaskStore(layout).load()
+    changed = evidence.changed_members(layout, task)
+    evidence.accept_contract(layout, task.raw)
+    return f"Accepted task.json of {task.id}: {', '.join(changed) or 'nothing in it was changed'}", 0
+
+
 _OURS = frozenset(("runs", ".lth.lock", "task.json", "checkpoint.json", "harness.md"))
 
 
@@ -119,7 +128,7 @@ def gather(layout: LongTaskLayout, options: EvidenceOptions) -> tuple[JsonObject
     answer = LongTaskStore(layout).change(lambda change: _gather(change, options))
     item = answer["evidence"]
     manual = _manual_of(layout, item)
-    if not evidence.worker_speaks(layout):
+    if not log.worker_speaks(layout):
         evidence.note_word(layout, item)
         if manual:
             _say_word(layout, answer["taskId"], manual, item)

@@ -147,6 +147,7 @@ def check_of(task: "Task", terms: proven.ClaimTerms) -> CommandCheck:
         isolation=str(terms.isolation),
         requires_red=str(terms.requires_red),
         may_change=tuple(task.may_change),
+        trust=terms.trust,
         in_place_setting="session_config.isolation: in_place in harness-tasks.json",
     )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent_harness.errors import ConfigurationError, HarnessError, TimedOut, ToolMissing, UsageError, VerificationFailed
-from agent_harness.kernel import files
+from agent_harness.kernel import files, owner
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process import new_run_id
 from agent_harness.kernel.redact import redact
@@ -57,12 +57,20 @@ def complete(
     """Proves the task and ends it: ``commit``, ``stats``, ``remaining``, ``validation`` (``None``: proven before).
 
     ``known`` is what is known of the attempt, for the ledger, which has each verdict on it when this returns or raises.
+    Only ``harness run`` has it: while an agent of its works on the task, everybody else's call is a request
+    (``requested``), which is carried out after the turn.
     ``VerificationFailed`` or ``TimedOut`` when the proof fails: the task stays in progress and its work stays as it
     is. ``UnsafeTree`` when no commit can be made; then too. Repeated after success: ``already``.
     """
     if (found := _ended(worker, task_id, "completed")) is not None:
         return {**close_attempt.completed_answer(worker.store.read(), found), "already": True}
     task = close_attempt.mine(worker, task_id)
+    if known is None and (running := owner.Owner.from_record(proven.noted(worker.layout, task, "turn"))):
+        if owner.state(running) != "dead":
+            return _asked(worker, task, {"commit": commit, "message": message})
+    else:
+        asked = proven.noted(worker.layout, task, "asked")
+        commit, message = asked.get("commit") is not False and commit, message or asked.get("message")
     proof = proof_of(worker, task, commit=commit, message=message)
     line = on_record(worker, task, proof, claimed=True, known=known)
     if proof.ran and not proof.ran.passed:
@@ -71,6 +79,26 @@ def complete(
     said = proven.elsewhere(worker.layout)
     told = {"warning": said} if said else {}
     return {**done, "validation": proof.ran.as_record() if proof.ran else None, "already": False, **told}
+
+
+def _asked(worker: "Worker", task: "Task", words: JsonObject) -> JsonObject:
+    """In the turn of an agent that ``harness run`` has started: proven now, and closed once the turn is over.
+
+    What the agent changes after its request is judged then; where it changes nothing, this proof counts.
+    """
+    proof = proof_of(worker, task, commit=False)
+    if proof.ran and not proof.ran.passed:
+        on_record(worker, task, proof, claimed=True)
+        raise _unproven(task, proof.ran)
+    proven.note_claim(worker.layout, task, asked=words)
+    return {
+        "task_id": task.id,
+        "status": task.status,
+        "requested": True,
+        "validation": proof.ran.as_record() if proof.ran else None,
+        "already": False,
+        "message": "the validation passes; end your turn, and the harness commits and closes the task",
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,6 @@
 
 right
 git add -A; git commit -qm "Build it"
-harness task complete || true
+harness task complete "$HARNESS_TASK_ID" || true
 wrong
 git add -A; git commit -qm "Tidy up"

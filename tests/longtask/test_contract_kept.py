@@ -1,0 +1,83 @@
+"""What decides about a long task lies where no worker is sent: its contract, its proof, what it has cost."""
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from agent_harness.testing.long_task_project import LongTaskProject, argv, book
+
+PROVEN = {"id": "proven", "description": "d", "metric": "command", "target": "test -f artifacts/proof"}
+EASY = 'sed -i "s/test -f artifacts.proof/true/" task.json'
+DONE = 'sed -i \'s/"status": "active"/"status": "done"/\' checkpoint.json'
+FORGED = (
+    '{"type":"checkpoint_written","at":"2999-03-01T12:00:00.000Z","status":"done","reason":"claim of done verified"}'
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> LongTaskProject:
+    made = LongTaskProject.of_book(tmp_path / "book")
+    made.task = book(successCriteria=[PROVEN])
+    return made
+
+
+def test_a_contract_that_a_worker_has_edited_asks_a_person(project: LongTaskProject) -> None:
+    assert project.run(EASY).json["status"] == "paused"
+    for words in (("next",), ("run", "--command", "touch ran")):
+        due = project.lth(*words, code=0).json
+        assert due["decision"] == "needs-human", due
+        assert "task.json is not what was accepted (successCriteria)" in due["reason"]
+        assert "lth accept" in due["reason"]
+    assert not (project.root / "ran").exists()
+    assert project.lth("accept").out == "Accepted task.json of book: successCriteria\n"
+    assert project.run("true").json["status"] == "done"
+
+
+def test_a_worker_that_says_done_by_a_contract_of_its_own_is_judged_by_the_one_before(project: LongTaskProject) -> None:
+    answer = project.run(f"{EASY}; {DONE}").json
+    assert (answer["status"], answer["verification"]["checks"][0]["exitCode"]) == ("paused", 1)
+    assert project.checkpoint["status"] == "paused"
+
+
+@pytest.mark.parametrize("words", ["accept", "init --force"])
+def test_a_worker_cannot_accept_its_own_contract(project: LongTaskProject, words: str) -> None:
+    command, _, rest = words.partition(" ")
+    project.run(f"{EASY}; {shlex.join(argv(command, str(project.root)))} {rest} 2> said; echo $? > code")
+    assert (project.root / "code").read_text() == "1\n"
+    said = (project.root / "said").read_text()
+    assert said.startswith(f"lth {command} is a person's decision") and said.count("\n") == 1
+    assert project.lth("next").json["decision"] == "needs-human"
+
+
+@pytest.mark.parametrize("log", ["", FORGED], ids=["emptied", "forged"])
+def test_a_log_that_a_worker_wrote_proves_nothing(project: LongTaskProject, log: str) -> None:
+    project.run("true")
+    for path in (project.root / "runs").glob("*.jsonl"):
+        path.write_text("")
+    (project.root / "runs/2999-03-01.jsonl").write_text(log + "\n" * bool(log))
+    project.checkpoint = {**project.checkpoint, "status": "done"}
+    assert project.lth("next").json["reason"] == "a claim of done is not verified"
+    (project.root / "artifacts/proof").touch()
+    assert project.run("true").json["status"] == "done"
+    shutil.rmtree(project.root / "runs")
+    assert project.lth("next").json["decision"] == "done"
+
+
+def test_slices_and_cost_are_counted_also_when_the_log_is_gone(project: LongTaskProject) -> None:
+    project.task = book(successCriteria=[PROVEN], workerPolicy={"preferred": "local-command", "maxSlices": 2})
+    for _ in range(2):
+        assert project.run("rm -rf runs").json["decision"] == "run"
+    answer = project.run("touch ran").json
+    assert (answer["decision"], "maxSlices" in answer["reason"]) == ("needs-human", True)
+    project.lth("init", "--force", "--objective", "x", "--criterion-command", "true", "--worker", "local-command")
+    assert project.run("true").json["decision"] == "run"  # another task in its place begins anew
+
+
+def test_a_person_may_edit_a_contract_that_no_worker_has_seen(project: LongTaskProject) -> None:
+    project.write("task.json", {**project.task, "title": "Another title"})
+    assert project.run("true").json["decision"] == "run"
+    project.write("task.json", json.dumps(project.task, indent=8))  # another layout is the same contract
+    assert project.run("true").json["decision"] == "run"
