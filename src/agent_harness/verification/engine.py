@@ -51,6 +51,7 @@ __all__ = [
 
 Step = Callable[[str, str, TestRun | None], object]
 _TWIN_LEAST_SECONDS, _TWIN_TIMES = 30.0, 4  # how long the proof may take on a twin, against its own time
+_STEADY_TIMES, _STEADY_SECONDS = 8, 30.0  # how often a test that came and went is run on the code before
 _NAMED = 5  # ids written out in a message; all of them are in the data
 
 
@@ -76,6 +77,7 @@ def judge(
     test_files: Collection[str] = (),
     protected: Collection[str] = (),
     baseline: Collection[str] = (),
+    files_read: Collection[str] = (),
     may_change: Collection[str] = (),
     red_base: str | None = None,
     options: Strictness | None = None,
@@ -85,14 +87,16 @@ def judge(
     """The verdict on ``candidate``; ``base`` is the last commit that the harness accepted.
 
     ``git.root`` is the project. ``proof`` runs the assigned feature's own tests, which are ``test_files`` (files,
-    folders or node ids); ``protected`` are those of features that pass already; ``baseline`` are the ids known to pass.
+    folders or node ids); ``protected`` are those of features that pass already; ``baseline`` are the ids known to pass,
+    ``files_read`` what else their code opens.
     ``may_change`` are patterns of protected files that a person has released; tests of them may also be gone.
     ``red_base`` is the code before the feature was begun, when that is not ``base``. A command of ``None`` is left out.
     ``on_step`` hears (step, "started" | "passed" | "warned" | "failed", its run where it has one). Raises
     ``Interrupted`` when ``stop`` says so.
     """
+    hold = {file_of(node) for node in baseline}
     with git.objects() as objects:
-        changes = between(git, objects, base, candidate, wanted=is_read)
+        changes = between(git, objects, base, candidate, wanted=lambda path: is_read(path) or path in hold)
     commands = [command for command in (proof, suite) if command]
     duty = duty_of(
         git,
@@ -103,6 +107,8 @@ def judge(
         protected=protected,
         import_roots=["" if root == "." else root for root in environment.mapped().roots],
         may_change=may_change,
+        baseline=baseline,
+        files_read=files_read,
     )
     case = _Case(
         git=git,
@@ -170,6 +176,7 @@ class _Case:
     steps: dict[str, JudgedStep] = field(default_factory=dict)
     regressions: tuple[str, ...] = ()
     flaky: tuple[str, ...] = ()
+    alone: bool = False  # the suite ran without the candidate's new tests
     noted: int = 0  # findings of the steps that have ended
 
     @property
@@ -219,7 +226,11 @@ class _Case:
         self._ended("proof")
 
     def whole(self, command: str | None, baseline: Collection[str]) -> None:
-        """The whole suite, once: nothing of the baseline stopped passing."""
+        """Nothing of the baseline stopped passing: the suite of the base, without the candidate's new tests.
+
+        They run in the same process, where they could mend what is broken, and have had their proof. All run together
+        where new tests count among the older ones, or can be seen to act on them.
+        """
         if command is None:
             return
         if taken := sorted(node for node in baseline if node.partition("[")[0] in self.survey.gained):
@@ -227,11 +238,26 @@ class _Case:
             self.find("protected_test_changed", CRITICAL, message, path=file_of(taken[0]), reasons=taken)
             self._ended("guard")
             return
-        overlays = [Overlay(self.base, self.survey.kept)]
-        self._suite("suite", command, overlays, [self._now(node) for node in baseline])
         side = [path for path in self.survey.test_side if path not in self.survey.released]
-        if self.survey.needs_cross_check and not self.rejected and self.environment.isolation != IN_PLACE:
-            self._suite("cross-check", command, [Overlay(self.base, side)], baseline)
+        older = [node for node in baseline if not self._is_own(node)]
+        alone = self.alone = bool(older) and self.environment.isolation != IN_PLACE
+        if alone:
+            self._suite("suite", command, [Overlay(self.base, side)], baseline)
+        if alone and self.survey.read and not self.rejected:
+            self._with_older_data(command, [*side, *self.survey.read], older)
+        if not self.rejected and (not alone or self.survey.needs_cross_check or (side and not self.runs.get("proof"))):
+            moved = [self._now(node) for node in baseline]
+            self._suite("cross-check" if alone else "suite", command, [Overlay(self.base, self.survey.kept)], moved)
+
+    def _with_older_data(self, command: str, paths: Sequence[str], older: Collection[str]) -> None:
+        """The older tests, with the files that they read as these were: where it matters, a person decides."""
+        run = self._run("older data", command, overlays=[Overlay(self.base, paths)], keep_going=True)
+        passing = run.report.passing if run.report else frozenset()
+        if lost := sorted(set(older) - passing - set(self.flaky)):
+            for path in self.survey.read:
+                message = f"The session changes {path}; with the version before, {_listed(lost)} no longer pass."
+                self.find("protected_test_changed", CRITICAL, message, path=path, reasons=lost)
+        self._ended("older data")
 
     def before(self, command: str | None, red_base: str) -> None:
         """The candidate's tests do not pass on the code before."""
@@ -387,13 +413,32 @@ class _Case:
             return
         again = self._run(f"{name} again", command, overlays=overlays, keep_going=True, select=failing)
         recovered = again.report.passing & set(failing) if again.report else frozenset()
-        self.flaky = tuple(sorted({*self.flaky, *recovered}))
-        if recovered:
-            self.find("flaky_test", IMPORTANT, f"Flaky: {_listed(recovered)} passed when run again.", tests=self.flaky)
+        steady = self._steady_before(command, recovered) if recovered else frozenset()
+        self.flaky = tuple(sorted({*self.flaky, *(recovered - steady)}))
+        if recovered - steady:
+            message = f"Flaky: {_listed(recovered - steady)} passed when run again, and came and went before, too."
+            self.find("flaky_test", IMPORTANT, message, tests=self.flaky)
+        if steady:
+            message = (
+                f"Regression: {_listed(steady)} failed and passed when run again; on the code before, always passed."
+            )
+            self.find("unsteady_test", CRITICAL, message, tests=sorted(steady))
         self.regressions = tuple(sorted(set(failing) - recovered))
         if self.regressions:
             message = f"Regression: {_listed(self.regressions)} tests now failing"
             self.find("regression", CRITICAL, message, tests=self.regressions, check=name)
+
+    def _steady_before(self, command: str, nodes: Collection[str]) -> frozenset[str]:
+        """Those of these tests that pass each time on the code before: asked some times, as long as a suite takes."""
+        if self.environment.isolation == IN_PLACE:
+            return frozenset()
+        left, spent = frozenset(nodes), 0.0
+        for _ in range(_STEADY_TIMES):
+            run = self._run("before again", command, commit=self.base, keep_going=True, select=nodes)
+            left, spent = left & (run.report.passing if run.report else frozenset()), spent + run.seconds
+            if not left or spent > _STEADY_SECONDS + self.runs["suite"].seconds:
+                break
+        return left
 
     def _is_own(self, node: str) -> bool:
         """A test of the assigned feature is judged by the proof, unless a verified feature shares it (C23)."""
@@ -414,16 +459,21 @@ class _Case:
     # ---- answer ------------------------------------------------------------------------------------------------
 
     def verdict(self) -> Verdict:
-        proof, suite = self.runs.get("proof"), self.runs.get("suite")
+        proof, suite, together = (self.runs.get(name) for name in ("proof", "suite", "cross-check"))
         outcomes: dict[str, bool] = {}
-        for run in (proof, suite):
-            if run and run.report:
-                outcomes.update({node: outcome == "passed" for node, outcome in run.report.cases.items()})
+        for run in (suite, together, proof):
+            cases = run.report.cases if run and run.report else {}
+            for node, outcome in cases.items():
+                if run is proof or together or not self._is_own(node):
+                    outcomes[self._now(node)] = outcome == PASSED
         proven = proof.report.passing if proof and proof.report else frozenset()
-        if self.survey.kept:  # the suite ran with older versions, under which new tests may not find what they need
-            outcomes.update(dict.fromkeys(proven, True))
-        elif lost := sorted(node for node in proven if not outcomes[node]):
-            self.find("fails_in_suite", IMPORTANT, f"{_listed(lost)} passed alone and failed in the suite.", tests=lost)
+        whole = together or (suite if not self.alone else None)
+        if whole and whole.report and not self.survey.kept:
+            lost = sorted(node for node in proven & whole.report.cases.keys() if whole.report.cases[node] != PASSED)
+            outcomes.update(dict.fromkeys(lost, False))
+            if lost:
+                message = f"{_listed(lost)} passed alone and failed in the suite."
+                self.find("fails_in_suite", IMPORTANT, message, tests=lost)
         outcomes.update(dict.fromkeys(self.flaky, True))
         return Verdict(
             accepted=not self.rejected,

@@ -185,6 +185,45 @@ def is_moved(before: bytes | None, after: bytes | None) -> bool:
         return False
 
 
+def changed_examples(before: bytes | None, after: bytes | None, known: Collection[str]) -> list[str]:
+    """The names of doctests that pass, by these ids, and that no longer say the same first; what follows may be new."""
+    old, new = _documentation(before), _documentation(after)
+    rows = [(name, text) for name, text in old.items() if any(_is_of(name, each) for each in known)]
+    return [name or "the module" for name, text in rows if not _continues_examples(text, new.get(name))]
+
+
+def _is_of(name: str, known: str) -> bool:
+    return known.endswith(f".{name}") if name else True
+
+
+def _documentation(source: bytes | None) -> dict[str, str]:
+    """The texts of a file that may hold examples, by the qualified names of what they document."""
+    tree = parse(source)
+    if tree is None:
+        return {"": (source or b"").decode("utf-8", "replace")}
+    found: dict[str, str] = {"": ast.get_docstring(tree, clean=False) or ""}
+    open_nodes: list[tuple[str, ast.stmt]] = [("", statement) for statement in tree.body]
+    while open_nodes:
+        inside, statement = open_nodes.pop()
+        if isinstance(statement, _Function | ast.ClassDef):
+            found[inside + statement.name] = ast.get_docstring(statement, clean=False) or ""
+        if isinstance(statement, ast.ClassDef):
+            open_nodes += [(f"{inside}{statement.name}.", part) for part in statement.body]
+    return found
+
+
+def _continues_examples(before: str, after: str | None) -> bool:
+    """Whether a text begins with the examples of another one; what is said around them does not matter."""
+    import doctest  # it is slow to import, and rarely needed
+
+    try:
+        old, new = (doctest.DocTestParser().get_examples(text or "") for text in (before, after))
+    except ValueError:
+        return before == after
+    said = [[(each.source, each.want, each.exc_msg, each.options) for each in one] for one in (old, new)]
+    return said[1][: len(said[0])] == said[0]
+
+
 def with_failing_tests(content: bytes) -> bytes:
     """The same file, in which each test fails as soon as it is run; ``ValueError`` where it cannot be read."""
     tree = parse(content)

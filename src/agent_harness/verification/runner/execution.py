@@ -105,6 +105,7 @@ def execute(
             project=None if environment.isolation == IN_PLACE else environment.root,
             keep=environment.kept,
             select=_selection(private, select),
+            reads_below=space.cwd if keep_going and not select else None,
         )
         done = run_command(started, cwd=space.cwd, variables=variables, timeout_seconds=timeout_seconds, stop=stop)
     sessions = seen.sessions

@@ -29,6 +29,7 @@ WITNESS_VARIABLE = "AGENT_HARNESS_WITNESS"
 _LINE_BYTES = 1024 * 1024
 _SESSIONS_LIMIT = 10_000
 _IDS_LIMIT = 1_000_000
+_OPENED_LIMIT = 5000
 _WAIT_SECONDS = 30.0
 _NORMAL_ENDS = (0, 1, 5)  # all passed, some failed, none collected
 
@@ -70,6 +71,7 @@ class Report:
     duration: float = 0.0
     gave_up: frozenset[str] = frozenset()  # tests that were skipped while they ran, by no mark on them
     asserted: frozenset[str] = frozenset()  # tests that failed because of what they ask for
+    opened: frozenset[tuple[str, str]] = frozenset()  # files of the project, each with the one whose code opened it
 
     def ids(self, *outcomes: str) -> frozenset[str]:
         """The ids with one of these outcomes."""
@@ -208,6 +210,7 @@ class WitnessedSession:
     finished: int | None = None  # pytest's own exit status
     patched: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
+    opened: set[tuple[str, str]] = field(default_factory=set)
 
     def take(self, kind: str, rest: list[Any]) -> None:
         """One line of the plugin."""
@@ -222,6 +225,8 @@ class WitnessedSession:
                 self.asserted.add(str(rest[0]))
         elif kind == "gave up" and len(self.gave_up) < _IDS_LIMIT:
             self.gave_up.add(str(rest[0]))
+        elif kind == "opened":
+            self.opened.update((str(path), str(by)) for path, by in rest[0][:_OPENED_LIMIT])
         elif kind == "finish":
             self.finished, self.patched, self.foreign = int(rest[0]), list(rest[1]), list(rest[2])
 
@@ -280,9 +285,13 @@ class Witness:
             return  # not a line of ours: a test found the pipe
 
 
-def witness_settings(address: str, *, project: Path | None, keep: Iterable[str], select: Path | None) -> str:
+def witness_settings(
+    address: str, *, project: Path | None, keep: Iterable[str], select: Path | None, reads_below: Path | None = None
+) -> str:
     """The value of the variable that tells the plugin what to do."""
     values: dict[str, object] = {"address": address}
+    if reads_below is not None:
+        values["reads_below"] = os.path.realpath(reads_below)
     if project is not None:
         values["project"] = os.path.realpath(project)
         values["keep"] = [os.path.realpath(path) for path in keep]
@@ -313,6 +322,7 @@ def believed(sessions: Mapping[int, WitnessedSession], cases: list[Case], second
         found,
         gave_up=frozenset().union(*(session.gave_up for session in sessions.values())),
         asserted=frozenset().union(*(session.asserted for session in sessions.values())),
+        opened=frozenset().union(*(session.opened for session in sessions.values())),
     )
 
 

@@ -21,7 +21,7 @@ from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
-from agent_harness.verification import engine, sources
+from agent_harness.verification import engine, guard, sources
 from agent_harness.verification.guard import PROTECTED, belongs
 from agent_harness.verification.runner import execution
 from agent_harness.verification.runner.environment import IN_PLACE
@@ -36,6 +36,7 @@ class Proof:
 
     passing: tuple[str, ...] = ()
     total: int = 0
+    files_read: tuple[str, ...] | None = None  # what the code of tests opened in the suite; not known without a run
     lint: quality.Lint | None = None
     lint_introduced: Mapping[str, int] = field(default_factory=dict)  # by kind, compared with the commit before
     file_sizes: JsonObject | None = None
@@ -123,7 +124,7 @@ def _listed(ids: Iterable[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-FIXABLE = frozenset({"proof_failed", "proof_missing", "weak_test"})
+FIXABLE = frozenset({"proof_failed", "proof_missing", "weak_test", "unsteady_test"})
 """Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03)."""
 
 NOT_RED = frozenset({"proof_not_red"})
@@ -140,6 +141,7 @@ class Suite:
     total: int
     problem: str | None = None
     first_error: str = ""  # what the runner printed first about a test that did not pass
+    files_read: tuple[str, ...] = ()  # files that are no tests, and that the code of tests opened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,6 +318,7 @@ class Judge:
             test_files=[file] if file else [],
             protected=[f.test_file for f in under_way.features.passing],
             baseline=records.texts(under_way.baseline.record["passing_tests"]),
+            files_read=under_way.baseline.files_read,
             may_change=(*under_way.feature.may_change, *may_change),
             options=engine.Strictness(
                 requires_red=under_way.feature.requires_red and not may_be_green,
@@ -555,6 +558,7 @@ class Judge:
         return Proof(
             passing=tuple(sorted(verdict.passing)),
             total=verdict.total,
+            files_read=_read(verdict.suite) if verdict.suite and verdict.suite.report else None,
             lint=lint,
             lint_introduced=introduced,
             file_sizes=sizes,
@@ -621,6 +625,8 @@ class _Steps:
         self._names = {
             "proof": f"running {test_file}",
             "suite": "checking for regressions",
+            "older data": "checking for regressions with the data as it was",
+            "cross-check": "running old and new tests together",
             "red": "checking that the tests fail without the work",
             "twins": "checking that the tests can fail",
             "lint": "lint check",
@@ -646,6 +652,10 @@ class _Steps:
         return text + (f", {others} that did not pass before do not count" if others else "")
 
 
+def _read(run: TestRun) -> tuple[str, ...]:
+    return tuple(guard.read_by_tests(run.report.opened)) if run.report else ()
+
+
 def _suite(run: TestRun) -> Suite:
     cases = dict(run.report.cases) if run.report else {}
     return Suite(
@@ -654,4 +664,5 @@ def _suite(run: TestRun) -> Suite:
         total=len(cases),
         problem=run.problem,
         first_error=next((line[1:].strip() for line in run.output.splitlines() if line.startswith("E  ")), ""),
+        files_read=_read(run),
     )

@@ -2,7 +2,7 @@
 
 Standard library and pytest only, Python 3.7 and later; this folder holds nothing else, so that putting it on the path
 makes nothing of the harness importable. One JSON array a line goes to a named pipe that the harness drains, so what
-was said cannot be unsaid: ``[pid, kind, ...]`` with the kinds start, collected, test, result, gave up,
+was said cannot be unsaid: ``[pid, kind, ...]`` with the kinds start, collected, test, result, gave up, opened,
 finish.
 
 It closes the careless ways to fake a run (ending the process early, patching pytest, writing a report by hand). Code
@@ -36,7 +36,9 @@ _functions: dict[tuple[str, ...], object] = {}
 _hooks: list[object] = []  # implementations of hooks that were there before tests were collected
 _raised: set[tuple[str, str]] = set()
 _marks: dict[str, tuple[str, ...]] = {}  # what speaks of skipping in the source, by the id of a test
-_told: dict[str, list[str]] = {"patched": [], "foreign": []}
+_told: dict[str, list[Any]] = {"patched": [], "foreign": [], "opened": []}
+_opened: set[tuple[str, str]] = set()
+_OPENED_LIMIT = 5000
 
 if _ADDRESS:  # neither the tests' own processes nor a pytest inside a test learn the address
     os.environ["AGENT_HARNESS_WITNESS"] = json.dumps(_SETTINGS)
@@ -127,12 +129,36 @@ def _foreign() -> list[str]:
     return found
 
 
+def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
+    """Remembers which files of the checkout are opened, and whose code of the checkout does it."""
+    if event != "open" or len(_opened) >= _OPENED_LIMIT or not isinstance(arguments[0], str):
+        return
+    path, below = arguments[0], _SETTINGS["reads_below"] + os.sep
+    if path.endswith(".py") or "__pycache__" in path or set(str(arguments[1])) & set("wxa"):
+        return
+    if path.startswith("/") and not path.startswith(below):
+        return
+    try:
+        path = os.path.abspath(path)  # noqa: PTH100  Path.resolve follows links
+    except OSError:  # the folder is gone
+        return
+    if not path.startswith(below):
+        return
+    frame = sys._getframe(1)
+    while frame is not None and not frame.f_code.co_filename.startswith(below):
+        frame = frame.f_back
+    if frame is not None:
+        _opened.add((path[len(below) :], frame.f_code.co_filename[len(below) :]))
+
+
 def pytest_load_initial_conftests() -> None:
     """The last moment before code of the project runs: installed plugins are loaded, conftest files are not.
 
     Pytest changes parts of itself in a ``tryfirst`` implementation of this hook; this one comes after it.
     """
     _functions.update(_runner_functions())
+    if "reads_below" in _SETTINGS and hasattr(sys, "addaudithook"):
+        sys.addaudithook(_note_opened)
     _say("start", pytest.__version__)
 
 
@@ -212,9 +238,12 @@ def _may_skip(report: pytest.TestReport) -> bool:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     _told["patched"] += [*_patched(), *_late(session.config)]
     _told["foreign"] += _foreign()
+    _told["opened"] += sorted(_opened)
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["agent_harness_witness"] = _told
+    for at in range(0, len(_told["opened"]), 1000):
+        _say("opened", _told["opened"][at : at + 1000])
     _say("finish", int(exitstatus), _told["patched"][:20], sorted(set(_told["foreign"]))[:20])
 
 
