@@ -48,7 +48,7 @@ def surveyed(
     test_files: Collection[str] = (OWN,),
     **duty: Any,
 ) -> Survey:
-    given = {"protected": (OLD,), **duty}
+    given: dict[str, Any] = {"protected": (OLD,), **duty}
     return survey(changes(files, base=base, links=links), Duty(test_files=test_files, **given))
 
 

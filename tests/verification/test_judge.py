@@ -267,6 +267,22 @@ def test_what_no_rule_sees_in_a_new_test_mends_nothing(repo: JudgedProject) -> N
     assert [each.step for each in verdict.steps] == ["guard", "proof", "suite"]
 
 
+def test_what_a_person_has_written_as_acceptance_test_stays(repo: JudgedProject) -> None:
+    waiting = (
+        'import calc\nimport pytest\n\n\n@pytest.mark.skip("to be built")\n'
+        + SUB_TEST.partition("import calc\n\n\n")[2]
+    )
+    begun = waiting.replace('@pytest.mark.skip("to be built")\n', "")
+    repo.base = repo.commit({SUB: waiting})
+    weak = {"src/calc.py": SUB_CODE.replace("a - b", "a + b"), SUB: begun.replace("== 1", "== 5")}
+    assert codes(repo.judge(weak)) == ["protected_test_changed"]
+    assert codes(repo.judge({SUB: "def test_other():\n    assert True\n"})) == ["protected_test_changed"]
+    more = {**HONEST, SUB: begun + "\n\ndef test_none():\n    assert calc.sub(1, 1) == 0\n"}
+    verdict = repo.judge(more)
+    assert verdict.accepted, verdict.findings
+    assert repo.judge({**HONEST, SUB: SUB_TEST.replace("(3, 2)", "(4, 3)")}, own_may_change=True).accepted
+
+
 CHECKED = {"pytest.ini": INI + "python_files = test_*.py check_*.py\naddopts = --doctest-modules\n"}
 
 

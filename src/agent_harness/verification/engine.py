@@ -79,6 +79,7 @@ def judge(
     baseline: Collection[str] = (),
     files_read: Collection[str] = (),
     may_change: Collection[str] = (),
+    own_may_change: bool = False,
     red_base: str | None = None,
     options: Strictness | None = None,
     on_step: Step | None = None,
@@ -90,6 +91,7 @@ def judge(
     folders or node ids); ``protected`` are those of features that pass already; ``baseline`` are the ids known to pass,
     ``files_read`` what else their code opens.
     ``may_change`` are patterns of protected files that a person has released; tests of them may also be gone.
+    Tests that ``base`` has in ``test_files`` are given, and stay, unless ``own_may_change``.
     ``red_base`` is the code before the feature was begun, when that is not ``base``. A command of ``None`` is left out.
     ``on_step`` hears (step, "started" | "passed" | "warned" | "failed", its run where it has one). Raises
     ``Interrupted`` when ``stop`` says so.
@@ -109,6 +111,7 @@ def judge(
         may_change=may_change,
         baseline=baseline,
         files_read=files_read,
+        own_may_change=own_may_change,
     )
     case = _Case(
         git=git,

@@ -54,6 +54,7 @@ class Duty:
     runner_files: Collection[str] = ()  # files that the test commands themselves name
     plugins: Collection[str] = ()  # module names that the base loads into its test runner
     may_change: Collection[str] = ()  # patterns of protected files that a person has released
+    given: Collection[str] = ()  # own test files that held more than placeholders before the work was begun
     older: Collection[str] = ()  # files of tests that are known to pass, whatever their names
     examples: Mapping[str, Collection[str]] = field(default_factory=dict)  # file -> names of its known doctests
     read: Collection[str] = ()  # files that older tests read, such as data beside them
@@ -200,6 +201,8 @@ def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, duty: Dut
         yield from settings_findings(change)
     elif kind.shared:
         yield from _shared_test(change, duty)
+    elif change.path in duty.given:
+        yield from _given_test(change)
     elif kind.test and kind.was_there and not kind.own:
         yield from _older_test(change)
     elif kind.support and kind.was_there and not kind.left:
@@ -291,6 +294,19 @@ def _shared_test(change: FileChange, duty: Duty) -> Iterator[Finding]:
     reasons = sources.changed(before, after, free=own - {""})
     if reasons:
         message = f"{change.path} also holds tests of verified features, and {', '.join(reasons[:5])} changed."
+        yield _protected(change, message, reasons)
+
+
+def _given_test(change: FileChange) -> Iterator[Finding]:
+    """An own test file in which somebody has said before what is asked for: it may ask for more."""
+    before, after = sources.parse(change.before), sources.parse(change.after)
+    is_read = before is not None and after is not None and not change.link
+    reasons = sources.changed(sources.begun(before, after), after) if is_read else [change.path]
+    if reasons:
+        what = ", ".join(reasons[:5])
+        message = (
+            f"{change.path} held tests before the feature was begun, and {what} changed: more may be added to them."
+        )
         yield _protected(change, message, reasons)
 
 
@@ -409,10 +425,12 @@ def duty_of(
     may_change: Collection[str] = (),
     baseline: Collection[str] = (),
     files_read: Collection[str] = (),
+    own_may_change: bool = False,
 ) -> Duty:
     """The duty of a session, with everything that ``base`` says about how tests are run.
 
     Never the candidate: an agent does not choose what is protected from it. ``baseline`` are the ids known to pass.
+    ``own_may_change``: what own tests said before was proven once, and is no more than what an agent said.
     """
     near = [p for p in changes.before if is_runner_config(p) and len(PurePosixPath(p).parts) <= _SETTINGS_DEPTH]
     found = {path: settings(path, text) or {} for path, text in contents(git, base, near).items()}
@@ -420,7 +438,9 @@ def duty_of(
     plugins = [name for text in conftests.values() for name in sources.plugins_named(sources.parse(text))]
     words = list(commands)
     older, examples = _by_ids(git, base, changes, baseline)
+    own = [(c.path, sources.parse(c.before)) for c in changes.files if belongs(c.path, list(map(_clean, test_files)))]
     return Duty(
+        given=frozenset(p for p, tree in own if tree and sources.has_tests(tree) and not own_may_change),
         older=older,
         examples=examples,
         read=frozenset(files_read),

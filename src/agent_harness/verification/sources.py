@@ -7,6 +7,7 @@ one that is empty: ``parse`` gives ``None``.
 
 import ast
 import builtins
+import copy
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -336,6 +337,31 @@ def plugins_named(tree: ast.Module | None) -> list[str]:
 def tests(tree: ast.Module) -> dict[str, _Function]:
     """Test functions by their node name (``test_x``, ``TestY::test_z``), as pytest and unittest find them."""
     return dict(_tests(tree.body, ""))
+
+
+def begun(before: ast.Module, after: ast.Module) -> ast.Module:
+    """The earlier version without the marks by which its tests waited, where the later one has them no longer."""
+    later = tests(after)
+    still = any(map(_is_waiting_mark, after.body))
+    old = copy.deepcopy(before)
+    old.body = [statement for statement in old.body if still or not _is_waiting_mark(statement)]
+    for name, test in tests(old).items():
+        if name in later and not any(map(_waits, later[name].decorator_list)):
+            test.decorator_list = [mark for mark in test.decorator_list if not _waits(mark)]
+    return old
+
+
+def _is_waiting_mark(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Assign) and bound(statement) == {"pytestmark"} and _waits(statement.value)
+
+
+def _waits(mark: ast.expr) -> bool:
+    return dotted(mark).split(".")[-1] in {"skip", "skipif", "xfail", "expectedFailure"}
+
+
+def has_tests(tree: ast.Module) -> bool:
+    """Whether there is a test that is no placeholder."""
+    return any(not _is_placeholder(test) for test in tests(tree).values())
 
 
 def _tests(body: Sequence[ast.stmt], inside: str) -> Iterator[tuple[str, _Function]]:

@@ -320,6 +320,7 @@ class Judge:
             baseline=records.texts(under_way.baseline.record["passing_tests"]),
             files_read=under_way.baseline.files_read,
             may_change=(*under_way.feature.may_change, *may_change),
+            own_may_change=ledger.was_accepted(project.store.ledger(), item_of(under_way)),
             options=engine.Strictness(
                 requires_red=under_way.feature.requires_red and not may_be_green,
                 lint_rejects=not config.quality.warn_on_lint_errors,
