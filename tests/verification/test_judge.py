@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -225,6 +226,19 @@ def test_a_file_that_git_is_told_to_overlook(repo: JudgedProject) -> None:
     commit = repo.commit({"src/calc.py": SUB_CODE, SUB: SUB_TEST})
     assert repo.git("show", f"{commit}:src/calc.py") + "\n" == ADD_CODE
     assert codes(repo.judge(commit)) == ["proof_failed"]
+
+
+def test_a_commit_that_is_not_what_it_names_is_rejected(repo: JudgedProject) -> None:
+    """Of a file whose content is read by the rules, and of one that only the checkout looks at."""
+    for path in ("src/calc.py", "data.txt"):
+        commit = repo.commit({**HONEST, "data.txt": "1\n"})
+        name = repo.git("rev-parse", f"{commit}:{path}").strip()
+        place = repo.root / ".git/objects" / name[:2] / name[2:]
+        good = place.read_bytes()
+        place.chmod(0o644)
+        place.write_bytes(zlib.compress(b"blob 6\0x = 1\n\n"))
+        assert codes(repo.judge(commit)) == ["damaged_commit"]
+        place.write_bytes(good)
 
 
 def test_a_server_that_the_agent_left_is_gone_before_the_tests(repo: JudgedProject, tmp_path: Path) -> None:

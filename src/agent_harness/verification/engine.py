@@ -8,8 +8,8 @@ judge the code of the base. Source: features.md section O, C54, C55, C61, C62.
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from agent_harness.errors import Interrupted
-from agent_harness.kernel.git import Git
+from agent_harness.errors import HarnessError, Interrupted, UnsafeTree
+from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.verification import twins
 from agent_harness.verification.changes import CandidateChanges, between
 from agent_harness.verification.check import parse
@@ -97,8 +97,13 @@ def judge(
     ``Interrupted`` when ``stop`` says so.
     """
     hold = {file_of(node) for node in baseline}
-    with git.objects() as objects:
-        changes = between(git, objects, base, candidate, wanted=lambda path: is_read(path) or path in hold)
+    try:
+        with git.objects() as objects:
+            changes = between(git, objects, base, candidate, wanted=lambda path: is_read(path) or path in hold)
+    except GitFailed as error:
+        if "is damaged" not in error.message:
+            raise
+        return Verdict(accepted=False, findings=(_damaged(error),), base=base, candidate=candidate)
     commands = [command for command in (proof, suite) if command]
     duty = duty_of(
         git,
@@ -132,10 +137,20 @@ def judge(
         lambda: case.style(lint),
     )
     for step in steps:
-        step()
+        try:
+            step()
+        except UnsafeTree as error:
+            if "damaged" not in error.message:
+                raise
+            case.findings.append(_damaged(error))
         if case.rejected:
             break
     return case.verdict()
+
+
+def _damaged(error: HarnessError) -> Finding:
+    """A commit that holds what it does not name can be given to nobody."""
+    return Finding("damaged_commit", CRITICAL, f"The commit cannot be read: {error.message}.", {})
 
 
 def run_on_older_code(
@@ -247,12 +262,12 @@ class _Case:
         if alone:
             self._suite("suite", command, [Overlay(self.base, side)], baseline)
         if alone and self.survey.read and not self.rejected:
-            self._with_older_data(command, [*side, *self.survey.read], older)
+            self._asked_for_older_data(command, [*side, *self.survey.read], older)
         if not self.rejected and (not alone or self.survey.needs_cross_check or (side and not self.runs.get("proof"))):
             moved = [self._now(node) for node in baseline]
             self._suite("cross-check" if alone else "suite", command, [Overlay(self.base, self.survey.kept)], moved)
 
-    def _with_older_data(self, command: str, paths: Sequence[str], older: Collection[str]) -> None:
+    def _asked_for_older_data(self, command: str, paths: Sequence[str], older: Collection[str]) -> None:
         """The older tests, with the files that they read as these were: where it matters, a person decides."""
         run = self._run("older data", command, overlays=[Overlay(self.base, paths)], keep_going=True)
         passing = run.report.passing if run.report else frozenset()
