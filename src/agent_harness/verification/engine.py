@@ -5,12 +5,12 @@ before, lint. In the suite the tests of the base judge the candidate's code; in 
 judge the code of the base. Source: features.md section O, C54, C55, C61, C62.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent_harness.errors import HarnessError, Interrupted, UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed
-from agent_harness.verification import twins
+from agent_harness.verification import replay, twins
 from agent_harness.verification.changes import CandidateChanges, between
 from agent_harness.verification.check import parse
 from agent_harness.verification.guard import Duty, Survey, belongs, duty_of, file_of, is_read, survey
@@ -23,7 +23,7 @@ from agent_harness.verification.runner.execution import (
     place_for,
     run_tests,
 )
-from agent_harness.verification.runner.testreport import PASSED, SKIPPED, Report
+from agent_harness.verification.runner.testreport import PASSED, SKIPPED, Calls, RecordedCall, Report
 from agent_harness.verification.verdict import (
     CRITICAL,
     IMPORTANT,
@@ -34,7 +34,7 @@ from agent_harness.verification.verdict import (
     Verdict,
     passed,
 )
-from agent_harness.verification.workspace import Edits, Overlay
+from agent_harness.verification.workspace import Edits, Overlay, Workspace
 
 __all__ = [
     "Finding",
@@ -51,6 +51,7 @@ __all__ = [
 
 Step = Callable[[str, str, TestRun | None], object]
 _TWIN_LEAST_SECONDS, _TWIN_TIMES = 30.0, 4  # how long the proof may take on a twin, against its own time
+_CONFIRMED = 2  # how often calls that answer otherwise outside are asked again
 _STEADY_TIMES, _STEADY_SECONDS = 8, 30.0  # how often a test that came and went is run on the code before
 _NAMED = 5  # ids written out in a message; all of them are in the data
 
@@ -62,6 +63,7 @@ class Strictness:
     requires_red: bool = True  # the feature's own tests must not pass on the code before
     lint_rejects: bool = False
     twins: bool = True  # the feature's own tests fail on sabotaged twins of the candidate
+    outside: bool = True  # calls of the work answer alike where no test runner is
     timeout_seconds: float = 1800.0  # of each command
 
 
@@ -130,10 +132,11 @@ def judge(
     )
     steps = (
         lambda: case.rules(changes, commands),
-        lambda: case.green(proof),
+        lambda: case.green(proof, changes),
         lambda: case.whole(suite, baseline),
         lambda: case.before(proof, red_base or base),
         lambda: case.sabotaged(proof, red_base or base),
+        lambda: case.outside(proof),
         lambda: case.style(lint),
     )
     for step in steps:
@@ -225,11 +228,14 @@ class _Case:
             )
         self._ended("guard")
 
-    def green(self, command: str | None) -> None:
-        """The feature's own tests pass on the candidate."""
+    def green(self, command: str | None, changes: CandidateChanges) -> None:
+        """The feature's own tests pass on the candidate; calls that they make of the work are noted."""
         if command is None:
             return
-        run = self._run("proof", command)
+        side = set(self.survey.test_side)
+        asks = self.options.outside and self.environment.isolation != IN_PLACE
+        watched = twins.functions_by_line(c for c in changes.files if c.path not in side) if asks else {}
+        run = self._run("proof", command, watched=watched)
         if not passed(run):
             failing = sorted(run.report.failing) if run.report else []
             why = run.problem or ("" if failing else "no test passed")
@@ -262,12 +268,12 @@ class _Case:
         if alone:
             self._suite("suite", command, [Overlay(self.base, side)], baseline)
         if alone and self.survey.read and not self.rejected:
-            self._asked_for_older_data(command, [*side, *self.survey.read], older)
+            self._with_older_versions(command, [*side, *self.survey.read], older)
         if not self.rejected and (not alone or self.survey.needs_cross_check or (side and not self.runs.get("proof"))):
             moved = [self._now(node) for node in baseline]
             self._suite("cross-check" if alone else "suite", command, [Overlay(self.base, self.survey.kept)], moved)
 
-    def _asked_for_older_data(self, command: str, paths: Sequence[str], older: Collection[str]) -> None:
+    def _with_older_versions(self, command: str, paths: Sequence[str], older: Collection[str]) -> None:
         """The older tests, with the files that they read as these were: where it matters, a person decides."""
         run = self._run("older data", command, overlays=[Overlay(self.base, paths)], keep_going=True)
         passing = run.report.passing if run.report else frozenset()
@@ -339,13 +345,79 @@ class _Case:
 
     def _on_twin(self, command: str, twin: twins.Twin) -> TestRun:
         """The feature's own tests on a sabotaged twin; one that hangs has its end."""
-        limit = min(self.options.timeout_seconds, _TWIN_LEAST_SECONDS + _TWIN_TIMES * self.runs["proof"].seconds)
+        limit = self._short_limit
         with place_for(self.git, self.candidate, environment=self.environment, overlays=[Edits(twin.files)]) as space:
             run = execute(
                 space, command, environment=self.environment, timeout_seconds=limit, keep_going=True, stop=self.stop
             )
         self._interrupted()
         return run
+
+    def outside(self, command: str | None) -> None:
+        """What the proof has called answers alike where no test runner is, in a process and a folder of its own."""
+        seen = self.runs["proof"].calls if "proof" in self.runs else Calls()
+        if command is None or not seen.recorded:
+            return
+        self.on_step("outside", "started", None)
+        calls = replay.shuffled(seen.recorded)
+        environment = self.environment
+        with (
+            place_for(self.git, self.candidate, environment=environment) as judged,
+            place_for(self.git, self.candidate, environment=environment, neutral=True) as plain,
+        ):
+            same = {call: call.answer for call in calls}
+            other = self._answering_otherwise(command, seen, judged, plain, same)
+            for _ in range(_CONFIRMED):
+                other = self._answering_otherwise(command, seen, judged, plain, other) if other else other
+            if other and (files := sorted(self.duty.conftests)):
+                calls = list(other)
+                ready = self._plain_answers(command, seen, plain, calls, files)
+                loaded = self._plain_answers(command, seen, plain, calls, ["pytest"])
+                other = {
+                    call: answer
+                    for call, answer in other.items()
+                    if not replay.agrees(call.answer, ready[call]) or replay.agrees(call.answer, loaded[call])
+                }
+        self._interrupted()
+        if other:
+            call = min(other, key=lambda each: len(each.arguments))
+            more = f" (and {len(other) - 1} other calls)" if len(other) > 1 else ""
+            message = f"{replay.shown(call, other[call])}{more}. Code answers alike, tested or not."
+            self.find("answers_differ", CRITICAL, message, calls=sorted({each.name for each in other}))
+        self._ended("outside")
+
+    def _answering_otherwise(
+        self, command: str, seen: Calls, judged: Workspace, plain: Workspace, calls: Mapping[RecordedCall, str]
+    ) -> dict[RecordedCall, str]:
+        """Those of these calls that answer as recorded from a test, and otherwise from a plain program; with that."""
+        limit = self._short_limit
+        asked = list(calls)
+        run = execute(judged, command, environment=self.environment, timeout_seconds=limit, again=asked, stop=self.stop)
+        inside = dict(zip(asked, run.calls.answers, strict=False))
+        steady = [call for call in asked if replay.agrees(call.answer, inside.get(call))]
+        answers = self._plain_answers(command, seen, plain, steady, ())
+        return {call: answer for call, answer in answers.items() if answer is not None and answer != inside[call]}
+
+    def _plain_answers(
+        self, command: str, seen: Calls, plain: Workspace, calls: Sequence[RecordedCall], first: Sequence[str]
+    ) -> dict[RecordedCall, str | None]:
+        answers = replay.plainly(
+            plain,
+            command,
+            calls,
+            environment=self.environment,
+            seen=seen,
+            named=self.duty.variables,
+            first=first,
+            timeout_seconds=self._short_limit,
+            stop=self.stop,
+        )
+        return dict(zip(calls, answers, strict=True))
+
+    @property
+    def _short_limit(self) -> float:
+        """How long a part of the proof may take when it is run once more."""
+        return min(self.options.timeout_seconds, _TWIN_LEAST_SECONDS + _TWIN_TIMES * self.runs["proof"].seconds)
 
     def style(self, command: str | None) -> None:
         """The linter's exit status; a linter that is not there is named and rejects nothing (C55)."""
@@ -375,6 +447,7 @@ class _Case:
         overlays: Sequence[Overlay] = (),
         keep_going: bool = False,
         select: Collection[str] = (),
+        watched: Mapping[str, Mapping[str, str]] | None = None,
     ) -> TestRun:
         self.on_step(name, "started", None)
         with place_for(self.git, commit or self.candidate, environment=self.environment, overlays=overlays) as space:
@@ -385,6 +458,7 @@ class _Case:
                 timeout_seconds=self.options.timeout_seconds,
                 keep_going=keep_going,
                 select=select,
+                watched=watched,
                 stop=self.stop,
             )
         self._interrupted()

@@ -32,6 +32,7 @@ _KNOWS_TESTS = re.compile(
     rb"PYTEST_CURRENT_TEST|PYTEST_VERSION|AGENT_HARNESS_WITNESS|\b_pytest\b|['\"]pytest['\"] in sys\.modules|os\._exit"
 )
 _LINE = re.compile(r"^line \d+ ")
+_VARIABLE = re.compile(rb"\b[A-Z][A-Z0-9_]{2,}\b")
 _SETTINGS_DEPTH = 2
 _PLUGIN = re.compile(r"(?:^|\s)-p\s*([A-Za-z_][\w.]*)")
 _WORDS = re.compile(r"[\s;|&()<>'\"=]+")
@@ -58,6 +59,8 @@ class Duty:
     older: Collection[str] = ()  # files of tests that are known to pass, whatever their names
     examples: Mapping[str, Collection[str]] = field(default_factory=dict)  # file -> names of its known doctests
     read: Collection[str] = ()  # files that older tests read, such as data beside them
+    conftests: Collection[str] = ()  # of the base
+    variables: Collection[str] = ()  # names in them, and in the runner's settings, that variables may have
 
     def frees(self, path: str) -> bool:
         """Whether a person has said that this protected file may change."""
@@ -433,13 +436,18 @@ def duty_of(
     ``own_may_change``: what own tests said before was proven once, and is no more than what an agent said.
     """
     near = [p for p in changes.before if is_runner_config(p) and len(PurePosixPath(p).parts) <= _SETTINGS_DEPTH]
-    found = {path: settings(path, text) or {} for path, text in contents(git, base, near).items()}
+    written = contents(git, base, near)
+    found = {path: settings(path, text) or {} for path, text in written.items()}
     conftests = contents(git, base, [path for path in changes.before if is_conftest(path)])
     plugins = [name for text in conftests.values() for name in sources.plugins_named(sources.parse(text))]
     words = list(commands)
     older, examples = _by_ids(git, base, changes, baseline)
     own = [(c.path, sources.parse(c.before)) for c in changes.files if belongs(c.path, list(map(_clean, test_files)))]
     return Duty(
+        conftests=frozenset(conftests),
+        variables=frozenset(
+            name.decode() for text in (*written.values(), *conftests.values()) for name in _VARIABLE.findall(text)
+        ),
         given=frozenset(p for p, tree in own if tree and sources.has_tests(tree) and not own_may_change),
         older=older,
         examples=examples,

@@ -124,7 +124,7 @@ def _listed(ids: Iterable[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-FIXABLE = frozenset({"proof_failed", "proof_missing", "weak_test", "unsteady_test"})
+FIXABLE = frozenset({"proof_failed", "proof_missing", "weak_test", "unsteady_test", "answers_differ"})
 """Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03)."""
 
 NOT_RED = frozenset({"proof_not_red"})
@@ -325,6 +325,7 @@ class Judge:
                 requires_red=under_way.feature.requires_red and not may_be_green,
                 lint_rejects=not config.quality.warn_on_lint_errors,
                 twins=config.verification.trust != "fast",
+                outside=config.verification.trust != "fast",
                 timeout_seconds=self._seconds,
             ),
             on_step=_Steps(project, file, under_way.baseline.passing, self.on_step).on_step,
@@ -630,6 +631,7 @@ class _Steps:
             "cross-check": "running old and new tests together",
             "red": "checking that the tests fail without the work",
             "twins": "checking that the tests can fail",
+            "outside": "checking that the work answers alike outside of tests",
             "lint": "lint check",
         }
 

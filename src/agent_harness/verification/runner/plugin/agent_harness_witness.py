@@ -1,9 +1,9 @@
 """A pytest plugin that says what ran while it runs; the harness loads it with ``-p`` into a project's own pytest.
 
-Standard library and pytest only, Python 3.7 and later; this folder holds nothing else, so that putting it on the path
-makes nothing of the harness importable. One JSON array a line goes to a named pipe that the harness drains, so what
-was said cannot be unsaid: ``[pid, kind, ...]`` with the kinds start, collected, test, result, gave up, opened,
-finish.
+Standard library and pytest only, Python 3.7 and later; this folder holds nothing but it and what it needs, so that
+putting it on the path makes nothing of the harness importable. One JSON array a line goes to a named pipe that the
+harness drains, so what was said cannot be unsaid: ``[pid, kind, ...]`` with the kinds start, collected, test, result,
+gave up, opened, calls, around, answers, finish.
 
 It closes the careless ways to fake a run (ending the process early, patching pytest, writing a report by hand). Code
 in the same process that is written against this very file can still lie; ``docs/verification.md`` says so.
@@ -17,10 +17,12 @@ import pathlib
 import sys
 import unittest
 
+import agent_harness_calls
 import pytest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from typing import Any
 
 _SETTINGS: dict[str, Any] = json.loads(os.environ.get("AGENT_HARNESS_WITNESS", "{}"))
@@ -39,6 +41,8 @@ _marks: dict[str, tuple[str, ...]] = {}  # what speaks of skipping in the source
 _told: dict[str, list[Any]] = {"patched": [], "foreign": [], "opened": []}
 _opened: set[tuple[str, str]] = set()
 _OPENED_LIMIT = 5000
+_recorder = agent_harness_calls.Recorder(_SETTINGS["watched"]) if "watched" in _SETTINGS else None
+_environ = dict(os.environ)
 
 if _ADDRESS:  # neither the tests' own processes nor a pytest inside a test learn the address
     os.environ["AGENT_HARNESS_WITNESS"] = json.dumps(_SETTINGS)
@@ -139,7 +143,7 @@ def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
     if path.startswith("/") and not path.startswith(below):
         return
     try:
-        path = os.path.abspath(path)  # noqa: PTH100  Path.resolve follows links
+        path = os.path.abspath(path)
     except OSError:  # the folder is gone
         return
     if not path.startswith(below):
@@ -222,6 +226,41 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     _say("result", report.nodeid, report.when, report.outcome, _asserted(report))
 
 
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    if _recorder is None:
+        yield
+        return
+    _recorder.start()
+    yield
+    _recorder.stop()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """In place of the tests, calls that were recorded in another run: from a test, without fixtures."""
+    if "again" not in _SETTINGS or not session.items:
+        return None
+    calls = json.loads(pathlib.Path(_SETTINGS["again"]).read_text(encoding="utf-8"))
+    space: dict[str, Any] = {}
+    source = "def test_answers(function, given, named):\n    return function(*given, **named)\n"
+    exec(compile(source, str(session.items[0].fspath), "exec"), space)  # noqa: S102
+    os.environ["PYTEST_CURRENT_TEST"] = f"{session.items[0].nodeid} (call)"
+    answers = agent_harness_calls.Again(os.path.realpath(os.getcwd())).answers(calls, space["test_answers"])
+    for at in range(0, len(answers), 100):
+        _say("answers", answers[at : at + 100])
+    return True
+
+
+def _around() -> dict[str, Any]:
+    """What a program of its own needs to find the same modules, and what the tests set for all that follows."""
+    below = os.path.realpath(os.getcwd())
+    places = [os.path.realpath(path or below) for path in sys.path]
+    inside = [os.path.relpath(path, below) for path in places if (path + os.sep).startswith(below + os.sep)]
+    new = {name: text for name, text in os.environ.items() if _environ.get(name) != text and len(text) < 1000}
+    return {"paths": inside, "variables": {name: text for name, text in new.items() if not name.startswith("PYTEST_")}}
+
+
 def _asserted(report: pytest.TestReport) -> bool:
     """Whether a test failed because of what it asks for, and not on the way to it."""
     crash = getattr(report.longrepr, "reprcrash", None) if report.failed else None
@@ -239,6 +278,11 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     _told["patched"] += [*_patched(), *_late(session.config)]
     _told["foreign"] += _foreign()
     _told["opened"] += sorted(_opened)
+    if _recorder is not None:
+        calls = _recorder.calls
+        for at in range(0, len(calls), 20):
+            _say("calls", calls[at : at + 20])
+        _say("around", _around())
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["agent_harness_witness"] = _told
