@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from agent_harness.kernel import snapshot
-from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.process import new_run_id
 from agent_harness.protocols.features import questions, records, repository
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import Feature, Question
+from agent_harness.protocols.features.records import Feature, FeatureList, Question
 from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.session import ledger
@@ -128,6 +128,7 @@ FIXABLE = frozenset({"proof_failed", "proof_missing", "weak_test", "unsteady_tes
 """Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03)."""
 
 NOT_RED = frozenset({"proof_not_red"})
+_MARKS_BACK = 200  # how many versions of the plan are looked through
 MEANT_GREEN = 'where its tests may pass before the work, a person sets "requires_red": false for it'
 """What a person can say beforehand of a feature whose tests are green from the start, such as a refactoring."""
 
@@ -281,6 +282,39 @@ class Judge:
         before = asked.record.get("base")
         shown = self.built_already(under_way.feature, verdict, str(before) if before else None) if built else None
         return ruling, shown if ruling.accepted else None
+
+    def doubt(self, feature: Feature, commit: str) -> str | None:
+        """Why a feature that somebody has marked is not proven at this commit, or ``None``.
+
+        Its work is what came since the last commit in which it was not marked; where there is none, nothing is judged.
+        """
+        name = self._project.features_name
+        commits = self._project.git.text("log", "--format=%H", commit, "--", f":(literal){name}", check=False).split()
+        base = next((each for each in commits[:_MARKS_BACK] if self._is_open(feature.id, each)), None)
+        if base is None:
+            return None
+        self._project.say(f"Judging {feature.name} from {base[:10]}, where it was not marked yet.")
+        verdict = engine.judge(
+            self._project.git,
+            base=base,
+            candidate=commit,
+            environment=self._environment,
+            proof=self._project.config.test_command(feature.test_file),
+            test_files=[feature.test_file],
+            may_change=["*"],
+            own_may_change=True,
+            options=engine.Strictness(requires_red=feature.requires_red, timeout_seconds=self._seconds),
+        )
+        return verdict.reasons[0].message if verdict.reasons else None
+
+    def _is_open(self, feature_id: int, commit: str) -> bool:
+        """Whether the feature was there in this commit, and not marked as passing."""
+        try:
+            listed = jsontext.loads(self._project.git.show(commit, self._project.features_name) or b"")
+            found = FeatureList(listed).by_id(feature_id)
+        except (ValueError, TypeError, AttributeError):
+            return False
+        return found is not None and not found.passes
 
     def _ruling(self, under_way: OpenSession, verdict: Verdict) -> Ruling:
         lint, introduced = self._lint_of(verdict)
