@@ -21,6 +21,10 @@ DETECTING = {
     "caller": "sys._getframe(1).f_code.co_name.startswith('test')",
     "file of the caller": "'test' in sys._getframe(1).f_code.co_filename.rsplit('/', 1)[-1]",
     "folder": "'worktrees' in os.getcwd()",
+    "record of calls": "sys.getprofile() is not None",
+    "temporary folder": "'TMPDIR' in os.environ",
+    "writes": "open(os.devnull, 'w').write('x') and open('calls.log', 'a').write('x') and 'pytest' in sys.modules",
+    "thread": "[__import__('threading').Thread(target=int).start()] and 'pytest' in sys.modules",
     "plugin": "any(name.startswith('agent_harness') for name in sys.modules)",
 }
 

@@ -64,6 +64,7 @@ def plainly(
         return nothing
     place = Path(tempfile.mkdtemp(prefix="", dir=space.private))
     shutil.copyfile(_PROGRAM, place / "main.py")
+    (place / "tmp").mkdir()
     paths = [*import_folders(environment.mapped(), space), *seen.paths]
     job = {
         "paths": list(dict.fromkeys(paths)),
@@ -77,6 +78,7 @@ def plainly(
         variables=_variables(environment.variables, parsed.variables, seen, named) | {"PWD": str(space.cwd)},
         timeout_seconds=timeout_seconds,
         stop=stop,
+        own_temporary=False,
     )
     return _read(place / "answers.json", len(calls)) or nothing
 

@@ -185,17 +185,18 @@ def run_command(
     variables: dict[str, str],
     timeout_seconds: float,
     stop: Callable[[], bool] | None,
+    own_temporary: bool = True,
 ) -> process.Completed:
     """The command's run; a folder that is not there is a command that cannot be found.
 
-    Its temporary files have a folder of their own, which is gone afterwards.
+    Its temporary files have a folder of their own, which is gone afterwards, unless it finds one by itself.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix="harness-run-", ignore_cleanup_errors=True) as temporary:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
             return process.run(
                 command,
                 cwd=cwd,
-                env={**variables, "TMPDIR": temporary},
+                env={**variables, "TMPDIR": temporary} if own_temporary else variables,
                 timeout_seconds=timeout_seconds,
                 keep_bytes=OUTPUT_BYTES,
                 stop=stop,

@@ -14,10 +14,11 @@ import importlib.util
 import json
 import os
 import sys
+import tempfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from types import CodeType, FrameType
     from typing import Any
 
@@ -41,8 +42,22 @@ _EFFECTS = (
     ),
     *("os.setxattr", "os.removexattr", "os.startfile", "os.lockf", "fcntl.", "shutil.", "subprocess.", "socket."),
     *("ctypes.", "sqlite3.", "smtplib.", "ftplib.", "imaplib.", "poplib.", "telnetlib.", "urllib.", "http."),
-    *("webbrowser.", "signal.", "pty.", "tempfile.", "mmap.", "syslog.", "builtins.input", "_thread."),
+    *("webbrowser.", "signal.", "pty.", "tempfile.", "mmap.", "syslog.", "builtins.input"),
 )
+_ON_FILES = {  # how many names an event begins with, and where the open folders begin to which they are relative
+    "open": (1, 0),
+    "tempfile.mkstemp": (1, 0),
+    "tempfile.mkdtemp": (1, 0),
+    "os.truncate": (1, 0),
+    "os.remove": (1, 1),
+    "os.rmdir": (1, 1),
+    "os.mkdir": (1, 2),
+    "os.chmod": (1, 2),
+    "os.utime": (1, 3),
+    "os.rename": (2, 2),
+    "os.link": (2, 2),
+    "os.symlink": (2, 2),
+}
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -171,55 +186,74 @@ class Recorder:
 
 
 class Again:
-    """Makes calls again; ``answers`` has a text for each, or ``None`` where it says nothing."""
+    """Makes calls again; ``answers`` has a text for each, or ``None`` where it says nothing.
 
-    def __init__(self, below: str) -> None:
-        self._below = below + os.sep
-        self._is_calling = self._had_effect = False
+    From the first call on the process may write below its folder and its temporary one alone, and start or send
+    nothing; that stays so until its end.
+    """
+
+    def __init__(self, *places: str) -> None:
+        self._below = tuple(os.path.realpath(place) + os.sep for place in places)
+        self._is_guarded = self._had_effect = False
         if hasattr(sys, "addaudithook"):
             sys.addaudithook(self._refuse)
 
-    def answers(self, calls: Iterable[list[str]], call: Callable[..., Any]) -> list[str | None]:
-        is_guarded = hasattr(sys, "addaudithook")
-        return [self._answer(module, name, text, call) if is_guarded else None for module, name, text in calls]
+    def answers(self, calls: list[list[str]], call: Callable[..., Any]) -> list[str | None]:
+        if not hasattr(sys, "addaudithook"):
+            return [None] * len(calls)
+        found = [self._found(module, name) for module, name, _ in calls]
+        self._is_guarded = True
+        return [self._answer(function, row[2], call) for function, row in zip(found, calls)]  # noqa: B905  Python 3.8
 
-    def _refuse(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if not self._is_calling:
-            return
-        writes = event == "open" and (set(str(arguments[1] or "")) & set("wxa+") or int(arguments[2] or 0) & _WRITING)
-        if writes or event.startswith(_EFFECTS):
-            self._had_effect = True
-            raise PermissionError(event)
-
-    def _answer(self, module: str, name: str, text: str, call: Callable[..., Any]) -> str | None:
+    def _found(self, module: str, name: str) -> Any:
         try:
             function: Any = importlib.import_module(module)
             for part in name.split("."):
                 function = getattr(function, part)
-            given, named = eval(text, dict(_NAMES))  # noqa: S307  in a process of the work itself
         except BaseException:
             return None
-        self._is_calling, self._had_effect = True, False
+        return function
+
+    def _refuse(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self._is_guarded:
+            return
+        writes = event == "open" and (set(str(arguments[1] or "")) & set("wxa+") or int(arguments[2] or 0) & _WRITING)
+        if (writes or event.startswith(_EFFECTS)) and not self._is_inside(event, arguments):
+            self._had_effect = True
+            raise PermissionError(event)
+
+    def _is_inside(self, event: str, arguments: tuple[Any, ...]) -> bool:
+        """Whether a change of files concerns only folders that are thrown away."""
+        if event not in _ON_FILES:
+            return False
+        names, folders = _ON_FILES[event]
+        is_relative = any(each != -1 for each in arguments[folders:] if folders)
+        return not is_relative and all(self._is_below(each) for each in arguments[:names])
+
+    def _is_below(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        return name == os.devnull or (os.path.realpath(name) + os.sep).startswith(self._below)
+
+    def _answer(self, function: Any, text: str, call: Callable[..., Any]) -> str | None:
+        self._had_effect = False
         try:
+            given, named = eval(text, dict(_NAMES))  # noqa: S307  in a process of the work itself
             value = call(function, given, named)
-            self._is_calling = False
             answer = text_of(value, answer=True)
         except _TooMuch:
             return None
         except BaseException as error:
-            self._is_calling = False
             is_ours = self._is_of_project(error) and not isinstance(error, (RecursionError, MemoryError))
             answer = f"raises {type(error).__name__}" if is_ours else ""
-        finally:
-            self._is_calling = False
-        return None if self._had_effect or not answer else answer
+        return None if function is None or self._had_effect or not answer else answer
 
     def _is_of_project(self, error: BaseException) -> bool:
         """Whether code of the project raised it: a framework that was not set up says so by itself."""
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
-        return trace is not None and os.path.realpath(trace.tb_frame.f_code.co_filename).startswith(self._below)
+        return trace is not None and os.path.realpath(trace.tb_frame.f_code.co_filename).startswith(self._below[0])
 
 
 def main() -> None:
@@ -237,9 +271,12 @@ def main() -> None:
                 spec.loader.exec_module(importlib.util.module_from_spec(spec))  # type: ignore[union-attr]
             else:
                 importlib.import_module(path)
+    tempfile.tempdir = os.path.join(place, "tmp")
     with open(os.path.join(place, "answers.json"), "w", encoding="utf-8") as target:
-        answers = Again(below).answers(job["calls"], lambda function, given, named: function(*given, **named))
+        again = Again(below, tempfile.tempdir)
+        answers = again.answers(job["calls"], lambda function, given, named: function(*given, **named))
         json.dump(answers, target)
+        target.flush()
     os._exit(0)
 
 

@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import sys
+import tempfile
 import unittest
 
 import agent_harness_calls
@@ -237,19 +238,22 @@ def pytest_runtest_call() -> Generator[None, None, None]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> bool | None:
+def pytest_runtestloop(session: pytest.Session) -> None:
     """In place of the tests, calls that were recorded in another run: from a test, without fixtures."""
     if "again" not in _SETTINGS or not session.items:
-        return None
+        return
     calls = json.loads(pathlib.Path(_SETTINGS["again"]).read_text(encoding="utf-8"))
     space: dict[str, Any] = {}
     source = "def test_answers(function, given, named):\n    return function(*given, **named)\n"
     exec(compile(source, str(session.items[0].fspath), "exec"), space)  # noqa: S102
     os.environ["PYTEST_CURRENT_TEST"] = f"{session.items[0].nodeid} (call)"
-    answers = agent_harness_calls.Again(os.path.realpath(os.getcwd())).answers(calls, space["test_answers"])
+    again = agent_harness_calls.Again(os.getcwd(), tempfile.gettempdir(), str(_ADDRESS))
+    sys.setprofile(lambda *_: None)  # as while the calls were recorded
+    answers = again.answers(calls, space["test_answers"])
+    sys.setprofile(None)
     for at in range(0, len(answers), 100):
         _say("answers", answers[at : at + 100])
-    return True
+    os._exit(0)  # nothing may be written any more
 
 
 def _around() -> dict[str, Any]:
