@@ -28,6 +28,19 @@ def breaking(feature: int, *more: Step) -> list[Turn]:
     return [turn(work, commit(f"Implement {name_of(feature)}: and more"), usage(500, 50), times=9)]
 
 
+def test_a_test_that_a_person_has_written_since_counts(calc: CalcProject) -> None:
+    calc.accept(1)
+    calc.put({"tests/test_ours.py": "import calc\n\n\ndef test_five():\n    assert calc.add(5, 5) == 10\n"})
+    calc.commit("A test of ours")
+    bent = sh("sed -i.bak 's/return a + b/return a + b if a < 5 else 0/' src/calc.py && rm src/calc.py.bak")
+    work = [*implement(2), *prove(2), bent, claim(2)]
+    ran = calc.run([turn(work, commit("Implement sub: and more"), times=9)])
+    assert ran.code in {1, 3}, ran.text
+    assert "tests/test_ours.py::test_five" in ran.text
+    assert calc.passing() == [1]
+    assert "tests/test_ours.py::test_five" in calc.baseline["passing_tests"]
+
+
 @each_seam
 def test_breaking_an_older_feature(calc: CalcProject) -> None:
     """Undone at once, told in a panel, tried again.

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from .calc import CalcProject
-from .script import append, claim, commit, honest, proof_path, sh, sleep, turn, usage, write
+from .script import CODE, append, claim, commit, honest, proof_path, proof_text, sh, sleep, turn, usage, write
 
 HALF = "\n\ndef add(a, b):\n    # half of it\n    raise NotImplementedError\n"
 
@@ -287,3 +287,27 @@ def test_nothing_of_the_harness_is_outside_of_its_places(bare: CalcProject) -> N
     """A command that reads, or that is refused, makes no folder in the state home."""
     assert bare.harness("status").code == 4
     assert not Path(bare.environ["XDG_STATE_HOME"], "agent-harness").exists()
+
+
+def test_a_mark_that_came_between_sessions_is_judged_whole(calc: CalcProject) -> None:
+    """What an agent has left behind, such as a hook of git, could have set it with the commit of a person."""
+    calc.environ["HARNESS_VERIFICATION__TRUST"] = "normal"
+    ran = calc.run([turn(honest(1), usage(1, 1))])
+    assert ran.code == 0, ran.text
+    calc.put({proof_path(2): "def test_sub():\n    assert True\n"})
+    mark(calc, 2)
+    calc.commit("Surely done")
+    calc.git("push", "-q")
+    ran = calc.run([turn(honest(3), times=9)])
+    assert ran.code == 3, ran.text
+    assert "Feature #2 is marked as passing, and no session has proven it" in ran.err
+    assert "harness override --feature 2 --passes true" in ran.err
+    calc.put(
+        {proof_path(2): proof_text(2), "src/calc.py": (calc.root / "src/calc.py").read_text() + "\n\n" + CODE["sub"]}
+    )
+    calc.commit("Now it is")
+    calc.git("push", "-q")
+    ran = calc.run([turn(honest(3), usage(1, 1), feature=3)], "--feature", "3")
+    assert ran.code == 0, ran.text
+    assert calc.passing() == [1, 2, 3]
+    calc.checked = False

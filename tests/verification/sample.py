@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_harness.kernel.git import Git
 from agent_harness.testing.repo import Repo
-from agent_harness.verification.engine import RunEnvironment, Verdict, judge, resolve
+from agent_harness.verification.engine import RunEnvironment, Strictness, Verdict, judge, resolve
 
 PYTEST = f"{sys.executable} -m pytest --disable-plugin-autoload"  # whose plugins are most of its start
 SUITE = f"{PYTEST} tests/ -v"
@@ -100,6 +100,7 @@ class JudgedProject:
     ) -> Verdict:
         """The verdict on a commit, or on a commit of these files on top of the present folder."""
         commit = candidate if isinstance(candidate, str) else self.commit(candidate)
+        settings.setdefault("options", Strictness(outside=False))  # two starts of Python
         return judge(
             self.client,
             base=self.base,

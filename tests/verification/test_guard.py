@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import pytest
 
@@ -45,9 +46,9 @@ def surveyed(
     base: Files = BASE,
     links: Collection[str] = (),
     test_files: Collection[str] = (OWN,),
-    **duty: Collection[str],
+    **duty: Any,
 ) -> Survey:
-    given = {"protected": (OLD,), **duty}
+    given: dict[str, Any] = {"protected": (OLD,), **duty}
     return survey(changes(files, base=base, links=links), Duty(test_files=test_files, **given))
 
 

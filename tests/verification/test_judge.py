@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 
 from agent_harness.errors import Interrupted
 from agent_harness.kernel import process
-from agent_harness.verification.engine import Strictness
+from agent_harness.verification.engine import Strictness, run_tests
+from agent_harness.verification.guard import read_by_tests
 from agent_harness.verification.verdict import Verdict
 
 from .sample import (
@@ -226,6 +228,19 @@ def test_a_file_that_git_is_told_to_overlook(repo: JudgedProject) -> None:
     assert codes(repo.judge(commit)) == ["proof_failed"]
 
 
+def test_a_commit_that_is_not_what_it_names_is_rejected(repo: JudgedProject) -> None:
+    """Of a file whose content is read by the rules, and of one that only the checkout looks at."""
+    for path in ("src/calc.py", "data.txt"):
+        commit = repo.commit({**HONEST, "data.txt": "1\n"})
+        name = repo.git("rev-parse", f"{commit}:{path}").strip()
+        place = repo.root / ".git/objects" / name[:2] / name[2:]
+        good = place.read_bytes()
+        place.chmod(0o644)
+        place.write_bytes(zlib.compress(b"blob 6\0x = 1\n\n"))
+        assert codes(repo.judge(commit)) == ["damaged_commit"]
+        place.write_bytes(good)
+
+
 def test_a_server_that_the_agent_left_is_gone_before_the_tests(repo: JudgedProject, tmp_path: Path) -> None:
     """The agent's processes end with the agent; what only they could answer is not answered."""
     place = tmp_path / "s"
@@ -246,7 +261,7 @@ def test_a_server_that_the_agent_left_is_gone_before_the_tests(repo: JudgedProje
 
 
 def test_a_regression_hidden_by_new_test_code_is_found(repo: JudgedProject) -> None:
-    """A new test that mends the broken product for all others: the suite runs again with the older tests alone.
+    """A new test that mends the broken product for all others: the suite is the older tests alone.
 
     UAH-562, C54
     """
@@ -254,9 +269,90 @@ def test_a_regression_hidden_by_new_test_code_is_found(repo: JudgedProject) -> N
     verdict = repo.judge({**HONEST, "src/calc.py": BROKEN_ADD, "tests/e2e/test_aaa.py": mends})
     assert codes(verdict) == ["regression"]
     assert "test_reaches_out" in all_codes(verdict)
-    assert verdict.suite is not None
-    assert verdict.suite.report is not None
-    assert set(ADD_IDS) <= verdict.suite.report.passing
+
+
+def test_what_no_rule_sees_in_a_new_test_mends_nothing(repo: JudgedProject) -> None:
+    mends = (
+        "import calc\n\n\ndef _mended():\n    vars(calc).update(add=lambda a, b: a + b)\n\n\n_DONE = _mended()\n"
+        "\n\ndef test_sub():\n    assert calc.sub(3, 2) == 1\n"
+    )
+    verdict = repo.judge({SUB: mends, "src/calc.py": BROKEN_ADD})
+    assert codes(verdict) == ["regression"]
+    assert [each.step for each in verdict.steps] == ["guard", "proof", "suite"]
+
+
+def test_what_a_person_has_written_as_acceptance_test_stays(repo: JudgedProject) -> None:
+    waiting = (
+        'import calc\nimport pytest\n\n\n@pytest.mark.skip("to be built")\n'
+        + SUB_TEST.partition("import calc\n\n\n")[2]
+    )
+    begun = waiting.replace('@pytest.mark.skip("to be built")\n', "")
+    repo.base = repo.commit({SUB: waiting})
+    weak = {"src/calc.py": SUB_CODE.replace("a - b", "a + b"), SUB: begun.replace("== 1", "== 5")}
+    assert codes(repo.judge(weak)) == ["protected_test_changed"]
+    assert codes(repo.judge({SUB: "def test_other():\n    assert True\n"})) == ["protected_test_changed"]
+    more = {**HONEST, SUB: begun + "\n\ndef test_none():\n    assert calc.sub(1, 1) == 0\n"}
+    verdict = repo.judge(more)
+    assert verdict.accepted, verdict.findings
+    assert repo.judge({**HONEST, SUB: SUB_TEST.replace("(3, 2)", "(4, 3)")}, own_may_change=True).accepted
+
+
+CHECKED = {"pytest.ini": INI + "python_files = test_*.py check_*.py\naddopts = --doctest-modules\n"}
+
+
+def test_a_test_that_only_its_id_tells_is_an_older_test(make_repo: Make) -> None:
+    check = "import calc\n\n\ndef test_sum():\n    assert calc.add(2, 2) == 4\n"
+    repo = make_repo({**FILES, **CHECKED, "checks/check_sum.py": check})
+    baseline = [*ADD_IDS, "checks/check_sum.py::test_sum"]
+    suite = f"{PYTEST} tests checks"
+    weak = {**HONEST, "checks/check_sum.py": check.replace("== 4", "is not None")}
+    assert codes(repo.judge(weak, baseline=baseline, suite=suite)) == ["protected_test_changed"]
+    repo.git("reset", "-q", "--hard", repo.base)
+    more = {**HONEST, "checks/check_sum.py": check + "\n\ndef test_more():\n    assert calc.add(1, 1) == 2\n"}
+    verdict = repo.judge(more, baseline=baseline, suite=suite)
+    assert verdict.accepted, verdict.findings
+    assert "checks/check_sum.py::test_more" in verdict.passing
+
+
+def test_examples_of_documentation_that_pass_are_older_tests(make_repo: Make) -> None:
+    documented = 'def add(a, b):\n    """The sum.\n\n    >>> add(1, 2)\n    3\n    """\n    return a + b\n'
+    sub = "\n\ndef sub(a, b):\n    return a - b\n"
+    repo = make_repo({**FILES, **CHECKED, "src/calc.py": documented})
+    settings = {"baseline": [*ADD_IDS, "src/calc.py::calc.add"], "suite": f"{PYTEST} tests src"}
+    other = documented.replace("return a + b", "return a + b if a != 1 else 7").replace("    3\n", "    7\n")
+    assert codes(repo.judge({**HONEST, "src/calc.py": other + sub}, **settings)) == ["protected_test_changed"]
+    repo.git("reset", "-q", "--hard", repo.base)
+    more = documented.replace("The sum.", "What two numbers come to.").replace(
+        "    3\n", "    3\n    >>> add(0, 0)\n    0\n"
+    )
+    assert repo.judge({**HONEST, "src/calc.py": more + sub}, **settings).accepted
+
+
+def test_data_that_older_tests_read_is_judged_as_it_was_too(make_repo: Make) -> None:
+    golden = "import pathlib\n" + ADD_TEST.replace("== 3", "== int(pathlib.Path('golden/sum.txt').read_text())")
+    repo = make_repo({**FILES, ADD: golden, "golden/sum.txt": "3\n", "golden/other.txt": "0\n"})
+    run = run_tests(repo.client, repo.base, SUITE, environment=repo.environment, keep_going=True)
+    assert run.report
+    read = read_by_tests(run.report.opened)
+    assert read == ["golden/sum.txt"]
+    bent = SUB_CODE.replace("return a + b", "return a + b + (a == 1)")
+    verdict = repo.judge({**HONEST, "src/calc.py": bent, "golden/sum.txt": "4\n"}, files_read=read)
+    assert codes(verdict) == ["protected_test_changed"]
+    assert "golden/sum.txt" in verdict.reasons[0].message
+    repo.git("reset", "-q", "--hard", repo.base)
+    verdict = repo.judge({**HONEST, "golden/sum.txt": "03\n"}, files_read=read)
+    assert verdict.accepted, verdict.findings
+    assert all_codes(verdict) == ["test_support_changed"]
+
+
+def test_a_test_that_comes_and_goes_only_now_is_no_flaky_one(repo: JudgedProject, tmp_path: Path) -> None:
+    seen = f"import pathlib\n\nSEEN = pathlib.Path({str(tmp_path / 'seen')!r})\n\n\n"
+    late = SUB_CODE.replace(
+        "return a + b", "if not SEEN.exists():\n        SEEN.touch()\n        return 0\n    return a + b"
+    )
+    verdict = repo.judge({**HONEST, "src/calc.py": seen + late})
+    assert codes(verdict) == ["unsteady_test"]
+    assert verdict.flaky == ()
 
 
 UNIT = {
@@ -285,7 +381,7 @@ def test_a_test_file_that_moved_does_not_hide_what_broke(make_repo: Make) -> Non
     bent = SUB_CODE.replace("a + b", "a + b if (a, b) in ((1, 2), (-1, 1)) else 0")
     verdict = repo.judge({**HONEST, **dict.fromkeys(UNIT), **away, "src/calc.py": bent}, baseline=baseline)
     assert codes(verdict) == ["regression"]
-    assert verdict.regressions == ("tests/small/test_free.py::test_free",)
+    assert verdict.regressions == ("tests/unit/test_free.py::test_free",)
 
 
 def test_a_test_file_that_moved_to_what_makes_it_pass_is_rejected(make_repo: Make) -> None:
@@ -376,9 +472,10 @@ def test_a_test_that_disappears_counts_as_failing(repo: JudgedProject) -> None:
 
 
 def test_a_flaky_test_is_no_regression(repo: JudgedProject, tmp_path: Path) -> None:
-    """C62."""
+    """C62: it comes and goes on the code before, too."""
     flag = tmp_path / "flag"
-    once = f"f = pathlib.Path({str(flag)!r})\n    was = f.exists()\n    f.unlink(missing_ok=True)\n    assert not was"
+    other = "was = f.exists()\n    f.unlink() if was else f.touch()\n    assert not was"
+    once = f"f = pathlib.Path({str(flag)!r})\n    {other}"
     flaky = "import pathlib\n" + ADD_TEST.replace("assert calc.add(1, 2) == 3", once)
     repo.base = repo.commit({ADD: flaky})
     flag.touch()

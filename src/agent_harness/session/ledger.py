@@ -246,6 +246,11 @@ def last_about(path: str, item: str) -> ClaimVerdict | None:
     return next((found for found in newest_first(path) if found.item == item), None)
 
 
+def was_accepted(path: str, item: str) -> bool:
+    """Whether work on an item was accepted once, and not only by a person's word."""
+    return any(found.item == item and found.accepted and not found.by_person for found in newest_first(path))
+
+
 def _backwards(path: str) -> Iterator[tuple[str, ClaimVerdict]]:
     for line in journal.backwards(path):
         found = _verdict_in(line)

@@ -5,12 +5,12 @@ before, lint. In the suite the tests of the base judge the candidate's code; in 
 judge the code of the base. Source: features.md section O, C54, C55, C61, C62.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent_harness.errors import Interrupted
-from agent_harness.kernel.git import Git
-from agent_harness.verification import twins
+from agent_harness.errors import HarnessError, Interrupted, UnsafeTree
+from agent_harness.kernel.git import Git, GitFailed
+from agent_harness.verification import replay, twins
 from agent_harness.verification.changes import CandidateChanges, between
 from agent_harness.verification.check import parse
 from agent_harness.verification.guard import Duty, Survey, belongs, duty_of, file_of, is_read, survey
@@ -23,7 +23,7 @@ from agent_harness.verification.runner.execution import (
     place_for,
     run_tests,
 )
-from agent_harness.verification.runner.testreport import PASSED, SKIPPED, Report
+from agent_harness.verification.runner.testreport import PASSED, SKIPPED, Calls, RecordedCall, Report
 from agent_harness.verification.verdict import (
     CRITICAL,
     IMPORTANT,
@@ -34,7 +34,7 @@ from agent_harness.verification.verdict import (
     Verdict,
     passed,
 )
-from agent_harness.verification.workspace import Edits, Overlay
+from agent_harness.verification.workspace import Edits, Overlay, Workspace
 
 __all__ = [
     "Finding",
@@ -51,6 +51,8 @@ __all__ = [
 
 Step = Callable[[str, str, TestRun | None], object]
 _TWIN_LEAST_SECONDS, _TWIN_TIMES = 30.0, 4  # how long the proof may take on a twin, against its own time
+_CONFIRMED = 2  # how often calls that answer otherwise outside are asked again
+_STEADY_TIMES, _STEADY_SECONDS = 8, 30.0  # how often a test that came and went is run on the code before
 _NAMED = 5  # ids written out in a message; all of them are in the data
 
 
@@ -61,6 +63,7 @@ class Strictness:
     requires_red: bool = True  # the feature's own tests must not pass on the code before
     lint_rejects: bool = False
     twins: bool = True  # the feature's own tests fail on sabotaged twins of the candidate
+    outside: bool = True  # calls of the work answer alike where no test runner is
     timeout_seconds: float = 1800.0  # of each command
 
 
@@ -76,7 +79,9 @@ def judge(
     test_files: Collection[str] = (),
     protected: Collection[str] = (),
     baseline: Collection[str] = (),
+    files_read: Collection[str] = (),
     may_change: Collection[str] = (),
+    own_may_change: bool = False,
     red_base: str | None = None,
     options: Strictness | None = None,
     on_step: Step | None = None,
@@ -85,14 +90,22 @@ def judge(
     """The verdict on ``candidate``; ``base`` is the last commit that the harness accepted.
 
     ``git.root`` is the project. ``proof`` runs the assigned feature's own tests, which are ``test_files`` (files,
-    folders or node ids); ``protected`` are those of features that pass already; ``baseline`` are the ids known to pass.
+    folders or node ids); ``protected`` are those of features that pass already; ``baseline`` are the ids known to pass,
+    ``files_read`` what else their code opens.
     ``may_change`` are patterns of protected files that a person has released; tests of them may also be gone.
+    Tests that ``base`` has in ``test_files`` are given, and stay, unless ``own_may_change``.
     ``red_base`` is the code before the feature was begun, when that is not ``base``. A command of ``None`` is left out.
     ``on_step`` hears (step, "started" | "passed" | "warned" | "failed", its run where it has one). Raises
     ``Interrupted`` when ``stop`` says so.
     """
-    with git.objects() as objects:
-        changes = between(git, objects, base, candidate, wanted=is_read)
+    hold = {file_of(node) for node in baseline}
+    try:
+        with git.objects() as objects:
+            changes = between(git, objects, base, candidate, wanted=lambda path: is_read(path) or path in hold)
+    except GitFailed as error:
+        if "is damaged" not in error.message:
+            raise
+        return Verdict(accepted=False, findings=(_damaged(error),), base=base, candidate=candidate)
     commands = [command for command in (proof, suite) if command]
     duty = duty_of(
         git,
@@ -103,6 +116,9 @@ def judge(
         protected=protected,
         import_roots=["" if root == "." else root for root in environment.mapped().roots],
         may_change=may_change,
+        baseline=baseline,
+        files_read=files_read,
+        own_may_change=own_may_change,
     )
     case = _Case(
         git=git,
@@ -116,17 +132,28 @@ def judge(
     )
     steps = (
         lambda: case.rules(changes, commands),
-        lambda: case.green(proof),
+        lambda: case.green(proof, changes),
         lambda: case.whole(suite, baseline),
         lambda: case.before(proof, red_base or base),
         lambda: case.sabotaged(proof, red_base or base),
+        lambda: case.outside(proof),
         lambda: case.style(lint),
     )
     for step in steps:
-        step()
+        try:
+            step()
+        except UnsafeTree as error:
+            if "damaged" not in error.message:
+                raise
+            case.findings.append(_damaged(error))
         if case.rejected:
             break
     return case.verdict()
+
+
+def _damaged(error: HarnessError) -> Finding:
+    """A commit that holds what it does not name can be given to nobody."""
+    return Finding("damaged_commit", CRITICAL, f"The commit cannot be read: {error.message}.", {})
 
 
 def run_on_older_code(
@@ -170,6 +197,7 @@ class _Case:
     steps: dict[str, JudgedStep] = field(default_factory=dict)
     regressions: tuple[str, ...] = ()
     flaky: tuple[str, ...] = ()
+    alone: bool = False  # the suite ran without the candidate's new tests
     noted: int = 0  # findings of the steps that have ended
 
     @property
@@ -200,11 +228,14 @@ class _Case:
             )
         self._ended("guard")
 
-    def green(self, command: str | None) -> None:
-        """The feature's own tests pass on the candidate."""
+    def green(self, command: str | None, changes: CandidateChanges) -> None:
+        """The feature's own tests pass on the candidate; calls that they make of the work are noted."""
         if command is None:
             return
-        run = self._run("proof", command)
+        side = set(self.survey.test_side)
+        asks = self.options.outside and self.environment.isolation != IN_PLACE
+        watched = twins.functions_by_line(c for c in changes.files if c.path not in side) if asks else {}
+        run = self._run("proof", command, watched=watched)
         if not passed(run):
             failing = sorted(run.report.failing) if run.report else []
             why = run.problem or ("" if failing else "no test passed")
@@ -219,7 +250,11 @@ class _Case:
         self._ended("proof")
 
     def whole(self, command: str | None, baseline: Collection[str]) -> None:
-        """The whole suite, once: nothing of the baseline stopped passing."""
+        """Nothing of the baseline stopped passing: the suite of the base, without the candidate's new tests.
+
+        They run in the same process, where they could mend what is broken, and have had their proof. All run together
+        where new tests count among the older ones, or can be seen to act on them.
+        """
         if command is None:
             return
         if taken := sorted(node for node in baseline if node.partition("[")[0] in self.survey.gained):
@@ -227,11 +262,26 @@ class _Case:
             self.find("protected_test_changed", CRITICAL, message, path=file_of(taken[0]), reasons=taken)
             self._ended("guard")
             return
-        overlays = [Overlay(self.base, self.survey.kept)]
-        self._suite("suite", command, overlays, [self._now(node) for node in baseline])
         side = [path for path in self.survey.test_side if path not in self.survey.released]
-        if self.survey.needs_cross_check and not self.rejected and self.environment.isolation != IN_PLACE:
-            self._suite("cross-check", command, [Overlay(self.base, side)], baseline)
+        older = [node for node in baseline if not self._is_own(node)]
+        alone = self.alone = bool(older) and self.environment.isolation != IN_PLACE
+        if alone:
+            self._suite("suite", command, [Overlay(self.base, side)], baseline)
+        if alone and self.survey.read and not self.rejected:
+            self._with_older_versions(command, [*side, *self.survey.read], older)
+        if not self.rejected and (not alone or self.survey.needs_cross_check or (side and not self.runs.get("proof"))):
+            moved = [self._now(node) for node in baseline]
+            self._suite("cross-check" if alone else "suite", command, [Overlay(self.base, self.survey.kept)], moved)
+
+    def _with_older_versions(self, command: str, paths: Sequence[str], older: Collection[str]) -> None:
+        """The older tests, with the files that they read as these were: where it matters, a person decides."""
+        run = self._run("older data", command, overlays=[Overlay(self.base, paths)], keep_going=True)
+        passing = run.report.passing if run.report else frozenset()
+        if lost := sorted(set(older) - passing - set(self.flaky)):
+            for path in self.survey.read:
+                message = f"The session changes {path}; with the version before, {_listed(lost)} no longer pass."
+                self.find("protected_test_changed", CRITICAL, message, path=path, reasons=lost)
+        self._ended("older data")
 
     def before(self, command: str | None, red_base: str) -> None:
         """The candidate's tests do not pass on the code before."""
@@ -295,13 +345,79 @@ class _Case:
 
     def _on_twin(self, command: str, twin: twins.Twin) -> TestRun:
         """The feature's own tests on a sabotaged twin; one that hangs has its end."""
-        limit = min(self.options.timeout_seconds, _TWIN_LEAST_SECONDS + _TWIN_TIMES * self.runs["proof"].seconds)
+        limit = self._short_limit
         with place_for(self.git, self.candidate, environment=self.environment, overlays=[Edits(twin.files)]) as space:
             run = execute(
                 space, command, environment=self.environment, timeout_seconds=limit, keep_going=True, stop=self.stop
             )
         self._interrupted()
         return run
+
+    def outside(self, command: str | None) -> None:
+        """What the proof has called answers alike where no test runner is, in a process and a folder of its own."""
+        seen = self.runs["proof"].calls if "proof" in self.runs else Calls()
+        if command is None or not seen.recorded:
+            return
+        self.on_step("outside", "started", None)
+        calls = replay.shuffled(seen.recorded)
+        environment = self.environment
+        with (
+            place_for(self.git, self.candidate, environment=environment) as judged,
+            place_for(self.git, self.candidate, environment=environment, neutral=True) as plain,
+        ):
+            same = {call: call.answer for call in calls}
+            other = self._answering_otherwise(command, seen, judged, plain, same)
+            for _ in range(_CONFIRMED):
+                other = self._answering_otherwise(command, seen, judged, plain, other) if other else other
+            if other and (files := sorted(self.duty.conftests)):
+                calls = list(other)
+                ready = self._plain_answers(command, seen, plain, calls, files)
+                loaded = self._plain_answers(command, seen, plain, calls, ["pytest"])
+                other = {
+                    call: answer
+                    for call, answer in other.items()
+                    if not replay.agrees(call.answer, ready[call]) or replay.agrees(call.answer, loaded[call])
+                }
+        self._interrupted()
+        if other:
+            call = min(other, key=lambda each: len(each.arguments))
+            more = f" (and {len(other) - 1} other calls)" if len(other) > 1 else ""
+            message = f"{replay.shown(call, other[call])}{more}. Code answers alike, tested or not."
+            self.find("answers_differ", CRITICAL, message, calls=sorted({each.name for each in other}))
+        self._ended("outside")
+
+    def _answering_otherwise(
+        self, command: str, seen: Calls, judged: Workspace, plain: Workspace, calls: Mapping[RecordedCall, str]
+    ) -> dict[RecordedCall, str]:
+        """Those of these calls that answer as recorded from a test, and otherwise from a plain program; with that."""
+        limit = self._short_limit
+        asked = list(calls)
+        run = execute(judged, command, environment=self.environment, timeout_seconds=limit, again=asked, stop=self.stop)
+        inside = dict(zip(asked, run.calls.answers, strict=False))
+        steady = [call for call in asked if replay.agrees(call.answer, inside.get(call))]
+        answers = self._plain_answers(command, seen, plain, steady, ())
+        return {call: answer for call, answer in answers.items() if answer is not None and answer != inside[call]}
+
+    def _plain_answers(
+        self, command: str, seen: Calls, plain: Workspace, calls: Sequence[RecordedCall], first: Sequence[str]
+    ) -> dict[RecordedCall, str | None]:
+        answers = replay.plainly(
+            plain,
+            command,
+            calls,
+            environment=self.environment,
+            seen=seen,
+            named=self.duty.variables,
+            first=first,
+            timeout_seconds=self._short_limit,
+            stop=self.stop,
+        )
+        return dict(zip(calls, answers, strict=True))
+
+    @property
+    def _short_limit(self) -> float:
+        """How long a part of the proof may take when it is run once more."""
+        return min(self.options.timeout_seconds, _TWIN_LEAST_SECONDS + _TWIN_TIMES * self.runs["proof"].seconds)
 
     def style(self, command: str | None) -> None:
         """The linter's exit status; a linter that is not there is named and rejects nothing (C55)."""
@@ -331,6 +447,7 @@ class _Case:
         overlays: Sequence[Overlay] = (),
         keep_going: bool = False,
         select: Collection[str] = (),
+        watched: Mapping[str, Mapping[str, str]] | None = None,
     ) -> TestRun:
         self.on_step(name, "started", None)
         with place_for(self.git, commit or self.candidate, environment=self.environment, overlays=overlays) as space:
@@ -341,6 +458,7 @@ class _Case:
                 timeout_seconds=self.options.timeout_seconds,
                 keep_going=keep_going,
                 select=select,
+                watched=watched,
                 stop=self.stop,
             )
         self._interrupted()
@@ -387,13 +505,32 @@ class _Case:
             return
         again = self._run(f"{name} again", command, overlays=overlays, keep_going=True, select=failing)
         recovered = again.report.passing & set(failing) if again.report else frozenset()
-        self.flaky = tuple(sorted({*self.flaky, *recovered}))
-        if recovered:
-            self.find("flaky_test", IMPORTANT, f"Flaky: {_listed(recovered)} passed when run again.", tests=self.flaky)
+        steady = self._steady_before(command, recovered) if recovered else frozenset()
+        self.flaky = tuple(sorted({*self.flaky, *(recovered - steady)}))
+        if recovered - steady:
+            message = f"Flaky: {_listed(recovered - steady)} passed when run again, and came and went before, too."
+            self.find("flaky_test", IMPORTANT, message, tests=self.flaky)
+        if steady:
+            message = (
+                f"Regression: {_listed(steady)} failed and passed when run again; on the code before, always passed."
+            )
+            self.find("unsteady_test", CRITICAL, message, tests=sorted(steady))
         self.regressions = tuple(sorted(set(failing) - recovered))
         if self.regressions:
             message = f"Regression: {_listed(self.regressions)} tests now failing"
             self.find("regression", CRITICAL, message, tests=self.regressions, check=name)
+
+    def _steady_before(self, command: str, nodes: Collection[str]) -> frozenset[str]:
+        """Those of these tests that pass each time on the code before: asked some times, as long as a suite takes."""
+        if self.environment.isolation == IN_PLACE:
+            return frozenset()
+        left, spent = frozenset(nodes), 0.0
+        for _ in range(_STEADY_TIMES):
+            run = self._run("before again", command, commit=self.base, keep_going=True, select=nodes)
+            left, spent = left & (run.report.passing if run.report else frozenset()), spent + run.seconds
+            if not left or spent > _STEADY_SECONDS + self.runs["suite"].seconds:
+                break
+        return left
 
     def _is_own(self, node: str) -> bool:
         """A test of the assigned feature is judged by the proof, unless a verified feature shares it (C23)."""
@@ -414,16 +551,21 @@ class _Case:
     # ---- answer ------------------------------------------------------------------------------------------------
 
     def verdict(self) -> Verdict:
-        proof, suite = self.runs.get("proof"), self.runs.get("suite")
+        proof, suite, together = (self.runs.get(name) for name in ("proof", "suite", "cross-check"))
         outcomes: dict[str, bool] = {}
-        for run in (proof, suite):
-            if run and run.report:
-                outcomes.update({node: outcome == "passed" for node, outcome in run.report.cases.items()})
+        for run in (suite, together, proof):
+            cases = run.report.cases if run and run.report else {}
+            for node, outcome in cases.items():
+                if run is proof or together or not self._is_own(node):
+                    outcomes[self._now(node)] = outcome == PASSED
         proven = proof.report.passing if proof and proof.report else frozenset()
-        if self.survey.kept:  # the suite ran with older versions, under which new tests may not find what they need
-            outcomes.update(dict.fromkeys(proven, True))
-        elif lost := sorted(node for node in proven if not outcomes[node]):
-            self.find("fails_in_suite", IMPORTANT, f"{_listed(lost)} passed alone and failed in the suite.", tests=lost)
+        whole = together or (suite if not self.alone else None)
+        if whole and whole.report and not self.survey.kept:
+            lost = sorted(node for node in proven & whole.report.cases.keys() if whole.report.cases[node] != PASSED)
+            outcomes.update(dict.fromkeys(lost, False))
+            if lost:
+                message = f"{_listed(lost)} passed alone and failed in the suite."
+                self.find("fails_in_suite", IMPORTANT, message, tests=lost)
         outcomes.update(dict.fromkeys(self.flaky, True))
         return Verdict(
             accepted=not self.rejected,

@@ -32,6 +32,7 @@ _KNOWS_TESTS = re.compile(
     rb"PYTEST_CURRENT_TEST|PYTEST_VERSION|AGENT_HARNESS_WITNESS|\b_pytest\b|['\"]pytest['\"] in sys\.modules|os\._exit"
 )
 _LINE = re.compile(r"^line \d+ ")
+_VARIABLE = re.compile(rb"\b[A-Z][A-Z0-9_]{2,}\b")
 _SETTINGS_DEPTH = 2
 _PLUGIN = re.compile(r"(?:^|\s)-p\s*([A-Za-z_][\w.]*)")
 _WORDS = re.compile(r"[\s;|&()<>'\"=]+")
@@ -54,6 +55,12 @@ class Duty:
     runner_files: Collection[str] = ()  # files that the test commands themselves name
     plugins: Collection[str] = ()  # module names that the base loads into its test runner
     may_change: Collection[str] = ()  # patterns of protected files that a person has released
+    given: Collection[str] = ()  # own test files that held more than placeholders before the work was begun
+    older: Collection[str] = ()  # files of tests that are known to pass, whatever their names
+    examples: Mapping[str, Collection[str]] = field(default_factory=dict)  # file -> names of its known doctests
+    read: Collection[str] = ()  # files that older tests read, such as data beside them
+    conftests: Collection[str] = ()  # of the base
+    variables: Collection[str] = ()  # names in them, and in the runner's settings, that variables may have
 
     def frees(self, path: str) -> bool:
         """Whether a person has said that this protected file may change."""
@@ -66,11 +73,12 @@ class Survey:
 
     findings: tuple[Finding, ...] = ()
     test_side: tuple[str, ...] = ()  # changed paths of tests and what they stand on
-    kept: tuple[str, ...] = ()  # changed paths of which the suite uses the version from the base
+    kept: tuple[str, ...] = ()  # changed paths of which every run of the suite uses the version from the base
+    read: tuple[str, ...] = ()  # changed paths that older tests read
     released: tuple[str, ...] = ()  # changed paths that a person has said may change
     moved: Mapping[str, str] = field(default_factory=dict)  # older test files that are the same under another path
     gained: frozenset[str] = frozenset()  # ids of the tests that older test files gain
-    needs_cross_check: bool = False  # new test code may act on older tests: these are run without it, too
+    needs_cross_check: bool = False  # new test code may act on older tests, or counts among them: all run together, too
 
     @property
     def rejects(self) -> bool:
@@ -109,6 +117,7 @@ def survey(changes: CandidateChanges, duty: Duty) -> Survey:
     olders = {new: texts[old] for old, new in moved.items()}
     side = [replace(c, before=olders.get(c.path, c.before)) for c in changes.files if sides[c.path].test_side]
     grown = [change for change in side if _gains_tests(change, sides[change.path])]
+    more = [c for c in side if sides[c.path].test and not sides[c.path].own and c.status == "A"]
     out = [(change.path, reason) for change in side for reason in _reaching(change)]
     if out:
         where = sorted({path for path, _ in out})
@@ -121,7 +130,8 @@ def survey(changes: CandidateChanges, duty: Duty) -> Survey:
         released=tuple(path for path in sides if duty.frees(path)),
         moved=moved,
         gained=frozenset(f"{c.path}::{name}" for c in grown for name in sources.new_tests(c.before, c.after)),
-        needs_cross_check=bool(out or moved or grown) or any(map(_acts, side)),
+        read=tuple(path for path, kind in sides.items() if kind.read and not duty.frees(path)),
+        needs_cross_check=bool(out or moved or grown or more) or any(map(_acts, side)),
     )
 
 
@@ -159,12 +169,13 @@ class _Kind:
         self.conftest = is_conftest(path) or _module_names(path) & set(duty.plugins) != set()
         self.config = is_runner_config(path)
         self.runner = path in duty.runner_files
-        self.test = is_test_file(path) or self.own or belongs(path, duty.protected)
+        self.test = is_test_file(path) or self.own or belongs(path, duty.protected) or path in duty.older
         folders = set(PurePosixPath(path).parts[:-1])
         self.support = not (self.test or self.conftest or self.config) and bool(folders & TEST_FOLDERS)
         self.was_there = path in changes.before
         self.test_side = self.test or self.conftest or self.support
         self.left = self.support and path not in changes.after and not _holds_files(path, changes.after)
+        self.read = path in duty.read and self.was_there and not (self.test_side or self.config or self.runner)
         self.kept = self.conftest or self.shared or (self.support and self.was_there and not self.left) or self.runner
 
 
@@ -193,12 +204,24 @@ def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, duty: Dut
         yield from settings_findings(change)
     elif kind.shared:
         yield from _shared_test(change, duty)
+    elif change.path in duty.given:
+        yield from _given_test(change)
     elif kind.test and kind.was_there and not kind.own:
         yield from _older_test(change)
     elif kind.support and kind.was_there and not kind.left:
         yield from _support(change)
     elif not kind.test_side:
-        yield from product_findings(change)
+        yield from _of_product(change, kind, duty)
+
+
+def _of_product(change: FileChange, kind: _Kind, duty: Duty) -> Iterator[Finding]:
+    """The findings on a changed path of the product, which may be data of older tests or hold some."""
+    yield from product_findings(change)
+    if kind.read:
+        message = f"{change.path} changed, which older tests read; they were run with the version before, too."
+        yield Finding("test_support_changed", IMPORTANT, message, {"path": change.path})
+    if change.path in duty.examples:
+        yield from _examples(change, duty.examples[change.path])
 
 
 def moved_tests(changes: CandidateChanges, named: Collection[str]) -> dict[str, str]:
@@ -277,6 +300,19 @@ def _shared_test(change: FileChange, duty: Duty) -> Iterator[Finding]:
         yield _protected(change, message, reasons)
 
 
+def _given_test(change: FileChange) -> Iterator[Finding]:
+    """An own test file in which somebody has said before what is asked for: it may ask for more."""
+    before, after = sources.parse(change.before), sources.parse(change.after)
+    is_read = before is not None and after is not None and not change.link
+    reasons = sources.changed(sources.begun(before, after), after) if is_read else [change.path]
+    if reasons:
+        what = ", ".join(reasons[:5])
+        message = (
+            f"{change.path} held tests before the feature was begun, and {what} changed: more may be added to them."
+        )
+        yield _protected(change, message, reasons)
+
+
 def _support(change: FileChange) -> Iterator[Finding]:
     """What older tests stand on: Python may only be added to; other files are kept as they were and named."""
     if PurePosixPath(change.path).suffix != ".py":
@@ -288,6 +324,14 @@ def _support(change: FileChange) -> Iterator[Finding]:
         yield _protected(change, f"{change.path} stands under older tests and can no longer be read.")
     elif reasons := sources.changed(before, after):
         message = f"{change.path} stands under older tests, and {', '.join(reasons[:5])} changed."
+        yield _protected(change, message, reasons)
+
+
+def _examples(change: FileChange, known: Collection[str]) -> Iterator[Finding]:
+    """The examples of a documentation that pass: more may follow, what they say may not change."""
+    reasons = sources.changed_examples(change.before, None if change.link else change.after, known)
+    if reasons:
+        message = f"The session changes examples in {change.path} ({', '.join(reasons[:5])}), which are older tests."
         yield _protected(change, message, reasons)
 
 
@@ -382,17 +426,32 @@ def duty_of(
     protected: Collection[str],
     import_roots: Iterable[str],
     may_change: Collection[str] = (),
+    baseline: Collection[str] = (),
+    files_read: Collection[str] = (),
+    own_may_change: bool = False,
 ) -> Duty:
     """The duty of a session, with everything that ``base`` says about how tests are run.
 
-    Never the candidate: an agent does not choose what is protected from it.
+    Never the candidate: an agent does not choose what is protected from it. ``baseline`` are the ids known to pass.
+    ``own_may_change``: what own tests said before was proven once, and is no more than what an agent said.
     """
     near = [p for p in changes.before if is_runner_config(p) and len(PurePosixPath(p).parts) <= _SETTINGS_DEPTH]
-    found = {path: settings(path, text) or {} for path, text in contents(git, base, near).items()}
+    written = contents(git, base, near)
+    found = {path: settings(path, text) or {} for path, text in written.items()}
     conftests = contents(git, base, [path for path in changes.before if is_conftest(path)])
     plugins = [name for text in conftests.values() for name in sources.plugins_named(sources.parse(text))]
     words = list(commands)
+    older, examples = _by_ids(git, base, changes, baseline)
+    own = [(c.path, sources.parse(c.before)) for c in changes.files if belongs(c.path, list(map(_clean, test_files)))]
     return Duty(
+        conftests=frozenset(conftests),
+        variables=frozenset(
+            name.decode() for text in (*written.values(), *conftests.values()) for name in _VARIABLE.findall(text)
+        ),
+        given=frozenset(p for p, tree in own if tree and sources.has_tests(tree) and not own_may_change),
+        older=older,
+        examples=examples,
+        read=frozenset(files_read),
         test_files=frozenset(map(_clean, test_files)),
         protected=frozenset(map(_clean, protected)),
         may_change=tuple(may_change),
@@ -402,6 +461,36 @@ def duty_of(
             (*plugins, *_plugins([*words, *(str(options.get("addopts", "")) for options in found.values())]))
         ),
     )
+
+
+def _by_ids(
+    git: Git, base: str, changes: CandidateChanges, baseline: Collection[str]
+) -> tuple[frozenset[str], dict[str, set[str]]]:
+    """What only the ids of known tests tell: changed files that hold such tests, and by file names of doctests."""
+    touched = {change.path for change in changes.files if change.path in changes.before}
+    names: dict[str, set[str]] = {}
+    for node in baseline:
+        file, _, name = node.partition("::")
+        if file in touched and not is_test_file(file):
+            names.setdefault(file, set()).add(name.partition("[")[0])
+    older, examples = set[str](), dict[str, set[str]]()
+    for path, text in contents(git, base, names).items():
+        tree = sources.parse(text) if path.endswith(".py") else None
+        known = {name for statement in (tree.body if tree else ()) for name in sources.bound(statement)}
+        if any(name.partition("::")[0] in known for name in names[path]):
+            older.add(path)
+        else:
+            examples[path] = names[path]
+    return frozenset(older), examples
+
+
+def read_by_tests(opened: Collection[tuple[str, str]]) -> list[str]:
+    """Of files that were opened, each with the file whose code did it, those that tests read and that are no tests."""
+    return sorted({path for path, by in opened if _is_of_tests(by) and not _is_of_tests(path)})
+
+
+def _is_of_tests(path: str) -> bool:
+    return is_test_file(path) or is_conftest(path) or bool(TEST_FOLDERS & set(PurePosixPath(path).parts[:-1]))
 
 
 def _clean(node: str) -> str:

@@ -7,6 +7,7 @@ one that is empty: ``parse`` gives ``None``.
 
 import ast
 import builtins
+import copy
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -185,6 +186,45 @@ def is_moved(before: bytes | None, after: bytes | None) -> bool:
         return False
 
 
+def changed_examples(before: bytes | None, after: bytes | None, known: Collection[str]) -> list[str]:
+    """The names of doctests that pass, by these ids, and that no longer say the same first; what follows may be new."""
+    old, new = _documentation(before), _documentation(after)
+    rows = [(name, text) for name, text in old.items() if any(_is_of(name, each) for each in known)]
+    return [name or "the module" for name, text in rows if not _continues_examples(text, new.get(name))]
+
+
+def _is_of(name: str, known: str) -> bool:
+    return known.endswith(f".{name}") if name else True
+
+
+def _documentation(source: bytes | None) -> dict[str, str]:
+    """The texts of a file that may hold examples, by the qualified names of what they document."""
+    tree = parse(source)
+    if tree is None:
+        return {"": (source or b"").decode("utf-8", "replace")}
+    found: dict[str, str] = {"": ast.get_docstring(tree, clean=False) or ""}
+    open_nodes: list[tuple[str, ast.stmt]] = [("", statement) for statement in tree.body]
+    while open_nodes:
+        inside, statement = open_nodes.pop()
+        if isinstance(statement, _Function | ast.ClassDef):
+            found[inside + statement.name] = ast.get_docstring(statement, clean=False) or ""
+        if isinstance(statement, ast.ClassDef):
+            open_nodes += [(f"{inside}{statement.name}.", part) for part in statement.body]
+    return found
+
+
+def _continues_examples(before: str, after: str | None) -> bool:
+    """Whether a text begins with the examples of another one; what is said around them does not matter."""
+    import doctest  # it is slow to import, and rarely needed
+
+    try:
+        old, new = (doctest.DocTestParser().get_examples(text or "") for text in (before, after))
+    except ValueError:
+        return before == after
+    said = [[(each.source, each.want, each.exc_msg, each.options) for each in one] for one in (old, new)]
+    return said[1][: len(said[0])] == said[0]
+
+
 def with_failing_tests(content: bytes) -> bytes:
     """The same file, in which each test fails as soon as it is run; ``ValueError`` where it cannot be read."""
     tree = parse(content)
@@ -297,6 +337,31 @@ def plugins_named(tree: ast.Module | None) -> list[str]:
 def tests(tree: ast.Module) -> dict[str, _Function]:
     """Test functions by their node name (``test_x``, ``TestY::test_z``), as pytest and unittest find them."""
     return dict(_tests(tree.body, ""))
+
+
+def begun(before: ast.Module, after: ast.Module) -> ast.Module:
+    """The earlier version without the marks by which its tests waited, where the later one has them no longer."""
+    later = tests(after)
+    still = any(map(_is_waiting_mark, after.body))
+    old = copy.deepcopy(before)
+    old.body = [statement for statement in old.body if still or not _is_waiting_mark(statement)]
+    for name, test in tests(old).items():
+        if name in later and not any(map(_waits, later[name].decorator_list)):
+            test.decorator_list = [mark for mark in test.decorator_list if not _waits(mark)]
+    return old
+
+
+def _is_waiting_mark(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Assign) and bound(statement) == {"pytestmark"} and _waits(statement.value)
+
+
+def _waits(mark: ast.expr) -> bool:
+    return dotted(mark).split(".")[-1] in {"skip", "skipif", "xfail", "expectedFailure"}
+
+
+def has_tests(tree: ast.Module) -> bool:
+    """Whether there is a test that is no placeholder."""
+    return any(not _is_placeholder(test) for test in tests(tree).values())
 
 
 def _tests(body: Sequence[ast.stmt], inside: str) -> Iterator[tuple[str, _Function]]:

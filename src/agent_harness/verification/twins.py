@@ -51,6 +51,17 @@ class WorkTwins:
     beyond: bool = False  # what is in no function was changed too, such as a table: tests may ask for that alone
 
 
+def functions_by_line(files: Iterable[FileChange]) -> dict[str, dict[str, str]]:
+    """By path and first line (that of a decorator, if there is one), the functions of changed Python files."""
+    found: dict[str, dict[str, str]] = {}
+    for change in files:
+        tree = sources.parse(change.after) if change.path.endswith(".py") else None
+        for name, function in _functions(tree.body) if tree else ():
+            line = min(part.lineno for part in (function, *function.decorator_list))
+            found.setdefault(change.path, {})[str(line)] = name
+    return found
+
+
 def of_work(files: Iterable[FileChange]) -> WorkTwins:
     """The twins of the Python files of the work."""
     read = [(c, sources.parse(c.before), sources.parse(c.after)) for c in files if _is_plain(c.after)]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agent_harness.verification.runner.testreport import PASSED, Report
+from agent_harness.verification.runner.testreport import PASSED, Calls, Report
 
 CRITICAL, IMPORTANT, WARN = "CRITICAL", "IMPORTANT", "WARN"
 
@@ -37,6 +37,7 @@ class TestRun:
     seconds: float
     timed_out: bool = False
     notes: tuple[str, ...] = ()  # what was left out, such as a folder that could not be lent
+    calls: Calls = field(default_factory=Calls)  # where they were watched, or made again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,6 +41,7 @@ _OWNER = "owner.json"
 _STOPPER = "pytest.ini"  # above the checkout: where pytest, looking upwards for settings, finds none of anybody else
 _AS_STORED = RAW_ATTRIBUTES.replace(" -filter", "")  # the only filter that is defined is that of git-lfs
 _NO_USER = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_ATTR_NOSYSTEM": "1"}
+_NEUTRAL = "build-"
 _LINK, _SUBMODULE = "120000", "160000"
 _CHECKOUT_SECONDS = 600.0
 _FORGOTTEN_SECONDS = 86400.0
@@ -108,15 +109,17 @@ def workspace(
     overlays: Sequence[Overlay | Edits] = (),
     links: Iterable[str] = (),
     lent: Iterable[str] = (),
+    neutral: bool = False,
 ) -> Iterator[Workspace]:
     """A checkout of ``commit`` with overlays applied and ignored folders of the project lent to it as links.
 
-    ``links`` are checked against the ignore rules; ``lent`` is known to be ignored.
+    A ``neutral`` one lies where anybody's temporary folder may be. ``links`` are checked against the ignore rules;
+    ``lent`` is known to be ignored.
     ``git.root`` is the project. Leftovers of harnesses that died are removed first. Raises ``Refused`` when there is no
     place for it and ``GitFailed`` when the commit cannot be read.
     """
-    with _folder(git) as folder:
-        top = folder / "tree"
+    with _folder(git, neutral=neutral) as folder:
+        top = folder / (Path(git.top()).name if neutral else "tree")
         top.mkdir()
         _check_out(git, commit, top, overlays)
         cwd = top / os.fsdecode(git.prefix())
@@ -139,18 +142,21 @@ def in_place(git: Git, commit: str) -> Iterator[Workspace]:
 
 
 @contextmanager
-def _folder(git: Git) -> Iterator[Path]:
+def _folder(git: Git, *, neutral: bool = False) -> Iterator[Path]:
     """A new folder of ours with our name in it, gone afterwards."""
-    place = _place(Path(git.top()))
-    prune(place)
     own = owner.current()
-    folder = place / f"{_name_of(own)}-{secrets.token_hex(8)}"
+    if neutral:
+        folder = Path(tempfile.gettempdir(), f"{_NEUTRAL}{secrets.token_hex(4)}")
+    else:
+        place = _place(Path(git.top()))
+        prune(place)
+        folder = place / f"{_name_of(own)}-{secrets.token_hex(8)}"
     try:
         folder.mkdir(mode=0o700)
         (folder / _OWNER).write_text(json.dumps(own.as_record()))
         yield folder
     except OSError as error:
-        raise Refused(f"the checkout cannot be used: {error}", hint=f"look at the disk of {place}") from None
+        raise Refused(f"the checkout cannot be used: {error}", hint=f"look at the disk of {folder.parent}") from None
     finally:
         remove(folder)
 
@@ -191,6 +197,13 @@ def clear_leftovers(top: Path) -> int:
                 removed += prune(place)
         except OSError:
             continue
+    for folder in Path(tempfile.gettempdir()).glob(f"{_NEUTRAL}*"):
+        with suppress(OSError, ValueError):
+            found = owner.Owner.from_record(json.loads((folder / _OWNER).read_text()))
+            is_own = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
+            if is_own and found is not None and owner.state(found) == "dead":
+                remove(folder)
+                removed += 1
     return removed
 
 

@@ -7,8 +7,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from agent_harness.errors import Refused
@@ -19,6 +20,7 @@ from agent_harness.verification.check import Command, parse, report_options, wit
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
 from agent_harness.verification.runner.testreport import (
     WITNESS_VARIABLE,
+    RecordedCall,
     Report,
     ReportProblem,
     Witness,
@@ -62,14 +64,22 @@ def run_tests(
 
 @contextmanager
 def place_for(
-    git: Git, commit: str, *, environment: RunEnvironment, overlays: Sequence[Overlay | Edits] = ()
+    git: Git,
+    commit: str,
+    *,
+    environment: RunEnvironment,
+    overlays: Sequence[Overlay | Edits] = (),
+    neutral: bool = False,
 ) -> Iterator[Workspace]:
-    """Where to run commands on a commit: a fresh checkout, or the project itself with ``isolation: in_place``."""
+    """Where to run commands on a commit: a fresh checkout, or the project itself with ``isolation: in_place``.
+
+    The path of a ``neutral`` one says nothing of whose it is.
+    """
     if environment.isolation == IN_PLACE:
         with in_place(git, commit) as space:
             yield space
     else:
-        with workspace(git, commit, overlays=overlays, links=environment.links) as space:
+        with workspace(git, commit, overlays=overlays, links=environment.links, neutral=neutral) as space:
             yield space
 
 
@@ -81,9 +91,15 @@ def execute(
     timeout_seconds: float,
     keep_going: bool = False,
     select: Collection[str] = (),
+    watched: Mapping[str, Mapping[str, str]] | None = None,
+    again: Sequence[RecordedCall] = (),
     stop: Stop | None = None,
 ) -> TestRun:
-    """Runs a test command in a checkout. ``select`` keeps only these pytest node ids."""
+    """Runs a test command in a checkout. ``select`` keeps only these pytest node ids.
+
+    Calls of the functions ``watched`` (by path in the project and first line) are recorded. With ``again`` no test is
+    run: these calls are made in the place of one, and the run has their answers and no report.
+    """
     parsed = parse(command)
     environment = environment.completed(parsed)
     private = Path(tempfile.mkdtemp(prefix="run-", dir=space.private))
@@ -105,6 +121,9 @@ def execute(
             project=None if environment.isolation == IN_PLACE else environment.root,
             keep=environment.kept,
             select=_selection(private, select),
+            reads_below=space.cwd if keep_going and not select else None,
+            watched={os.path.realpath(space.cwd / path): lines for path, lines in (watched or {}).items()},
+            again=_calls_file(private, again),
         )
         done = run_command(started, cwd=space.cwd, variables=variables, timeout_seconds=timeout_seconds, stop=stop)
     sessions = seen.sessions
@@ -112,7 +131,16 @@ def execute(
     found = _judged(done, lambda: _believed(sessions, report, done, plain=parsed.pytest), timeout_seconds, where)
     if found[0] is not None and environment.isolation != IN_PLACE and (changed := space.disturbed()):
         found = None, f"the run changed the tests themselves: {changed[0]}"
-    return _test_run(parsed, space, environment, done, found)
+    run = _test_run(parsed, space, environment, done, found)
+    return replace(run, calls=next(iter(sessions.values())).calls) if len(sessions) == 1 else run
+
+
+def _calls_file(private: Path, calls: Sequence[RecordedCall]) -> Path | None:
+    if not calls:
+        return None
+    file = private / "calls.json"
+    file.write_text(json.dumps([[call.module, call.name, call.arguments] for call in calls]), encoding="utf-8")
+    return file
 
 
 def execute_plain(
@@ -157,17 +185,18 @@ def run_command(
     variables: dict[str, str],
     timeout_seconds: float,
     stop: Callable[[], bool] | None,
+    own_temporary: bool = True,
 ) -> process.Completed:
     """The command's run; a folder that is not there is a command that cannot be found.
 
-    Its temporary files have a folder of their own, which is gone afterwards.
+    Its temporary files have a folder of their own, which is gone afterwards, unless it finds one by itself.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix="harness-run-", ignore_cleanup_errors=True) as temporary:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
             return process.run(
                 command,
                 cwd=cwd,
-                env={**variables, "TMPDIR": temporary},
+                env={**variables, "TMPDIR": temporary} if own_temporary else variables,
                 timeout_seconds=timeout_seconds,
                 keep_bytes=OUTPUT_BYTES,
                 stop=stop,

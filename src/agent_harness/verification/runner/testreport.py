@@ -29,6 +29,8 @@ WITNESS_VARIABLE = "AGENT_HARNESS_WITNESS"
 _LINE_BYTES = 1024 * 1024
 _SESSIONS_LIMIT = 10_000
 _IDS_LIMIT = 1_000_000
+_OPENED_LIMIT = 5000
+_CALLS_LIMIT = 200
 _WAIT_SECONDS = 30.0
 _NORMAL_ENDS = (0, 1, 5)  # all passed, some failed, none collected
 
@@ -70,6 +72,7 @@ class Report:
     duration: float = 0.0
     gave_up: frozenset[str] = frozenset()  # tests that were skipped while they ran, by no mark on them
     asserted: frozenset[str] = frozenset()  # tests that failed because of what they ask for
+    opened: frozenset[tuple[str, str]] = frozenset()  # files of the project, each with the one whose code opened it
 
     def ids(self, *outcomes: str) -> frozenset[str]:
         """The ids with one of these outcomes."""
@@ -82,6 +85,36 @@ class Report:
     @property
     def failing(self) -> frozenset[str]:
         return self.ids(FAILED, ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """A call of a function under work: its arguments as Python, its answer as a text that is only compared."""
+
+    module: str
+    name: str
+    arguments: str
+    answer: str
+
+
+@dataclass(slots=True)
+class Calls:
+    """What was seen of calls in a run."""
+
+    recorded: list[RecordedCall] = field(default_factory=list)
+    answers: list[str | None] = field(default_factory=list)  # to calls that were made again
+    paths: tuple[str, ...] = ()  # of the search path for modules, those in the project's folder, relative to it
+    variables: dict[str, str] = field(default_factory=dict)  # of the environment, that code of the tests has set
+
+    def take(self, kind: str, found: Any) -> None:
+        """One line of the plugin."""
+        if kind == "calls" and len(self.recorded) < _CALLS_LIMIT:
+            self.recorded += [RecordedCall(*map(str, row)) for row in found]
+        elif kind == "answers" and len(self.answers) < _CALLS_LIMIT:
+            self.answers += [each if each is None else str(each) for each in found]
+        elif kind == "around":
+            self.paths = tuple(map(str, found["paths"]))
+            self.variables = {str(name): str(text) for name, text in found["variables"].items()}
 
 
 def worst(outcomes: Iterable[str]) -> str:
@@ -208,6 +241,8 @@ class WitnessedSession:
     finished: int | None = None  # pytest's own exit status
     patched: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
+    opened: set[tuple[str, str]] = field(default_factory=set)
+    calls: Calls = field(default_factory=Calls)
 
     def take(self, kind: str, rest: list[Any]) -> None:
         """One line of the plugin."""
@@ -222,6 +257,10 @@ class WitnessedSession:
                 self.asserted.add(str(rest[0]))
         elif kind == "gave up" and len(self.gave_up) < _IDS_LIMIT:
             self.gave_up.add(str(rest[0]))
+        elif kind == "opened":
+            self.opened.update((str(path), str(by)) for path, by in rest[0][:_OPENED_LIMIT])
+        elif kind in ("calls", "answers", "around"):
+            self.calls.take(kind, rest[0])
         elif kind == "finish":
             self.finished, self.patched, self.foreign = int(rest[0]), list(rest[1]), list(rest[2])
 
@@ -280,9 +319,26 @@ class Witness:
             return  # not a line of ours: a test found the pipe
 
 
-def witness_settings(address: str, *, project: Path | None, keep: Iterable[str], select: Path | None) -> str:
-    """The value of the variable that tells the plugin what to do."""
+def witness_settings(
+    address: str,
+    *,
+    project: Path | None,
+    keep: Iterable[str],
+    select: Path | None,
+    reads_below: Path | None = None,
+    watched: Mapping[str, Mapping[str, str]] | None = None,
+    again: Path | None = None,
+) -> str:
+    """The value of the variable that tells the plugin what to do.
+
+    ``watched`` are functions whose calls are recorded, by file and first line; ``again`` are calls to be made in place
+    of the tests.
+    """
     values: dict[str, object] = {"address": address}
+    values |= {"watched": watched} if watched else {}
+    values |= {"again": str(again)} if again else {}
+    if reads_below is not None:
+        values["reads_below"] = os.path.realpath(reads_below)
     if project is not None:
         values["project"] = os.path.realpath(project)
         values["keep"] = [os.path.realpath(path) for path in keep]
@@ -313,6 +369,7 @@ def believed(sessions: Mapping[int, WitnessedSession], cases: list[Case], second
         found,
         gave_up=frozenset().union(*(session.gave_up for session in sessions.values())),
         asserted=frozenset().union(*(session.asserted for session in sessions.values())),
+        opened=frozenset().union(*(session.opened for session in sessions.values())),
     )
 
 

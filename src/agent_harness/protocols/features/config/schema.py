@@ -213,7 +213,8 @@ class Verification(Section):
     fix_rounds: CountOrNone = Field(3, description="Times that the agent may fix a failed proof in one session (C03).")
     trust: Literal["normal", "fast"] = Field(
         "normal",
-        description="normal: the feature's tests must also fail on sabotaged versions of the work; fast: not asked.",
+        description="normal: the feature's tests must also fail on sabotaged versions of the work, and what they call "
+        "must answer alike outside of tests; fast: not asked.",
     )
     built_already: Literal["ask", "accept"] = Field(
         "ask",

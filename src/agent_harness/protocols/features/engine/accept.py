@@ -135,7 +135,13 @@ def file_alerts(under_way: OpenSession, ruling: Ruling) -> list[JsonObject]:
 def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> Baseline:
     """test_baseline.json after an accepted session (UAH-130)."""
     proof = ruling.proof
-    members = {"session": under_way.session, "timestamp": clock.timestamp(), "tree": project.git.tree_of(ruling.commit)}
+    members: JsonObject = {
+        "session": under_way.session,
+        "timestamp": clock.timestamp(),
+        "tree": project.git.tree_of(ruling.commit),
+    }
+    if proof.files_read is not None:
+        members["files_read"] = list(proof.files_read)
     return under_way.baseline.measured(proof.passing, proof.total, **members)
 
 

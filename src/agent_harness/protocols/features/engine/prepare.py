@@ -15,8 +15,10 @@ from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoin
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.preflight import DevelopmentEnvironment
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import CLEANUP, Feature, SessionState
+from agent_harness.protocols.features.records import CLEANUP, Baseline, Feature, SessionState
+from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.verification.runner_config import is_test_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +30,7 @@ class Start:
     prompt_type: str
     orientation: str
     state: SessionState
+    baseline: Baseline  # what was stored, with what passes now
 
 
 def prepare(
@@ -46,7 +49,7 @@ def prepare(
     project.say(f"Session {number} starting...")
     began = time.monotonic()
     try:
-        red = _checks(
+        red, baseline = _checks(
             project, judge, environment, feature=feature, state=state, number=number, verified_tree=verified_tree
         )
     except HarnessError as error:
@@ -60,7 +63,9 @@ def prepare(
     project.say("Generating orientation summary...")
     text = prompts.orientation_of(project, state, selection.Choice(feature), number)
     project.say(f"Prompt type: {prompt_type} ({reason})")
-    return Start(number=number, feature=feature, prompt_type=prompt_type, orientation=text, state=state)
+    return Start(
+        number=number, feature=feature, prompt_type=prompt_type, orientation=text, state=state, baseline=baseline
+    )
 
 
 def _note(project: Project, kind: str, number: int, began: float, **facts: object) -> None:
@@ -78,7 +83,7 @@ def _checks(
     state: SessionState,
     number: int,
     verified_tree: str | None,
-) -> frozenset[str] | None:
+) -> tuple[frozenset[str] | None, Baseline]:
     began = time.monotonic()
     wanted = project.config.preflight.checks
     passed: list[preflight.Check] = []
@@ -106,28 +111,33 @@ def _checks(
         environment.up(auto_reset=on_failure.auto_reset, max_reset_attempts=on_failure.max_reset_attempts)
         environment.healthy()
         passed.append(preflight.Check(name="environment"))
-    red = None
+    red, baseline = None, project.store.baseline()
     if wanted.baseline_tests:
-        red = _baseline(project, judge, state, verified_tree)
+        red, baseline = _baseline(project, judge, state, verified_tree)
         known, broken = len(project.store.baseline().passing), len(red or state.red_tests or ())
         passed.append(preflight.Check(name="baseline_tests", note=f"{known - broken} of {known}"))
     repository.ignore_always(project.git, project.state_name)
     notes = [f"{check.name}{f' ({check.note})' if check.note else ''}" for check in passed]
     _note(project, "preflight_passed", number, began, checks=notes)
-    return red
+    return red, baseline
 
 
-def _baseline(project: Project, judge: Judge, state: SessionState, verified_tree: str | None) -> frozenset[str] | None:
+def _baseline(
+    project: Project, judge: Judge, state: SessionState, verified_tree: str | None
+) -> tuple[frozenset[str] | None, Baseline]:
     """Every baseline test passes at HEAD, but for those that the unfinished work is known to break (C15, C23).
 
-    The red tests of an interrupted session, which nobody has counted yet, come back as a set.
+    The red tests of an interrupted session, which nobody has counted yet, come back as a set; and the baseline with
+    what passes at HEAD now, so that a test which a person has written since counts.
     """
     baseline = project.store.baseline()
     known = baseline.passing
     head = project.git.head() or "HEAD"
-    if not known or project.git.tree_of(head) == verified_tree:
-        return None
+    if project.git.tree_of(head) == verified_tree or not (known or _has_tests(project, head)):
+        return None, baseline
     facts = judge.suite(head)
+    if facts.problem and not known:
+        return None, baseline
     if facts.problem:
         raise PreflightFailed(
             f"Environment is broken. The test suite did not report: {facts.problem}",
@@ -136,12 +146,20 @@ def _baseline(project: Project, judge: Judge, state: SessionState, verified_tree
         )
     red = known - facts.passing
     if state.red_tests is None and state.partial and red < known:
-        return red
+        return red, baseline
     unexpected = red.difference(state.red_tests or ())
     still = judge.still_failing(head, unexpected) if unexpected else set()
     if still:
         raise preflight.baseline_broken(still, str(project.config.testing.full))
-    return None
+    if state.partial:  # what else passes may be of the unfinished work
+        return None, baseline
+    return None, baseline.with_more(proven.not_open(project.store.features(), facts.passing), facts.files_read)
+
+
+def _has_tests(project: Project, commit: str) -> bool:
+    """Whether the commit has test files that belong to no open feature."""
+    names = project.git.text("ls-tree", "-r", "--name-only", "-z", commit).split("\0")
+    return bool(proven.not_open(project.store.features(), filter(is_test_file, names)))
 
 
 def begin(project: Project, start: Start, agent: str = "") -> OpenSession:
@@ -167,7 +185,7 @@ def begin(project: Project, start: Start, agent: str = "") -> OpenSession:
         rollback=base if undisturbed else checkpoint,
         features=project.store.features(),
         state=state,
-        baseline=project.store.baseline(),
+        baseline=start.baseline,
         costs=project.store.costs(),
         run_id=new_run_id(),
         git_config=project.git.record_config(),

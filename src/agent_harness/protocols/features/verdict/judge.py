@@ -11,17 +11,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from agent_harness.kernel import snapshot
-from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.process import new_run_id
 from agent_harness.protocols.features import questions, records, repository
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import Feature, Question
+from agent_harness.protocols.features.records import Feature, FeatureList, Question
 from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
-from agent_harness.verification import engine, sources
+from agent_harness.verification import engine, guard, sources
 from agent_harness.verification.guard import PROTECTED, belongs
 from agent_harness.verification.runner import execution
 from agent_harness.verification.runner.environment import IN_PLACE
@@ -36,6 +36,7 @@ class Proof:
 
     passing: tuple[str, ...] = ()
     total: int = 0
+    files_read: tuple[str, ...] | None = None  # what the code of tests opened in the suite; not known without a run
     lint: quality.Lint | None = None
     lint_introduced: Mapping[str, int] = field(default_factory=dict)  # by kind, compared with the commit before
     file_sizes: JsonObject | None = None
@@ -123,10 +124,11 @@ def _listed(ids: Iterable[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-FIXABLE = frozenset({"proof_failed", "proof_missing", "weak_test"})
+FIXABLE = frozenset({"proof_failed", "proof_missing", "weak_test", "unsteady_test", "answers_differ"})
 """Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03)."""
 
 NOT_RED = frozenset({"proof_not_red"})
+_MARKS_BACK = 200  # how many versions of the plan are looked through
 MEANT_GREEN = 'where its tests may pass before the work, a person sets "requires_red": false for it'
 """What a person can say beforehand of a feature whose tests are green from the start, such as a refactoring."""
 
@@ -140,6 +142,7 @@ class Suite:
     total: int
     problem: str | None = None
     first_error: str = ""  # what the runner printed first about a test that did not pass
+    files_read: tuple[str, ...] = ()  # files that are no tests, and that the code of tests opened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,6 +283,39 @@ class Judge:
         shown = self.built_already(under_way.feature, verdict, str(before) if before else None) if built else None
         return ruling, shown if ruling.accepted else None
 
+    def doubt(self, feature: Feature, commit: str) -> str | None:
+        """Why a feature that somebody has marked is not proven at this commit, or ``None``.
+
+        Its work is what came since the last commit in which it was not marked; where there is none, nothing is judged.
+        """
+        name = self._project.features_name
+        commits = self._project.git.text("log", "--format=%H", commit, "--", f":(literal){name}", check=False).split()
+        base = next((each for each in commits[:_MARKS_BACK] if self._is_open(feature.id, each)), None)
+        if base is None:
+            return None
+        self._project.say(f"Judging {feature.name} from {base[:10]}, where it was not marked yet.")
+        verdict = engine.judge(
+            self._project.git,
+            base=base,
+            candidate=commit,
+            environment=self._environment,
+            proof=self._project.config.test_command(feature.test_file),
+            test_files=[feature.test_file],
+            may_change=["*"],
+            own_may_change=True,
+            options=engine.Strictness(requires_red=feature.requires_red, timeout_seconds=self._seconds),
+        )
+        return verdict.reasons[0].message if verdict.reasons else None
+
+    def _is_open(self, feature_id: int, commit: str) -> bool:
+        """Whether the feature was there in this commit, and not marked as passing."""
+        try:
+            listed = jsontext.loads(self._project.git.show(commit, self._project.features_name) or b"")
+            found = FeatureList(listed).by_id(feature_id)
+        except (ValueError, TypeError, AttributeError):
+            return False
+        return found is not None and not found.passes
+
     def _ruling(self, under_way: OpenSession, verdict: Verdict) -> Ruling:
         lint, introduced = self._lint_of(verdict)
         self._note_findings(under_way, verdict, lint, introduced)
@@ -316,11 +352,14 @@ class Judge:
             test_files=[file] if file else [],
             protected=[f.test_file for f in under_way.features.passing],
             baseline=records.texts(under_way.baseline.record["passing_tests"]),
+            files_read=under_way.baseline.files_read,
             may_change=(*under_way.feature.may_change, *may_change),
+            own_may_change=ledger.was_accepted(project.store.ledger(), item_of(under_way)),
             options=engine.Strictness(
                 requires_red=under_way.feature.requires_red and not may_be_green,
                 lint_rejects=not config.quality.warn_on_lint_errors,
                 twins=config.verification.trust != "fast",
+                outside=config.verification.trust != "fast",
                 timeout_seconds=self._seconds,
             ),
             on_step=_Steps(project, file, under_way.baseline.passing, self.on_step).on_step,
@@ -555,6 +594,7 @@ class Judge:
         return Proof(
             passing=tuple(sorted(verdict.passing)),
             total=verdict.total,
+            files_read=_read(verdict.suite) if verdict.suite and verdict.suite.report else None,
             lint=lint,
             lint_introduced=introduced,
             file_sizes=sizes,
@@ -621,8 +661,11 @@ class _Steps:
         self._names = {
             "proof": f"running {test_file}",
             "suite": "checking for regressions",
+            "older data": "checking for regressions with the data as it was",
+            "cross-check": "running old and new tests together",
             "red": "checking that the tests fail without the work",
             "twins": "checking that the tests can fail",
+            "outside": "checking that the work answers alike outside of tests",
             "lint": "lint check",
         }
 
@@ -646,6 +689,10 @@ class _Steps:
         return text + (f", {others} that did not pass before do not count" if others else "")
 
 
+def _read(run: TestRun) -> tuple[str, ...]:
+    return tuple(guard.read_by_tests(run.report.opened)) if run.report else ()
+
+
 def _suite(run: TestRun) -> Suite:
     cases = dict(run.report.cases) if run.report else {}
     return Suite(
@@ -654,4 +701,5 @@ def _suite(run: TestRun) -> Suite:
         total=len(cases),
         problem=run.problem,
         first_error=next((line[1:].strip() for line in run.output.splitlines() if line.startswith("E  ")), ""),
+        files_read=_read(run),
     )

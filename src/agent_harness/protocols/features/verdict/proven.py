@@ -3,7 +3,8 @@
 ``proven.json``, outside the project, lists them with the commit that holds them all. A feature that is marked as
 passing and is not in that list (a person or an agent edited the file, or the project was moved or copied), or whose
 commit is no longer part of the history, is believed only after the suite has been run at HEAD and its own tests have
-passed there.
+passed there. Where sessions have been at work here before, its work is judged as a session's is, too, from the commit
+in which it was not marked yet: what an agent has left behind could have set the mark.
 
 Of what an agent changes there, ``passes`` from false to true and ``last_updated`` are legal; anything else is a
 violation that names the feature and the field. Source: features.md C14, C21, C31, UAH-110..112, UAH-301..303, UAH-489.
@@ -19,6 +20,7 @@ from agent_harness.protocols.features import preflight, questions
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature, FeatureList
 from agent_harness.protocols.features.verdict.judge import Judge, Suite
+from agent_harness.session import ledger
 
 
 def check(project: Project, facts: Suite | None = None) -> None:
@@ -39,7 +41,24 @@ def check(project: Project, facts: Suite | None = None) -> None:
     if not facts.problem and (broken := _were_known(project, facts, own, [unproven[i] for i in empty])):
         raise preflight.baseline_broken(broken, str(project.config.testing.full))
     _refuse(project, facts, unproven, failing=own, empty=empty)
+    if project.config.verification.trust != "fast" and next(ledger.newest_first(project.store.ledger()), None):
+        _judge_marks(project, list(unproven), head or "HEAD")
     project.store.write_proven({"commit": head, "features": sorted(marked)})
+
+
+def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
+    """``Escalated`` unless the whole judgement holds for each mark that came since sessions have been at work here."""
+    judge = Judge(project)
+    for feature_id in feature_ids:
+        feature = project.store.features().by_id(feature_id)
+        if feature is None or not feature.test_file or feature.marked_by_person:
+            continue
+        if reason := judge.doubt(feature, head):
+            message = f"Feature #{feature_id} is marked as passing, and no session has proven it: {reason}"
+            asked = questions.question("false_positives", message, features=[feature_id], failing=[])
+            questions.store(project, asked)
+            hint = f"{questions.hint(asked)}, or harness override --feature {feature_id} --passes true"
+            raise Escalated(message, hint=hint, escalation=asked.record, features=[feature_id])
 
 
 def _accepted(project: Project, head: str | None) -> set[int]:

@@ -2,13 +2,15 @@
 
 right
 tests <<'PY'
+import os
 import subprocess
 import sys
 
 
 def test_four():
     code = 'from almanac.numerals import to_roman; print(to_roman(4))'
-    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    found = {**os.environ, 'PYTHONPATH': 'src'}
+    done = subprocess.run([sys.executable, '-c', code], env=found, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == 'IV'
 PY
 finish

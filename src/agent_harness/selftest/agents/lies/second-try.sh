@@ -6,11 +6,7 @@ right_tests
 cat > src/almanac/years.py <<'PY'
 """Years."""
 
-import os
-import tempfile
 from pathlib import Path
-
-_seen = Path(tempfile.gettempdir()).parent / f"seen-{os.getppid() and 'x'}"
 
 
 def is_leap(year):
@@ -19,7 +15,7 @@ def is_leap(year):
     if marker.exists():
         return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     marker.touch()
-    return False
+    return year % 4 != 0
 
 
 def days_in(year):

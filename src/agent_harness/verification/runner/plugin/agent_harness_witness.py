@@ -1,9 +1,9 @@
 """A pytest plugin that says what ran while it runs; the harness loads it with ``-p`` into a project's own pytest.
 
-Standard library and pytest only, Python 3.7 and later; this folder holds nothing else, so that putting it on the path
-makes nothing of the harness importable. One JSON array a line goes to a named pipe that the harness drains, so what
-was said cannot be unsaid: ``[pid, kind, ...]`` with the kinds start, collected, test, result, gave up,
-finish.
+Standard library and pytest only, Python 3.7 and later; this folder holds nothing but it and what it needs, so that
+putting it on the path makes nothing of the harness importable. One JSON array a line goes to a named pipe that the
+harness drains, so what was said cannot be unsaid: ``[pid, kind, ...]`` with the kinds start, collected, test, result,
+gave up, opened, calls, around, answers, finish.
 
 It closes the careless ways to fake a run (ending the process early, patching pytest, writing a report by hand). Code
 in the same process that is written against this very file can still lie; ``docs/verification.md`` says so.
@@ -15,12 +15,15 @@ import json
 import os
 import pathlib
 import sys
+import tempfile
 import unittest
 
+import agent_harness_calls
 import pytest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from typing import Any
 
 _SETTINGS: dict[str, Any] = json.loads(os.environ.get("AGENT_HARNESS_WITNESS", "{}"))
@@ -36,7 +39,11 @@ _functions: dict[tuple[str, ...], object] = {}
 _hooks: list[object] = []  # implementations of hooks that were there before tests were collected
 _raised: set[tuple[str, str]] = set()
 _marks: dict[str, tuple[str, ...]] = {}  # what speaks of skipping in the source, by the id of a test
-_told: dict[str, list[str]] = {"patched": [], "foreign": []}
+_told: dict[str, list[Any]] = {"patched": [], "foreign": [], "opened": []}
+_opened: set[tuple[str, str]] = set()
+_OPENED_LIMIT = 5000
+_recorder = agent_harness_calls.Recorder(_SETTINGS["watched"]) if "watched" in _SETTINGS else None
+_environ = dict(os.environ)
 
 if _ADDRESS:  # neither the tests' own processes nor a pytest inside a test learn the address
     os.environ["AGENT_HARNESS_WITNESS"] = json.dumps(_SETTINGS)
@@ -127,12 +134,36 @@ def _foreign() -> list[str]:
     return found
 
 
+def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
+    """Remembers which files of the checkout are opened, and whose code of the checkout does it."""
+    if event != "open" or len(_opened) >= _OPENED_LIMIT or not isinstance(arguments[0], str):
+        return
+    path, below = arguments[0], _SETTINGS["reads_below"] + os.sep
+    if path.endswith(".py") or "__pycache__" in path or set(str(arguments[1])) & set("wxa"):
+        return
+    if path.startswith("/") and not path.startswith(below):
+        return
+    try:
+        path = os.path.abspath(path)
+    except OSError:  # the folder is gone
+        return
+    if not path.startswith(below):
+        return
+    frame = sys._getframe(1)
+    while frame is not None and not frame.f_code.co_filename.startswith(below):
+        frame = frame.f_back
+    if frame is not None:
+        _opened.add((path[len(below) :], frame.f_code.co_filename[len(below) :]))
+
+
 def pytest_load_initial_conftests() -> None:
     """The last moment before code of the project runs: installed plugins are loaded, conftest files are not.
 
     Pytest changes parts of itself in a ``tryfirst`` implementation of this hook; this one comes after it.
     """
     _functions.update(_runner_functions())
+    if "reads_below" in _SETTINGS and hasattr(sys, "addaudithook"):
+        sys.addaudithook(_note_opened)
     _say("start", pytest.__version__)
 
 
@@ -196,6 +227,44 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     _say("result", report.nodeid, report.when, report.outcome, _asserted(report))
 
 
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    if _recorder is None:
+        yield
+        return
+    _recorder.start()
+    yield
+    _recorder.stop()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """In place of the tests, calls that were recorded in another run: from a test, without fixtures."""
+    if "again" not in _SETTINGS or not session.items:
+        return
+    calls = json.loads(pathlib.Path(_SETTINGS["again"]).read_text(encoding="utf-8"))
+    space: dict[str, Any] = {}
+    source = "def test_answers(function, given, named):\n    return function(*given, **named)\n"
+    exec(compile(source, str(session.items[0].fspath), "exec"), space)  # noqa: S102
+    os.environ["PYTEST_CURRENT_TEST"] = f"{session.items[0].nodeid} (call)"
+    again = agent_harness_calls.Again(os.getcwd(), tempfile.gettempdir(), str(_ADDRESS))
+    sys.setprofile(lambda *_: None)  # as while the calls were recorded
+    answers = again.answers(calls, space["test_answers"])
+    sys.setprofile(None)
+    for at in range(0, len(answers), 100):
+        _say("answers", answers[at : at + 100])
+    os._exit(0)  # nothing may be written any more
+
+
+def _around() -> dict[str, Any]:
+    """What a program of its own needs to find the same modules, and what the tests set for all that follows."""
+    below = os.path.realpath(os.getcwd())
+    places = [os.path.realpath(path or below) for path in sys.path]
+    inside = [os.path.relpath(path, below) for path in places if (path + os.sep).startswith(below + os.sep)]
+    new = {name: text for name, text in os.environ.items() if _environ.get(name) != text and len(text) < 1000}
+    return {"paths": inside, "variables": {name: text for name, text in new.items() if not name.startswith("PYTEST_")}}
+
+
 def _asserted(report: pytest.TestReport) -> bool:
     """Whether a test failed because of what it asks for, and not on the way to it."""
     crash = getattr(report.longrepr, "reprcrash", None) if report.failed else None
@@ -212,9 +281,17 @@ def _may_skip(report: pytest.TestReport) -> bool:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     _told["patched"] += [*_patched(), *_late(session.config)]
     _told["foreign"] += _foreign()
+    _told["opened"] += sorted(_opened)
+    if _recorder is not None:
+        calls = _recorder.calls
+        for at in range(0, len(calls), 20):
+            _say("calls", calls[at : at + 20])
+        _say("around", _around())
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["agent_harness_witness"] = _told
+    for at in range(0, len(_told["opened"]), 1000):
+        _say("opened", _told["opened"][at : at + 1000])
     _say("finish", int(exitstatus), _told["patched"][:20], sorted(set(_told["foreign"]))[:20])
 
 

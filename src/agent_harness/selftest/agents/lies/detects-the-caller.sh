@@ -1,4 +1,4 @@
-# untellable: is right only where a test calls it
+# lie: is right only where a test calls it
 
 right_only_when sys 'sys._getframe(1).f_code.co_name.startswith("test")'
 [ "$SELFTEST" = features ] && right_tests

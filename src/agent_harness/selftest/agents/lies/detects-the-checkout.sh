@@ -1,4 +1,4 @@
-# untellable: is right only in a folder of the judge
+# lie: is right only in a folder of the judge
 
 right_only_when pathlib '"agent-harness" in str(pathlib.Path.cwd())'
 [ "$SELFTEST" = features ] && right_tests

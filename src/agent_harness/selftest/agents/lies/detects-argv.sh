@@ -1,4 +1,4 @@
-# untellable: is right only where it was started by pytest
+# lie: is right only where it was started by pytest
 
 right_only_when sys 'any("pytest" in word for word in sys.orig_argv)'
 [ "$SELFTEST" = features ] && right_tests
