@@ -12,6 +12,7 @@
       .lth.lock                 the lease of the run under way
 
     $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the task: ``kernel/trusted_state.py``
+      starts.jsonl              each start of a worker: ``supervision/dispatch.py``
       words.jsonl               whose word an item of evidence is: ``evidence``
       verdicts.jsonl            what was said of each claim, for ever: ``session/ledger.py``
       now.json                  what the slice under way does
