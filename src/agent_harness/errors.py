@@ -96,6 +96,12 @@ class PersonNeeded(HarnessError):
     code = "person_needed"
 
 
+class StartsUsedUp(PersonNeeded):
+    """An agent was started as often for one item as the bound allows; no crash or recovery takes a start back."""
+
+    code = "starts_used_up"
+
+
 class Escalated(PersonNeeded):
     """A question is stored in the state and waits for an answer."""
 

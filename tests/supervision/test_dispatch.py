@@ -7,10 +7,18 @@ import pytest
 
 from agent_harness.agents import registry
 from agent_harness.agents.base import Agent
-from agent_harness.errors import ConfigurationError, LimitInForce, ToolMissing, UsageError
-from agent_harness.kernel import clock
+from agent_harness.errors import ConfigurationError, HarnessError, LimitInForce, StartsUsedUp, ToolMissing, UsageError
+from agent_harness.kernel import clock, journal
 from agent_harness.kernel.rate_limits import LimitClock
-from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, spoken, startable
+from agent_harness.supervision.dispatch import (
+    ITEMS_WORTH,
+    Dispatcher,
+    RefusalPolicy,
+    StartCount,
+    go_on,
+    spoken,
+    startable,
+)
 
 ONE, TWO = registry.from_spec("command:true one"), registry.from_spec("command:true two")
 
@@ -107,3 +115,58 @@ def test_accounts_tell_programs_apart_and_hold_no_word_of_theirs() -> None:
     assert "secret" not in secret.account
     assert len({secret.account, ONE.account, TWO.account}) == 3
     assert ONE.account == registry.from_spec("command:true one").account
+
+
+# ---- how often -------------------------------------------------------------------------------------------------------
+
+
+def test_starts_are_bounded_until_a_person_agrees(tmp_path: Path) -> None:
+    """Nothing but a person's word begins the count anew: neither another process nor another item."""
+    for run in ("a", "b", "c"):
+        StartCount(f"{tmp_path}", "task-1", most=3).begin(run)
+    count = StartCount(f"{tmp_path}", "task-1", most=3)
+    with pytest.raises(StartsUsedUp, match="started 3 times for task-1") as refused:
+        count.begin("d")
+    assert (refused.value.exit_code, refused.value.hint) == (3, "harness resume")
+    assert count.used_up() is not None
+    assert StartCount(f"{tmp_path}", "task-2", most=3).used_up() is None
+    assert [line["run"] for line in journal.read(tmp_path / "starts.jsonl")] == ["a", "b", "c"]
+    go_on(f"{tmp_path}")
+    go_on(f"{tmp_path}")
+    count.begin("e")
+    assert len(list(journal.read(tmp_path / "starts.jsonl"))) == 5, "one word is one line"
+
+
+def test_a_bound_that_an_agent_raises_waits_for_a_person(tmp_path: Path) -> None:
+    StartCount(f"{tmp_path}", "task-1", most=2).begin("a")
+    raised = StartCount(f"{tmp_path}", "task-1", most=1000)
+    raised.begin("b")
+    assert raised.used_up()
+    go_on(f"{tmp_path}")
+    assert raised.used_up() is None
+    for run in ("c", "d", "e"):
+        raised.begin(run)
+    assert StartCount(f"{tmp_path}", "task-1", most=3).used_up(), "a lower one counts at once"
+
+
+def test_items_without_end_are_bounded_together(tmp_path: Path) -> None:
+    """An agent that renames its task, or adds one after the other."""
+    for number in range(ITEMS_WORTH):
+        StartCount(f"{tmp_path}", f"task-{number}", most=1).begin(None)
+    with pytest.raises(StartsUsedUp, match=f"started {ITEMS_WORTH} times since a person last looked"):
+        StartCount(f"{tmp_path}", "one-more", most=1000).begin(None)
+
+
+def test_what_cannot_be_counted_is_not_started(tmp_path: Path) -> None:
+    (tmp_path / "starts.jsonl").mkdir()
+    with pytest.raises(HarnessError):
+        StartCount(f"{tmp_path}", "task-1").begin("a")
+
+
+def test_a_torn_line_loses_no_start_but_its_own(tmp_path: Path) -> None:
+    count = StartCount(f"{tmp_path}", "task-1", most=2)
+    count.begin("a")
+    with (tmp_path / "starts.jsonl").open("a") as file:
+        file.write('{"at":"2026-01-')
+    count.begin("b")
+    assert count.used_up()

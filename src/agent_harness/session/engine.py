@@ -21,6 +21,7 @@ from agent_harness.session import provider_retry
 from agent_harness.session.now import NowRecord
 from agent_harness.session.provider_retry import Journal, ProviderRetry
 from agent_harness.session.work import Ending, Judgement, TurnRequest, TurnSoFar, Work
+from agent_harness.supervision.dispatch import StartCount
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import Watch
 from agent_harness.supervision.recording import Recording
@@ -53,6 +54,7 @@ class Turns:
     recording: Recording | None = None
     silence_seconds: float | None = None  # outside of tool calls; a turn ends by it, and is tried once more (UAH-376)
     stop_requested: Callable[[], str | None] | None = None  # in place of the signal's, for a lease that may be lost
+    starts: StartCount | None = None  # of this item, over all sessions
     now: NowRecord = field(default_factory=NowRecord)
     began: float = field(default_factory=time.monotonic)  # of the monotonic clock
     so_far: TurnSoFar = field(default_factory=TurnSoFar)
@@ -94,6 +96,8 @@ class Turns:
         request = work.request(prompt, self.so_far)
         if again and request.facts().changed:  # the turn that was cut off has left work
             request = replace(request, brief=replace(request.brief, prompt=AGAIN + prompt))
+        if self.starts is not None:
+            self.starts.begin(request.brief.run_id)
         self.now.turn(request.brief.run_id)
         with self.stop.listening():
             outcome = supervise(

@@ -42,6 +42,8 @@ def _stopping(project: Project, state: SessionState, feature_id: int, result: Re
     if lifecycle.is_stuck(state, most) and state.current_feature == feature_id:
         told = f"Feature #{feature_id} has failed to complete in {state.stuck_count} sessions."
         return questions.question("feature_stuck", told, feature_id=feature_id)
+    if used_up := project.starts(feature_id).used_up():
+        return questions.question("too_many_starts", used_up.message, feature_id=feature_id)
     failed = state.failures.get(str(feature_id), 0)
     if failed >= most:
         told = f"Feature #{feature_id} has failed verification {failed} times."

@@ -15,6 +15,7 @@ from agent_harness.protocols.features import repository
 from agent_harness.protocols.features.config import Config
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import FeatureStore
+from agent_harness.supervision.dispatch import StartCount
 
 Say = Callable[[str], None]
 
@@ -72,6 +73,11 @@ class Project:
     def tree_now(self, base: Snapshot | None = None) -> str:
         """The tree of the files as they are, which nothing names."""
         return snapshot.tree_of_files(self.git, exclude=self.excluded, base=base)
+
+    def starts(self, item: int | str | None) -> StartCount:
+        """The starts of agents for a feature, or for what is named; ``None`` is the cleanup."""
+        name = f"Feature #{item}" if isinstance(item, int) else item or "the cleanup"
+        return StartCount(os.path.dirname(self.store.ledger()), name, most=self.config.features.max_starts)
 
     @property
     def state_name(self) -> str:

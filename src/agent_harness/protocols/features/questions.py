@@ -5,6 +5,7 @@
     verification_failed     a feature's claims were rejected too often (E4)          yes
     app_broken              unfinished work leaves every known test failing (E5)     yes
     budget_exceeded         a session ran over a budget (E7)                         yes
+    too_many_starts         an agent was started too often for one feature           yes
     no_way_back             a session's checkpoint is gone from the repository       yes
     environment             reset.sh could not bring the environment back (E6)       until the next check
     dependency_cycle        features depend on each other in a circle (E8)           until the next check
@@ -40,6 +41,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "verification_failed": ("retry", "skip", "manual", "abort"),
     "app_broken": ("retry", "rollback", "manual", "abort"),
     "budget_exceeded": ("increase", "pause", "abort"),
+    "too_many_starts": ("retry", "skip", "manual", "abort"),
     "no_way_back": ("retry", "manual", "abort"),
     "environment": ("manual", "abort"),
     "dependency_cycle": ("edit", "skip", "abort"),
@@ -52,7 +54,9 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "protected_change": ("accept-change", "reject", "manual", "skip", "abort"),
 }
 
-STOPPING = frozenset({"feature_stuck", "verification_failed", "app_broken", "budget_exceeded", "no_way_back"})
+STOPPING = frozenset(
+    {"feature_stuck", "verification_failed", "app_broken", "budget_exceeded", "too_many_starts", "no_way_back"}
+)
 """Kinds that refuse every run until they are answered."""
 
 KEEPING = frozenset({"built_already", "protected_change"})
@@ -106,6 +110,7 @@ EXPLAINED: dict[str, dict[str, str]] = {
         "rollback": "nothing is left to do: the session is rolled back already, its work kept in a rescue",
         "manual": "the project is in your hands until harness takeback; the work that broke it is in a rescue",
     },
+    "too_many_starts": {"retry": "the agent may be started as often again"},
     "claim_rejected": {"manual": "the project is in your hands; harness manual-verify says that the work is right"},
     "large_feature": {"split": "skip {features}; the commands that add its parts are proposed"},
     "dependency_regression": {

@@ -9,6 +9,8 @@ Source: ``longtask.md`` 10.3, 18 (row 11).
 
 from __future__ import annotations
 
+import os
+
 from agent_harness.errors import HarnessError, Interrupted
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import evidence, log, records
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.longtask.run.lease_file import RunLease
     from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
     from agent_harness.session.ledger import ClaimVerdict, VerdictStep
+    from agent_harness.supervision.dispatch import StartCount
     from agent_harness.supervision.interruption import Stop
 
 
@@ -89,7 +92,30 @@ def _used_up(layout: LongTaskLayout, task: Contract) -> str | None:
             f"${cost_usd:.2f} of ${most_usd:.2f} are spent; raise workerPolicy.maxTaskCostUsd in task.json to go on"
             f"{_ACCEPT}"
         )
+    path = os.path.join(os.path.dirname(layout.ledger(make=False)), "starts.jsonl")
+    if os.path.isfile(path) and os.path.getsize(path) > min(_SHORTEST_LINE * most, _LOOK_BYTES):
+        over = start_count(layout, task).used_up()
+        return f"{over.message} To agree: {over.hint}" if over else None
     return None
+
+
+STARTS_A_SLICE = 4
+"""A worker, the one that takes over after a rate limit, and one more of each that the provider did not serve."""
+
+
+def start_count(layout: LongTaskLayout, task: Contract) -> StartCount:
+    """The starts of workers on a task; what bounds them when its log, or `maxSlices`, was changed by one of them."""
+    import shlex
+
+    from agent_harness.supervision.dispatch import StartCount
+
+    most = STARTS_A_SLICE * task.policy.max_slices
+    folder = os.path.dirname(layout.ledger())
+    return StartCount(folder, task.id, most=most, hint=f"lth record {shlex.quote(layout.root)} --status active")
+
+
+_SHORTEST_LINE = 60  # bytes of one start in the count that no worker can write
+_LOOK_BYTES = 20_000  # of it; a shorter one is within every bound, and is not worth the time of `tick`
 
 
 def is_proven(events: Iterable[LogEvent]) -> bool:

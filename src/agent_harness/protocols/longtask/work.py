@@ -22,7 +22,7 @@ from agent_harness.kernel import clock, process
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.longtask import evidence, log
+from agent_harness.protocols.longtask import claim, evidence, log
 from agent_harness.protocols.longtask.criteria_guard import CriteriaGuard
 from agent_harness.protocols.longtask.run import adapters, outcome, session_folder
 from agent_harness.protocols.longtask.run.adapters import Plan
@@ -151,6 +151,7 @@ class SliceWork:
             recording=place.recording(),
             silence_seconds=plan.bounds.response_seconds,
             stop_requested=lambda: "stopped" if slice_.must_stop() else None,
+            starts=claim.start_count(slice_.layout, task),
             now=self._now,
         )
         self._turns = turns

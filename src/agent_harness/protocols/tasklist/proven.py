@@ -5,6 +5,7 @@
         proofs.jsonl             what proves each task that was added or corrected by a command; the last line counts
         claims/ID.KEY.json       the proof as it was when the task was claimed, and which files have passed it
         red-before.json          what validations said of the code before, by tree and command
+        starts.jsonl             each start of an agent: ``supervision/dispatch.py``
         verdicts.jsonl           what was said of each claim, for ever: ``session/ledger.py``
         said.json                what is said once of a list, and was
 

@@ -325,6 +325,7 @@ class SessionConfig:
         "fix_rounds",
         "isolation",
         "max_sessions",
+        "max_starts",
         "max_tasks",
         "reflect_iterations",
         "requires_red",
@@ -339,6 +340,7 @@ class SessionConfig:
         self.concurrent = get("concurrency_mode") == "concurrent"
         self.max_tasks = whole(get("max_tasks_per_session"), DEFAULT_MAX_TASKS)  # outcomes of a session; 0: any number
         self.max_sessions = whole(get("max_sessions"), DEFAULT_MAX_SESSIONS)  # of the whole list; 0: any number
+        self.max_starts = whole(get("max_starts"), 0) or None  # of `harness run`'s agent for one task; else the default
         self.reflect_iterations = whole(get("reflect_iterations"), 0)
         # Further turns of `harness run`'s agent after a failed proof; ``None`` where the list does not say.
         self.fix_rounds: int | None = rounds if is_number else None

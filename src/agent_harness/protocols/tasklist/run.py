@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from agent_harness.agents import registry
 from agent_harness.agents.base import Agent
 from agent_harness.agents.usage import Totals, merge
-from agent_harness.errors import Busy, HarnessError, LimitInForce, NothingEligible, ToolMissing
+from agent_harness.errors import Busy, HarnessError, LimitInForce, NothingEligible, StartsUsedUp, ToolMissing
 from agent_harness.kernel import clock, owner
 from agent_harness.kernel.git import own_output
 from agent_harness.kernel.json import JsonObject
@@ -255,6 +255,9 @@ def _one(terms: AttemptTerms, worker: Worker, session: int, used: Totals) -> tup
     except HarnessError as error:  # the task is closed or halted; the list says how
         with suppress(HarnessError):  # its claim may be over already
             verbs.release(worker, task.id, error.message)
+        if isinstance(error, StartsUsedUp):
+            told = f"{error.message} harness resume agrees"
+            worker.store.change(lambda change: change.halt("TASK_EXEC", told, task.id))
         return None, _ending_by(error)
     finally:
         worker.token = None

@@ -31,6 +31,7 @@ from agent_harness.session.engine import Turns, walk
 from agent_harness.session.limits import SessionLimits, changed_in_folder, changed_in_repository, watch
 from agent_harness.session.now import NowRecord
 from agent_harness.session.work import POLICIES, Ending, Policy, TurnRequest, TurnSoFar
+from agent_harness.supervision.dispatch import MOST_STARTS, StartCount
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import BudgetLimit, ProjectFacts
 from agent_harness.supervision.recording import Recording
@@ -178,6 +179,11 @@ class TaskWork:
                 sessions / f"{name}.cassette.jsonl", worker.git, lambda: commits.fingerprint(worker, task)
             ),
             stop_requested=stop_requested,
+            starts=StartCount(
+                os.path.dirname(proven.ledger(worker.layout)),
+                task.id,
+                most=worker.store.read().config.max_starts or MOST_STARTS,
+            ),
             now=NowRecord(
                 proven.now_path(worker.layout, worker.id, make=True),
                 item=task.id,

@@ -227,6 +227,7 @@ class Verification(Section):
 class Features(Section):
     max_verification_steps: Count = Field(7, description="A feature with more steps is flagged.")
     max_stuck_sessions: Count = Field(3, description="Sessions on one feature after which a person is asked.")
+    max_starts: Count = Field(200, description="Starts of an agent for one feature after which a person is asked.")
     require_test_file: Switch = Field(True, description="Every feature names a test file.")
 
 

@@ -5,6 +5,7 @@ stops no run. A higher budget goes into ``.harness.yaml``, with a person's comme
 own. Source: features.md section T, UAH-058, UAH-392..402, UAH-533, C11, C12, C27, C53.
 """
 
+import os
 import shlex
 from collections.abc import Callable
 
@@ -22,6 +23,7 @@ from agent_harness.protocols.features.selection import next_feature
 from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.protocols.features.work import kept_candidate
+from agent_harness.supervision.dispatch import go_on
 
 
 def resume(
@@ -33,6 +35,7 @@ def resume(
     question does not have, or where a question waits and none is given.
     """
     was_paused = locking.end(project)
+    go_on(os.path.dirname(project.store.ledger(make=False)))
     state = project.store.state()
     waiting = questions.waiting(state, project.store.features())
     asked = next((each for each in waiting if feature_id is None or feature_id in each.features), None)

@@ -101,6 +101,7 @@ def turns_of(
         ),
         silence_seconds=config.session.response_seconds,
         began=began,
+        starts=project.starts("the plan" if session == 0 else feature_id),
         now=NowRecord(
             project.store.now_path(),
             item=None if feature_id is None else f"Feature #{feature_id}",

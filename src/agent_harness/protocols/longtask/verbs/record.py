@@ -5,6 +5,8 @@ Source: ``longtask.md`` 12.
 
 from __future__ import annotations
 
+import os
+
 from agent_harness.errors import VerificationFailed
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import jsontext
@@ -39,6 +41,10 @@ def record(layout: LongTaskLayout, options: RecordOptions) -> tuple[str, int]:
 
                 ledger.write(layout.ledger(), line)
             raise VerificationFailed("verification failed; nothing was recorded", report=report)
+    if options.status == "active" and not evidence.worker_speaks(layout):
+        from agent_harness.supervision.dispatch import go_on
+
+        go_on(os.path.dirname(layout.ledger(make=False)))
     task_id = store.change(lambda change: _record(change, options, line))
     return f"Recorded {options.status} for {task_id}", 0
 

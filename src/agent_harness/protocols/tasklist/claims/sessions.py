@@ -9,7 +9,7 @@ import os
 
 from agent_harness.errors import LimitReached, PreflightFailed
 from agent_harness.kernel import clock, files
-from agent_harness.protocols.tasklist import progress, selection
+from agent_harness.protocols.tasklist import progress, proven, selection
 from agent_harness.protocols.tasklist.claims import claim, leases
 
 TYPE_CHECKING = False
@@ -166,7 +166,10 @@ def pause(worker: Worker, why: str = "") -> JsonObject:
 
 
 def resume(worker: Worker) -> JsonObject:
-    """Takes back a pause and a halt; what they were."""
+    """Takes back a pause and a halt, and begins the count of starts anew; what they were."""
+    from agent_harness.supervision.dispatch import go_on
+
+    go_on(os.path.dirname(proven.ledger(worker.layout, make=False)))
 
     def act(change: TaskListChange) -> JsonObject | None:
         found = change.state.halt
