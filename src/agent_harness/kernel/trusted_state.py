@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.root import Kind
 
-__all__ = ["Place", "existing", "forget", "make", "name_of", "of_user", "places"]
+__all__ = ["Place", "existing", "forget", "make", "name_of", "of_user", "places", "usual_base"]
 
 PLACE = "place.json"
 _LONGEST_NAME = 200  # bytes; file systems take 255, and backups have longer names
@@ -48,7 +48,7 @@ def make(place: str, project: str) -> tuple[str | None, str | None]:
             continue
         if _is_ours(folder):
             _note(folder, place, project)
-            return folder, None if _base(folder) == _usual_base() else _elsewhere(folder)
+            return folder, None if _base(folder) == usual_base() else _elsewhere(folder)
     return None, _elsewhere("the project, where one that a crash leaves behind is not believed")
 
 
@@ -185,17 +185,18 @@ def _outside(project: str) -> list[str]:
 def _bases() -> list[str]:
     """Where folders of ours may be, the usual place first."""
     temporary = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108  (of this user alone, or not used)
-    places = (_usual_base(), os.path.join(temporary, f"agent-harness-{os.getuid()}"))
+    places = (usual_base(), os.path.join(temporary, f"agent-harness-{os.getuid()}"))
     return [place for place in places if os.path.isabs(place)]
 
 
-def _usual_base() -> str:
+def usual_base() -> str:
+    """Where everything is, unless that place cannot be written."""
     home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return os.path.join(home, "agent-harness")
 
 
 def _elsewhere(place: str) -> str:
-    usual = _usual_base()
+    usual = usual_base()
     shown = usual if os.path.isabs(usual) else f"{usual} (not an absolute path)"
     return f"{shown} cannot be used; the record of sessions is kept in {place}."
 

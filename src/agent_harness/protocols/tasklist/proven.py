@@ -45,9 +45,12 @@ class ProofChanged(ConfigurationError):
 class ClaimTerms:
     """How a claim is to be proven."""
 
-    __slots__ = ("files", "isolation", "requires_red")
+    __slots__ = ("files", "isolation", "requires_red", "sandbox")
 
-    def __init__(self, isolation: str, requires_red: str, files: JsonObject | None = None) -> None:
+    def __init__(
+        self, isolation: str, requires_red: str, files: JsonObject | None = None, sandbox: object = None
+    ) -> None:
+        self.sandbox = sandbox  # as ``session_config`` has it
         self.isolation = isolation
         self.requires_red = requires_red
         self.files = files  # what decides in a folder of which git keeps nothing, as it was at the claim
@@ -212,6 +215,7 @@ def begin(layout: TaskListLayout, state: State, task: Task, *, kept: JsonObject 
             os.unlink(os.path.join(folder, name))
     record: JsonObject = {"task": task.id, **_proof_of(task)}
     record |= {"isolation": state.config.isolation, "requires_red": state.config.requires_red}
+    record |= {"sandbox": state.config.sandbox}
     files.write_json(_claim(home, task), {**record, "files": kept} if kept else record)
 
 
@@ -239,7 +243,7 @@ def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
     """The terms as they were at the claim, else as they are now."""
     found, now = _claim_record(layout, task), state.config
     isolation, red = found.get("isolation", now.isolation), found.get("requires_red", now.requires_red)
-    return ClaimTerms(isolation, red, json_object(found.get("files")))
+    return ClaimTerms(isolation, red, json_object(found.get("files")), found.get("sandbox", now.sandbox))
 
 
 def red_before_file(layout: TaskListLayout) -> str | None:

@@ -327,6 +327,7 @@ class SessionConfig:
         "reflect_iterations",
         "requires_red",
         "rollback_policy",
+        "sandbox",
     )
 
     def __init__(self, record: JsonObject) -> None:
@@ -343,6 +344,7 @@ class SessionConfig:
         self.isolation = WORKTREE if get("isolation") == WORKTREE else IN_PLACE
         # What becomes of a validation that passes on the code before as well.
         self.requires_red: str = red if red in ("off", "tell", "reject") else "tell"
+        self.sandbox = get("sandbox")  # as ``kernel.process.sandbox.settings_from`` reads it
         self.rollback_policy: str = policy if policy in ("restore", "none", "hard") else "restore"
 
 

@@ -18,6 +18,7 @@ from agent_harness.agents.usage import Totals
 from agent_harness.errors import HarnessError, NotOwner, Refused, TimedOut, VerificationFailed
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process import new_run_id
+from agent_harness.kernel.process.sandbox import settings_from
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.tasklist import progress, proven, status
 from agent_harness.protocols.tasklist.attempts import commits, rollback, verbs
@@ -145,6 +146,7 @@ class TaskWork:
         self._session = session
         self._budget_usd = max(0.0, terms.max_cost_usd - spent_usd)
         proven.note_claim(worker.layout, task, by={"agent": terms.agent.name})
+        self._sandbox = proven.terms(worker.layout, worker.store.read(), task).sandbox
         name = f"{session}-{safe_name(task.id)}.{task.attempts + 1}"
         sessions = Path(worker.layout.sessions)
         renew = LeaseKeeper(worker, task)
@@ -216,6 +218,8 @@ class TaskWork:
             budget_usd=max(0.0, self._budget_usd - so_far.used.budget_usd()),
             environment=self._environment(),
             run_id=new_run_id(),
+            sandbox=settings_from(self._sandbox),
+            places=(Path(worker.layout.root), Path(worker.cwd)),
         )
         return TurnRequest(brief=brief, facts=self._changed)
 

@@ -26,13 +26,14 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.objects import Objects
+from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
 from agent_harness.kernel.redact import redact
 from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange, Tree, between, tree_at
 from agent_harness.verification.command.guard import findings_on, is_test_side, moved_under
 from agent_harness.verification.command.named_files import Named, named_by
 from agent_harness.verification.guard import is_read
 from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
-from agent_harness.verification.runner.execution import Stop, run_command
+from agent_harness.verification.runner.execution import Reach, Stop, reach_of_checkout, run_command
 from agent_harness.verification.runner.lending import (
     ignored_paths,
     import_folders,
@@ -145,6 +146,7 @@ class CommandCheck:
     isolation: str = WORKTREE
     requires_red: str = TELL  # what becomes of a command that passes on the code before: OFF, TELL, REJECT
     may_change: tuple[str, ...] = ()  # patterns of files that the work is meant to change
+    sandbox: SandboxSettings = AUTO
     in_place_setting: str = "isolation: in_place"  # for people: what makes the command run in the folder
 
 
@@ -215,7 +217,9 @@ def run_in_place(root: str | os.PathLike[str], check: CommandCheck, *, stop: Sto
     """Runs the command in a folder as it is, and asks nothing else: for work that is in nobody's hands."""
     with tempfile.TemporaryDirectory(prefix="harness-compiled-", ignore_cleanup_errors=True) as compiled:
         variables = process.scrubbed_environment({"PYTHONPYCACHEPREFIX": compiled})  # else the next commit has them
-        return _verdict(_ran(check, Path(root), variables, stop), IN_PLACE)
+        return _verdict(
+            _ran(check, Path(root), variables, stop, Reach((Path(root), Path(compiled)), (), check.sandbox)), IN_PLACE
+        )
 
 
 @dataclass(slots=True)
@@ -271,7 +275,7 @@ class _Judgement:
         for old, new in self.moved.items():
             failing = Edits({new: with_failing_tests(texts[new] or b"")})
             with self.checkout(self.candidate, (failing,)) as (space, variables):
-                done = _ran(self.check, space.cwd, variables, self.stop)
+                done = _ran(self.check, space.cwd, variables, self.stop, self.reach(space))
             if done.exit_code == 0 or done.stopped:
                 message = f"{old} is {new} now, and the command does not run its tests there: it passes while they fail"
                 return Finding("protected_test_changed", CRITICAL, message, {"path": old, "reasons": []})
@@ -282,7 +286,7 @@ class _Judgement:
     def on_candidate(self) -> CommandVerdict:
         """The command in a checkout, and in the folder too where only that can say why it failed."""
         with self.checkout(self.candidate) as (space, variables):
-            done = _verdict(_ran(self.check, space.cwd, variables, self.stop), WORKTREE)
+            done = _verdict(_ran(self.check, space.cwd, variables, self.stop, self.reach(space)), WORKTREE)
         done = replace(done, output=done.output.replace(str(space.cwd), str(self.git.root)))
         if done.passed or done.timed_out or not self.folder_differs():
             return done
@@ -303,6 +307,10 @@ class _Judgement:
         if self.ignored is None:
             self.ignored = ignored_paths(self.git)
         return lendable(Path(self.git.root), self.ignored)
+
+    def reach(self, space: Workspace) -> Reach:
+        """Of a run in a checkout, to which the project lends what is installed."""
+        return reach_of_checkout(space, Path(self.git.root), self.lent(), self.check.sandbox)
 
     def folder_differs(self) -> bool:
         """Whether the folder has anything to the command that a checkout of the same files has not."""
@@ -352,7 +360,7 @@ class _Judgement:
         if known is not None:
             return known
         with self.checkout(self.base, overlays) as (space, variables):
-            done = _ran(self.check, space.cwd, variables, self.stop)
+            done = _ran(self.check, space.cwd, variables, self.stop, self.reach(space))
         if done.stopped:
             return NOT_RUN
         answer = GREEN if done.exit_code == 0 else RED
@@ -364,10 +372,20 @@ class _Judgement:
 
 
 def _ran(
-    check: CommandCheck, cwd: Path, variables: dict[str, str], stop: Callable[[], bool] | None
+    check: CommandCheck,
+    cwd: Path,
+    variables: dict[str, str],
+    stop: Callable[[], bool] | None,
+    reach: Reach,
 ) -> process.Completed:
-    seconds = check.timeout_seconds
-    return run_command(check.command, cwd=cwd, variables=variables, timeout_seconds=seconds, stop=stop)
+    return run_command(
+        check.command,
+        cwd=cwd,
+        variables=variables,
+        timeout_seconds=check.timeout_seconds,
+        stop=stop,
+        reach=reach,
+    )
 
 
 def _verdict(done: process.Completed, where: str) -> CommandVerdict:

@@ -437,6 +437,7 @@ def handed(project: Project, brief: Brief) -> Brief:
             project.config.origin(f"models.{name}") != "default" for name in ("default", brief.prompt_type)
         ),
         tools=tool_rules(project),
+        sandbox=project.config.sandbox.settings(),
         budget_usd=costs.available(project.store.costs(), project.budgets, brief.feature_id),
     )
 
