@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.root import Kind
 
-__all__ = ["Place", "existing", "forget", "make", "name_of", "of_user", "places", "usual_base"]
+__all__ = ["Place", "existing", "forget", "make", "may_write", "name_of", "of_user", "places", "usual_base"]
 
 PLACE = "place.json"
 _LONGEST_NAME = 200  # bytes; file systems take 255, and backups have longer names
@@ -31,9 +31,13 @@ _SIGNS: "dict[str, Kind]" = {".git": "features", "harness-tasks.json": "tasklist
 """What the place of a project is called, by which its kind is known."""
 
 
-def existing(place: str, project: str) -> str | None:
-    """The folder of the project that ``place`` stands for, when a harness has made one; nothing is made here."""
-    return next((f for f in _folders(place, project) if os.path.isdir(f) and _is_ours(f)), None)
+def existing(place: str, project: str, *, writable: bool = True) -> str | None:
+    """The folder of the project that ``place`` stands for, when a harness has made one; nothing is made here.
+
+    Without ``writable`` it may be one that can only be read, as in the sandbox of an agent.
+    """
+    found = (folder for folder in _folders(place, project) if os.path.isdir(folder))
+    return next((folder for folder in found if _is_mine(_base(folder), folder, writable=writable)), None)
 
 
 def make(place: str, project: str) -> tuple[str | None, str | None]:
@@ -209,11 +213,25 @@ def _is_ours(folder: str) -> bool:
     return _is_mine(_base(folder), folder)
 
 
-def _is_mine(base: str, folder: str) -> bool:
-    """Of this user from the base on, no link, and writable."""
+def may_write(folder: str) -> bool:
+    """Whether this process may make files in a folder: the answer of the kernel to a try, since Landlock is not asked
+    by ``access``. Nothing is left of it."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return False
+    try:
+        os.close(os.open(folder, os.O_WRONLY | getattr(os, "O_TMPFILE", os.O_DIRECTORY), 0o600))
+    except PermissionError:
+        return False
+    except OSError:  # a disk without unnamed files, or a full one
+        return True
+    return True
+
+
+def _is_mine(base: str, folder: str, *, writable: bool = True) -> bool:
+    """Of this user from the base on, no link, and writable where that is wanted."""
     try:
         found = [os.lstat(path) for path in (base, folder)]
     except OSError:
         return False
     mine = all(each.st_uid == os.getuid() and not os.path.islink(folder) for each in found)
-    return mine and os.access(folder, os.W_OK | os.X_OK)
+    return mine and (may_write(folder) if writable else os.access(folder, os.R_OK | os.X_OK))
