@@ -31,6 +31,7 @@ __all__ = [
     "LOOPBACK",
     "MODES",
     "OPEN",
+    "VARIABLE",
     "SandboxSettings",
     "covers",
     "found",
