@@ -137,8 +137,9 @@ def test_tests_may_be_added_in_a_folder_without_git(tmp_path: Path) -> None:
 # ---- where it runs ---------------------------------------------------------------------------------------------------
 
 
-def test_what_is_committed_is_what_was_judged(tmp_path: Path) -> None:
+def test_what_is_committed_is_what_was_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Something of the agent goes on writing while its work is judged."""
+    monkeypatch.setenv("HARNESS_SANDBOX", "off")  # the command plays that part
     project = made(tmp_path)
     command = f"grep -q done work.txt && echo later > {project.path}/work.txt && echo x > {project.path}/more.txt"
     project.edit(TASK, validation={"command": command})

@@ -203,7 +203,10 @@ def test_a_worker_that_lost_its_claim_can_do_nothing(project: TaskListProject) -
     assert project.seen() == before
 
 
-def test_a_claim_lost_during_the_validation_commits_nothing(project: TaskListProject, tmp_path: Path) -> None:
+def test_a_claim_lost_during_the_validation_commits_nothing(
+    project: TaskListProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_SANDBOX", "off")  # what somebody else does is done by the command
     steal = f"""
 path = {project.layout.tasks!r}
 text = open(path).read()

@@ -12,6 +12,9 @@ from pathlib import Path
 
 from agent_harness.agents.events import Event
 from agent_harness.errors import HarnessError
+from agent_harness.kernel.git.locate import locate
+from agent_harness.kernel.process.launch_spec import Sandbox
+from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings, of_agent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,15 @@ class Brief:
     conversation: str | None = None  # what an earlier turn of this session reported, for agents that resume
     environment: Mapping[str, str] = field(default_factory=dict)  # added on top of the scrubbed environment
     run_id: str | None = None  # tags the agent's processes (HARNESS_RUN_ID), so that orphans can be found
+    sandbox: SandboxSettings = AUTO
+    places: tuple[Path, ...] = ()  # further folders that it works in, beside ``cwd`` and its repository
+
+
+def sandbox_of(brief: Brief) -> Sandbox | None:
+    """What the agent's processes reach; ``Refused`` where a sandbox must be, and cannot."""
+    repository = locate(brief.cwd)
+    of_git = (repository.top, repository.git_dir, repository.shared_dir) if repository else ()
+    return of_agent([brief.cwd, *of_git, *brief.places], settings=brief.sandbox)
 
 
 class Turn(ABC):

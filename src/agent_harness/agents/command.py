@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_harness.agents import options
-from agent_harness.agents.base import Agent, Brief, Capabilities, Turn, servers_json
+from agent_harness.agents.base import Agent, Brief, Capabilities, Turn, sandbox_of, servers_json
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, event_from_line, plain
 from agent_harness.agents.registry import words_of
 from agent_harness.errors import ConfigurationError, ToolMissing
@@ -157,6 +157,7 @@ class CommandAgent(Agent):
                 input=brief.prompt.encode("utf-8", "replace"),
                 merge_stderr=False,
                 run_id=brief.run_id,
+                sandbox=sandbox_of(brief),
             )
             return CommandTurn(running, servers)
 
@@ -344,6 +345,7 @@ def begin(
             on_output=kept.stdout.add,
             on_errors=kept.stderr.add,
             run_id=brief.run_id,
+            sandbox=sandbox_of(brief),
         )
         return CommandLineTurn(running, kept, refusal, servers)
 

@@ -111,6 +111,7 @@ def everything() -> Iterator[CheckResult]:
     yield CheckResult("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
     yield _git()
     yield _command()
+    yield sandbox()
     try:
         project = root.find()
     except HarnessError as error:
@@ -308,6 +309,22 @@ def _install(problem: str) -> str | None:
     from agent_harness.agents.discovery import extras
 
     return next((each["install"] for each in extras() if each["install"] in problem), None)
+
+
+def sandbox() -> CheckResult:
+    """Which sandbox agents and checks have on this machine, and what it does not keep from them."""
+    from agent_harness.kernel.process import sandbox as kernel
+
+    try:
+        kind = kernel.kind_for(kernel.AUTO)
+    except HarnessError as error:
+        return CheckResult("sandbox", "wrong", error.message, error.hint)
+    name = kind.partition(":")[0] if kind else "none"
+    if kind is None:
+        off = os.environ.get(kernel.VARIABLE) == "off"
+        fix = f"unset {kernel.VARIABLE}" if off else "install bubblewrap, or allow user namespaces: docs/security.md"
+        return CheckResult("sandbox", "warning", f"{name}: {kernel.covers(kind)}", fix)
+    return CheckResult("sandbox", "ok", f"{name}: {kernel.covers(kind)}")
 
 
 def folder(path: str) -> Iterator[CheckResult]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.root import Kind
 
-__all__ = ["Place", "existing", "forget", "make", "name_of", "of_user", "places"]
+__all__ = ["Place", "existing", "forget", "make", "may_write", "name_of", "of_user", "places", "usual_base"]
 
 PLACE = "place.json"
 _LONGEST_NAME = 200  # bytes; file systems take 255, and backups have longer names
@@ -31,9 +31,13 @@ _SIGNS: "dict[str, Kind]" = {".git": "features", "harness-tasks.json": "tasklist
 """What the place of a project is called, by which its kind is known."""
 
 
-def existing(place: str, project: str) -> str | None:
-    """The folder of the project that ``place`` stands for, when a harness has made one; nothing is made here."""
-    return next((f for f in _folders(place, project) if os.path.isdir(f) and _is_ours(f)), None)
+def existing(place: str, project: str, *, writable: bool = True) -> str | None:
+    """The folder of the project that ``place`` stands for, when a harness has made one; nothing is made here.
+
+    Without ``writable`` it may be one that can only be read, as in the sandbox of an agent.
+    """
+    found = (folder for folder in _folders(place, project) if os.path.isdir(folder))
+    return next((folder for folder in found if _is_mine(_base(folder), folder, writable=writable)), None)
 
 
 def make(place: str, project: str) -> tuple[str | None, str | None]:
@@ -48,7 +52,7 @@ def make(place: str, project: str) -> tuple[str | None, str | None]:
             continue
         if _is_ours(folder):
             _note(folder, place, project)
-            return folder, None if _base(folder) == _usual_base() else _elsewhere(folder)
+            return folder, None if _base(folder) == usual_base() else _elsewhere(folder)
     return None, _elsewhere("the project, where one that a crash leaves behind is not believed")
 
 
@@ -185,17 +189,18 @@ def _outside(project: str) -> list[str]:
 def _bases() -> list[str]:
     """Where folders of ours may be, the usual place first."""
     temporary = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108  (of this user alone, or not used)
-    places = (_usual_base(), os.path.join(temporary, f"agent-harness-{os.getuid()}"))
+    places = (usual_base(), os.path.join(temporary, f"agent-harness-{os.getuid()}"))
     return [place for place in places if os.path.isabs(place)]
 
 
-def _usual_base() -> str:
+def usual_base() -> str:
+    """Where everything is, unless that place cannot be written."""
     home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return os.path.join(home, "agent-harness")
 
 
 def _elsewhere(place: str) -> str:
-    usual = _usual_base()
+    usual = usual_base()
     shown = usual if os.path.isabs(usual) else f"{usual} (not an absolute path)"
     return f"{shown} cannot be used; the record of sessions is kept in {place}."
 
@@ -208,11 +213,25 @@ def _is_ours(folder: str) -> bool:
     return _is_mine(_base(folder), folder)
 
 
-def _is_mine(base: str, folder: str) -> bool:
-    """Of this user from the base on, no link, and writable."""
+def may_write(folder: str) -> bool:
+    """Whether this process may make files in a folder: the answer of the kernel to a try, since Landlock is not asked
+    by ``access``. Nothing is left of it."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return False
+    try:
+        os.close(os.open(folder, os.O_WRONLY | getattr(os, "O_TMPFILE", os.O_DIRECTORY), 0o600))
+    except PermissionError:
+        return False
+    except OSError:  # a disk without unnamed files, or a full one
+        return True
+    return True
+
+
+def _is_mine(base: str, folder: str, *, writable: bool = True) -> bool:
+    """Of this user from the base on, no link, and writable where that is wanted."""
     try:
         found = [os.lstat(path) for path in (base, folder)]
     except OSError:
         return False
     mine = all(each.st_uid == os.getuid() and not os.path.islink(folder) for each in found)
-    return mine and os.access(folder, os.W_OK | os.X_OK)
+    return mine and (may_write(folder) if writable else os.access(folder, os.R_OK | os.X_OK))

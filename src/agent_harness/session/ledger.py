@@ -109,6 +109,7 @@ class ClaimVerdict:
     regressions_total: int = 0
     flaky: tuple[str, ...] = ()
     isolation: str | None = None
+    sandbox: str | None = None  # of the checks: its kind and its network, or "none"
     tools: Mapping[str, str] = field(default_factory=dict)  # versions: python, pytest, git
     cost_usd: float | None = None  # that the session, attempt or slice had used when its claim was judged
     seconds: float | None = None  # that it had taken by then
@@ -176,7 +177,7 @@ def _tools(value: object) -> dict[str, str]:
 
 _PARSERS = {
     **dict.fromkeys(("item", "verdict", "id", "at", "agent", "model", "base", "candidate", "commit"), _text),
-    **dict.fromkeys(("red_base", "isolation", "by", "word", "prev"), _text),
+    **dict.fromkeys(("red_base", "isolation", "sandbox", "by", "word", "prev"), _text),
     **dict.fromkeys(("n", "session", "attempt", "regressions_total", "of"), _whole),
     **dict.fromkeys(("claim", "codes", "regressions", "flaky"), _texts),
     **dict.fromkeys(("cost_usd", "seconds"), _number),

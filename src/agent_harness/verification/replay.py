@@ -16,7 +16,7 @@ from pathlib import Path
 
 from agent_harness.verification.check import parse
 from agent_harness.verification.runner.environment import RunEnvironment
-from agent_harness.verification.runner.execution import Stop, run_command
+from agent_harness.verification.runner.execution import Stop, reach_of, run_command
 from agent_harness.verification.runner.lending import import_folders
 from agent_harness.verification.runner.testreport import PLUGIN_FOLDER, Calls, RecordedCall
 from agent_harness.verification.workspace import Workspace
@@ -78,6 +78,7 @@ def plainly(
         variables=_variables(environment.variables, parsed.variables, seen, named) | {"PWD": str(space.cwd)},
         timeout_seconds=timeout_seconds,
         stop=stop,
+        reach=reach_of(space, environment),
         own_temporary=False,
     )
     return _read(place / "answers.json", len(calls)) or nothing

@@ -28,6 +28,7 @@ from agent_harness.kernel import owner
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.isolated import RAW_ATTRIBUTES, IsolatedView
 from agent_harness.kernel.git.objects import ABSENT, FOLDER
+from agent_harness.kernel.trusted_state import may_write
 from agent_harness.verification.changes import LIMIT_BYTES, outside
 from agent_harness.verification.runner_config import (
     SETTINGS_FILES,
@@ -166,7 +167,7 @@ def _place(top: Path) -> Path:
     for place in _places(top):
         try:
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if place.parent.stat().st_uid == os.getuid() and os.access(place, os.W_OK | os.X_OK):
+            if place.parent.stat().st_uid == os.getuid() and may_write(os.fspath(place)):
                 return place
         except OSError:
             continue

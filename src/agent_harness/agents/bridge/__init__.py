@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from agent_harness.agents.base import Brief
+from agent_harness.agents.base import Brief, sandbox_of
 from agent_harness.agents.command import CommandTurn, environment_of, line_of, refusal_from_text
 from agent_harness.agents.events import Finished, RateLimited, event_from, object_of_line
 from agent_harness.kernel import process
@@ -52,6 +52,7 @@ def start(
         env=process.scrubbed_environment({**environment_of(brief), **(credentials or {})}, keep_agent_credentials=True),
         merge_stderr=False,
         run_id=brief.run_id,
+        sandbox=sandbox_of(brief),
     )
     turn = BridgeTurn(running, steerable=steerable)
     turn.send({"type": "brief", "brief": brief_record(brief), "settings": dict(settings or {}), "kept": kept})
@@ -60,7 +61,8 @@ def start(
 
 def brief_record(brief: Brief) -> dict[str, Any]:
     """The brief as JSON values."""
-    return {**asdict(brief), "cwd": str(brief.cwd)}
+    told = {**asdict(brief), "cwd": str(brief.cwd)}
+    return {name: value for name, value in told.items() if name not in ("sandbox", "places")}
 
 
 class BridgeTurn(CommandTurn):

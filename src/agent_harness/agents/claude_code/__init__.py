@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_harness.agents import options
-from agent_harness.agents.base import Brief, Turn
+from agent_harness.agents.base import Brief, Turn, sandbox_of
 from agent_harness.agents.claude_code import stream
 from agent_harness.agents.command import (
     CommandTurn,
@@ -246,6 +246,7 @@ class ClaudeTurn(CommandTurn):
             env=environment(brief),
             merge_stderr=False,
             run_id=brief.run_id,
+            sandbox=sandbox_of(brief),
         )
         self._say(running, brief.prompt)
         return running

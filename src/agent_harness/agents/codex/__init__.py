@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_harness.agents.base import Brief, Turn
+from agent_harness.agents.base import Brief, Turn, sandbox_of
 from agent_harness.agents.codex import appserver, command, stream
 from agent_harness.agents.codex.command import CodexSettings
 from agent_harness.agents.command import CommandTurn, line_of, refusal_from_text, removed_on_error, servers_file
@@ -45,6 +45,7 @@ def _begin_execution(settings: CodexSettings, brief: Brief) -> "ExecutionTurn":
             input=brief.prompt.encode("utf-8", "replace"),
             merge_stderr=False,
             run_id=brief.run_id,
+            sandbox=sandbox_of(brief),
         )
         return ExecutionTurn(running, command.model_of(settings, brief), servers)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_harness import __version__
-from agent_harness.agents.base import Brief, ToolRules
+from agent_harness.agents.base import Brief, ToolRules, sandbox_of
 from agent_harness.agents.codex import command, stream
 from agent_harness.agents.codex.command import CodexSettings
 from agent_harness.agents.codex.stream import TurnTally
@@ -65,6 +65,7 @@ class AppServerTurn(CommandTurn):
                 env=command.environment(brief),
                 merge_stderr=False,
                 run_id=brief.run_id,
+                sandbox=sandbox_of(brief),
             )
         )
         self._settings, self._brief = settings, brief

@@ -70,8 +70,8 @@ def _folder(project: Path) -> Path:
     )
     if asked.returncode == 0 and asked.stdout.strip():
         return Path(asked.stdout.strip()) / "agent-scripted"
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "agent-harness" / "scripted"
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "agent-scripted"
 
 
 _SHOWN_BYTES = 262_144  # of a command's output, half from its beginning and half from its end

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agent_harness.kernel import owner
 from agent_harness.kernel.process.client import SupervisorClient
-from agent_harness.kernel.process.launch_spec import scrubbed_environment, write_order
+from agent_harness.kernel.process.launch_spec import Sandbox, scrubbed_environment, write_order
 from agent_harness.kernel.process.orphans import end_orphans
 from agent_harness.kernel.process.output import CappedLog, Lines, OutputTail
 
@@ -56,21 +56,23 @@ def run(
     stop: Callable[[], bool] | None = None,
     grace_seconds: float = GRACE_SECONDS,
     run_id: str | None = None,
+    sandbox: Sandbox | None = None,
 ) -> Completed:
     """Runs a command to its end (a text is a command of ``sh``) and returns when nothing of it is left.
 
     It is over when the command itself exits; what it left in the background has a tenth of a second to end by itself
     and is then ended. Standard input is ``input`` or empty. ``on_output`` is given the output as it comes, ``log``
     holds it within its limit; with ``on_errors`` standard error goes there and is no part of the output. ``stop`` is
-    asked ten times a second. ``grace_seconds`` lie between TERM and KILL. ``run_id`` as for ``start``. Raises
-    ``ToolMissing`` and ``Refused`` when the command cannot be started; whatever ``on_output`` or ``stop`` raise, and
-    Ctrl-C, ends the command and passes on.
+    asked ten times a second. ``grace_seconds`` lie between TERM and KILL. ``run_id`` as for ``start``. ``sandbox`` is
+    what the command reaches. Raises ``ToolMissing`` and ``Refused`` when the command cannot be started; whatever
+    ``on_output`` or ``stop`` raise, and Ctrl-C, ends the command and passes on.
     """
     began = time.monotonic()
     deadline = _FOREVER if timeout_seconds is None else began + timeout_seconds
     tail = OutputTail(keep_bytes)
     tag = run_id or new_run_id()
-    order = write_order(command, cwd=cwd, env=env, run_id=tag)
+    terms = sandbox.terms if sandbox else ()
+    order = write_order(command, cwd=cwd, env=env, run_id=tag, terms=terms)
     written = CappedLog(log, log_limit_bytes) if log is not None else None
     take = _each(tail.add, written.write if written else None, on_output)
     try:
@@ -117,6 +119,7 @@ def start(
     on_errors: Callable[[bytes], object] | None = None,
     run_id: str | None = None,
     keep_background: bool = False,
+    sandbox: Sandbox | None = None,
 ) -> "Running":
     """Starts a command and hands it out once it runs.
 
@@ -125,10 +128,12 @@ def start(
     most) and ``stderr_tail``. ``on_output`` and ``on_errors`` are given the bytes of the output and of that standard
     error, too, as they come. ``run_id`` tags its processes (``HARNESS_RUN_ID``) and must be used for nothing else at
     the same time; at least 16 characters, or it proves nothing. ``keep_background``: what the command leaves behind
-    goes on until ``stop`` or the end of the harness (a development server). Raises ``ToolMissing`` and ``Refused``.
+    goes on until ``stop`` or the end of the harness (a development server). ``sandbox``: what the command reaches.
+    Raises ``ToolMissing`` and ``Refused``.
     """
     tag = run_id or new_run_id()
-    order = write_order(command, cwd=cwd, env=env, run_id=tag, stays=keep_background)
+    terms = sandbox.terms if sandbox else ()
+    order = write_order(command, cwd=cwd, env=env, run_id=tag, stays=keep_background, terms=terms)
     log = CappedLog(stderr_log, _STDERR_LOG_BYTES) if stderr_log is not None and not merge_stderr else None
     try:
         heard = (on_output, on_errors)

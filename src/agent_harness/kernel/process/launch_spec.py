@@ -7,6 +7,7 @@ Also the environment that a command of ours is given: without our secrets, and w
 import os
 import stat
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from agent_harness.errors import Refused, ToolMissing
 from agent_harness.kernel.process.orphans import RUN_ID
@@ -53,6 +54,30 @@ _CLOUD_SWITCHES = {"CLAUDE_CODE_USE_BEDROCK": "AWS_", "CLAUDE_CODE_USE_VERTEX": 
 Path = str | os.PathLike[str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sandbox:
+    """What a command reaches; made by ``kernel/process/sandbox.py``, carried out by ``kernel/process/confinement.py``.
+
+    ``rules`` are (mode, path, source), from the top of the disk downwards: ``rw`` and ``ro`` (what ``source`` holds,
+    else what is there), ``empty`` (a file system in memory).
+    """
+
+    kind: str  # namespaces, landlock, or bubblewrap:PROGRAM
+    base: str  # of what no rule names: rw or ro
+    network: str  # open, or loopback: one of its own
+    rules: tuple[tuple[str, str, str], ...]
+
+    @property
+    def name(self) -> str:
+        """Its kind, for people."""
+        return self.kind.partition(":")[0]
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """As the order of a lifeline has them."""
+        return (self.kind, self.base, self.network, *(word for rule in self.rules for word in rule))
+
+
 def scrubbed_environment(
     extra: Mapping[str, str] | None = None, *, keep_agent_credentials: bool = False
 ) -> dict[str, str]:
@@ -88,10 +113,17 @@ def _credential_prefixes(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def write_order(
-    command: str | Sequence[str], *, cwd: Path, env: Mapping[str, str], run_id: str, stays: bool = False
+    command: str | Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    run_id: str,
+    stays: bool = False,
+    terms: Sequence[str] = (),
 ) -> bytes:
     """The order in the lifeline's form (``kernel/process/supervisor.py``); a text is a command of ``sh``.
 
+    ``terms`` are those of a sandbox (``kernel/process/sandbox.py``).
     Raises ``ToolMissing`` when the program cannot be found from ``cwd`` and the ``PATH`` of ``env``, ``Refused`` when
     the folder is missing or a word cannot be handed to a program.
     """
@@ -103,7 +135,7 @@ def write_order(
         raise Refused(f"The folder {folder} does not exist.", path=folder)
     program = "/bin/sh" if isinstance(command, str) else find_program(words[0], folder, env.get("PATH", os.defpath))
     environment = [f"{name}={value}" for name, value in {**env, RUN_ID: run_id}.items()]
-    fields = ["stay" if stays else "", folder, program, str(len(words)), *words, *environment]
+    fields = ["stay" if stays else "", folder, program, str(len(words)), *words, str(len(terms)), *terms, *environment]
     try:
         encoded = [os.fsencode(field) for field in fields]
     except UnicodeEncodeError as error:

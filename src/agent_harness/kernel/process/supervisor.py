@@ -4,8 +4,9 @@
 streams are the command's. ``kernel/process/client.py`` is the other end.
 
 CONTROL  first the order: its length (8 bytes, big endian), then fields separated by NUL: ``stay`` or nothing, folder,
-         program, how many words, the words, the environment. Then lines, each a grace in seconds: end the command,
-         TERM now, KILL after the grace. End of file means that the harness is dead: everything is killed at once.
+         program, how many words, the words, how many terms, the terms of its confinement, the environment. Then lines,
+         each a grace in seconds: end the command, TERM now, KILL after the grace. End of file means that the harness
+         is dead: everything is killed at once.
 STATUS   lines: ``started PID`` before the command can do anything; ``exited CODE`` (negative: death by that signal);
          ``ended``.
 REPORT   written by the new process itself: ``STEP ERRNO`` when it cannot become the command; else it just closes.
@@ -67,14 +68,19 @@ class Order:
     """What to run: folder, program (a path), words (its argv) and environment, all as bytes.
 
     ``stays``: what the command leaves behind goes on until the harness ends it or dies (a development server).
+    ``terms``: how the command is confined (``kernel/process/confinement.py``); none for one that is not. ``wrapped``:
+    our child is a program that holds the command in namespaces of its own, where only the command is asked to end.
     """
 
-    __slots__ = ("environment", "folder", "program", "stays", "words")
+    __slots__ = ("environment", "folder", "program", "stays", "terms", "words", "wrapped")
 
     def __init__(self, text: bytes) -> None:
         stays, self.folder, self.program, count, *rest = text.split(b"\0")
         self.stays = bool(stays)
         self.words = rest[: int(count)]
+        count, *rest = rest[int(count) :]
+        self.terms = rest[: int(count)]
+        self.wrapped = bool(self.terms) and self.terms[0].startswith(b"bubblewrap:")
         pairs = (entry.partition(b"=") for entry in rest[int(count) :])
         self.environment = {name: value for name, _, value in pairs}
 
@@ -82,7 +88,9 @@ class Order:
 class Keeper:
     """One command and everything that came out of it, until all of it is gone."""
 
-    __slots__ = ("control", "gone", "hurry", "kill_at", "pid", "poller", "reaped", "status", "stopping", "wake")
+    __slots__ = (
+        *("control", "gone", "hurry", "kill_at", "pid", "poller", "reaped", "status", "stopping", "wake", "wrapped"),
+    )
 
     def __init__(self, control: int, status: int) -> None:
         self.control = control
@@ -93,6 +101,7 @@ class Keeper:
         self.kill_at: float | None = None
         self.stopping = False  # the command is to end, by the harness's word or by its death
         self.hurry = False  # no grace for anything any more
+        self.wrapped = False
         self.wake, waker = os.pipe()
         # A byte arrives when a child ends; every other signal that can be ignored is ignored
         os.set_blocking(self.wake, False)
@@ -109,6 +118,7 @@ class Keeper:
         """Starts the command, waits for its end, ends what it left."""
         prctl = find_prctl()
         prctl(_CHILD_SUBREAPER, 1)
+        self.wrapped = order.wrapped
         self._launch(order, prctl, report)
         code = self._await_command()
         self._say(f"exited {code}")
@@ -226,6 +236,10 @@ class Keeper:
         """To the command and its group, while their number is theirs."""
         if self.gone:
             return
+        if self.wrapped and number != signal.SIGKILL:
+            for group in children_of(self.pid):  # the first process of its namespaces leads the command's session
+                _signal_group_of(group, number)
+            return
         for send in (os.killpg,) if self.reaped else (os.kill, os.killpg):
             try:
                 send(self.pid, number)
@@ -242,20 +256,36 @@ class Keeper:
 def become(order: Order, prctl: "Callable[..., object]", gate: int, report: int) -> None:
     """In the new process: turns into the command, or writes to ``report`` what failed. Never returns."""
     step = "start"
+    lifeline = os.getppid()
     try:
         os.setsid()
         prctl(_PDEATHSIG, int(signal.SIGKILL))
         if not os.read(gate, 1):  # the lifeline is dead already
             os._exit(127)
         _reset_signals(signal.SIG_DFL)
+        program, words = order.program, order.words
+        if order.terms:
+            step = "sandbox"
+            program, words = confined(order)
+            prctl(_PDEATHSIG, int(signal.SIGKILL))  # changed credentials have taken it back
+            if os.getppid() != lifeline:
+                os._exit(127)
         step = "folder"
         os.chdir(order.folder)
         step = "program"
-        os.execve(order.program, order.words, order.environment)  # noqa: S606
+        os.execve(program, words, order.environment)  # noqa: S606
     except OSError as error:
         os.write(report, f"{step} {error.errno}".encode())
     finally:
         os._exit(127)
+
+
+def confined(order: Order) -> "tuple[bytes, list[bytes]]":
+    """Confines this process by the order's terms; what is to be started in it."""
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    from confinement import confine  # pyrefly: ignore[missing-import]  # this program stands alone
+
+    return confine(order.terms, order.folder, order.program, order.words)
 
 
 def find_prctl() -> "Callable[..., object]":
@@ -277,7 +307,11 @@ def find_prctl() -> "Callable[..., object]":
 
 def children() -> list[int]:
     """Pids of this process's children, dead ones included until they are reaped; empty where /proc cannot tell."""
-    pid = os.getpid()
+    return children_of(os.getpid())
+
+
+def children_of(pid: int) -> list[int]:
+    """The same of another process of ours."""
     if not sees_own_pids():
         return []
     try:
@@ -315,6 +349,13 @@ def _signal_each(pids: "Iterable[int]", number: int) -> None:
             os.kill(pid, number)
         except OSError:  # another user's (sudo)
             continue
+
+
+def _signal_group_of(pid: int, number: int) -> None:
+    try:
+        os.killpg(pid, number)
+    except OSError:  # it leads no group yet
+        return
 
 
 def _reaped(pid: int) -> bool:

@@ -22,6 +22,8 @@ from pathlib import Path
 from agent_harness.errors import ConfigurationError, LimitReached, PreflightFailed, UnsafeTree
 from agent_harness.kernel import process
 from agent_harness.kernel.git import Git
+from agent_harness.kernel.process.launch_spec import Sandbox
+from agent_harness.kernel.process.sandbox import of_agent
 from agent_harness.protocols.features import costs as cost_rules
 from agent_harness.protocols.features import questions, records, repository
 from agent_harness.protocols.features.config import Config
@@ -208,6 +210,7 @@ def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
         log=Path(project.layout.log("init.log")),
         say=project.say,
     )
+    environment.sandbox = of_agent([project.root], settings=project.config.sandbox.settings(), installs=True)
     try:
         yield environment
     finally:
@@ -229,6 +232,7 @@ class DevelopmentEnvironment:
         say: Callable[[str], None],
         script_seconds: float = SCRIPT_SECONDS,
     ) -> None:
+        self.sandbox: Sandbox | None = None  # what the scripts reach
         self._root = root
         self._script_seconds = script_seconds
         self._init = init
@@ -259,7 +263,13 @@ class DevelopmentEnvironment:
         """The health check passes, or ``PreflightFailed``."""
         if not self._health_check:
             return
-        done = process.run(self._health_check, cwd=self._root, env=self._env, timeout_seconds=HEALTH_SECONDS)
+        done = process.run(
+            self._health_check,
+            cwd=self._root,
+            env=self._env,
+            timeout_seconds=HEALTH_SECONDS,
+            sandbox=self.sandbox,
+        )
         if done.exit_code != 0:
             raise PreflightFailed(
                 f"The health check failed: {self._health_check}", hint="./init.sh", check="environment"
@@ -270,14 +280,16 @@ class DevelopmentEnvironment:
         while self._running:
             self._running.pop().stop(grace_seconds=2.0)
         if self._stop:
-            process.run(self._stop, cwd=self._root, env=self._env, timeout_seconds=HEALTH_SECONDS)
+            process.run(self._stop, cwd=self._root, env=self._env, timeout_seconds=HEALTH_SECONDS, sandbox=self.sandbox)
 
     def _script(self, command: str | None) -> int:
         if not command:
             return 0
         self._log.parent.mkdir(parents=True, exist_ok=True)
         logged = f"({command}) </dev/null >>{shlex.quote(str(self._log))} 2>&1"
-        running = process.start(logged, cwd=self._root, env=self._env, input=b"", keep_background=True)
+        running = process.start(
+            logged, cwd=self._root, env=self._env, input=b"", keep_background=True, sandbox=self.sandbox
+        )
         code = running.wait(self._script_seconds)
         if code == 0:
             self._running.append(running)

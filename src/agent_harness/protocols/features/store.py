@@ -252,7 +252,7 @@ class FeatureStore:
         return note
 
     def _trusted(self, name: str) -> str | None:
-        folder = self._home or trusted_state.existing(self.layout.git_dir, self.layout.root)
+        folder = self._home or trusted_state.existing(self.layout.git_dir, self.layout.root, writable=False)
         return os.path.join(folder, name) if folder else None
 
     def now_path(self) -> str | None:

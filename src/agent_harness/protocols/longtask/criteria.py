@@ -183,9 +183,11 @@ def _run(verification: _Verification, command: str, cwd: str, seconds: float) ->
     from agent_harness.kernel import process
     from agent_harness.kernel.process.launch_spec import callers_environment
     from agent_harness.kernel.process.output import HeadTail, clipped
+    from agent_harness.kernel.process.sandbox import of_agent, settings_from
     from agent_harness.kernel.redact import redact
 
     out, err = HeadTail(65_536, 65_536), HeadTail(65_536, 65_536)
+    wished = settings_from(verification.task.policy.raw.get("sandbox"))
     try:
         # compiled code that lies beside its source may be of another source
         with tempfile.TemporaryDirectory(prefix="harness-compiled-", ignore_cleanup_errors=True) as compiled:
@@ -199,6 +201,7 @@ def _run(verification: _Verification, command: str, cwd: str, seconds: float) ->
                 on_output=out.add,
                 on_errors=err.add,
                 stop=verification.stop,
+                sandbox=of_agent([cwd, verification.layout.root], settings=wished),
             )
     except HarnessError as error:
         return _result("fail", error.message, **_ran(command, cwd))

@@ -110,7 +110,7 @@ def adopt(layout: LongTaskLayout, checkpoint: Checkpoint) -> None:
 
 def note_word(layout: LongTaskLayout, item: JsonObject) -> None:
     """A person's command has recorded this item."""
-    if path := _words(layout):
+    if (path := _words(layout)) and os.access(path, os.W_OK):
         journal.append(path, {"items": [_digest(item)]})
 
 

@@ -113,7 +113,7 @@ class LongTaskLayout:
 
         if make:
             return trusted_state.make(self.task, self.root)[0]
-        return trusted_state.existing(self.task, self.root)
+        return trusted_state.existing(self.task, self.root, writable=False)
 
     def run_log(self, date: str) -> str:
         """The log of one UTC date, ``YYYY-MM-DD``; a longer timestamp will do."""

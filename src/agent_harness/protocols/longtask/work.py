@@ -20,6 +20,7 @@ from agent_harness.agents.events import Event, RateLimited
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, process
 from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.process.sandbox import OPEN, settings_from
 from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.longtask import claim, evidence, log
@@ -179,6 +180,8 @@ class SliceWork:
                 budget_usd=left,
                 environment=found,
                 run_id=lock.run_id,
+                sandbox=settings_from(self.slice.prepared.task.policy.raw.get("sandbox"), network=OPEN),
+                places=(Path(self.slice.layout.root),),
             ),
             on_event=self._take if plan.run is None else None,
             on_ended=self._ended,

@@ -46,11 +46,18 @@ class ProofChanged(ConfigurationError):
 class ClaimTerms:
     """How a claim is to be proven."""
 
-    __slots__ = ("files", "isolation", "requires_red", "trust")
+    __slots__ = ("files", "isolation", "requires_red", "sandbox", "trust")
 
     def __init__(
-        self, isolation: str, requires_red: str, files: JsonObject | None = None, *, trust: str = "normal"
+        self,
+        isolation: str,
+        requires_red: str,
+        files: JsonObject | None = None,
+        *,
+        trust: str = "normal",
+        sandbox: object = None,
     ) -> None:
+        self.sandbox = sandbox  # as ``session_config`` has it
         self.isolation = isolation
         self.requires_red = requires_red
         self.trust = trust
@@ -217,6 +224,7 @@ def begin(layout: TaskListLayout, state: State, task: Task, *, kept: JsonObject 
     record: JsonObject = {"task": task.id, **_proof_of(task)}
     config = state.config
     record |= {"isolation": config.isolation, "requires_red": config.requires_red, "trust": config.trust}
+    record |= {"sandbox": config.sandbox}
     files.write_json(_claim(home, task), {**record, "files": kept} if kept else record)
 
 
@@ -244,7 +252,13 @@ def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
     """The terms as they were at the claim, else as they are now."""
     found, now = _claim_record(layout, task), state.config
     isolation, red = found.get("isolation", now.isolation), found.get("requires_red", now.requires_red)
-    return ClaimTerms(isolation, red, json_object(found.get("files")), trust=str(found.get("trust", now.trust)))
+    return ClaimTerms(
+        isolation,
+        red,
+        json_object(found.get("files")),
+        trust=str(found.get("trust", now.trust)),
+        sandbox=found.get("sandbox", now.sandbox),
+    )
 
 
 def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | None:

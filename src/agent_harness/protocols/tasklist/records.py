@@ -330,6 +330,7 @@ class SessionConfig:
         "reflect_iterations",
         "requires_red",
         "rollback_policy",
+        "sandbox",
         "trust",
     )
 
@@ -351,6 +352,7 @@ class SessionConfig:
         # How much is asked of a proof; the variable is for whoever starts the run.
         trust = os.environ.get("HARNESS_VERIFICATION__TRUST") or get("trust")
         self.trust: str = trust if trust in ("strict", "fast") else "normal"
+        self.sandbox = get("sandbox")  # as ``kernel.process.sandbox.settings_from`` reads it
         self.rollback_policy: str = policy if policy in ("restore", "none", "hard") else "restore"
 
 

@@ -20,6 +20,7 @@ from agent_harness.errors import HarnessError, NotOwner, Refused, StateDamaged, 
 from agent_harness.kernel import clock, owner
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process import new_run_id
+from agent_harness.kernel.process.sandbox import settings_from
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.tasklist import progress, proven, status
 from agent_harness.protocols.tasklist.attempts import commits, rollback, verbs
@@ -154,6 +155,7 @@ class TaskWork:
         proven.note_claim(
             worker.layout, task, by={"agent": terms.agent.name}, turn=owner.current().as_record(), asked={}
         )
+        self._sandbox = proven.terms(worker.layout, worker.store.read(), task).sandbox
         name = f"{session}-{safe_name(task.id)}.{task.attempts + 1}"
         sessions = Path(worker.layout.sessions)
         renew = LeaseKeeper(worker, task)
@@ -231,6 +233,8 @@ class TaskWork:
             budget_usd=max(0.0, self._budget_usd - so_far.used.budget_usd()),
             environment=self._environment(),
             run_id=new_run_id(),
+            sandbox=settings_from(self._sandbox),
+            places=(Path(worker.layout.root), Path(worker.cwd)),
         )
         return TurnRequest(brief=brief, facts=self._changed)
 

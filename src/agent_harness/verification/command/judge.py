@@ -30,6 +30,7 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.objects import Objects
+from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
 from agent_harness.kernel.redact import redact
 from agent_harness.verification import twins
 from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange, Tree, between, tree_at
@@ -38,7 +39,7 @@ from agent_harness.verification.command.guard import findings_on, is_test_side, 
 from agent_harness.verification.command.named_files import Named, named_by
 from agent_harness.verification.guard import file_of, is_read
 from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
-from agent_harness.verification.runner.execution import Stop, run_command
+from agent_harness.verification.runner.execution import Reach, Stop, reach_of_checkout, run_command
 from agent_harness.verification.runner.lending import (
     ignored_paths,
     import_folders,
@@ -174,6 +175,7 @@ class CommandCheck:
     isolation: str = WORKTREE
     requires_red: str = TELL  # what becomes of a command that passes on the code before: OFF, TELL, REJECT
     may_change: tuple[str, ...] = ()  # patterns of files that the work is meant to change
+    sandbox: SandboxSettings = AUTO
     in_place_setting: str = "isolation: in_place"  # for people: what makes the command run in the folder
     trust: str = NORMAL  # FAST: no sabotaged twins; STRICT: what they show rejects whoever wrote the tests
 
@@ -246,7 +248,9 @@ def run_in_place(root: str | os.PathLike[str], check: CommandCheck, *, stop: Sto
     """Runs the command in a folder as it is, and asks nothing else: for work that is in nobody's hands."""
     with tempfile.TemporaryDirectory(prefix="harness-compiled-", ignore_cleanup_errors=True) as compiled:
         variables = process.scrubbed_environment({"PYTHONPYCACHEPREFIX": compiled})  # else the next commit has them
-        return _verdict(_ran(check, Path(root), variables, stop), IN_PLACE)
+        return _verdict(
+            _ran(check, Path(root), variables, stop, Reach((Path(root), Path(compiled)), (), check.sandbox)), IN_PLACE
+        )
 
 
 @dataclass(slots=True)
@@ -307,7 +311,7 @@ class _Judgement:
         for old, new in self.moved.items():
             failing = Edits({new: with_failing_tests(texts[new] or b"")})
             with self.checkout(self.candidate, (failing,)) as (space, variables):
-                done = _ran(self.check, space.cwd, variables, self.stop)
+                done = _ran(self.check, space.cwd, variables, self.stop, self.reach(space))
             if done.exit_code == 0 or done.stopped:
                 message = f"{old} is {new} now, and the command does not run its tests there: it passes while they fail"
                 return Finding("protected_test_changed", CRITICAL, message, {"path": old, "reasons": []})
@@ -337,13 +341,13 @@ class _Judgement:
         """The command in a checkout; a plain pytest command with the witness, where that can be loaded."""
         command = parse(self.check.command)
         if not command.pytest or _RUNS_NOTHING & {*command.words}:
-            return _TestedRun(_ran(self.check, space.cwd, variables, self.stop))
+            return _TestedRun(_ran(self.check, space.cwd, variables, self.stop, self.reach(space)))
         run = self.witnessed(command, space, variables, *options, seconds=seconds)
         if run.refused and self.takes_witness is None:
             with self.checkout(self.base) as (older, known):
                 self.takes_witness = not self.witnessed(command, older, known).refused
         if run.refused and not self.takes_witness:  # an interpreter or options that take no plugin of ours
-            return _TestedRun(_ran(self.check, space.cwd, variables, self.stop))
+            return _TestedRun(_ran(self.check, space.cwd, variables, self.stop, self.reach(space)))
         return run
 
     def witnessed(
@@ -367,6 +371,7 @@ class _Judgement:
                 variables={**variables, **own, "PYTHONPATH": imports, WITNESS_VARIABLE: told},
                 timeout_seconds=limit,
                 stop=self.stop,
+                reach=self.reach(space),
             )
         if done.exit_code and not done.timed_out and not any(each.began for each in seen.sessions.values()):
             return _TestedRun(done, refused=not seen.sessions or done.exit_code == _USAGE)
@@ -468,6 +473,10 @@ class _Judgement:
             self.ignored = ignored_paths(self.git)
         return lendable(Path(self.git.root), self.ignored)
 
+    def reach(self, space: Workspace) -> Reach:
+        """Of a run in a checkout, to which the project lends what is installed."""
+        return reach_of_checkout(space, Path(self.git.root), self.lent(), self.check.sandbox)
+
     def folder_differs(self) -> bool:
         """Whether the folder has anything to the command that a checkout of the same files has not."""
         texts = " ".join(self.named.texts)
@@ -516,7 +525,7 @@ class _Judgement:
         if known is not None:
             return known
         with self.checkout(self.base, overlays) as (space, variables):
-            done = _ran(self.check, space.cwd, variables, self.stop)
+            done = _ran(self.check, space.cwd, variables, self.stop, self.reach(space))
         if done.stopped:
             return NOT_RUN
         answer = GREEN if done.exit_code == 0 else RED
@@ -545,10 +554,20 @@ def _speaks_of_skips(file: str, tree: Tree) -> bool:
 
 
 def _ran(
-    check: CommandCheck, cwd: Path, variables: dict[str, str], stop: Callable[[], bool] | None
+    check: CommandCheck,
+    cwd: Path,
+    variables: dict[str, str],
+    stop: Callable[[], bool] | None,
+    reach: Reach,
 ) -> process.Completed:
-    seconds = check.timeout_seconds
-    return run_command(check.command, cwd=cwd, variables=variables, timeout_seconds=seconds, stop=stop)
+    return run_command(
+        check.command,
+        cwd=cwd,
+        variables=variables,
+        timeout_seconds=check.timeout_seconds,
+        stop=stop,
+        reach=reach,
+    )
 
 
 def _verdict(done: process.Completed, where: str) -> CommandVerdict:

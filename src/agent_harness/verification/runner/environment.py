@@ -20,6 +20,7 @@ from pathlib import Path
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import process
 from agent_harness.kernel.process import scrubbed_environment
+from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
 from agent_harness.verification.check import Command, parse
 from agent_harness.verification.runner.lending import Mapped, import_folders, mapped
 from agent_harness.verification.runner.testreport import PLUGIN_FOLDER
@@ -249,6 +250,7 @@ class RunEnvironment:
     programs: Mapping[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)  # first words -> what is started
     interpreters: Mapping[tuple[str, ...], Interpreter] = field(default_factory=dict)  # first words -> interpreter
     fingerprint: Mapping[str, str] = field(default_factory=dict)
+    sandbox: SandboxSettings = AUTO  # of what is run
     own_bytecode: bool = False  # compiled code that lies beside the sources is not believed
 
     @property
@@ -339,6 +341,7 @@ def resolve(
     links: Sequence[str] = (),
     isolation: str = WORKTREE,
     report: str | None = None,
+    sandbox: SandboxSettings = AUTO,
 ) -> RunEnvironment:
     """Finds what the commands will start, asks their interpreters where things are, and records digests.
 
@@ -365,6 +368,7 @@ def resolve(
         isolation=isolation,
         links=tuple(links),
         report=report,
+        sandbox=sandbox,
         variables=variables,
         programs=programs,
         interpreters=interpreters,

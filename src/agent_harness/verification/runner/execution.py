@@ -5,16 +5,19 @@
 
 import json
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from agent_harness.errors import Refused
 from agent_harness.kernel import process
 from agent_harness.kernel.git import Git
+from agent_harness.kernel.process.sandbox import AUTO, LOOPBACK, SandboxSettings, of_check
 from agent_harness.kernel.redact import redact
 from agent_harness.verification.check import Command, parse, report_options, with_report
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
@@ -35,6 +38,11 @@ from agent_harness.verification.verdict import TestRun
 from agent_harness.verification.workspace import Edits, Overlay, Workspace, in_place, workspace
 
 OUTPUT_BYTES = 65536
+_WANTED = re.compile(
+    rb"Connection refused|ECONNREFUSED|Network is unreachable|ENETUNREACH|name resolution|EAI_AGAIN|ENOTFOUND"
+    rb"|Could not resolve host|getaddrinfo failed|no such host"
+)
+_NO_NETWORK = b"\n[the harness ran this in a sandbox whose only network is a loopback of its own: sandbox.network]\n"
 NOT_FOUND = 127
 Stop = Callable[[], bool]
 _Found = tuple[Report | None, str | None]  # the report, or why there is none
@@ -112,7 +120,14 @@ def execute(
     variables |= extra
     if not parsed.pytest and (parsed.reports_itself or environment.report):  # another runner, with a report of its own
         report = _fresh_report(space, environment, report)
-        done = run_command(started, cwd=space.cwd, variables=variables, timeout_seconds=timeout_seconds, stop=stop)
+        done = run_command(
+            started,
+            cwd=space.cwd,
+            variables=variables,
+            timeout_seconds=timeout_seconds,
+            stop=stop,
+            reach=reach_of(space, environment),
+        )
         found = _judged(done, lambda: read_junit(report), timeout_seconds, "")
         return _test_run(parsed, space, environment, done, found)
     with Witness(private) as seen:
@@ -125,7 +140,14 @@ def execute(
             watched={os.path.realpath(space.cwd / path): lines for path, lines in (watched or {}).items()},
             again=_calls_file(private, again),
         )
-        done = run_command(started, cwd=space.cwd, variables=variables, timeout_seconds=timeout_seconds, stop=stop)
+        done = run_command(
+            started,
+            cwd=space.cwd,
+            variables=variables,
+            timeout_seconds=timeout_seconds,
+            stop=stop,
+            reach=reach_of(space, environment),
+        )
     sessions = seen.sessions
     where = next((session.last for session in reversed(sessions.values()) if session.finished is None), "")
     found = _judged(done, lambda: _believed(sessions, report, done, plain=parsed.pytest), timeout_seconds, where)
@@ -152,9 +174,38 @@ def execute_plain(
     started = environment.words(parsed, space.cwd) or command
     variables = environment.variables_for(parsed, space)
     variables |= {name: value for name, value in parsed.variables if name != "PYTHONPATH"}
-    done = run_command(started, cwd=space.cwd, variables=variables, timeout_seconds=timeout_seconds, stop=stop)
+    done = run_command(
+        started,
+        cwd=space.cwd,
+        variables=variables,
+        timeout_seconds=timeout_seconds,
+        stop=stop,
+        reach=reach_of(space, environment),
+    )
     problem = f"it ran into its limit of {timeout_seconds:g} s" if done.timed_out else None
     return _test_run(parsed, space, environment, done, (None, problem))
+
+
+class Reach(NamedTuple):
+    """Which folders a run may change, and which it must not, wherever they lie."""
+
+    own: Sequence[Path]
+    reads: Sequence[Path] = ()
+    sandbox: SandboxSettings = AUTO
+
+
+def reach_of(space: Workspace, environment: RunEnvironment) -> Reach:
+    """The reach of a test run; in place it is the project."""
+    if environment.isolation == IN_PLACE:
+        return Reach([space.private, space.top, environment.root], (), environment.sandbox)
+    return reach_of_checkout(space, environment.root, environment.links, environment.sandbox)
+
+
+def reach_of_checkout(space: Workspace, project: Path, lent: Iterable[str], sandbox: SandboxSettings) -> Reach:
+    """The checkout, and what is lent to it, since tools keep caches in dependencies; no Python environment."""
+    folders = (project / link for link in lent)
+    own = [space.private, *(each for each in folders if not (each / "pyvenv.cfg").exists())]
+    return Reach(own, [project], sandbox)
 
 
 def _fresh_report(space: Workspace, environment: RunEnvironment, private: Path) -> Path:
@@ -185,22 +236,34 @@ def run_command(
     variables: dict[str, str],
     timeout_seconds: float,
     stop: Callable[[], bool] | None,
+    reach: Reach,
     own_temporary: bool = True,
 ) -> process.Completed:
     """The command's run; a folder that is not there is a command that cannot be found.
 
-    Its temporary files have a folder of their own, which is gone afterwards, unless it finds one by itself.
+    Its temporary files have a folder of their own, which is gone afterwards, unless it finds one by itself; of the rest
+    of the disk it changes what ``reach`` says, where there is a sandbox. What looks like the want of a network is
+    explained at the end of the output. ``Refused`` where a sandbox must be, and cannot.
     """
+    with tempfile.TemporaryDirectory(prefix="harness-run-", ignore_cleanup_errors=True) as temporary:
+        confined, inside = of_check(
+            reach.own, temporary=temporary, settings=reach.sandbox, environ=variables, reads=reach.reads
+        )
+        done = _completed(
+            command,
+            cwd=cwd,
+            env={**variables, "TMPDIR": inside} if own_temporary else variables,
+            timeout_seconds=timeout_seconds,
+            stop=stop,
+            sandbox=confined,
+        )
+    missed = confined is not None and confined.network == LOOPBACK and done.exit_code
+    return replace(done, output=done.output + _NO_NETWORK) if missed and _WANTED.search(done.output) else done
+
+
+def _completed(command: str | list[str], **terms: Any) -> process.Completed:
     try:
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
-            return process.run(
-                command,
-                cwd=cwd,
-                env={**variables, "TMPDIR": temporary} if own_temporary else variables,
-                timeout_seconds=timeout_seconds,
-                keep_bytes=OUTPUT_BYTES,
-                stop=stop,
-            )
+        return process.run(command, keep_bytes=OUTPUT_BYTES, **terms)
     except Refused as error:
         return process.Completed(
             exit_code=NOT_FOUND,

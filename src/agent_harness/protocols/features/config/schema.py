@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from agent_harness.kernel.process.sandbox import LOOPBACK, OPEN, SandboxSettings
+
 _SWITCHES = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 
 
@@ -414,6 +416,30 @@ class ReviewSection(Section):
     )
 
 
+def _sandbox(value: object) -> object:
+    """YAML reads ``sandbox: off`` as false."""
+    return {"mode": value} if isinstance(value, str | bool) else value
+
+
+class SandboxSection(Section):
+    mode: Annotated[Literal["auto", "off", "required"], BeforeValidator(lambda given: given or "off")] = Field(
+        "auto",
+        description="The sandbox of agents and checks: the best that the system offers; none; or refuse to run without "
+        "one. HARNESS_SANDBOX wins.",
+    )
+    writable: Texts = Field((), description="Absolute paths that both may change beside their own; ~ is the home.")
+    network: Literal["auto", "loopback", "open"] = Field(
+        "auto",
+        description="Of checks: a loopback of their own, or everything; auto: loopback, and everything where an "
+        "environment.health_check says that the tests have services.",
+    )
+
+    def settings(self, *, services: bool = False) -> SandboxSettings:
+        """As the kernel takes them; ``services``: the project runs some that its checks may need."""
+        network = self.network if self.network != "auto" else OPEN if services else LOOPBACK
+        return SandboxSettings(mode=self.mode, writable=self.writable, network=network)
+
+
 class HarnessFile(Section):
     """The whole of ``.harness.yaml``."""
 
@@ -427,6 +453,7 @@ class HarnessFile(Section):
     quality: Quality = Field(default_factory=Quality)
     verification: Verification = Field(default_factory=Verification)
     review: ReviewSection = Field(default_factory=ReviewSection)
+    sandbox: Annotated[SandboxSection, BeforeValidator(_sandbox)] = Field(default_factory=SandboxSection)
     features: Features = Field(default_factory=Features)
     github: GitHub = Field(default_factory=GitHub)
     git: GitSettings = Field(default_factory=GitSettings)

@@ -41,6 +41,7 @@ class Config:
     quality: "schema.Quality"
     verification: "schema.Verification"
     review: "schema.ReviewSection"
+    sandbox: "schema.SandboxSection"
     features: "schema.Features"
     github: "schema.GitHub"
     git: "schema.GitSettings"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from agent_harness.kernel import snapshot
 from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.process import new_run_id
+from agent_harness.kernel.process.sandbox import told
 from agent_harness.protocols.features import questions, records, repository
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
@@ -170,6 +171,7 @@ class Judge:
             links=config.verification.links,
             isolation=config.verification.isolation,
             report=config.verification.report,
+            sandbox=config.sandbox.settings(services=bool(config.environment.health_check)),
         )
 
     # -- runs ------------------------------------------------------------------------------------------------------
@@ -567,6 +569,7 @@ class Judge:
             regressions_total=len(verdict.regressions),
             flaky=verdict.flaky,
             isolation=self._environment.isolation,
+            sandbox=told(self._environment.sandbox),
             tools={**self._environment.tools, "git": self._project.git.text("version").split()[2]},
         )
 

@@ -436,6 +436,7 @@ def handed(project: Project, brief: Brief) -> Brief:
         model=project.config.models.for_prompt(brief.prompt_type),
         model_chosen=project.config.is_model_chosen(brief.prompt_type),
         tools=tool_rules(project),
+        sandbox=project.config.sandbox.settings(),
         budget_usd=costs.available(project.store.costs(), project.budgets, brief.feature_id),
     )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from agent_harness.errors import HarnessError, LeaseLost, NotOwner, UnsafeTree
 from agent_harness.kernel import process
 from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.process.sandbox import of_agent, settings_from
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.tasklist import (
     lifecycle,
@@ -234,12 +235,14 @@ def _clean_up(worker: "Worker", task: "Task") -> CleanupRun | None:
     """Runs ``on_failure.cleanup``; how it went. Only a claim that was lost meanwhile stops the failure."""
     if not task.cleanup:
         return None
+    folder, wished = validation.folder_of(worker), settings_from(worker.store.read().config.sandbox)
     try:
         done = process.run(
             task.cleanup,
-            cwd=validation.folder_of(worker),
+            cwd=folder,
             env=process.scrubbed_environment(),
             timeout_seconds=CLEANUP_SECONDS,
+            sandbox=of_agent([worker.layout.root, folder], settings=wished, installs=True),
             stop=LeaseKeeper(worker, task),
         )
     except (LeaseLost, NotOwner):

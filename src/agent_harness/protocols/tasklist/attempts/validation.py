@@ -11,6 +11,7 @@ from agent_harness.kernel import clock, files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.status import shown
 from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.process.sandbox import SandboxSettings, settings_from, told
 from agent_harness.protocols.tasklist import proven
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
 from agent_harness.protocols.tasklist.attempts.commits import fingerprint
@@ -67,6 +68,7 @@ class ValidationRun:
     red_before: str | None
     findings: list[JsonObject]
     reasons: list[str]  # of the findings that reject
+    sandbox: str  # that the command ran in, as the ledger has it
     tree: str | None  # of everything not ignored; none without a baseline
     output: str = ""  # the last 64 KiB of it
 
@@ -111,7 +113,7 @@ def run(worker: "Worker", task: "Task", work: "AttemptWork | None") -> Validatio
     _need_program(command, folder_of(worker), process.scrubbed_environment())
     terms = proven.terms(worker.layout, worker.store.read(), task)
     verdict = _judged(worker, task, work, terms)
-    ran = _outcome(worker, task, work, verdict)
+    ran = _outcome(worker, task, work, verdict, settings_from(terms.sandbox))
     if verdict.passed and work:
         _record_pass(worker, task, work, ran)
     return ran
@@ -148,6 +150,7 @@ def check_of(task: "Task", terms: proven.ClaimTerms) -> CommandCheck:
         requires_red=str(terms.requires_red),
         may_change=tuple(task.may_change),
         trust=terms.trust,
+        sandbox=settings_from(terms.sandbox),
         in_place_setting="session_config.isolation: in_place in harness-tasks.json",
     )
 
@@ -164,11 +167,14 @@ def again(worker: "Worker", task: "Task") -> ValidationRun | None:
     """The validation of a task that is in nobody's hands on the files as they are; ``None`` where it has none."""
     if task.validation_command is None:
         return None
-    verdict = run_in_place(folder_of(worker), check_of(task, proven.ClaimTerms(IN_PLACE, "off")))
-    return _outcome(worker, task, None, verdict)
+    wished = worker.store.read().config.sandbox
+    verdict = run_in_place(folder_of(worker), check_of(task, proven.ClaimTerms(IN_PLACE, "off", sandbox=wished)))
+    return _outcome(worker, task, None, verdict, settings_from(wished))
 
 
-def _outcome(worker: "Worker", task: "Task", work: "AttemptWork | None", verdict: CommandVerdict) -> ValidationRun:
+def _outcome(
+    worker: "Worker", task: "Task", work: "AttemptWork | None", verdict: CommandVerdict, sandbox: SandboxSettings
+) -> ValidationRun:
     reasons = [finding.message for finding in verdict.rejected]
     output = verdict.output if verdict.ran else "".join(f"{reason}\n" for reason in reasons)
     findings = [*verdict.findings, *([_own_files(work)] if work and work.kept and verdict.passed else [])]
@@ -182,6 +188,7 @@ def _outcome(worker: "Worker", task: "Task", work: "AttemptWork | None", verdict
         red_before=verdict.red_before,
         findings=[finding.as_record() for finding in findings],
         reasons=reasons,
+        sandbox=told(sandbox),
         tree=work.full_tree if work else None,
         output=output,
     )

@@ -191,6 +191,7 @@ def on_record(
         red_base=proof.base if proof.summary.get("red_before") == RED else None,
         steps=_steps(worker, task, proof),
         isolation=proof.summary.get("where"),
+        sandbox=proof.ran.sandbox if proof.ran else None,
         tools={"git": place.git.text("version").split()[2]} if place else {},
         cost_usd=known.cost_usd,
         seconds=round(max(0.0, (worker.store.now() - began).total_seconds()), 1) if began else None,
@@ -211,6 +212,7 @@ def word_of_file(worker: "Worker", task: "Task", ran: ValidationRun | None, *, r
         commit=task.completed_commit if passed else None,
         steps=_steps(worker, task, JudgedAttempt(ran=ran, summary={})) if ran else (),
         isolation=ran.where if ran else None,
+        sandbox=ran.sandbox if ran else None,
     )
 
 

@@ -109,7 +109,9 @@ def _set_up(worker: Worker) -> JsonObject | None:
 
 def _run_script(worker: Worker) -> JsonObject:
     from agent_harness.kernel import process
+    from agent_harness.kernel.process.sandbox import of_agent, settings_from
 
+    wished = settings_from(worker.store.read().config.sandbox)
     script = worker.layout.init_script
     command = [script] if os.access(script, os.X_OK) else ["sh", script]
     done = process.run(
@@ -117,6 +119,7 @@ def _run_script(worker: Worker) -> JsonObject:
         cwd=worker.layout.root,
         env=process.scrubbed_environment(),
         timeout_seconds=clock.scaled(INIT_SECONDS),
+        sandbox=of_agent([worker.layout.root, worker.cwd], settings=wished, installs=True),
     )
     from agent_harness.kernel.redact import redact
 

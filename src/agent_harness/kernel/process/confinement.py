@@ -1,0 +1,220 @@
+"""Makes the process that calls it one that reaches less: the last step of ``supervisor.become`` before the command.
+
+Stands alone, as the lifeline does: the standard library, and no module of ours. What is to be reached is in the order,
+as ``kernel/process/sandbox.py`` wrote it: a kind, what holds for the whole disk, the network, and rules from the top of
+the disk downwards. Whatever fails is an ``OSError``: the command is not started half confined.
+
+namespaces   a user, a mount and, for a private loopback, a network namespace. For root a second user namespace lies
+             around the command: mounts that a more privileged one made are locked in it (mount_namespaces(7)).
+bubblewrap   the same by ``bwrap``, with a pid namespace, where only that program is allowed to do it.
+landlock     write access by an allow-list. No network, and no path that is read-only inside of a writable one.
+
+Signals reach no process outside, where the kernel has Landlock's scopes (6.12).
+"""
+
+import ctypes
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    Rule = tuple[bytes, bytes, bytes]
+
+NEWNS, NEWUSER, NEWNET = 0x00020000, 0x10000000, 0x40000000
+_BIND, _REC, _SLAVE, _NOSUID, _NODEV = 4096, 16384, 1 << 19, 2, 4
+_RECURSIVE, _READ_ONLY = 0x8000, 1
+_HERE = -100  # AT_FDCWD
+_MOUNT_SETATTR, _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 442, 444, 445, 446
+_NO_NEW_PRIVS = 38
+_WRITE_FILE, _TRUNCATE = 1 << 1, 1 << 14
+_WRITES = _WRITE_FILE | sum(1 << bit for bit in range(4, 14)) | _TRUNCATE
+_SCOPE_SIGNAL = 1 << 1
+_ALLOW_LIST_ABI, _SCOPE_ABI = 3, 6
+_SIZES = ((6, 24), (4, 16), (1, 8))  # of the ruleset's attributes, by the least ABI that knows them
+_DROPPED_CAPABILITIES = (
+    *("SYS_ADMIN", "SYS_PTRACE", "SYS_MODULE", "SYS_RAWIO", "SYS_BOOT", "SYS_TIME", "SYSLOG", "MKNOD"),
+    *("NET_ADMIN", "MAC_ADMIN", "MAC_OVERRIDE", "BPF", "PERFMON", "DAC_READ_SEARCH", "CHECKPOINT_RESTORE"),
+)
+_libc: "Any" = ctypes.CDLL(None, use_errno=True)
+
+
+def confine(
+    terms: "Sequence[bytes]", folder: bytes, program: bytes, words: "list[bytes]"
+) -> "tuple[bytes, list[bytes]]":
+    """Confines this process for good; what is to be started in it: the program and its words, or a wrapper of them."""
+    kind, base, network, *rest = terms
+    rules: list[Rule] = [(rest[at], rest[at + 1], rest[at + 2]) for at in range(0, len(rest) - 2, 3)]
+    if kind.startswith(b"bubblewrap:"):
+        words = _wrapped(terms, rules, folder, [program, *words[1:]])
+        return words[0], words
+    if kind == b"namespaces":
+        own = NEWNS | (NEWNET if network == b"loopback" else 0)
+        if os.geteuid() or _libc.unshare(own):  # root of the machine needs no user namespace for that
+            _enter(NEWUSER | own)
+        _check(_libc.mount(None, b"/", None, _REC | _SLAVE, None))
+        if base == b"ro":
+            _protect(b"/", read_only=True)
+        opened = [os.open(source, os.O_PATH) if source else -1 for _, _, source in rules]  # before one hides another
+        for (mode, path, _), source in zip(rules, opened, strict=True):
+            _lay(mode, path, path if source < 0 else b"/proc/self/fd/%d" % source)
+        if network == b"loopback":
+            _raise_loopback()
+        if not os.geteuid():
+            _enter(NEWUSER | NEWNS)
+    _check(_libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0))
+    allowed = [path for mode, path, _ in rules if mode == b"rw"] if kind == b"landlock" else None
+    _restrict(allowed)
+    return program, words
+
+
+def landlock_abi() -> int:
+    """The version of the kernel's Landlock; 0 where there is none."""
+    return max(0, _libc.syscall(_CREATE_RULESET, None, 0, 1))
+
+
+# ---- namespaces
+
+
+def _enter(flags: int) -> None:
+    """Into new namespaces in which everybody is who they were; for root all users are, whom a helper outside maps."""
+    own = [b"%d %d 1" % (number, number) for number in (os.geteuid(), os.getegid())]
+    if os.geteuid():
+        _check(_libc.unshare(flags))
+        _map_own(own)
+        return
+    users = [_ranges(b"/proc/self/uid_map"), _ranges(b"/proc/self/gid_map")]
+    pid = os.getpid()
+    wait, go = os.pipe()
+    helper = os.fork()
+    if not helper:
+        mapped = False
+        try:
+            os.close(go)
+            if os.read(wait, 1):
+                for name, text in zip((b"uid_map", b"gid_map"), users, strict=True):
+                    _write(b"/proc/%d/%s" % (pid, name), text)
+                mapped = True
+        finally:
+            os._exit(0 if mapped else 1)
+    os.close(wait)
+    failed = _libc.unshare(flags)
+    error = ctypes.get_errno()
+    if not failed:
+        os.write(go, b"!")
+    os.close(go)
+    _, status = os.waitpid(helper, 0)
+    if failed:
+        raise OSError(error, os.strerror(error))
+    if status:
+        _map_own(own)
+
+
+def _map_own(own: "list[bytes]") -> None:
+    _write(b"/proc/self/setgroups", b"deny")
+    _write(b"/proc/self/uid_map", own[0])
+    _write(b"/proc/self/gid_map", own[1])
+
+
+def _ranges(path: bytes) -> bytes:
+    """The users of this namespace, each mapped to the same number."""
+    with open(path, "rb") as listing:
+        found = [line.split() for line in listing]
+    return b"\n".join(b"%s %s %s" % (first, first, count) for first, _, count in found)
+
+
+def _write(path: bytes, text: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, text)
+    finally:
+        os.close(descriptor)
+
+
+def _lay(mode: bytes, path: bytes, source: bytes) -> None:
+    """One rule on the disk; what is not there needs none."""
+    if not os.path.lexists(path):
+        return
+    if mode == b"empty":
+        _check(_libc.mount(b"tmpfs", path, b"tmpfs", _NOSUID | _NODEV, b"mode=1777"))
+        return
+    _check(_libc.mount(source, path, None, _BIND | _REC, None))
+    _protect(path, read_only=mode == b"ro")
+
+
+def _protect(path: bytes, *, read_only: bool) -> None:
+    """The mount at a path and those below it; what the machine itself mounts read-only stays so."""
+    sets, clears = (_READ_ONLY, 0) if read_only else (0, _READ_ONLY)
+    attributes = (ctypes.c_uint64 * 4)(sets, clears, 0, 0)
+    if _libc.syscall(_MOUNT_SETATTR, _HERE, path, _RECURSIVE, attributes, 32):
+        if read_only:
+            _check(-1)
+        _libc.syscall(_MOUNT_SETATTR, _HERE, path, 0, attributes, 32)
+
+
+def _raise_loopback() -> None:
+    import _socket
+    import fcntl
+
+    request = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    fcntl.ioctl(request.fileno(), 0x8914, b"lo".ljust(16, b"\0") + (1).to_bytes(2, "little").ljust(24, b"\0"))
+    request.close()
+
+
+# ---- landlock
+
+
+def _restrict(allowed: "list[bytes] | None") -> None:
+    """With a list, what may be written; signals stay inside, where the kernel can do that."""
+    version = landlock_abi()
+    if allowed is not None and version < _ALLOW_LIST_ABI:
+        raise OSError(38, os.strerror(38))
+    scopes = _SCOPE_SIGNAL if version >= _SCOPE_ABI else 0
+    if allowed is None and not scopes:
+        return
+    size = next(size for least, size in _SIZES if version >= least)
+    wanted = (ctypes.c_uint64 * 3)(_WRITES if allowed is not None else 0, 0, scopes)
+    rules = _check(_libc.syscall(_CREATE_RULESET, wanted, size, 0))
+    for path in allowed or ():
+        _allow(rules, path)
+    _check(_libc.syscall(_RESTRICT_SELF, rules, 0))
+    os.close(rules)
+
+
+def _allow(rules: int, path: bytes) -> None:
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:  # gone, or never there
+        return
+    rights = _WRITES if os.path.isdir(path) else _WRITE_FILE | _TRUNCATE
+    rule = rights.to_bytes(8, "little") + place.to_bytes(4, "little")
+    try:
+        _check(_libc.syscall(_ADD_RULE, rules, 1, rule, 0))
+    finally:
+        os.close(place)
+
+
+# ---- bubblewrap
+
+
+def _wrapped(terms: "Sequence[bytes]", rules: "Sequence[Rule]", folder: bytes, command: "list[bytes]") -> "list[bytes]":
+    kind, base, network = terms[:3]
+    options = [b"--die-with-parent", b"--new-session", b"--unshare-pid"]
+    options += [b"--unshare-net"] if network == b"loopback" else []
+    options += [b"--ro-bind" if base == b"ro" else b"--dev-bind", b"/", b"/", b"--dev-bind", b"/dev", b"/dev"]
+    options += [b"--proc", b"/proc"]
+    for mode, path, source in rules:
+        if path not in (b"/proc", b"/dev"):
+            bind = {b"ro": b"--ro-bind-try", b"rw": b"--bind-try"}.get(mode)
+            options += [bind, source or path, path] if bind else [b"--tmpfs", path]
+    if not os.geteuid():
+        options += [word for name in _DROPPED_CAPABILITIES for word in (b"--cap-drop", b"CAP_" + name.encode())]
+    return [kind.partition(b":")[2], *options, b"--chdir", folder, b"--", *command]
+
+
+def _check(result: int) -> int:
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    return result

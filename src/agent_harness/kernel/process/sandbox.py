@@ -1,0 +1,426 @@
+"""What agents and checks reach of the machine, by the best that the system offers: namespaces, bubblewrap, Landlock.
+
+A check (the harness's own run of a project's command) writes to its checkout, to temporary files that are gone
+afterwards and to the caches of build tools; its network is a loopback of its own. An agent writes wherever its user
+may, but not to what decides over its work or runs in another's name: the harness with its state, installed programs
+and packages, git's user settings, start files of shells. The threat model, and what is not covered: docs/security.md.
+
+``HARNESS_SANDBOX`` in the environment wins over the settings of a project: ``off``, ``auto``, ``required``, or one of
+``KINDS``, which is then required.
+"""
+
+import os
+import shutil
+import site
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from agent_harness.errors import ConfigurationError, HarnessError, Refused
+from agent_harness.kernel import files, owner, trusted_state
+from agent_harness.kernel.process import command
+from agent_harness.kernel.process.launch_spec import Sandbox
+
+__all__ = [
+    "AUTO",
+    "KINDS",
+    "LOOPBACK",
+    "MODES",
+    "OPEN",
+    "VARIABLE",
+    "SandboxSettings",
+    "covers",
+    "found",
+    "kind_for",
+    "of_agent",
+    "of_check",
+    "settings_from",
+    "told",
+]
+
+KINDS = ("namespaces", "bubblewrap", "landlock")
+"""The best first."""
+
+MODES = ("auto", "off", "required")
+VARIABLE = "HARNESS_SANDBOX"
+OPEN, LOOPBACK = "open", "loopback"
+_PACKAGE = Path(__file__).parents[2]
+_PROBE_SECONDS = 20.0
+_TRIED_AT = {"probe": 1}  # raised when a probe asks more
+_SYSTEM = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/opt", "/nix", "/snap")
+_KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger", "/sys")  # what root could turn
+_OF_USER = (  # below the home folder: what is run, or read by programs that run, in the user's name
+    *(".ssh", ".gitconfig", ".local/bin", "bin", ".config/systemd", ".local/share/systemd", ".config/autostart"),
+    *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc"),
+    *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".config/fish", ".config/environment.d"),
+    *(".pam_environment", ".xprofile", ".xsessionrc", ".tmux.conf", ".config/tmux", ".config/agent-harness"),
+)
+_CACHES = (  # below the home folder: where build tools keep what they fetched and built
+    *(".npm", ".yarn", ".pnpm-store", ".local/share/pnpm", ".bun", ".deno", ".node-gyp", ".electron-gyp"),
+    *(".cargo", ".rustup", "go", ".gradle", ".m2", ".ivy2", ".sbt", ".coursier", ".konan", ".android"),
+    *(".nuget", ".dotnet", ".local/share/NuGet", ".bundle", ".gem", ".composer", ".mix", ".hex", ".stack", ".cabal"),
+    *(".ghcup", ".pub-cache", ".julia", ".ccache", ".local/share/virtualenv", ".local/share/uv", ".pyenv/shims"),
+)
+_CACHE_VARIABLES = (
+    *("CARGO_HOME", "GOPATH", "GOCACHE", "GOMODCACHE", "GRADLE_USER_HOME", "NUGET_PACKAGES", "npm_config_cache"),
+    *("NPM_CONFIG_CACHE", "PIP_CACHE_DIR", "UV_CACHE_DIR", "HF_HOME", "PLAYWRIGHT_BROWSERS_PATH", "CCACHE_DIR"),
+    *("YARN_CACHE_FOLDER", "COMPOSER_HOME", "BUNDLE_PATH", "JULIA_DEPOT_PATH", "PRE_COMMIT_HOME"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxSettings:
+    """What a project asks of its sandboxes."""
+
+    mode: str = "auto"
+    writable: tuple[str, ...] = ()  # further folders and files that agents and checks may change; ``~`` is the home
+    network: str = LOOPBACK  # of checks
+
+
+AUTO = SandboxSettings()
+
+
+def settings_from(given: object, *, network: str = LOOPBACK) -> SandboxSettings:
+    """What a file says: a mode, or an object with ``mode``, ``writable`` and ``network``; the rest is passed over."""
+    found = given if isinstance(given, Mapping) else {"mode": given}
+    mode, wished, writable = (found.get(name) for name in ("mode", "network", "writable"))
+    return SandboxSettings(
+        mode="off" if mode is False else mode if isinstance(mode, str) and mode in MODES else "auto",
+        writable=tuple(path for path in writable if isinstance(path, str)) if isinstance(writable, list) else (),
+        network=wished if wished in (OPEN, LOOPBACK) else network,
+    )
+
+
+def told(settings: SandboxSettings = AUTO) -> str:
+    """For the record of a check: which sandbox it has, and which network."""
+    kind = kind_for(settings)
+    if kind is None:
+        return "none"
+    return f"{kind.partition(':')[0]}, network {OPEN if kind == 'landlock' else settings.network}"
+
+
+def kind_for(settings: SandboxSettings) -> str | None:
+    """How commands are confined here; ``None``: not at all. ``Refused`` where they must be and cannot.
+
+    The answer of a real try, once for each boot of the machine.
+    """
+    asked = os.environ.get(VARIABLE, "").strip().lower() or settings.mode
+    if asked not in (*MODES, *KINDS):
+        raise ConfigurationError(
+            f"{VARIABLE} is {asked!r}", hint=f"one of: {', '.join((*MODES, *KINDS))}; or leave it out"
+        )
+    if asked == "off":
+        return None
+    if asked in KINDS:
+        kind = _kind(asked)
+        kind = kind if kind and _holds(kind) else None
+    else:
+        kind = found()
+    if kind is None and asked != "auto":
+        raise Refused(
+            f"no sandbox works here, and one is required ({asked})",
+            hint="harness doctor says why; `sandbox: auto` runs without one",
+        )
+    return kind
+
+
+def covers(kind: str | None) -> str:
+    """What a sandbox of this kind keeps from whom, and what not, in one line for people."""
+    match (kind or "none").partition(":")[0]:
+        case "namespaces" | "bubblewrap":
+            return (
+                "agents cannot change the harness, its state, installed programs and git's user settings; "
+                "checks write to their checkout only and have no network but their own loopback"
+            )
+        case "landlock":
+            return (
+                "agents and checks cannot write where they should not, and agents make nothing new at the top of the "
+                "home folder; the network of checks is open"
+            )
+    return (
+        "agents and checks run with all rights of this user: state, settings and programs are only compared, if at all"
+    )
+
+
+# ---- what a command reaches
+
+
+def of_check(
+    own: Iterable[str | os.PathLike[str]],
+    *,
+    temporary: str | os.PathLike[str],
+    settings: SandboxSettings = AUTO,
+    environ: Mapping[str, str] = os.environ,
+    reads: Iterable[str | os.PathLike[str]] = (),
+) -> tuple[Sandbox | None, str]:
+    """The sandbox of one check and its folder for temporary files: ``temporary``, under the name it has in there.
+
+    ``own`` are the folders that it may change, ``reads`` those that it must not, wherever they lie. Where nothing that
+    it needs (both of them, what its variables name) lies among the temporary files of all, these are out of its sight.
+    ``Refused`` as by ``kind_for``.
+    """
+    kind = kind_for(settings)
+    if kind is None:
+        return None, os.fspath(temporary)
+    kept = [*(os.path.realpath(path) for path in own), *_further(settings)]
+    scratch = os.path.realpath(temporary)
+    home = environ.get("HOME") or os.path.expanduser("~")
+    closed = (home, *reads, *_protected((), environ), *_checkouts(kind, environ))
+    caches = _caches(environ)
+    rules = {os.path.realpath(path): ("ro", "") for path in closed}
+    rules |= dict.fromkeys(caches, ("rw", ""))
+    rules |= dict.fromkeys(_programs_in(caches), ("ro", ""))
+    rules |= dict.fromkeys((*kept, scratch), ("rw", ""))
+    if kind == "landlock":
+        rules |= dict.fromkeys(("/proc", "/dev", *_shared_temporary()), ("rw", ""))
+        return _made(kind, "ro", OPEN, _allowed(rules)), scratch
+    rules |= _machine()
+    rules["/dev/shm"] = ("empty", "")  # noqa: S108
+    shared = [place for place in _shared_temporary() if place not in kept]
+    named = os.pathsep.join(value for name, value in environ.items() if name != "TMPDIR")
+    needed = [path for path in rules if path != scratch] + [sys.prefix]
+    if any(_is_in(path, place) for path in needed for place in shared) or any(f"{each}/" in named for each in shared):
+        return _made(kind, "ro", settings.network, dict.fromkeys(shared, ("rw", "")) | rules), scratch
+    del rules[scratch]
+    rules |= dict.fromkeys(shared, ("rw", scratch))
+    return _made(kind, "ro", settings.network, rules), shared[0] if shared else scratch
+
+
+def of_agent(
+    places: Iterable[str | os.PathLike[str]],
+    *,
+    settings: SandboxSettings = AUTO,
+    environ: Mapping[str, str] = os.environ,
+    installs: bool = False,
+) -> Sandbox | None:
+    """The sandbox of an agent that works in ``places``: the project, and git's folder where that is elsewhere.
+
+    A folder for programs and git's user settings are made where they are missing, since what is not there cannot be
+    protected. ``installs``: for a script of the project's people, which may install programs and packages. ``Refused``
+    as by ``kind_for``.
+    """
+    kind = kind_for(settings)
+    if kind is None:
+        return None
+    own = [os.path.realpath(path) for path in places]
+    checkouts = _checkouts(kind, environ)
+    _make_missing(environ, checkouts)
+    rules = dict.fromkeys((*_protected(own, environ, installs=installs), *checkouts), ("ro", ""))
+    rules |= dict.fromkeys((*own, *_further(settings)), ("rw", ""))
+    rules |= dict.fromkeys(_of_harness_within(own), ("ro", ""))
+    if kind == "landlock":
+        rules = _allowed({"/": ("rw", ""), **rules})
+        return _made(kind, "ro", OPEN, rules)
+    return _made(kind, "rw", OPEN, _machine(root_only=True) | rules)
+
+
+def _made(kind: str, base: str, network: str, rules: Mapping[str, tuple[str, str]]) -> Sandbox:
+    ordered = sorted(rules.items(), key=lambda rule: rule[0].count("/") if rule[0] != "/" else 0)
+    return Sandbox(
+        kind=kind, base=base, network=network, rules=tuple((mode, path, source) for path, (mode, source) in ordered)
+    )
+
+
+def _machine(*, root_only: bool = False) -> dict[str, tuple[str, str]]:
+    """The kernel's own file systems: open to whoever has the right, but for the switches that root has."""
+    rules = {} if root_only else dict.fromkeys(("/proc", "/dev"), ("rw", ""))
+    if os.geteuid() == 0:
+        rules |= dict.fromkeys(_KERNEL_SWITCHES, ("ro", ""))
+    return rules
+
+
+def _shared_temporary() -> list[str]:
+    places = (os.environ.get("TMPDIR") or "/tmp", "/tmp", "/var/tmp")  # noqa: S108
+    return list(dict.fromkeys(os.path.realpath(place) for place in places if os.path.isdir(place)))
+
+
+def _further(settings: SandboxSettings) -> list[str]:
+    given = (os.path.expanduser(path) for path in settings.writable)
+    return [os.path.realpath(path) for path in given if os.path.isabs(path)]
+
+
+def _caches(environ: Mapping[str, str]) -> list[str]:
+    home = environ.get("HOME") or os.path.expanduser("~")
+    places = [environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")]
+    places += [os.path.join(home, name) for name in _CACHES]
+    places += [environ[name] for name in _CACHE_VARIABLES if environ.get(name)]
+    return [os.path.realpath(place) for place in places if os.path.isabs(place) and os.path.isdir(place)]
+
+
+def _programs_in(caches: Iterable[str]) -> list[str]:
+    found = (os.path.join(cache, "bin") for cache in caches)
+    return [path for path in found if os.path.isdir(path)]
+
+
+def _checkouts(kind: str, environ: Mapping[str, str]) -> list[str]:
+    """What the harness keeps in the user's cache; Landlock would have to close the whole cache for it."""
+    if kind == "landlock":
+        return []
+    home = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return [os.path.realpath(os.path.join(home, "agent-harness"))]
+
+
+def _protected(own: Sequence[str], environ: Mapping[str, str], *, installs: bool = False) -> list[str]:
+    """What an agent must not change, with links resolved; what lies in one of its own folders is left out."""
+    home, git = _home_and_git(environ)
+    of_user = [os.path.join(home, name) for name in _OF_USER]
+    search = [place for place in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(place)]
+    packages = [sys.prefix, sys.base_prefix, *_python_of_user()]
+    programs = [] if installs else [*_SYSTEM, *search, *packages]
+    named = [*programs, str(_PACKAGE), git, *of_user, trusted_state.usual_base()]
+    real = dict.fromkeys(os.path.realpath(path) for path in named if os.path.lexists(path))
+    kept_open = {"/", os.path.realpath(home), *_shared_temporary()}
+    return [path for path in real if path not in kept_open and not any(_is_in(path, place) for place in own)]
+
+
+def _of_harness_within(own: Sequence[str]) -> list[str]:
+    """The harness where it is installed in an environment inside of the project; not where it is what is worked on."""
+    inside = _PACKAGE.parent.name in ("site-packages", "dist-packages")
+    return [str(_PACKAGE)] if inside and any(_is_in(os.path.realpath(_PACKAGE), place) for place in own) else []
+
+
+def _python_of_user() -> list[str]:
+    """Packages in the home folder, where the Python that runs now would load them."""
+    return [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+
+
+def _home_and_git(environ: Mapping[str, str]) -> tuple[str, str]:
+    home = environ.get("HOME") or os.path.expanduser("~")
+    return home, os.path.join(environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "git")
+
+
+def _make_missing(environ: Mapping[str, str], checkouts: Sequence[str]) -> None:
+    home, git = _home_and_git(environ)
+    for folder in (git, os.path.join(home, ".local/bin"), trusted_state.usual_base(), *checkouts):
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError:  # then an agent can make none either
+            continue
+    try:
+        os.close(os.open(os.path.join(home, ".gitconfig"), os.O_CREAT | os.O_RDONLY, 0o644))
+    except OSError:
+        return
+
+
+def _is_in(path: str, place: str) -> bool:
+    return path == place or path.startswith(os.path.join(place, ""))
+
+
+def _allowed(rules: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    """The same as an allow-list: a writable folder that holds something read-only is given by what else is in it."""
+    closed = [path for path, (mode, _) in rules.items() if mode == "ro"]
+    opened = [path for path, (mode, _) in rules.items() if mode == "rw"]
+    return {path: ("rw", "") for place in opened for path in _open_parts(place, closed)}
+
+
+def _open_parts(place: str, closed: Sequence[str]) -> Iterator[str]:
+    if place in closed:
+        return
+    below = [path for path in closed if _is_in(path, place)]
+    if not below:
+        yield place
+        return
+    try:
+        entries = [entry.path for entry in os.scandir(place) if not entry.is_symlink()]
+    except OSError:
+        return
+    for path in entries:
+        yield from _open_parts(path, below)
+
+
+# ---- what the system offers
+
+
+def found() -> str | None:
+    """The best kind that holds here."""
+    return _found(_machine_as_it_is())
+
+
+@cache
+def _found(machine: str) -> str | None:
+    noted = _noted()
+    if noted.get("machine") == machine and noted.get("kind") in (None, *(_kind(name) for name in KINDS)):
+        return noted["kind"]
+    kinds = (_kind(name) for name in KINDS)
+    kind = next((kind for kind in kinds if kind and _holds(kind)), None)
+    folder = trusted_state.of_user("sandbox")
+    if folder:
+        try:
+            files.write_json(os.path.join(folder, "tried.json"), {"machine": machine, "kind": kind})
+        except (OSError, HarnessError):
+            return kind
+    return kind
+
+
+def _noted() -> dict[str, Any]:
+    folder = trusted_state.of_user("sandbox", make=False)
+    try:
+        return files.read_json(os.path.join(folder, "tried.json")) if folder else {}
+    except (OSError, HarnessError):
+        return {}
+
+
+def _machine_as_it_is() -> str:
+    """What the answer depends on: the boot, who we are, in which container, and the program that may help."""
+    spaces = [_link(f"/proc/self/ns/{name}") for name in ("user", "mnt", "pid")]
+    bwrap = shutil.which("bwrap") or ""
+    stamp = os.stat(bwrap).st_mtime_ns if bwrap else 0
+    facts = (owner.current().boot_id, os.geteuid(), *spaces, bwrap, stamp, os.uname().release, _TRIED_AT["probe"])
+    return " ".join(map(str, facts))
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+def _kind(name: str) -> str | None:
+    """As the order has it: with the program, where one is needed; ``None`` where it cannot be."""
+    if sys.platform != "linux":
+        return None
+    if name != "bubblewrap":
+        return name
+    program = shutil.which("bwrap")
+    return f"{name}:{os.path.realpath(program)}" if program else None
+
+
+_TRY = """
+echo x > open/a || exit 1
+(echo x > closed/b) 2>/dev/null && exit 2
+(echo x > open/closed/c) 2>/dev/null && exit 3
+umount open/closed 2>/dev/null && exit 4
+mount -o remount,bind,rw open/closed 2>/dev/null; (echo x > open/closed/c) 2>/dev/null && exit 5
+exit 0
+"""
+
+
+@cache
+def _holds(kind: str) -> bool:
+    """Whether this kind really keeps a command from writing, and lets it write: tried, not concluded."""
+    with tempfile.TemporaryDirectory(prefix="harness-try-") as folder:
+        top = os.path.realpath(folder)
+        for name in ("open/closed", "closed"):
+            Path(top, name).mkdir(parents=True)
+        rules = {f"{top}/open": ("rw", ""), f"{top}/open/closed": ("ro", "")}
+        network = OPEN if kind == "landlock" else LOOPBACK
+        made = _made(kind, "ro", network, _allowed(rules) if kind == "landlock" else _machine() | rules)
+        if kind == "landlock":
+            made = replace(made, rules=(("rw", f"{top}/open/a", ""), *made.rules))
+            Path(top, "open/a").touch()
+        try:
+            done = command.run(
+                _TRY,
+                cwd=top,
+                env={"PATH": os.environ.get("PATH", os.defpath)},
+                timeout_seconds=_PROBE_SECONDS,
+                sandbox=made,
+            )
+        except HarnessError:
+            return False
+        return done.exit_code == 0
