@@ -590,3 +590,13 @@ def test_a_run_that_can_complete_nothing_is_not_advised(tmp_path: Path) -> None:
     assert added.out.splitlines()[-1] == f"next: {wanted}"
     assert found.harness("task", "set", "t-1", "validation.command=true").code == 0
     assert found.harness("status").out.splitlines()[-1] == "next: harness run"
+
+
+def test_what_the_harness_keeps_is_in_no_commit_though_the_agent_forces_it_in(tmp_path: Path) -> None:
+    work = project(tmp_path, job("a"))
+    ran = work.harness("run", "--agent", work.agent(f"{WORKS}\ngit add -A -f . && git commit -qm all"))
+    assert (ran.code, work.statuses()) == (0, ["completed"]), ran
+    assert work.repo.git("ls-files").split() == work.repo.git("ls-tree", "-r", "--name-only", "HEAD").split()
+    assert not [name for name in work.repo.git("ls-files").split() if "harness" in name]
+    assert work.repo.status() == []
+    assert Path(work.layout.costs).exists()
