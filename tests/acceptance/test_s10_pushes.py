@@ -5,7 +5,22 @@ import subprocess
 import pytest
 
 from .calc import CalcProject
-from .script import Step, append, claim, commit, evidence, forge, proof_path, proof_text, report, sh, turn, usage, write
+from .script import (
+    Step,
+    append,
+    claim,
+    commit,
+    evidence,
+    forge,
+    implement,
+    proof_path,
+    proof_text,
+    report,
+    sh,
+    turn,
+    usage,
+    write,
+)
 
 PUSH = "git push origin main"
 UNHINDERED = f"env -u GIT_CONFIG_COUNT {PUSH}"
@@ -111,3 +126,17 @@ def test_honest_commits_are_kept_and_pushed_once(calc: CalcProject) -> None:
     assert calc.passing() == [1]
     log = subprocess.run(["git", "--git-dir", calc.base / "origin.git", "fsck"], capture_output=True, check=False)
     assert log.returncode == 0
+
+
+@pytest.mark.scenario
+def test_no_commit_that_is_pushed_holds_what_the_harness_keeps(calc: CalcProject) -> None:
+    """Transcripts and logs stay out of history, though the agent forced them in and took them out again."""
+    forced = sh("git add -A -f . && git commit -qm Everything")
+    taken_out = sh("git rm -rq --cached .harness && git commit -qm 'Without it'")
+    ran = calc.run([turn([*implement(1), evidence(1), forced, taken_out, claim(1)])])
+    assert (ran.code, calc.passing()) == (0, [1]), ran.text
+    assert calc.remote() == calc.head
+    assert calc.git("log", "--format=%h", "--full-history", "main", "--", ".harness/").strip() == ""
+    (event,) = calc.events("state_in_commits", "CRITICAL")
+    assert ".harness/logs/events.jsonl" in calc.git("log", "--name-only", "--format=", event["ref"])
+    assert calc.changes() == []

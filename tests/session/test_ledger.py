@@ -166,6 +166,24 @@ def test_the_output_of_a_step_is_kept_masked_and_by_the_number_of_its_verdict(pa
     assert Path(ledger.keep_output(folder, path, "suite", command="a", output="", ended="")).name == "2-suite.txt"
 
 
+KEEPER = """
+import sys
+from agent_harness.session import ledger
+for number in range(60):
+    said = {"command": "make", "output": f"{sys.argv[3]}-{number}", "ended": "exit 1"}
+    ledger.keep_output(sys.argv[1], sys.argv[2], "proof", **said)
+"""
+
+
+def test_workers_that_keep_outputs_at_once_keep_them_all(path: str, tmp_path: Path) -> None:
+    """None takes the file of another one, though all begin with the same number."""
+    folder = tmp_path / "verdicts"
+    words = [[sys.executable, "-c", KEEPER, os.fspath(folder), path, name] for name in ("a", "b", "c", "d")]
+    assert [each.wait() for each in [subprocess.Popen(line) for line in words]] == [0] * 4
+    kept = {each.read_text().splitlines()[1] for each in folder.iterdir()}
+    assert kept == {f"{name}-{number}" for name in ("a", "b", "c", "d") for number in range(60)}
+
+
 def test_outputs_go_when_important_events_go(tmp_path: Path) -> None:
     for name in ("1-proof.txt", "2-suite.txt", "notes.txt"):
         (tmp_path / name).write_text("x")

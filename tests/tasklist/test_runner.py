@@ -650,3 +650,13 @@ def test_a_list_that_an_agent_has_edited_is_put_back(tmp_path: Path, change: str
     ran = work.harness("run", "--agent", work.agent(LISTS.format(change=change)))
     assert (ran.code, work.statuses(), work.raw["session_config"]) == (1, ["failed", "failed"], config), ran
     assert any(said in line for line in work.log()), work.log()
+
+
+def test_what_the_harness_keeps_is_in_no_commit_though_the_agent_forces_it_in(tmp_path: Path) -> None:
+    work = project(tmp_path, job("a"))
+    ran = work.harness("run", "--agent", work.agent(f"{WORKS}\ngit add -A -f . && git commit -qm all"))
+    assert (ran.code, work.statuses()) == (0, ["completed"]), ran
+    assert work.repo.git("ls-files").split() == work.repo.git("ls-tree", "-r", "--name-only", "HEAD").split()
+    assert not [name for name in work.repo.git("ls-files").split() if "harness" in name]
+    assert work.repo.status() == []
+    assert Path(work.layout.costs).exists()

@@ -347,9 +347,18 @@ def keep_output(
     while True:
         number += 1
         kept = os.path.join(folder, f"{number}-{step}.txt")
-        if not os.path.lexists(kept):
+        try:
+            os.close(os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
+        except FileExistsError:  # also one that another worker has begun just now
+            continue
+        except OSError as error:
+            raise files.refusal(kept, "written", error) from None
+        try:
             files.replace(kept, text, follow=False)
-            return kept
+        except BaseException:
+            files.unlink(kept)
+            raise
+        return kept
 
 
 def prune_outputs(folder: str, *, days: int = OUTPUT_DAYS) -> int:

@@ -179,6 +179,7 @@ SENTENCES: Mapping[str, str] = {
     "rollback_completed": "rolled back to {checkpoint_id}; what was taken away is in {rescue_ref}",
     "screenshot_kept": "a picture was kept: {kept}",
     "session_ended": "Session {session_id} on Feature #{feature_id} ended: {termination_reason}",
+    "state_in_commits": "the session committed files of the harness; it is one commit without them now, see {ref}",
     "taken_back": "a person gave the project back",
     "token_usage": "a call of the model: {input_tokens} tokens in, {output_tokens} out",
     "verification_passed": "Feature #{feature_id} is proven at {commit}",

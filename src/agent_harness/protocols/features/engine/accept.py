@@ -39,21 +39,32 @@ def candidate(project: Project, under_way: OpenSession, message: str) -> str:
     """The commit of everything the agent left, on a private ref; the branch is not touched.
 
     It always descends from the commit before the session: where the agent rewrote that history, its own commits stay
-    under ``refs/harness/rewritten/N`` and the candidate is one commit on top of the true history.
+    under ``refs/harness/rewritten/N`` and the candidate is one commit on top of the true history. So it is where they
+    hold files of the harness: logs and transcripts are in no history that is pushed.
     """
     rollback_point = under_way.checkpoint.snapshot
     tip = branch_tip(project, rollback_point.branch)
     commit = project.candidate(str(under_way.session), message, rollback_point)
     project.tips[commit] = tip
-    if rollback_point.head is None or project.git.ancestor(rollback_point.head, commit):
+    if rollback_point.head is None:
+        return commit
+    descends = project.git.ancestor(rollback_point.head, commit)
+    if descends and (tip == rollback_point.head or not _holds_state(project, rollback_point.head, commit)):
         return commit
     wanted = f"refs/harness/rewritten/{under_way.session}"
     _, kept = repository.named_ref(project.git, wanted, lambda ref: project.git.update_ref(ref, commit))
-    project.store.event("history_rewritten", "critical", session=under_way.session, ref=kept, base=rollback_point.head)
+    told = "state_in_commits" if descends else "history_rewritten"
+    project.store.event(told, "critical", session=under_way.session, ref=kept, base=rollback_point.head)
     rebuilt = project.git.commit_tree(project.git.tree_of(commit), [rollback_point.head], message)
     project.git.update_ref(project.candidate_refs[-1], rebuilt)
     project.tips[rebuilt] = tip
     return rebuilt
+
+
+def _holds_state(project: Project, base: str, tip: str) -> bool:
+    """Whether a commit since the base holds files of the harness, also one that a later commit takes out again."""
+    words = ("rev-list", "--max-count=1", "--full-history", tip, f"^{base}", "--", f"{project.state_name}/")
+    return bool(project.git.run(*words, env={"GIT_LITERAL_PATHSPECS": "1"}).strip())
 
 
 def ensure_progress_entry(project: Project, under_way: OpenSession, parts: Sequence[progress.Part]) -> None:

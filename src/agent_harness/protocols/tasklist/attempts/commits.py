@@ -144,8 +144,8 @@ def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
 def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[frozenset[bytes], str]:
     """The person's own files that are as they were, and the candidate's tree in which they are as in HEAD.
 
-    So are the harness's own. A file that the person had removed stays removed where the attempt put something into its
-    place.
+    So are the harness's own that were in the commit of the claim; others that the attempt has committed go out again. A
+    file that the person had removed stays removed where the attempt put something into its place.
     """
     git = attempt.place.git
     found = git.differences(full, str(head.commit))
@@ -153,7 +153,11 @@ def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[fro
     new = {path for path, (now, _) in found.items() if now != ABSENT and path not in own}
     folders = {parent for path in new for parent in parents(path)}
     kept = frozenset(path for path in own if path not in folders and new.isdisjoint(parents(path)))
-    wanted = {path: entry for path, (_, entry) in found.items() if path in kept or attempt.place.is_ours(path)}
+    wanted = {
+        path: entry
+        for path, (now, entry) in found.items()
+        if path in kept or (attempt.place.is_ours(path) and now != ABSENT)
+    }
     if not wanted:
         return kept, full_tree
     with git.room() as room, git.view() as view:
@@ -192,7 +196,7 @@ def _index_since(git: Git, commit: str) -> dict[bytes, tuple[TreeEntry, TreeEntr
 def _wanted(work: AttemptWork, path: bytes, said: TreeEntry, now: TreeEntry) -> TreeEntry:
     """What the index must hold where it holds another thing than the commit."""
     if work.attempt.place.is_ours(path):
-        return now
+        return said if said == ABSENT and path in work.committed else now
     if not work.is_theirs(path):
         return said
     if path not in work.attempt.staged and now.oid in EMPTY_BLOBS and said == ABSENT:
