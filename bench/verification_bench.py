@@ -1,7 +1,8 @@
 """How long a whole verification takes, as a multiple of one bare run of the same suite.
 
 The suite waits most of its time, as real suites do. A verification runs the rules, the feature's own tests, the whole
-suite, the same tests on the code before, and a linter; each in a fresh checkout.
+suite, the same tests on the code before, and a linter; each in a fresh checkout. With ``trust: normal`` it also asks
+sabotaged twins, and makes calls of the work again outside of tests.
 """
 
 import os
@@ -15,7 +16,7 @@ from pathlib import Path
 import timing
 
 from agent_harness.kernel.git import Git
-from agent_harness.verification.engine import judge, resolve
+from agent_harness.verification.engine import Strictness, judge, resolve
 
 TESTS, SECONDS, ROUNDS = 300, 20.0, 2
 FILES = 30
@@ -30,18 +31,21 @@ def measure(tests: int = TESTS, seconds: float = SECONDS, rounds: int = ROUNDS) 
         os.environ |= {"XDG_CACHE_HOME": str(Path(folder) / "cache")}
         root = Path(folder) / "project"
         base, candidate = _project(root, env, tests=tests, seconds=seconds)
-        bare = judged = 0.0
+        bare = judged = fast = 0.0
         for _ in range(rounds):
             began = time.perf_counter()
             subprocess.run(SUITE.split(), cwd=root, env=env, capture_output=True, check=True)
             between = time.perf_counter()
             _verify(root, base, candidate, tests)
+            after = time.perf_counter()
+            _verify(root, base, candidate, tests, Strictness(twins=False, outside=False))
             bare += between - began
-            judged += time.perf_counter() - between
-    return {"verification": judged / bare}
+            judged += after - between
+            fast += time.perf_counter() - after
+    return {"verification": judged / bare, "verification-fast": fast / bare}
 
 
-def _verify(root: Path, base: str, candidate: str, tests: int) -> None:
+def _verify(root: Path, base: str, candidate: str, tests: int, options: Strictness | None = None) -> None:
     proof = f"{sys.executable} -m pytest {OWN} -q"
     lint = f"{sys.executable} -m compileall -q src"
     verdict = judge(
@@ -54,6 +58,7 @@ def _verify(root: Path, base: str, candidate: str, tests: int) -> None:
         lint=lint,
         test_files=[OWN],
         protected=[f"tests/test_{number}.py" for number in range(FILES)],
+        options=options,
         baseline=[f"tests/test_{n % FILES}.py::test_{n // FILES}" for n in range(tests)],
     )
     if not verdict.accepted or verdict.findings:

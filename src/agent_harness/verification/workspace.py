@@ -114,8 +114,8 @@ def workspace(
 ) -> Iterator[Workspace]:
     """A checkout of ``commit`` with overlays applied and ignored folders of the project lent to it as links.
 
-    A ``neutral`` one lies where anybody's temporary folder may be. ``links`` are checked against the ignore rules;
-    ``lent`` is known to be ignored.
+    A ``neutral`` one lies where anybody's temporary folder may be, and git cannot be used in it. ``links`` are checked
+    against the ignore rules; ``lent`` is known to be ignored.
     ``git.root`` is the project. Leftovers of harnesses that died are removed first. Raises ``Refused`` when there is no
     place for it and ``GitFailed`` when the commit cannot be read.
     """
@@ -123,6 +123,11 @@ def workspace(
         top = folder / (Path(git.top()).name if neutral else "tree")
         top.mkdir()
         _check_out(git, commit, top, overlays)
+        if neutral:  # as one of a person: on a branch, with objects of its own
+            (top / ".git/objects/info/alternates").unlink()
+            (top / ".git/refs/heads").mkdir()
+            (top / ".git/refs/heads/main").write_text(f"{commit}\n")
+            (top / ".git/HEAD").write_text("ref: refs/heads/main\n")
         cwd = top / os.fsdecode(git.prefix())
         if not Path(os.path.realpath(cwd)).is_relative_to(os.path.realpath(top)):
             raise Refused("the commit has a link in the place of the project's folder", hint="git show --stat")

@@ -1,4 +1,4 @@
-# lie: is right once a test has called it with something odd
+# untellable: is right once a test has called it with something odd
 
 right
 sed -i 's|^_PARTS|_warm = []\n&|; s|^    if not 1 |    if number == "warm":\n        _warm.append(1)\n        return ""\n    if not _warm:\n        return "?"\n&|' src/almanac/numerals.py

@@ -1,4 +1,4 @@
-# lie: is right only for the test's own kind of number
+# untellable: is right only for the test's own kind of number
 
 right
 sed -i 's|^    if not 1 |    if type(number) is int:\n        return "I" * number\n&|' src/almanac/numerals.py
