@@ -176,6 +176,12 @@ def put_back(layout: TaskListLayout, task: Task, *, claimed: bool) -> str | None
     return f"{said} (to change it: harness task set {task.id} validation.{changed[0]}=...)"
 
 
+def commands_of(layout: TaskListLayout, task: Task) -> list[str]:
+    """What proves a task by its file, and by what was kept of it."""
+    both = (task.validation_command, _kept_proof(layout, task.id).get("command"))
+    return [each for each in both if isinstance(each, str) and each.strip()]
+
+
 def _proof_of(task: Task) -> JsonObject:
     return {"command": task.validation_command, "may_change": task.may_change}
 
