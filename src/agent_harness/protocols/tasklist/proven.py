@@ -206,10 +206,12 @@ def _kept_proof(layout: TaskListLayout, task_id: str) -> JsonObject:
 # ---- the proof of a claim --------------------------------------------------------------------------------------------
 
 
-def begin(layout: TaskListLayout, state: State, task: Task, *, kept: JsonObject | None = None) -> None:
+def begin(
+    layout: TaskListLayout, state: State, task: Task, *, kept: JsonObject | None = None, base: object = None
+) -> None:
     """Writes down what proves a task that has just been claimed, and forgets its earlier claims. Under the lock.
 
-    ``kept`` is what decides in a folder of which git keeps nothing.
+    ``kept`` is what decides in a folder of which git keeps nothing; ``base`` is the commit of what was there elsewhere.
     """
     home = _home(layout, make=True)
     if not home:
@@ -222,6 +224,7 @@ def begin(layout: TaskListLayout, state: State, task: Task, *, kept: JsonObject 
     record: JsonObject = {"task": task.id, **_proof_of(task)}
     config = state.config
     record |= {"isolation": config.isolation, "requires_red": config.requires_red, "trust": config.trust}
+    record |= {"base": base, "base_ref": task.base_ref} if base else {}
     files.write_json(_claim(home, task), {**record, "files": kept} if kept else record)
 
 
@@ -250,6 +253,13 @@ def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
     found, now = _claim_record(layout, task), state.config
     isolation, red = found.get("isolation", now.isolation), found.get("requires_red", now.requires_red)
     return ClaimTerms(isolation, red, json_object(found.get("files")), trust=str(found.get("trust", now.trust)))
+
+
+def base_of(layout: TaskListLayout, task: Task) -> tuple[str, str] | None:
+    """The ref and the commit of what was there at the claim, as they were written down then."""
+    found = _claim_record(layout, task)
+    ref, base = found.get("base_ref"), found.get("base")
+    return (ref, base) if isinstance(ref, str) and isinstance(base, str) else None
 
 
 def red_before_file(layout: TaskListLayout) -> str | None:
