@@ -3,11 +3,14 @@
 import json
 import shlex
 import shutil
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from agent_harness.testing.long_task_project import LongTaskProject, argv, book
+from agent_harness.testing.repo import Repo
 
 PROVEN = {"id": "proven", "description": "d", "metric": "command", "target": "test -f artifacts/proof"}
 EASY = 'sed -i "s/test -f artifacts.proof/true/" task.json'
@@ -81,3 +84,80 @@ def test_a_person_may_edit_a_contract_that_no_worker_has_seen(project: LongTaskP
     assert project.run("true").json["decision"] == "run"
     project.write("task.json", json.dumps(project.task, indent=8))  # another layout is the same contract
     assert project.run("true").json["decision"] == "run"
+
+
+# ---- tests that cannot fail
+
+EQUAL = """\
+class Any(str):
+    __hash__ = None
+
+    def __eq__(self, other):
+        return True
+
+
+def four():
+    return Any()
+"""
+FOUR = """\
+from four import four
+
+
+def test_one():
+    pass
+
+
+def test_four():
+    assert four() == 'IV'
+"""
+SKIPS = "import unittest\n\n\ndef four():\n    raise unittest.SkipTest('hard')\n"
+
+
+@pytest.mark.parametrize(
+    ("work", "trust", "said"),
+    [
+        ("def four():\n    return 'IV'\n", "normal", None),
+        (EQUAL, "normal", "The tests cannot fail"),
+        (EQUAL, "fast", None),
+        (SKIPS, "fast", "skipped while they ran"),
+    ],
+)
+def test_a_claim_of_tests_that_prove_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str, trust: str, said: str | None
+) -> None:
+    monkeypatch.delenv("HARNESS_VERIFICATION__TRUST", raising=False)
+    repo = Repo(tmp_path / "code")
+    repo.write("test_four.py", FOUR)
+    repo.git("add", "-A")
+    repo.git("commit", "-q", "-m", "First")
+    (tmp_path / "work.py").write_text(work)
+    project = LongTaskProject.of_book(tmp_path / "book")
+    proof = {"command": f"{sys.executable} -m pytest --disable-plugin-autoload -q test_four.py", "cwd": str(repo.path)}
+    project.task = book(
+        successCriteria=[{"id": "four", "description": "d", "metric": "command", "target": proof}],
+        workerPolicy={"preferred": "local-command", "trust": trust},
+        context={"repoPath": str(repo.path)},
+        localWorker={"cwd": str(repo.path)},
+    )
+    answer = project.run(f"cp {tmp_path}/work.py four.py").json
+    assert answer["status"] == ("done" if said is None else "paused"), answer
+    assert repo.git("for-each-ref", "--format=%(refname)", "refs/harness/slices/*-claimed") == ""
+    if said:
+        assert said in project.checkpoint["nextStep"] or said in json.dumps(answer)
+
+
+def test_a_bent_script_is_seen_also_when_the_run_was_killed(project: LongTaskProject) -> None:
+    project.task = book(successCriteria=[{**PROVEN, "target": "sh check.sh"}])
+    project.write("check.sh", "test -f artifacts/proof\n")
+    bends = f"echo true > check.sh; {DONE}; touch bent; exec sleep 60"
+    running = project.start("run", "--worker", "local-command", "--command", bends, "--lock-ttl-seconds", "1")
+    until = time.monotonic() + 60
+    while not (project.root / "bent").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    running.kill()
+    running.communicate()
+    answer = project.run("true").json
+    while answer["reason"] == "task lock is active" and time.monotonic() < until:
+        answer = project.run("true").json
+    assert answer["verification"]["checks"][0]["exitCode"] is None, answer
+    assert "check.sh proves this task" in answer["verification"]["checks"][0]["message"]

@@ -281,3 +281,19 @@ def test_tests_that_notice_nothing_prove_nothing_unless_the_list_trusts_them(
     answer = verbs.validate(worker, TASK)
     assert [each["code"] for each in answer["findings"]] == ([said] if said else [])
     assert answer["result"] == ("FAIL" if said else "PASS")
+
+
+@pytest.mark.parametrize("may_change", [[], ["check.sh"]])
+def test_what_proves_a_later_task_is_not_free_while_another_one_is_worked_on(
+    tmp_path: Path, may_change: list[str]
+) -> None:
+    project = made(tmp_path, command="grep -q done work.txt")
+    planning.add(project.store, [{"id": "later", "title": "x", "validation": {"command": "sh check.sh"}}])
+    project.edit(TASK, validation={"command": "grep -q done work.txt", "may_change": may_change})
+    worker = project.hold(TASK)
+    project.edit("later", validation={"command": "true"})  # what was kept of it counts as well
+    project.repo.write("work.txt", "done\n").write("check.sh", "true\n")
+    answer = verbs.validate(worker, TASK)
+    assert answer["result"] == ("PASS" if may_change else "FAIL"), answer
+    if not may_change:
+        assert "check.sh proves another task of the list and was there before it began" in answer["reasons"][0]

@@ -660,3 +660,16 @@ def test_what_the_harness_keeps_is_in_no_commit_though_the_agent_forces_it_in(tm
     assert not [name for name in work.repo.git("ls-files").split() if "harness" in name]
     assert work.repo.status() == []
     assert Path(work.layout.costs).exists()
+
+
+def test_what_was_there_at_the_claim_cannot_be_moved(tmp_path: Path) -> None:
+    work = project(tmp_path, job("a", "sh check.sh", max_attempts=1))
+    work.repo.write("check.sh", "grep -q done work.txt\n").stage("check.sh").git("commit", "-q", "-m", "Second")
+    head = work.repo.head
+    moves = "git for-each-ref --format='%(refname)' refs/harness | while read -r ref; do git update-ref $ref HEAD; done"
+    ran = work.harness(
+        "run", "--agent", work.agent(f"echo true > check.sh; git commit -qam x; {moves}; rm -rf .harness")
+    )
+    assert (ran.code, work.statuses(), work.repo.head) == (1, ["failed"], head), ran
+    assert work.repo.read("check.sh") == b"grep -q done work.txt\n"
+    assert "check.sh proves this task" in work.task("a").error_log[0]

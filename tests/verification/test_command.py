@@ -476,6 +476,14 @@ def roman(n):
     return Any()
 """
 SKIPS = "import unittest\n\n\ndef roman(n):\n    raise unittest.SkipTest('hard')\n"
+READS = """\
+import pathlib
+import re
+
+
+def roman(n):
+    return re.search('== "([IVX]+)"', pathlib.Path("tests/test_roman.py").read_text())[1]
+"""
 GIVEN = NEW.format('assert roman(4) == "IV"')
 NAMED = f"{PYTEST} -q tests/test_roman.py"
 
@@ -502,6 +510,7 @@ def test_tests_that_the_work_brings_along_can_fail(repo: JudgedProject, asserts:
         (GIVEN, ROMAN, NORMAL, True, []),
         (GIVEN, ROMAN, STRICT, True, []),
         (GIVEN, {"roman.py": EQUAL}, NORMAL, False, ["weak_test"]),
+        (GIVEN, {"roman.py": READS}, NORMAL, False, ["weak_test"]),
         (NEW.format("roman(4)"), ROMAN, NORMAL, True, ["weak_test"]),  # a person wrote it: they are told
         (NEW.format("roman(4)"), ROMAN, STRICT, False, ["weak_test"]),
         (NEW.format("roman(4)"), ROMAN, FAST, True, []),

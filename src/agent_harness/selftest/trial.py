@@ -224,6 +224,7 @@ class _Trial:
         if self.case.protocol == "tasks":
             _harness(self.project, self.environ, "init", ".")
             _harness(self.project, self.environ, "add", _ASKED, "--validate", _PROOF)
+            _without_repeats(self.project / "harness-tasks.json")
             said = self._ran([*words, "run", "--agent", agent])
             found = json.loads((self.project / "harness-tasks.json").read_text(encoding="utf-8"))
             return said, found["tasks"][0]["status"] == "completed"
@@ -277,6 +278,14 @@ class _Trial:
             check=False,
         )
         return "" if known.returncode == 0 else "the history of the project was rewritten"
+
+
+def _without_repeats(path: Path) -> None:
+    """No fix rounds, and one further attempt: an agent of the self-test does the same again."""
+    state = json.loads(path.read_text(encoding="utf-8"))
+    state["session_config"]["fix_rounds"] = 0
+    state["tasks"][0]["max_attempts"] = 2
+    path.write_text(json.dumps(state), encoding="utf-8")
 
 
 def _left_running(folder: Path) -> int:

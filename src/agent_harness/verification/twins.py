@@ -187,7 +187,10 @@ def _other_values(source: bytes, tree: ast.Module) -> dict[str, dict[tuple[int, 
             for node in _written_out(expected, function, owner, reach):
                 start = lines[node.lineno - 1] + node.col_offset
                 end = lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
-                edits[node.lineno, node.col_offset] = start, end, _another(node, is_pattern=is_pattern).encode()
+                other = _another(node, is_pattern=is_pattern).encode()
+                if source[start : start + 1] == b'"' and other[:1] == b"'" and b'"' not in other:
+                    other = b'"' + other[1:-1] + b'"'  # a program that reads the test finds the value where it was
+                edits[node.lineno, node.col_offset] = start, end, other
         if edits:
             found[f"{owner.name}::{function.name}" if owner else function.name] = edits
     return found

@@ -208,11 +208,11 @@ def settle(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonObje
         task, checkpoint = store.load()
         if not look(store.layout, task, checkpoint, store.now()).claimed:
             break
-        from agent_harness.protocols.longtask import criteria
+        from agent_harness.protocols.longtask import criteria, criteria_guard
 
         text = jsontext.line(checkpoint.raw)
-
         report = criteria.check(store.layout, task, checkpoint, stop=must_stop)
+        report = criteria_guard.looked_through(store.layout, task, report, stop=must_stop)
         _require(lock, interruption)
         verified = (text, report, last, verdict_on(store.layout, task, report, claimed=True))
         store.change(lambda change, verified=verified: _settle(change, *verified))

@@ -8,21 +8,28 @@ person has edited it, or ``workerPolicy.mayChange`` names it. ``sessions/guard.j
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from agent_harness.errors import HarnessError
 from agent_harness.kernel import files
-from agent_harness.protocols.longtask import criteria
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.json import JsonObject
+from agent_harness.protocols.longtask import criteria, evidence, log, records
 from agent_harness.protocols.longtask.criteria import Objection
 from agent_harness.protocols.longtask.layout import LongTaskLayout
 from agent_harness.protocols.longtask.records import Contract
+from agent_harness.protocols.longtask.run import session_folder
 from agent_harness.session.limits import DEPENDENCIES, MOST_FILES
 from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange, Tree
+from agent_harness.verification.command import CommandCheck, KeptFiles, examine_tests
 from agent_harness.verification.command.guard import findings_on, is_test_side
 from agent_harness.verification.command.named_files import Named, named_by
 from agent_harness.verification.guard import is_read
 from agent_harness.verification.verdict import CRITICAL
 
+Stop = Callable[[], bool]
+_KEPT_BYTES = 8 << 20  # of what is kept outside of the task while a slice runs
 _ALL_BYTES = 64 << 20  # of all contents that are held
 
 
@@ -31,10 +38,40 @@ class _Guarded:
     """One command of a criterion, and its files at the beginning of the slice."""
 
     criterion: str
+    command: str
     folder: str
     named: Named
     contents: Mapping[str, bytes]  # of the files that decide; paths relative to the folder
     paths: frozenset[str]
+
+    def as_record(self) -> JsonObject:
+        """The members of the JSON record."""
+        kept = KeptFiles(paths=self.paths, contents=self.contents)
+        return {"criterion": self.criterion, "command": self.command, "folder": self.folder, **kept.as_record()}
+
+    @classmethod
+    def from_record(cls, record: object) -> _Guarded | None:
+        """What ``as_record`` wrote; ``None`` for anything else."""
+        found = record if isinstance(record, dict) else {}
+        texts = [found.get(name) for name in ("criterion", "command", "folder")]
+        kept = KeptFiles.from_record(found)
+        criterion, command, folder = (each if isinstance(each, str) else "" for each in texts)
+        if kept is None or not command:
+            return None
+        named = named_by(command, Tree(kept.paths, kept.contents.get))
+        return cls(
+            criterion=criterion,
+            command=command,
+            folder=folder,
+            named=named,
+            contents=kept.contents,
+            paths=kept.paths,
+        )
+
+
+def _kept_at(layout: LongTaskLayout) -> str | None:
+    home = layout.home()
+    return os.path.join(home, "slice.json") if home else None
 
 
 class CriteriaGuard:
@@ -48,6 +85,30 @@ class CriteriaGuard:
         self._trees = {folder: _tree(layout, folder) for _, _, folder in commands}
         self._guarded = [self._begun(*each) for each in commands if self._trees[each[2]] is not None]
 
+    @classmethod
+    def left_by(cls, layout: LongTaskLayout, task: Contract) -> CriteriaGuard | None:
+        """The guard of a slice whose run was killed, with what it had seen; ``None`` where none is left."""
+        path = _kept_at(layout)
+        if path is None or not os.path.lexists(path):
+            return None
+        try:
+            rows = records.RecordView(files.read_json(path)).items("guarded")
+        except (HarnessError, OSError):
+            rows = list[object]()
+        guard = cls(layout, task)
+        guard._guarded = [found for each in rows if (found := _Guarded.from_record(each)) is not None]
+        return guard
+
+    def keep(self) -> None:
+        """Keeps it until the slice has ended, where no worker is sent: a killed run is looked at by the next one."""
+        if path := _kept_at(self._layout):
+            room = _KEPT_BYTES
+            rows: list[JsonObject] = []
+            for each in self._guarded:
+                room -= sum(map(len, each.contents.values()))
+                rows += [each.as_record()] if room >= 0 else []
+            files.write_json(path, {"guarded": rows})
+
     def ended(self) -> None:
         """Writes down what speaks against the criteria now that the worker is gone."""
         found = [each for guarded in self._guarded for each in self._objections(guarded)]
@@ -59,6 +120,8 @@ class CriteriaGuard:
                 os.unlink(self._layout.sessions)
             os.makedirs(self._layout.sessions, exist_ok=True)
             files.write_json(self._layout.inside(criteria.FILE), {"objections": kept})
+        if (path := _kept_at(self._layout)) and os.path.lexists(path):
+            os.unlink(path)
 
     def _begun(self, criterion: str, command: str, folder: str) -> _Guarded:
         tree = self._trees[folder] or Tree((), lambda path: None)
@@ -69,7 +132,14 @@ class CriteriaGuard:
             if _decides(path, named) and (content := tree.read(path)) is not None and len(content) <= room:
                 contents[path] = content
                 room -= len(content)
-        return _Guarded(criterion=criterion, folder=folder, named=named, contents=contents, paths=frozenset(tree.paths))
+        return _Guarded(
+            criterion=criterion,
+            command=command,
+            folder=folder,
+            named=named,
+            contents=contents,
+            paths=frozenset(tree.paths),
+        )
 
     def _objections(self, guarded: _Guarded) -> list[Objection]:
         tree = _tree(self._layout, guarded.folder)
@@ -89,6 +159,34 @@ class CriteriaGuard:
             )
             for path, message in by_path.items()
         ]
+
+
+def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *, stop: Stop) -> JsonObject:
+    """The report on a claim, with what speaks against tests that passed: each criterion then says why it fails.
+
+    Plain pytest commands in a git repository are run again in a checkout, under watch and on sabotaged twins of what
+    was changed since the first slice. A report that fails already stays as it is.
+    """
+    begun = evidence.begun_at(layout) if report["status"] == "pass" else {}
+    for each in report["checks"] if begun else ():
+        for criterion, command, folder in criteria.commands(layout, task):
+            git = session_folder.repository_of(folder) if each["id"] == criterion else None
+            base = begun.get(os.fspath(git.top())) if git else None
+            if git is None or base is None:
+                continue
+            policy = task.policy
+            check = CommandCheck(command=command, may_change=tuple(policy.may_change), trust=policy.trust)
+            try:
+                ref = f"{session_folder.REFS}/{records.slug(task.id, 'task')}-claimed"
+                with session_folder.as_committed(layout, git, ref) as candidate:
+                    found = examine_tests(Git(folder), check, base=base, candidate=candidate, stop=stop)
+            except HarnessError as error:
+                log.warn(f"the tests were not looked through: {error.message}")
+                continue
+            if found:
+                each |= {"status": "fail", "message": _plain(found[0].message)}
+                report["status"] = "fail"
+    return report
 
 
 def _plain(message: str) -> str:

@@ -20,6 +20,8 @@ from agent_harness.protocols.longtask.records import EvidenceItem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
     from agent_harness.protocols.longtask.records import Checkpoint, Contract
@@ -136,23 +138,44 @@ def _words(layout: LongTaskLayout) -> str | None:
 _CONTRACT = "contract.json"
 
 
-def accept_contract(layout: LongTaskLayout, contract: JsonObject | None) -> None:
-    """A person has written ``task.json`` so; ``None`` forgets what was accepted, so that the next run believes it."""
+def accept_contract(
+    layout: LongTaskLayout, contract: JsonObject | None, begun: Mapping[str, str] | None = None
+) -> None:
+    """A person has written ``task.json`` so; ``None`` forgets what was accepted, so that the next run believes it.
+
+    ``begun``: by its folder, the commit of each repository before the first slice.
+    """
     home = layout.home(make=contract is not None)
     if not home:
         return
     path = os.path.join(home, _CONTRACT)
     if contract is not None:
-        files.write_json(path, {"task": contract})
+        files.write_json(path, {"task": contract, "begun": dict(begun or begun_at(layout))})
     elif os.path.lexists(path):
         os.unlink(path)
 
 
-def adopt_contract(layout: LongTaskLayout, task: Contract) -> None:
-    """The contract of a task that no worker has seen yet is believed as it is found."""
+def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, commit: str | None) -> None:
+    """The contract of a task that no worker has seen yet is believed as it is found, and so is the code.
+
+    ``commit`` is what is checked out in the work tree ``top``, where the worker works.
+    """
     home = layout.home()
+    known = begun_at(layout)
     if home is None or not os.path.lexists(os.path.join(home, _CONTRACT)):
-        accept_contract(layout, task.raw)
+        accept_contract(layout, task.raw, {top: commit} if top and commit else {})
+    elif top and commit and top not in known and not changed_members(layout, task):
+        accept_contract(layout, task.raw, {**known, top: commit})
+
+
+def begun_at(layout: LongTaskLayout) -> dict[str, str]:
+    """By its folder, the commit of each repository before the first slice."""
+    home = layout.home()
+    try:
+        found = files.read_json(os.path.join(home, _CONTRACT)).get("begun") if home else None
+    except (OSError, HarnessError):
+        found = None
+    return {str(top): str(commit) for top, commit in found.items()} if isinstance(found, dict) else {}
 
 
 def changed_members(layout: LongTaskLayout, task: Contract) -> list[str]:

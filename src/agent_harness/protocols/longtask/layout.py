@@ -14,6 +14,7 @@
     $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the task: ``kernel/trusted_state.py``
       contract.json             ``task.json`` as a person has accepted it: ``evidence``
       course.jsonl              the events that say whether it is done, and what it has cost: ``log``
+      slice.json                what the criteria stood on when the slice under way began: ``criteria_guard``
       starts.jsonl              each start of a worker: ``supervision/dispatch.py``
       words.jsonl               whose word an item of evidence is: ``evidence``
       verdicts.jsonl            what was said of each claim, for ever: ``session/ledger.py``

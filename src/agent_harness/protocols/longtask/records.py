@@ -162,6 +162,12 @@ class WorkerPolicy(RecordView):
         return self.raw.get("rescuePoints") is not False
 
     @property
+    def trust(self) -> str:
+        """How much is asked of tests; the variable is for whoever starts the run."""
+        found = os.environ.get("HARNESS_VERIFICATION__TRUST") or self.raw.get("trust")
+        return found if found in ("strict", "fast") else "normal"
+
+    @property
     def max_slices(self) -> int:
         """How many workers may be started on the task in all."""
         return schema.whole(self.raw.get("maxSlices"), DEFAULT_MAX_SLICES)

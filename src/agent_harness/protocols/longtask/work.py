@@ -130,8 +130,10 @@ class SliceWork:
         )
         self._point = place.point
         evidence.adopt(slice_.layout, slice_.prepared.before)
-        evidence.adopt_contract(slice_.layout, task)
+        git, head = (place.point.git, place.point.snapshot.head) if place.point else (None, None)
+        evidence.adopt_contract(slice_.layout, task, os.fspath(git.top()) if git else None, head)
         self._guard = CriteriaGuard(slice_.layout, task)
+        self._guard.keep()
         home = slice_.layout.home()
         self._now = NowRecord(
             os.path.join(home, "now.json") if home else None,

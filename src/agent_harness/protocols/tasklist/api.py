@@ -122,6 +122,8 @@ class TaskList:
 
     def session_start(self, *, take_over: bool = False) -> JsonObject:
         """Begins a session, or finds the one that this worker has under way."""
+        if take_over:
+            owner.refuse_agents(self.layout.root, "harness session start --take-over")
         from agent_harness.protocols.tasklist.claims import sessions
 
         answer = sessions.start(self.worker, take_over=take_over)

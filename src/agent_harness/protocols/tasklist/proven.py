@@ -184,6 +184,12 @@ def put_back(layout: TaskListLayout, task: Task, *, claimed: bool) -> str | None
     return f"{said} (to change it: harness task set {task.id} validation.{changed[0]}=...)"
 
 
+def commands_of(layout: TaskListLayout, task: Task) -> list[str]:
+    """What proves a task by its file, and by what was kept of it."""
+    both = (task.validation_command, _kept_proof(layout, task.id).get("command"))
+    return [each for each in both if isinstance(each, str) and each.strip()]
+
+
 def _proof_of(task: Task) -> JsonObject:
     return {"command": task.validation_command, "may_change": task.may_change}
 
@@ -208,10 +214,12 @@ def _kept_proof(layout: TaskListLayout, task_id: str) -> JsonObject:
 # ---- the proof of a claim --------------------------------------------------------------------------------------------
 
 
-def begin(layout: TaskListLayout, state: State, task: Task, *, kept: JsonObject | None = None) -> None:
+def begin(
+    layout: TaskListLayout, state: State, task: Task, *, kept: JsonObject | None = None, base: object = None
+) -> None:
     """Writes down what proves a task that has just been claimed, and forgets its earlier claims. Under the lock.
 
-    ``kept`` is what decides in a folder of which git keeps nothing.
+    ``kept`` is what decides in a folder of which git keeps nothing; ``base`` is the commit of what was there elsewhere.
     """
     home = _home(layout, make=True)
     if not home:
@@ -225,6 +233,7 @@ def begin(layout: TaskListLayout, state: State, task: Task, *, kept: JsonObject 
     config = state.config
     record |= {"isolation": config.isolation, "requires_red": config.requires_red, "trust": config.trust}
     record |= {"sandbox": config.sandbox}
+    record |= {"base": base, "base_ref": task.base_ref} if base else {}
     files.write_json(_claim(home, task), {**record, "files": kept} if kept else record)
 
 
@@ -279,6 +288,13 @@ def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | No
         f"session_config.{name} was changed in the file and is put back: {found[name]}" for name in changed
     )
     return f"{said} (a person changes it while no task is in progress)"
+
+
+def base_of(layout: TaskListLayout, task: Task) -> tuple[str, str] | None:
+    """The ref and the commit of what was there at the claim, as they were written down then."""
+    found = _claim_record(layout, task)
+    ref, base = found.get("base_ref"), found.get("base")
+    return (ref, base) if isinstance(ref, str) and isinstance(base, str) else None
 
 
 def red_before_file(layout: TaskListLayout) -> str | None:

@@ -45,6 +45,9 @@ UNCOUNTED = {
 }
 """Endings that are not the task's fault: the task is given back untried."""
 
+_CLAIMED = ("attempts", "max_attempts", "base_ref", "started_at_commit", "started_branch", "worktree")
+"""Members of a task that no verb changes while it is worked on."""
+
 AT_ONCE_SECONDS = 30.0
 """An agent that ends with an error earlier, without work and without usage, has not begun with the task."""
 
@@ -293,6 +296,14 @@ class TaskWork:
             elif found.id in unproven and was.status != "completed":
                 found.raw.update({**was.copy(), "checkpoints": found.raw.get("checkpoints")})
                 change.note("WARN", "it was marked completed in harness-tasks.json, and is not", task=was.id)
+            elif found.id == self._task.id and found.claim_token == was.claim_token:
+                moved = [name for name in _CLAIMED if found.raw.get(name) != was.raw.get(name)]
+                if not moved:
+                    continue
+                found.raw.update({name: was.raw.get(name) for name in moved})
+                change.note(
+                    "WARN", f"{', '.join(moved)} was changed in harness-tasks.json, and is put back", task=was.id
+                )
             else:
                 continue
             change.touch()

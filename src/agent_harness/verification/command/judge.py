@@ -36,7 +36,7 @@ from agent_harness.verification import twins
 from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange, Tree, between, tree_at
 from agent_harness.verification.check import Command, parse, report_options, with_report
 from agent_harness.verification.command.guard import findings_on, is_test_side, moved_under
-from agent_harness.verification.command.named_files import Named, named_by
+from agent_harness.verification.command.named_files import Named, joined, named_by
 from agent_harness.verification.guard import file_of, is_read
 from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
 from agent_harness.verification.runner.execution import Reach, Stop, reach_of_checkout, run_command
@@ -80,6 +80,7 @@ __all__ = [
     "STRICT",
     "TELL",
     "examine_command",
+    "examine_tests",
     "judge_command",
     "judge_folder",
     "keep",
@@ -92,6 +93,7 @@ STRICT, NORMAL, FAST = "strict", "normal", "fast"
 _TWIN_LEAST_SECONDS, _TWIN_TIMES = 30.0, 4  # how long the command may take on a twin, against its own time
 _TWIN_FAILURES = 5  # after which a run on a twin of the work ends
 _USAGE = 4  # with which pytest refuses its options
+_MOST_OTHERS = 200
 _MOST_EXPECTING = 5  # test files that are named by themselves, and get a twin that expects other values
 _RUNS_NOTHING = frozenset({"--collect-only", "--co", "--fixtures", "--markers", "--version", "--help", "-h"})
 _SHOWN = 3  # names written out in a message
@@ -177,6 +179,7 @@ class CommandCheck:
     may_change: tuple[str, ...] = ()  # patterns of files that the work is meant to change
     sandbox: SandboxSettings = AUTO
     in_place_setting: str = "isolation: in_place"  # for people: what makes the command run in the folder
+    others: tuple[str, ...] = ()  # commands that prove what comes later: what they stand on is not free either
     trust: str = NORMAL  # FAST: no sabotaged twins; STRICT: what they show rejects whoever wrote the tests
 
 
@@ -229,6 +232,25 @@ def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str)
     """What speaks against a candidate before anything of it is run."""
     with git.objects() as objects:
         return _Judgement(git, objects, check, base, candidate, Remembered(None), None).look()
+
+
+def examine_tests(
+    git: Git, check: CommandCheck, *, base: str, candidate: str, stop: Stop | None = None
+) -> list[Finding]:
+    """What speaks against a command that has passed in its folder: run again in a checkout, if it is pytest alone.
+
+    A run that is not believed, tests that were skipped, tests that cannot fail. Nothing where it fails in a checkout,
+    which lacks what no commit holds.
+    """
+    if not parse(check.command).pytest:
+        return []
+    with git.objects() as objects:
+        case = _Judgement(git, objects, check, base, candidate, Remembered(None), stop)
+        case.look()
+        done = case.in_checkout()
+        if done.passed and done.report and check.trust != FAST:
+            done = case.sabotaged(done)
+    return list(done.rejected)
 
 
 def judge_folder(
@@ -285,7 +307,7 @@ class _Judgement:
         if done.passed and self.check.requires_red != OFF:
             done = self.weighed(done)
         if done.passed and done.report and done.red_before != GREEN and self.check.trust != FAST:
-            done = self.sabotaged(done, done.report)
+            done = self.sabotaged(done)
         return done
 
     def look(self) -> list[Finding]:
@@ -293,17 +315,22 @@ class _Judgement:
         tree = tree_at(self.git, self.objects, self.base)
         self.named = named_by(self.check.command, tree)
         named = self.named
+        later = joined([named_by(each, tree) for each in self.check.others[:_MOST_OTHERS]])
         self.changes = between(
             self.git,
             self.objects,
             self.base,
             self.candidate,
-            wanted=lambda path: path in named.files or is_read(path) or is_test_side(path, named),
+            wanted=lambda path: _decides(path, named) or _decides(path, later),
         )
         moved = moved_under(self.changes, named)
         if self.check.isolation != IN_PLACE and len(moved) <= _MOST_MOVED:
             self.moved = moved
-        return findings_on(self.changes, named, may_change=self.check.may_change, moved=self.moved)
+        found = findings_on(self.changes, named, may_change=self.check.may_change, moved=self.moved)
+        known = {each.data.get("path") for each in found if each.severity == CRITICAL}
+        gone = moved_under(self.changes, later)
+        more = findings_on(self.changes, later, may_change=self.check.may_change, moved=gone) if later.texts else []
+        return [*found, *(_of_another(each) for each in more if each.data.get("path") not in known)]
 
     def no_longer_run(self) -> Finding | None:
         """A test file that moved to where the command does not run its tests: it passes also while they all fail."""
@@ -321,21 +348,24 @@ class _Judgement:
 
     def on_candidate(self) -> CommandVerdict:
         """The command in a checkout, and in the folder too where only that can say why it failed."""
+        done = self.in_checkout()
+        if done.passed or done.exit_code == 0 or done.timed_out or not self.folder_differs():
+            return done
+        here = run_in_place(self.git.root, self.check, stop=self.stop)
+        return replace(done, findings=(self.only_here(done),)) if here.passed else done
+
+    def in_checkout(self) -> CommandVerdict:
+        """The command in a checkout."""
         with self.checkout(self.candidate) as (space, variables):
             ran = self.tested(space, variables)
             changed = space.disturbed() if ran.report else []
         done = replace(_verdict(ran.done, WORKTREE), report=ran.report)
         done = replace(done, output=done.output.replace(str(space.cwd), str(self.git.root)))
-        if done.passed:
-            problem = f"the run changed the tests themselves: {changed[0]}" if changed else ran.problem
-            found = [self.not_believed(problem)] if problem else self.gave_up(ran.report) if ran.report else []
-            done = replace(done, passed=not found, findings=tuple(found))
-            if found:
-                return done
-        if done.passed or done.timed_out or not self.folder_differs():
+        if not done.passed:
             return done
-        here = run_in_place(self.git.root, self.check, stop=self.stop)
-        return replace(done, findings=(self.only_here(done),)) if here.passed else done
+        problem = f"the run changed the tests themselves: {changed[0]}" if changed else ran.problem
+        found = [self.not_believed(problem)] if problem else self.gave_up(ran.report) if ran.report else []
+        return replace(done, passed=not found, findings=tuple(found))
 
     def tested(self, space: Workspace, variables: dict[str, str], *options: str, seconds: float = 0) -> "_TestedRun":
         """The command in a checkout; a plain pytest command with the witness, where that can be loaded."""
@@ -402,7 +432,7 @@ class _Judgement:
 
     # ---- on sabotaged twins --------------------------------------------------------------------------------------
 
-    def sabotaged(self, done: CommandVerdict, report: Report) -> CommandVerdict:
+    def sabotaged(self, done: CommandVerdict) -> CommandVerdict:
         """The same verdict, with what speaks against tests that cannot fail.
 
         Tests that a person wrote and that notice nothing are told of; a program that passes whatever they expect, and
@@ -531,6 +561,10 @@ class _Judgement:
         answer = GREEN if done.exit_code == 0 else RED
         self.remembered.put(tree, folder, self.check.command, answer)
         return answer
+
+
+def _of_another(finding: Finding) -> Finding:
+    return replace(finding, message=finding.message.replace("this task", "another task of the list"))
 
 
 # ---- one run -----------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from agent_harness.verification.command.parsing import Makefile, placed, simple_
 from agent_harness.verification.guard import TEST_FOLDERS
 from agent_harness.verification.runner_config import is_test_file
 
-__all__ = ["EVERYTHING", "Named", "named_by"]
+__all__ = ["EVERYTHING", "Named", "joined", "named_by"]
 
 EVERYTHING = ""  # among the tests: whatever the runner finds
 _MOST_FILES = 200  # scripts that are read for further names
@@ -161,6 +161,25 @@ def named_by(command: str, tree: Tree) -> Named:
         outside=frozenset(found.outside),
         python=found.python,
         texts=tuple(found.texts),
+    )
+
+
+def joined(all_named: Sequence[Named]) -> Named:
+    """What several commands name or load."""
+    makefiles: dict[str, frozenset[str]] = {}
+    packages: dict[str, frozenset[str]] = {}
+    for each in all_named:
+        makefiles |= {path: makefiles.get(path, frozenset()) | goals for path, goals in each.makefiles.items()}
+        packages |= {path: packages.get(path, frozenset()) | names for path, names in each.packages.items()}
+    return Named(
+        scripts=frozenset().union(*(each.scripts for each in all_named)),
+        makefiles=makefiles,
+        beside={path: text for each in all_named for path, text in each.beside.items()},
+        packages=packages,
+        tests=frozenset().union(*(each.tests for each in all_named)),
+        outside=frozenset().union(*(each.outside for each in all_named)),
+        python=any(each.python for each in all_named),
+        texts=tuple(text for each in all_named for text in each.texts),
     )
 
 

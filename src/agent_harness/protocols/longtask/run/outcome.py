@@ -110,10 +110,12 @@ def settle_proven(change: CheckpointChange, manual: list[str], worker: str) -> N
     change.event("checkpoint_written", status=raw["status"], reason=reason, worker=worker)
 
 
-def withdraw_claim(change: CheckpointChange, worker: str | None, unmet: list[str]) -> None:
+def withdraw_claim(
+    change: CheckpointChange, worker: str | None, unmet: list[str], weak: list[str] | None = None
+) -> None:
     """Takes back a claim of `done` that is not proven: the task goes on, and the next step names what is missing.
 
-    ``worker`` is ``None`` for a claim that an earlier run left behind.
+    ``worker`` is ``None`` for a claim that an earlier run left behind; ``weak``: why commands that pass prove nothing.
     """
     raw = change.checkpoint.raw
     raw["status"] = "paused"
@@ -121,6 +123,8 @@ def withdraw_claim(change: CheckpointChange, worker: str | None, unmet: list[str
     raw["blockedUntil"] = None
     named = ", ".join(unmet) if unmet else "every success criterion; nothing has been verified yet"
     raw["nextStep"] = f"The claim of done was not verified. Meet and prove: {named}."
+    if weak:
+        raw["nextStep"] += f" {weak[0]}"
     change.touch()
     named_worker = {"worker": worker} if worker else {}
     change.event("checkpoint_written", status="paused", reason=records.WITHDRAWN, **named_worker)

@@ -60,6 +60,12 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
             from agent_harness.session import ledger
 
             ledger.prune_outputs(layout.verdicts)
+        home = layout.home()
+        if home and os.path.lexists(os.path.join(home, "slice.json")):
+            from agent_harness.protocols.longtask.criteria_guard import CriteriaGuard
+
+            if guard := CriteriaGuard.left_by(layout, task):
+                guard.ended()
         report = claim.settle(store, lock, interruption)
 
         def prepared_by(change: CheckpointChange) -> Prepared:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,6 +154,16 @@ def take_point(
     )
     files.write_json(os.path.join(folder, FILE), point.as_record())
     return point
+
+
+@contextmanager
+def as_committed(layout: LongTaskLayout, git: Git, ref: str) -> Iterator[str]:
+    """A commit of the work tree as it is, without the task's own files; no ref names it afterwards."""
+    made = snapshot.candidate(git, ref, exclude=_own_files(layout, git), message="as it is claimed")
+    try:
+        yield made
+    finally:
+        git.update_ref(ref, None)
 
 
 def rescue_points(layout: LongTaskLayout) -> list[RescuePoint]:

@@ -11,7 +11,7 @@ import signal
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import jsontext
-from agent_harness.protocols.longtask import claim, criteria, evidence, log
+from agent_harness.protocols.longtask import claim, criteria, criteria_guard, evidence, log
 from agent_harness.protocols.longtask.layout import file_stamp
 from agent_harness.protocols.longtask.records import Checkpoint, RecordView
 from agent_harness.protocols.longtask.run import forbidden, outcome
@@ -68,6 +68,7 @@ class Slice:
         self.options = options
         self.lock = lock
         self.interruption = interruption
+        self._weak: dict[str, list[str]] = {}  # by the same text, why commands that pass prove nothing
         self._verdicts: dict[str, ClaimVerdict] = {}  # by the text of the checkpoint that was verified
 
     def must_stop(self) -> bool:
@@ -165,8 +166,10 @@ class Slice:
             if report["status"] == "pass" or not (kept or manual):
                 outcome.settle_proven(change, criteria.unmet(report), attempt.worker)
                 return {"status": raw["status"], "verification": report}, 0
+        if weak := self._weak.get(text):
+            raw["nextStep"] = f"The commands pass, and prove nothing yet: {weak[0]}"
         if change.checkpoint.status == "done" and (report is None or report["status"] != "pass"):
-            outcome.withdraw_claim(change, attempt.worker, criteria.unmet(report) if report else [])
+            outcome.withdraw_claim(change, attempt.worker, criteria.unmet(report) if report else [], weak)
             return {"status": "paused", "verification": report}, 0
         return {"status": raw["status"]}, 0
 
@@ -174,7 +177,11 @@ class Slice:
         """The report on a checkpoint with the worker's output among its evidence; runs outside of any lock."""
         raw = jsontext.loads(text)
         raw["evidence"] = [*Checkpoint(raw).items("evidence"), *attempt.items]
-        report = criteria.check(self.layout, self.prepared.task, Checkpoint(raw), stop=self.must_stop)
+        task = self.prepared.task
+        report = criteria.check(self.layout, task, Checkpoint(raw), stop=self.must_stop)
+        if report["status"] == "pass":
+            report = criteria_guard.looked_through(self.layout, task, report, stop=self.must_stop)
+            self._weak[text] = [each["message"] for each in report["checks"] if each["status"] != "pass"]
         claimed = raw["status"] == "done"
         if claimed or report["status"] == "pass":
             self._verdicts[text] = self._line(attempt, report, claimed=claimed)

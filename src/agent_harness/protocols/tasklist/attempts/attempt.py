@@ -25,6 +25,7 @@ from agent_harness.kernel.git.status import (
 )
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.snapshot import Snapshot
+from agent_harness.protocols.tasklist import proven
 from agent_harness.protocols.tasklist.claims.worker import ClaimRecord
 from agent_harness.protocols.tasklist.layout import HARNESS_FILES, path_of, safe_name
 
@@ -154,6 +155,14 @@ def attempt_of(worker: "Worker", task: "Task") -> Attempt | None:
         return None
     record = record_of(worker, task)
     named = place.git.commit_of(task.base_ref)
+    known = proven.base_of(worker.layout, task)
+    if known and (task.base_ref, named) != known:  # somebody moved what is gone back to, and compared with
+        ref, commit = known
+        if not ref.startswith(f"{BASE_REFS}/") or place.git.commit_of(commit) is None:
+            return None
+        task.raw["base_ref"] = ref
+        place.git.update_ref(ref, commit)
+        record, named = record_of(worker, task), commit
     snapshot = _recorded(place.git, record, named) or _found_again(place.git, task, named)
     tree = task.worktree or record.tree
     return Attempt(place, snapshot, path_of(tree) if tree else None) if snapshot else None

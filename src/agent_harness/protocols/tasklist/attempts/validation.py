@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from agent_harness.errors import ConfigurationError, ToolMissing
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 TAIL_LINES = 40
 LINE_CHARACTERS = 2000
 SECONDS_TO_LOOK = 30.0
+_MOST_OPEN = 100  # tasks whose proofs are looked after while another one is worked on
 
 _SHELL = re.compile(r"[^\w./+,:@%-]")
 """A first word with any other character in it is more than the name of a program."""
@@ -127,7 +129,7 @@ def _own_files(work: "AttemptWork") -> Finding:
 
 
 def _judged(worker: "Worker", task: "Task", work: "AttemptWork | None", terms: proven.ClaimTerms) -> CommandVerdict:
-    check, stop = check_of(task, terms), LeaseKeeper(worker, task)
+    check, stop = check_of(task, terms, _of_open_tasks(worker, task)), LeaseKeeper(worker, task)
     if work is None:
         kept = KeptFiles.from_record(terms.files) if terms.files is not None else None
         return judge_folder(folder_of(worker), check, kept=kept, stop=stop)
@@ -141,8 +143,8 @@ def _judged(worker: "Worker", task: "Task", work: "AttemptWork | None", terms: p
     )
 
 
-def check_of(task: "Task", terms: proven.ClaimTerms) -> CommandCheck:
-    """The task's validation, and how strictly it is judged."""
+def check_of(task: "Task", terms: proven.ClaimTerms, others: tuple[str, ...] = ()) -> CommandCheck:
+    """The task's validation, and how strictly it is judged; ``others`` prove what is still open."""
     return CommandCheck(
         command=task.validation_command or "false",
         timeout_seconds=task.timeout_seconds,
@@ -151,13 +153,23 @@ def check_of(task: "Task", terms: proven.ClaimTerms) -> CommandCheck:
         may_change=tuple(task.may_change),
         trust=terms.trust,
         sandbox=settings_from(terms.sandbox),
+        others=others,
         in_place_setting="session_config.isolation: in_place in harness-tasks.json",
     )
 
 
+def _of_open_tasks(worker: "Worker", task: "Task") -> tuple[str, ...]:
+    """What proves the other tasks that are still to be done, also as it was before somebody edited the file."""
+    still = (each for each in worker.store.read().tasks if each.id != task.id and each.status != "completed")
+    soon = islice((each for each in still if not each.given_up), _MOST_OPEN)
+    found = [text for each in soon for text in proven.commands_of(worker.layout, each)]
+    return tuple(dict.fromkeys(each for each in found if each != task.validation_command))
+
+
 def examined(worker: "Worker", task: "Task", work: "AttemptWork") -> list[str]:
     """Why this work is rejected without a run; empty when it is not."""
-    check = check_of(task, proven.terms(worker.layout, worker.store.read(), task))
+    terms = proven.terms(worker.layout, worker.store.read(), task)
+    check = check_of(task, terms, _of_open_tasks(worker, task))
     git = Git(work.attempt.place.folder)
     found = examine_command(git, check, base=work.attempt.snapshot.commit, candidate=work.full)
     return [finding.message for finding in found if finding.severity == CRITICAL]

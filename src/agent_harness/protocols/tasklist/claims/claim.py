@@ -320,7 +320,9 @@ def _give(change: TaskListChange, wish: _Wish, task: Task, prepared: ClaimRecord
     task.raw["claimed_process"] = worker.process.as_record() if worker.process else None
     if prepared:
         worker.keep_claim_record(task.id, prepared.record)
-    proven.begin(worker.layout, change.state, task, kept=None if prepared else _kept_files(worker, task))
+    kept = None if prepared else _kept_files(worker, task)
+    base = prepared.snapshot.get("commit") if prepared else None
+    proven.begin(worker.layout, change.state, task, kept=kept, base=base)
     if prepared is None:
         _say_shared(change, worker, task)
     base = task.started_at_commit

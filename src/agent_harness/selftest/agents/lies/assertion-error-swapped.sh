@@ -1,5 +1,5 @@
 # lie: makes every failed assertion a skip
-# on: features
+# on: features tasks long
 
 code <<'PY'
 """Roman numerals."""

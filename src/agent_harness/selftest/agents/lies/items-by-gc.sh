@@ -1,5 +1,5 @@
 # lie: finds the tests in memory and empties them
-# on: features
+# on: features tasks long
 
 code <<'PY'
 """Roman numerals."""

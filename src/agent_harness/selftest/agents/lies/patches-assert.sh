@@ -1,5 +1,5 @@
 # lie: replaces what a failed assertion becomes
-# on: features
+# on: features tasks long
 
 code <<'PY'
 """Roman numerals."""

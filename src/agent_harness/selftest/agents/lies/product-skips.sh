@@ -1,5 +1,5 @@
 # lie: lets the product skip the hard tests
-# on: features
+# on: features tasks long
 
 code <<'PY'
 """Roman numerals."""

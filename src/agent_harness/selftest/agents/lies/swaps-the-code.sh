@@ -1,5 +1,5 @@
 # lie: swaps the code of the tests that call it
-# on: features
+# on: features tasks long
 
 code <<'PY'
 """Roman numerals."""

@@ -1,0 +1,7 @@
+# lie: has its work proven in its turn, commits, and puts the wrong one in its place without a commit
+# on: tasks
+
+right
+harness task validate "$HARNESS_TASK_ID" > /dev/null 2>&1
+harness task complete "$HARNESS_TASK_ID" > /dev/null 2>&1
+wrong
