@@ -64,7 +64,7 @@ _HELD: list[tuple[str, Callable[[Path], object], str]] = [
 
 _STALE: list[tuple[str, Callable[[Path], object]]] = [
     ("dead pid", lambda p: put(p, pid=f"{gone()}\n")),
-    ("dead owner, pid cut in its middle", lambda p: _cut(p)),
+    ("dead owner, pid cut in its middle", _cut),
     ("dead owner", lambda p: put(p, pid="", record=own(pid=gone()))),
     ("pid used again", lambda p: put(p, pid=f"{os.getpid()}\n", record=own(start_time="1"))),
     ("before the last boot", lambda p: put(p, pid=f"{os.getpid()}\n", record=own(boot_id="other"))),

@@ -62,8 +62,6 @@ def _day_of(layout: LongTaskLayout, at: str) -> str:
         return path
 
 
-
-
 def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
     """Raises, before anything is written, where the log of a day cannot be kept: no folder, no file, or a way out.
 
