@@ -51,6 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent != Path(__file__).parent or not isinstance(item, pytest.Function):
             continue
+        if item.path.stem == "test_simulation":  # small, but for what is marked as slow
+            continue
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(900))
         if not any(item.get_closest_marker(name) for name in APART) and not runs_by_default(item):

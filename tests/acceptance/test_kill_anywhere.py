@@ -6,6 +6,7 @@
 import os
 import random
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -28,10 +29,10 @@ NOTE = "a note of the person\n"
 
 def turns() -> list[dict[str, object]]:
     """Honest work in small steps, each of which may be repeated after a crash without another result."""
-    return [turn(_work(n), times=1000, feature=n) for n in FEATURES]
+    return [turn(work_of(n), times=1000, feature=n) for n in FEATURES]
 
 
-def _work(feature: int) -> list[dict[str, object]]:
+def work_of(feature: int) -> list[dict[str, object]]:
     word = WORDS[feature]
     body = f"def {word}(a, b):\n    return a {SIGNS[feature]} b\n"
     test = f"import calc_{word}\n\n\ndef test_{word}_one():\n    assert calc_{word}.{word}(5, 3) == {eval_(feature)}\n"
@@ -55,9 +56,9 @@ def eval_(feature: int) -> int:
     return {1: 8, 2: 2, 3: 15}[feature]
 
 
-def new_project(base: Path) -> CalcProject:
+def new_project(base: Path, features: Sequence[int] = FEATURES) -> CalcProject:
     base.mkdir()
-    calc = make(base, os.environ, features=FEATURES)
+    calc = make(base, os.environ, features=features)
     calc.put({".gitignore": (calc.root / ".gitignore").read_text() + "*.local\n"})
     calc.commit("Ignore local files")
     calc.git("push", "-q")

@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -41,13 +43,18 @@ def own(**members: object) -> dict[str, Any]:
     return {**owner.current().as_record(), **members}
 
 
+def _cut(path: Path) -> None:
+    """What a full disk, or a crash of the machine, leaves of a number: the one of a process that lives."""
+    put(path, pid="1", record=own(pid=int(f"1{gone()}")))
+
+
 _HELD: list[tuple[str, Callable[[Path], object], str]] = [
     ("our own process", lambda p: put(p, pid=f"{os.getpid()}\n", record=own(), age=9e9), f"process {os.getpid()} on"),
     ("owner without pid file", lambda p: put(p, record=own(), age=9e9), f"process {os.getpid()} on"),
     ("pid only", lambda p: put(p, pid=f"{os.getpid()}\n", age=9e9), f"process {os.getpid()}"),
     ("pid without newline", lambda p: put(p, pid=f" {os.getpid()} ", age=9e9), f"process {os.getpid()}"),
     ("damaged owner, live pid", lambda p: put(p, pid="1", record="{", age=9e9), "process 1"),
-    ("pid written over the owner", lambda p: put(p, pid="1", record=own(pid=gone()), age=9e9), "process 1"),
+    ("pid written over the owner", lambda p: put(p, pid="1\n", record=own(pid=gone()), age=9e9), "process 1"),
     ("another host, fresh", lambda p: put(p, record=own(host="far"), age=119), f"process {os.getpid()} on far"),
     ("another container, fresh", lambda p: put(p, record=own(boot_id=_elsewhere()), age=119), "process"),
     ("nothing in it yet", lambda p: put(p, age=1.5), "a process that is just starting"),
@@ -57,6 +64,7 @@ _HELD: list[tuple[str, Callable[[Path], object], str]] = [
 
 _STALE: list[tuple[str, Callable[[Path], object]]] = [
     ("dead pid", lambda p: put(p, pid=f"{gone()}\n")),
+    ("dead owner, pid cut in its middle", _cut),
     ("dead owner", lambda p: put(p, pid="", record=own(pid=gone()))),
     ("pid used again", lambda p: put(p, pid=f"{os.getpid()}\n", record=own(start_time="1"))),
     ("before the last boot", lambda p: put(p, pid=f"{os.getpid()}\n", record=own(boot_id="other"))),
@@ -181,3 +189,22 @@ def test_a_directory_is_ours_though_somebody_dropped_a_file_in_it(path: Path) ->
 def test_a_place_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="cannot be made: No such file or directory"):
         LockDirectory(str(tmp_path / "missing" / "x.lock")).try_take()
+
+
+def test_a_pid_is_never_without_its_owner(path: Path) -> None:
+    """Killed between the two, a holder leaves no bare number, which is soon another process's."""
+    killed = """
+import os, signal, sys
+from agent_harness.kernel.lock_directory import LockDirectory
+seen = []
+def hear(event, args):
+    if event == "open" and args[0] in ("pid", "owner.json") and args[2] & os.O_CREAT:
+        seen.append(args[0])
+        if len(seen) == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(hear)
+LockDirectory(sys.argv[1]).try_take()
+"""
+    assert subprocess.run([sys.executable, "-c", killed, path], check=False).returncode == -signal.SIGKILL
+    assert [each.name for each in path.iterdir()] == ["owner.json"]
+    assert LockDirectory(os.fspath(path)).try_take() is None

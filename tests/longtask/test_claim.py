@@ -112,6 +112,17 @@ def test_row_11_the_next_run_verifies_a_claim_that_holds(tmp_path: Path) -> None
     }
 
 
+def test_a_clock_that_was_set_back_hides_no_proof(tmp_path: Path) -> None:
+    """The log goes on with its last day; else a task that is done is run for ever, by an older start of a worker."""
+    project = left_behind(tmp_path)
+    (tmp_path / "runs/2026-03-01.jsonl").rename(tmp_path / "runs/2999-03-01.jsonl")
+    (tmp_path / "artifacts/proof").touch()
+    answer = project.run("true").json
+    assert (answer["status"], answer["verification"]["status"]) == ("done", "pass")
+    assert project.lth("next", code=0).json["decision"] == "done"
+    assert [each.name for each in (tmp_path / "runs").glob("*.jsonl")] == ["2999-03-01.jsonl"]
+
+
 def test_row_11_the_next_run_takes_a_claim_back_that_does_not_hold_and_goes_on(tmp_path: Path) -> None:
     project = left_behind(tmp_path)
     answer = project.run("cat checkpoint.json").json

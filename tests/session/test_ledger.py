@@ -189,5 +189,8 @@ def test_outputs_go_when_important_events_go(tmp_path: Path) -> None:
         (tmp_path / name).write_text("x")
     os.utime(tmp_path / "1-proof.txt", (0, 0))
     os.utime(tmp_path / "notes.txt", (0, 0))
-    assert ledger.prune_outputs(os.fspath(tmp_path)) == 1
+    (tmp_path / f"3-proof.txt.tmp.{2**22 + 1}.abc").write_text("half of what a killed writer had")
+    (tmp_path / f"4-proof.txt.tmp.{os.getpid()}.abc").write_text("of one that lives")
+    assert ledger.prune_outputs(os.fspath(tmp_path)) == 2
+    (tmp_path / f"4-proof.txt.tmp.{os.getpid()}.abc").unlink()
     assert {each.name for each in tmp_path.iterdir()} == {"2-suite.txt", "notes.txt"}

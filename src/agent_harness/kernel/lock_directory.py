@@ -113,9 +113,9 @@ class LockDirectory:
         try:
             made = os.fstat(folder)
             self._made = (made.st_dev, made.st_ino)
-            _write(folder, _PID, f"{os.getpid()}\n")
             record = {**owner.current().as_record(), "token": os.urandom(8).hex(), "at": clock.timestamp()}
-            _write(folder, _OWNER, jsontext.dumps(record))
+            _write(folder, _OWNER, jsontext.dumps(record))  # first: a pid alone may soon be another process's
+            _write(folder, _PID, f"{os.getpid()}\n")
         finally:
             os.close(folder)
 
@@ -138,6 +138,8 @@ class _Seen:
         self.is_folder = stat.S_ISDIR(status.st_mode)
         self.pid = int(pid) if pid.strip().isdigit() else 0
         self.owner = _owner_in(record)
+        if self.owner and f"{self.owner.pid}".encode().startswith(pid):
+            self.pid = self.owner.pid  # its writer may have died in the middle of the number
 
     def holder(self, now: float) -> str | None:
         """Who holds it, or ``None`` when it is stale. A time stamp of the future counts like one of the past."""
@@ -206,8 +208,10 @@ def _delete(aside: str, is_folder: bool) -> None:
 def _write(folder: int, name: str, text: str) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(name, flags, 0o600, dir_fd=folder)
+    left = text.encode()
     try:
-        os.write(descriptor, text.encode())
+        while left:
+            left = left[os.write(descriptor, left) :]
     finally:
         os.close(descriptor)
 

@@ -362,7 +362,10 @@ def keep_output(
 
 
 def prune_outputs(folder: str, *, days: int = OUTPUT_DAYS) -> int:
-    """Removes outputs that are older than important events are kept; how many. A link is no folder of ours."""
+    """Removes outputs that are older than important events are kept; how many. A link is no folder of ours.
+
+    Halves that killed writers left behind go as well, however old they are.
+    """
     removed = 0
     names = os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else []
     for name in names:
@@ -371,4 +374,6 @@ def prune_outputs(folder: str, *, days: int = OUTPUT_DAYS) -> int:
         if is_ours and clock.now() - clock.moment(os.lstat(path).st_mtime) > clock.timedelta(days=min(days, 1_000_000)):
             os.unlink(path)
             removed += 1
+        elif name.partition("-")[0].isdecimal() and ".txt.tmp." in name:
+            removed += files.sweep(path.partition(".tmp.")[0])
     return removed

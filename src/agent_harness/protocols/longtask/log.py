@@ -9,7 +9,7 @@ import os
 import stat
 import sys
 
-from agent_harness.errors import StateDamaged
+from agent_harness.errors import HarnessError, StateDamaged
 from agent_harness.kernel import files
 from agent_harness.kernel.json import dollars, jsontext, number_below, token_count
 from agent_harness.protocols.longtask import records
@@ -37,7 +37,8 @@ def warn(text: str) -> None:
 def add(layout: LongTaskLayout, record: JsonObject, task_id: str | None = None) -> bool:
     """Adds one event to the log of its UTC day; false, with a warning, when it does not fit the table of events.
 
-    What says whether the task ``task_id`` is done, and what it has cost, is also kept where no worker is sent.
+    What says whether the task ``task_id`` is done, and what it has cost, is also kept where no worker is sent. A clock
+    that was set back goes on with the last day: what is written last stays the last line of the last file.
     """
     misfits = records.event_problems(record)
     at = record.get("at")
@@ -51,8 +52,17 @@ def add(layout: LongTaskLayout, record: JsonObject, task_id: str | None = None) 
     refuse_elsewhere(layout, str(at))
     if task_id is not None:
         _keep(layout, record, task_id)
-    journal.append(layout.run_log(str(at)), record)
+    journal.append(_day_of(layout, str(at)), record)
     return True
+
+
+def _day_of(layout: LongTaskLayout, at: str) -> str:
+    path = layout.run_log(at)
+    try:
+        layout.inside(layout.relative(path), "runs")
+        return max([path, *days(layout)[-1:]])
+    except HarnessError:  # whoever writes says what is wrong with that place
+        return path
 
 
 def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
@@ -60,7 +70,7 @@ def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
 
     ``OutsideTask``, or ``StateDamaged`` for what is in its place.
     """
-    path = layout.run_log(at)
+    path = _day_of(layout, at)
     layout.inside(layout.relative(path), "runs")
     for place, fits in ((layout.runs, stat.S_ISDIR), (path, stat.S_ISREG)):
         try:
