@@ -1,5 +1,6 @@
 """Which agent was chosen, in which order, and what is said when that is impossible."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,13 @@ def test_the_settings_may_be_a_text_or_a_mapping() -> None:
     assert choose(None, "command:one two").words == ("one", "two")
     assert choose(None, {"kind": "command", "command": "one two"}).words == ("one", "two")
     assert choose(None, {"kind": "command", "command": ["one two"]}).words == ("one two",)
+
+
+def test_settings_of_an_agent_can_be_given_where_a_specification_can() -> None:
+    """A task list has no other place for them, and a Codex that cannot make its sandbox needs one."""
+    assert choose(json.dumps({"kind": "command", "command": ["one two"]})).words == ("one two",)
+    loose = '{"kind": "codex", "sandbox": "danger-full-access"}'
+    assert choose(None, environ={"HARNESS_AGENT": loose}).settings.sandbox == "danger-full-access"
 
 
 def test_a_script_of_the_settings_is_relative_to_the_project(tmp_path: Path) -> None:
@@ -105,6 +113,8 @@ WRONG: list[tuple[Any, Any, type[HarnessError], str]] = [
     ("command:''", None, UsageError, "names no program"),
     ("command:a 'b", None, UsageError, "cannot be split"),
     ("scripted", None, UsageError, "scripted:FILE"),
+    ("{kind: codex}", None, UsageError, "is no JSON object"),
+    ('{"kind": "nope"}', None, ConfigurationError, "unknown kind of agent 'nope'"),
     (None, {"command": ["x"]}, ConfigurationError, "agent.kind is missing"),
     (None, {"kind": 3}, ConfigurationError, "agent.kind is missing"),
     (None, {"kind": "nope"}, ConfigurationError, "unknown kind of agent 'nope'"),

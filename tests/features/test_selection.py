@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_harness.protocols.features import lifecycle
+from agent_harness.protocols.features import selection
 from agent_harness.protocols.features.records import FeatureList, SessionState
 
 
@@ -13,8 +13,8 @@ def feature(feature_id: int, **fields: Any) -> dict[str, Any]:
     return {"id": feature_id, "description": f"f{feature_id}", "test_file": "t.py", "passes": False, **fields}
 
 
-def choose(features: list[dict[str, Any]], state: dict[str, Any] | None = None) -> lifecycle.Choice:
-    return lifecycle.next_feature(FeatureList({"features": features}), SessionState(state or {}))
+def choose(features: list[dict[str, Any]], state: dict[str, Any] | None = None) -> selection.Choice:
+    return selection.next_feature(FeatureList({"features": features}), SessionState(state or {}))
 
 
 def pick(*features: dict[str, Any], state: dict[str, Any] | None = None) -> int | None:

@@ -355,19 +355,6 @@ def test_a_copied_plugin_finds_the_package_that_was_installed_last(root: Path, t
     assert json.loads(done.stdout)["claimed"] is False
 
 
-def test_a_plugin_that_an_earlier_release_copied_still_finds_the_package(root: Path, tmp_path: Path) -> None:
-    """Up to 1.2 a plugin looked for ``hooks/road.py`` and called what is in there."""
-    copied = shutil.copytree(SCRIPTS, tmp_path / "copied")
-    start = copied / "harness_start.py"
-    start.write_text(start.read_text().replace("dispatch", "road"))
-    config = Path(os.environ["HOME"]) / ".config" / "agent-harness"
-    config.mkdir(parents=True)
-    (config / "hooks-path").write_text(f"{sys.executable}\n{SCRIPTS.parents[2]}\n")
-    command = [sys.executable, "-S", "-E", str(copied / "harness-stop.py")]
-    done = subprocess.run(command, cwd=root, input=b"{}", capture_output=True, check=True)
-    assert b"block" in done.stdout
-
-
 def test_a_linked_plugin_finds_the_package_beside_it(root: Path, tmp_path: Path) -> None:
     (tmp_path / "plugin").symlink_to(SCRIPTS.parent)
     command = [sys.executable, "-S", "-E", str(tmp_path / "plugin" / "hooks" / "harness-stop.py")]

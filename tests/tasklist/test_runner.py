@@ -480,8 +480,10 @@ def test_ctrl_c_is_answered_at_once_and_a_second_one_does_not_wait_for_the_call_
 
 def test_a_second_run_is_kept_out_and_after_a_kill_the_next_one_recovers(tmp_path: Path) -> None:
     work = project(tmp_path, job("a"), job("b", "grep -q b work.txt"))
-    with work.start("run", "--agent", work.agent(SLOW)) as run:
+    usage = json.dumps({"type": "usage", "input_tokens": 10, "output_tokens": 5, "cost_usd": 0.75})
+    with work.start("run", "--agent", work.agent(f"echo '{usage}'\n{SLOW}")) as run:
         agent = begun(tmp_path)
+        until(lambda: work.harness("status", "--json").json["now"][0]["cost_usd"] == 0.75)
         before = work.text
         second = work.harness("run", "--agent", work.agent("exit 1", name="second.sh"))
         assert (second.code, work.text) == (5, before), second
@@ -495,6 +497,10 @@ def test_a_second_run_is_kept_out_and_after_a_kill_the_next_one_recovers(tmp_pat
     assert [(each["task_id"], each["action"]) for each in ran.json["recovered"]] == [("a", "completed")]
     assert (work.statuses(), work.raw["session_count"]) == (["completed", "completed"], 2)
     assert [each["attempts"] for each in work.raw["tasks"]] == [1, 1]
+    for _ in range(2):
+        paid = work.harness("status", "--json").json["costs"]
+        assert (paid["total_usd"], paid["by_task"]["a"], paid["attempts"]) == (0.75, 0.75, 2)
+        assert work.harness("run", "--agent", work.agent("exit 1", name="fourth.sh")).code == 0
     assert work.repo.git("log", "--format=%s").splitlines() == ["[b] Title of b", "[a] Title of a", "First"]
 
 

@@ -96,7 +96,12 @@ def _fallback(given: object, root: Path | None) -> Agent:
 
 
 def from_spec(spec: str, *, source: str = "--agent") -> Agent:
-    """The agent that ``KIND`` or ``KIND:TEXT`` names."""
+    """The agent that ``KIND``, ``KIND:TEXT`` or ``{"kind": KIND, SETTING: VALUE, ...}`` names.
+
+    The last is the ``agent:`` section of a feature project's settings as JSON, for task lists too.
+    """
+    if spec.strip().startswith("{"):
+        return from_mapping(_settings_in(spec, source))
     kind, colon, text = spec.strip().partition(":")
     agent_class = _class_of(kind, source, UsageError)
     wanted = NEEDED.get(kind)
@@ -104,6 +109,19 @@ def from_spec(spec: str, *, source: str = "--agent") -> Agent:
         missing = f"{source} {spec!r}: a {kind} agent needs {kind}:{wanted}"
         raise UsageError(missing if not colon else f"{missing}; nothing follows the colon", hint=HINT)
     return agent_class.from_words(text.strip())
+
+
+def _settings_in(text: str, source: str) -> Mapping[str, Any]:
+    import json
+
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        hint = """--agent '{"kind": "codex", "network": true}'"""
+        raise UsageError(f"{source} {text!r} is no JSON object", hint=hint)
+    return found
 
 
 def from_mapping(configured: Mapping[str, Any], *, root: Path | None = None) -> Agent:

@@ -211,7 +211,7 @@ def ask(*, yes: bool, default_shown: str = "y/n") -> Callable[[str], bool]:
     """
 
     def answer(question: str) -> bool:
-        click.echo(f"{terminal.printable(question)} [{default_shown}]: ", nl=yes, err=True)
+        click.echo(f"{terminal.printable(question)} [{default_shown}]: {'yes' if yes else ''}", nl=yes, err=True)
         if yes:
             return True
         given = _line()

@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -41,6 +42,8 @@ testing:
 verification:
   fix_rounds: 0
 """
+_AUTOLOAD_IS_AN_OPTION = (8, 4)
+"""Since this version of pytest its start can be had without the plugins installed beside it; the sample needs none."""
 _NOTES = "What a person wrote beside the work.\n"
 
 
@@ -160,6 +163,9 @@ class Ground:
     def _template(self, protocol: str) -> None:
         root = self._folder / protocol
         shutil.copytree(SAMPLE / "project", root)
+        if tuple(map(int, version("pytest").split(".")[:2])) >= _AUTOLOAD_IS_AN_OPTION:
+            with (root / "pyproject.toml").open("a", encoding="utf-8") as settings:
+                settings.write('addopts = ["--disable-plugin-autoload"]\n')
         environ = environment(self._folder)
         if protocol != "features":
             shutil.copy(SAMPLE / "test_numerals.py", root / "tests/test_numerals.py")

@@ -49,7 +49,7 @@ FIXED = (
 )
 """Settings of the client that hold for every turn: it calls nobody, a dead provider is no endless wait, and commands
 have the PATH that the harness has: a login shell may reset it, and the project's own programs are gone."""
-LOOSER = "Let it work without a sandbox of its own: agent: {kind: codex, sandbox: danger-full-access}"
+LOOSER = """to let it work without a sandbox of its own: --agent '{"kind": "codex", "sandbox": "danger-full-access"}'"""
 
 
 def overrides(project: Path) -> list[str]:

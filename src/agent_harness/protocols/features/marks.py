@@ -17,7 +17,7 @@ from agent_harness.agents import usage
 from agent_harness.errors import Refused, UnsafeTree
 from agent_harness.kernel import clock, files, snapshot
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import lifecycle, progress, questions, records, repository
+from agent_harness.protocols.features import progress, questions, records, repository, selection
 from agent_harness.protocols.features.engine import accept, actions
 from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.engine.open_session import OpenSession
@@ -32,7 +32,7 @@ from agent_harness.session.ledger import ClaimVerdict
 
 def feature_of(project: Project, feature_id: int) -> Feature:
     """The feature with this id; ``UsageError`` that lists the ids when there is none."""
-    return lifecycle.existing_feature(project.store.features(), feature_id)
+    return selection.existing_feature(project.store.features(), feature_id)
 
 
 def change(project: Project, message: str, edit: Callable[[FeatureList], None], *, also: Sequence[str] = ()) -> str:

@@ -68,7 +68,8 @@ def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
     for script in scripts:
         path = Path(layout.root, script)
         if not path.is_file():
-            raise PreflightFailed(f"{script} is missing", hint=f"git checkout -- {script}", check="harness_files")
+            hint = f"git checkout -- {script}   or, without such a script: environment: {{init: 'true', reset: 'true'}}"
+            raise PreflightFailed(f"{script} is missing", hint=hint, check="harness_files")
         if not os.access(path, os.X_OK):
             raise PreflightFailed(f"{script} is not executable", hint=f"chmod +x {script}", check="harness_files")
     return Check(name="harness_files")

@@ -7,7 +7,7 @@ import os
 
 from agent_harness.kernel import journal
 from agent_harness.kernel.rate_limits import LimitClock, sentence
-from agent_harness.protocols.features import lifecycle, questions, records
+from agent_harness.protocols.features import questions, records, selection
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import FeatureStore
 
@@ -28,7 +28,7 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
     passing, total = document.counts()
     asked = questions.waiting(state, document)
     circle = any(each.kind == "dependency_cycle" for each in asked)
-    feature = None if circle else lifecycle.next_feature(document, state).feature
+    feature = None if circle else selection.next_feature(document, state).feature
     score = _score(store, state, passing, total)
     return {
         "project": document.project,

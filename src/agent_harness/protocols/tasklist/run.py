@@ -92,6 +92,8 @@ def run(
     with interruption.watched(worker.store.paused) as stop:
         begun = sessions.start(worker)
         say(f"Session {begun['session']} starting...")
+        for task_id in status.note_killed(worker.layout):
+            say(f"{task_id}: its attempt was killed; what the agent had used by then is in the costs")
         for found in begun["recovered"]:
             say(f"{found['task_id']}: {found['action']} ({found.get('reason') or 'it was interrupted'})")
         terms = AttemptTerms(

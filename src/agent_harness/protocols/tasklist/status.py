@@ -194,6 +194,47 @@ def note_cost(
     )
 
 
+def note_killed(layout: TaskListLayout) -> list[str]:
+    """Adds the row of each attempt whose harness was killed, by what ``now.json`` had heard last; their tasks.
+
+    An attempt that has its row gets no second one, however often this is called.
+    """
+    dead = [each for each in _now_records(layout) if not each["alive"] and each.get("run")]
+    if not dead:
+        return []
+    from agent_harness.agents.usage import Totals
+
+    rows = list(journal.read(layout.costs))
+    noted: list[str] = []
+    for record in dead:
+        task_id, began = str(record.get("item")), str(record.get("began"))[:19]
+        if any(row.get("task_id") == task_id and str(row.get("at"))[:19] >= began for row in rows):
+            continue
+        used = record.get("tokens") or {}
+        tokens = [used.get(name) or 0 for name in ("input", "output", "cached")]
+        unpriced = bool(record.get("cost_unknown"))
+        note_cost(
+            layout,
+            session=record.get("session") or 0,
+            task_id=task_id,
+            result="interrupted",
+            used=Totals(
+                input_tokens=tokens[0],
+                output_tokens=tokens[1],
+                cached_tokens=tokens[2],
+                calls=int(bool(used)),
+                priced_usd=dollars(record.get("cost_usd")) or 0.0,
+                unpriced_calls=int(unpriced),
+                unpriced_input_tokens=tokens[0] if unpriced else 0,
+                unpriced_output_tokens=tokens[1] if unpriced else 0,
+            ),
+            agent=record.get("agent"),
+            attempt={name: record.get(name) for name in ("model", "run", "turn")},
+        )
+        noted.append(task_id)
+    return noted
+
+
 def costs(layout: TaskListLayout) -> JsonObject | None:
     """The sum of all attempts so far; ``None`` when the harness has started no agent here.
 

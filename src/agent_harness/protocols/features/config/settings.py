@@ -41,6 +41,7 @@ class Config:
     quality: "schema.Quality"
     verification: "schema.Verification"
     sandbox: "schema.SandboxSection"
+    review: "schema.ReviewSection"
     features: "schema.Features"
     github: "schema.GitHub"
     git: "schema.GitSettings"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from agent_harness.errors import HarnessError, PreflightFailed
 from agent_harness.kernel import clock
 from agent_harness.kernel.process import new_run_id
-from agent_harness.protocols.features import lifecycle, preflight, prompts, repository
+from agent_harness.protocols.features import lifecycle, preflight, prompts, repository, selection
 from agent_harness.protocols.features.engine import checkpoints
 from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.engine.open_session import OpenSession
@@ -58,7 +58,7 @@ def prepare(
         state = state.but(next_prompt="coding")  # a person chose the feature; the cleanup comes after it
     prompt_type, reason = lifecycle.prompt_type(state)
     project.say("Generating orientation summary...")
-    text = prompts.orientation_of(project, state, lifecycle.Choice(feature), number)
+    text = prompts.orientation_of(project, state, selection.Choice(feature), number)
     project.say(f"Prompt type: {prompt_type} ({reason})")
     return Start(number=number, feature=feature, prompt_type=prompt_type, orientation=text, state=state)
 

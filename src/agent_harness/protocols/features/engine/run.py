@@ -19,7 +19,7 @@ from agent_harness.errors import (
     Refused,
 )
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import escalation, lifecycle, logs, migrations, questions, repository
+from agent_harness.protocols.features import escalation, logs, migrations, questions, repository, selection
 from agent_harness.protocols.features.config.mcp_servers import demand_programs, switched_on
 from agent_harness.protocols.features.engine import checkpoints, locking, recover
 from agent_harness.protocols.features.engine.locking import locked
@@ -163,7 +163,7 @@ class Runs:
             ask_for_cleanup(project)
         return recovered
 
-    def _choice(self, feature_id: int | None) -> lifecycle.Choice:
+    def _choice(self, feature_id: int | None) -> selection.Choice:
         state = self._project.store.state()
         try:
             document = valid_features(self._project)
@@ -173,10 +173,10 @@ class Runs:
         if feature_id is not None:
             questions.refuse_kept(state, feature_id)
         if feature_id is None:
-            choice = lifecycle.next_feature(document, state)
+            choice = selection.next_feature(document, state)
             due = state.next_prompt == "cleanup" and (choice.feature is not None or self._cleanup_only)
-            return lifecycle.Choice(CLEANUP) if due else choice
-        return lifecycle.Choice(lifecycle.chosen_feature(document, state, feature_id))
+            return selection.Choice(CLEANUP) if due else choice
+        return selection.Choice(selection.chosen_feature(document, state, feature_id))
 
     def _ask_about_circle(self, state: SessionState) -> None:
         """Keeps the question about features that depend on each other, unless another one stops the runs (E8)."""
@@ -274,9 +274,9 @@ def _refuse_waiting(project: Project, feature_id: int | None) -> None:
     state, document = project.store.state(), valid_features(project)
     questions.refuse_pending(state)
     if feature_id is not None:
-        lifecycle.chosen_feature(document, state, feature_id)
+        selection.chosen_feature(document, state, feature_id)
         return
-    choice = lifecycle.next_feature(document, state)
+    choice = selection.next_feature(document, state)
     if choice.feature is None and state.next_prompt != "cleanup":
         questions.refuse_kept(state)
         passing, total = document.counts()
@@ -330,7 +330,7 @@ def _skipped(document: FeatureList) -> list[JsonObject]:
 
 
 def _nothing_left(
-    project: Project, choice: lifecycle.Choice, results: Sequence[Result], recovered: JsonObject | None
+    project: Project, choice: selection.Choice, results: Sequence[Result], recovered: JsonObject | None
 ) -> JsonObject:
     """No feature can be chosen. ``PersonNeeded`` or ``NothingEligible`` unless all that is not skipped is proven."""
     document = project.store.features()

@@ -32,6 +32,7 @@ from agent_harness.protocols.features import (
     questions,
     records,
     repository,
+    selection,
     status,
 )
 from agent_harness.protocols.features.config import load
@@ -226,12 +227,12 @@ def preview(project: Project, feature_id: int | None = None) -> JsonObject:
     migrations.refuse_newer(project)
     state = project.store.state()
     document = preflight.valid_features(project)
-    choice = lifecycle.next_feature(document, state)
+    choice = selection.next_feature(document, state)
     if feature_id is not None:
-        choice = lifecycle.Choice(lifecycle.chosen_feature(document, state, feature_id))
+        choice = selection.Choice(selection.chosen_feature(document, state, feature_id))
     prompt_type, reason = lifecycle.prompt_type(state)
     if prompt_type == "cleanup":
-        choice = lifecycle.Choice(CLEANUP)
+        choice = selection.Choice(CLEANUP)
     passing, total = document.counts()
     if total and passing == total and prompt_type != "cleanup" and feature_id is None:
         project.say(f"Nothing left: {passing} of {total} proven. harness verify --all runs every test again.")

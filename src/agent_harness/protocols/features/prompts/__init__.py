@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
-from agent_harness.protocols.features import lifecycle, progress, records
+from agent_harness.protocols.features import progress, records, selection
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import CLEANUP, Feature, SessionState
 
@@ -236,7 +236,7 @@ def _short(text: str | None, limit: int = _LINE_LIMIT) -> str:
 KEY_FILES = 8
 
 
-def orientation_of(project: Project, state: SessionState, choice: lifecycle.Choice, number: int) -> str:
+def orientation_of(project: Project, state: SessionState, choice: selection.Choice, number: int) -> str:
     """The summary for the next session, under 1,000 tokens."""
     document = project.store.features()
     passing, total = document.counts()
