@@ -47,6 +47,7 @@ def agent(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ma
         monkeypatch.delenv(name, raising=False)
     for name, value in client.env.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HARNESS_SANDBOX", "off")  # its program enters another network, which no sandbox lets it do
     if isinstance(client, Codex):
         client.configure(tmp_path)
     count = 0
