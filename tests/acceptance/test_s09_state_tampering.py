@@ -103,3 +103,26 @@ def test_edited_settings_of_a_session_that_is_handed_off_are_put_back(calc: Calc
     (event,) = calc.events("harness_state_tampered", "CRITICAL")
     assert ".harness.yaml" in event["message"]
     assert ".harness/session_state.json" in event["message"]
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "rm -rf .harness/logs",
+        "rm -rf .harness/logs && ln -s /nowhere .harness/logs",
+        "for f in .harness/logs/[eu]*.jsonl .harness/logs/sessions.jsonl; do echo rubbish > $f; done",
+        "for f in .harness/logs/[eu]*.jsonl .harness/logs/sessions.jsonl; do head -c 100 $f > x && cat x > $f && rm x; done",
+    ],
+    ids=["gone", "link", "rubbish", "cut"],
+)
+def test_what_an_agent_takes_out_of_the_history_comes_back(calc: CalcProject, harm: str) -> None:
+    """It refuses no work; the person is told."""
+    assert calc.run([turn(honest(1))]).code == 0
+    known = [(calc.root / ".harness/logs" / name).read_bytes() for name in ("events.jsonl", "sessions.jsonl")]
+    ran = calc.run([turn(sh(harm), honest(2))])
+    assert (ran.code, calc.passing()) == (0, [1, 2]), ran.text
+    for name, before in zip(("events.jsonl", "sessions.jsonl"), known, strict=True):
+        assert (calc.root / ".harness/logs" / name).read_bytes().startswith(before)
+    assert [row["session_id"] for row in calc.log("sessions.jsonl")] == [1, 2]
+    assert "The agent changed files of the harness: .harness/logs/" in ran.text
+    assert calc.events("harness_state_tampered", "CRITICAL")

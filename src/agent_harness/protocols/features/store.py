@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
 
 
+HISTORIES = ("events.jsonl", "sessions.jsonl", "decisions.jsonl", "usage.jsonl")
+"""Logs whose loss nobody could make good."""
+
+
 def own_place(path: str, root: str) -> None:
     """Makes room for a file of the harness below ``root``, which may be there already; a link is never followed.
 
@@ -54,6 +58,14 @@ def free_name(wanted: str) -> str:
         number += 1
         found = f"{wanted}-{number}"
     return found
+
+
+def _content(path: str) -> bytes:
+    """What a file holds; nothing where it cannot be read, or is far too large."""
+    try:
+        return files.read_bytes(path)
+    except (OSError, StateDamaged):
+        return b""
 
 
 def _read_or_backup(path: str) -> "JsonObject | None":
@@ -215,6 +227,38 @@ class FeatureStore:
             except (OSError, StateDamaged):
                 continue
         self._written = held
+        self._copy_histories()
+
+    def _copy_histories(self) -> None:
+        """Keeps what the histories hold before an agent works, where it does not write."""
+        import shutil
+
+        for name in HISTORIES:
+            source, kept = self.layout.log(name), self._trusted(f"before-{name}")
+            if kept and os.path.isfile(source) and not os.path.islink(source):
+                try:
+                    shutil.copyfile(source, kept)
+                except OSError:  # the disk says no: then there is none to go back to
+                    continue
+
+    def put_back_histories(self) -> list[str]:
+        """Histories that no longer begin as they did before the agent worked, made whole again; their names.
+
+        What has been written since then stays behind that. Reads each of them once.
+        """
+        found = []
+        for name in HISTORIES:
+            path, kept = self.layout.log(name), self._trusted(f"before-{name}")
+            before = _content(kept) if kept else b""
+            links = any(os.path.islink(each) for each in (*_folders_between(self.layout.root, path), path))
+            now = b"" if links else _content(path)
+            if before and (links or not now.startswith(before)):
+                own_place(path, self.layout.root)
+                known = {*before.splitlines(keepends=True)}
+                since = (row for row in now.splitlines(keepends=True) if row not in known)
+                files.replace(path, before + b"".join(row for row in since if row[:1] + row[-2:] == b"{}\n"))
+                found.append(self.layout.relative(path))
+        return found
 
     def tampered(self) -> list[str]:
         """State files that differ from what the harness wrote, put back as they were; their names."""
@@ -299,6 +343,10 @@ class FeatureStore:
                     own_place(each, os.path.dirname(each))
                 if os.path.lexists(each):
                     os.unlink(each)
+        for name in HISTORIES:
+            kept = self._trusted(f"before-{name}")
+            if kept and os.path.lexists(kept):
+                os.unlink(kept)
 
     def set_session_aside(self) -> str:
         """Takes a record that is of no use here out of the way, kept under another name, which is returned."""

@@ -275,8 +275,22 @@ TAMPERED = "harness_state_tampered"
 
 
 def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
-    """Makes the harness's own files what they were; the names of those that were not."""
-    return [*_tampered_settings(project, under_way), *project.store.tampered()]
+    """Makes the harness's own files what they were; the names of those that were not.
+
+    Histories that lost something are made whole and told of, and refuse no work.
+    """
+    lost = project.store.put_back_histories()
+    changed = [*_tampered_settings(project, under_way), *project.store.tampered()]
+    if lost and not changed:
+        tell_of_histories(project, under_way.session, lost)
+    return [*changed, *lost] if changed else []
+
+
+def tell_of_histories(project: Project, session: object, lost: list[str]) -> None:
+    """The logs that an agent has taken something out of, and that were made whole."""
+    if lost:
+        project.say(f"{tampering(lost)}; put back.")
+        project.store.event(TAMPERED, "critical", session=session, message=tampering(lost))
 
 
 def tampering(changed: list[str]) -> str:

@@ -46,6 +46,7 @@ def recover(project: Project) -> JsonObject | None:
         raise Busy(f"Another harness (pid {who.pid}) is in the middle of a session here", hint="harness status")
     number = found.get("session")
     action = recovery.action_for(str(found.get("phase")))
+    accept.tell_of_histories(project, number, project.store.put_back_histories())
     ended = process.end_orphans(found.get("agent") or {"run_id": found.get("run_id")})
     forget_servers_files(found.get("run_id"))
     if action.phase in (plan.PLANNING, plan.PLANNED):
