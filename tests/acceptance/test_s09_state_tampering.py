@@ -111,7 +111,7 @@ def test_edited_settings_of_a_session_that_is_handed_off_are_put_back(calc: Calc
         "rm -rf .harness/logs",
         "rm -rf .harness/logs && ln -s /nowhere .harness/logs",
         "for f in .harness/logs/[eu]*.jsonl .harness/logs/sessions.jsonl; do echo rubbish > $f; done",
-        "for f in .harness/logs/[eu]*.jsonl .harness/logs/sessions.jsonl; do head -c 100 $f > x && cat x > $f && rm x; done",
+        "cd .harness/logs; for f in [eu]*.jsonl sessions.jsonl; do head -c 100 $f > x && cat x > $f && rm x; done",
     ],
     ids=["gone", "link", "rubbish", "cut"],
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from agent_harness.errors import HarnessError, Interrupted, UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed
-from agent_harness.verification import replay, twins
+from agent_harness.verification import twins
 from agent_harness.verification.changes import CandidateChanges, between
 from agent_harness.verification.check import parse
 from agent_harness.verification.guard import Duty, Survey, belongs, duty_of, file_of, is_read, survey
@@ -18,10 +18,14 @@ from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironme
 from agent_harness.verification.runner.execution import (
     NOT_FOUND,
     Stop,
+    agrees,
     execute,
     execute_plain,
     place_for,
+    plainly,
     run_tests,
+    shown,
+    shuffled,
 )
 from agent_harness.verification.runner.testreport import PASSED, SKIPPED, Calls, RecordedCall, Report
 from agent_harness.verification.verdict import (
@@ -359,7 +363,7 @@ class _Case:
         if command is None or not seen.recorded:
             return
         self.on_step("outside", "started", None)
-        calls = replay.shuffled(seen.recorded)
+        calls = shuffled(seen.recorded)
         environment = self.environment
         with (
             place_for(self.git, self.candidate, environment=environment) as judged,
@@ -376,13 +380,13 @@ class _Case:
                 other = {
                     call: answer
                     for call, answer in other.items()
-                    if not replay.agrees(call.answer, ready[call]) or replay.agrees(call.answer, loaded[call])
+                    if not agrees(call.answer, ready[call]) or agrees(call.answer, loaded[call])
                 }
         self._interrupted()
         if other:
             call = min(other, key=lambda each: len(each.arguments))
             more = f" (and {len(other) - 1} other calls)" if len(other) > 1 else ""
-            message = f"{replay.shown(call, other[call])}{more}. Code answers alike, tested or not."
+            message = f"{shown(call, other[call])}{more}. Code answers alike, tested or not."
             self.find("answers_differ", CRITICAL, message, calls=sorted({each.name for each in other}))
         self._ended("outside")
 
@@ -394,14 +398,14 @@ class _Case:
         asked = list(calls)
         run = execute(judged, command, environment=self.environment, timeout_seconds=limit, again=asked, stop=self.stop)
         inside = dict(zip(asked, run.calls.answers, strict=False))
-        steady = [call for call in asked if replay.agrees(call.answer, inside.get(call))]
+        steady = [call for call in asked if agrees(call.answer, inside.get(call))]
         answers = self._plain_answers(command, seen, plain, steady, ())
         return {call: answer for call, answer in answers.items() if answer is not None and answer != inside[call]}
 
     def _plain_answers(
         self, command: str, seen: Calls, plain: Workspace, calls: Sequence[RecordedCall], first: Sequence[str]
     ) -> dict[RecordedCall, str | None]:
-        answers = replay.plainly(
+        answers = plainly(
             plain,
             command,
             calls,
