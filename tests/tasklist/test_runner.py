@@ -605,6 +605,7 @@ def test_a_completion_in_a_turn_is_a_request_that_is_carried_out_after_it(tmp_pa
     assert (ran.code, work.statuses()) == (0, ["completed"]), ran
     answer = json.loads((tmp_path / "answer").read_text())
     assert (answer["requested"], answer["status"], answer["validation"]["result"]) == (True, "in_progress", "PASS")
+    assert answer["next"] == "harness status"  # nothing is left to be done in this turn
     assert work.repo.git("log", "-1", "--format=%s") == "[a] As asked"
     assert (tmp_path / "runs").read_text() == "run\n"  # what was proven in the turn, and is as it was, is not run again
 

@@ -303,7 +303,7 @@ class TaskList:
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.complete(self.worker, task_id, commit=commit, message=message)
-        return _with_next(answer, self._go_on())
+        return _with_next(answer, "harness status" if answer.get("requested") else self._go_on())
 
     def fail(
         self, task_id: str, *, category: str, message: str, rollback: bool = True, allow_pushed: bool = False
