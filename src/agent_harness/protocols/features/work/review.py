@@ -135,6 +135,7 @@ class _ReviewWork:
             run_id=new_run_id(),
             environment=pushes.no_push_variables(under_way.git_config),
             tools=tool_rules(project),
+            sandbox=project.config.sandbox.settings(),
             budget_usd=project.config.review.max_cost_usd,
         )
         log = actions.ActionLog(project, under_way.session, brief.model, under_way.feature_id)
