@@ -15,7 +15,7 @@ from agent_harness.protocols.features import progress, records, selection
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import CLEANUP, Feature, SessionState
 
-NAMES = ("initializer", "repair", "coding", "continuation", "cleanup", "extend", "rules", "fix", "evidence")
+NAMES = ("initializer", "repair", "coding", "continuation", "cleanup", "extend", "rules", "fix", "evidence", "review")
 
 
 def render(name: str, values: Mapping[str, str]) -> str:
