@@ -2,7 +2,7 @@
 # Settings: PYTHON=python3.12 (which interpreter), JOBS=4 (test processes), ARGS="..." (passed on to the program).
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-scenarios test-samples test-slow test-clients check bench docs requirements clean
+.PHONY: help setup demo test selftest test-scenarios test-samples test-slow test-clients check bench docs requirements clean
 
 # What bends Python from outside stays outside; without cached bytecode every start of the harness takes long.
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME PYTHONSTARTUP
@@ -36,6 +36,9 @@ test-samples: setup ## replay commits of projects that nobody here wrote, whole 
 
 test-slow: setup ## run the long tests: many random states, many kills
 	@sh scripts/marked.sh slow $(PYTEST) $(ARGS)
+
+selftest: setup ## let lying and honest agents loose on the harness, and count what it believed (docs/selftest.md)
+	@$(BIN)/harness selftest $(ARGS)
 
 test-clients: setup ## run the tests that drive real agent clients, pinned; fetches them once, 350 MB, through npm
 	@$(BIN)/python scripts/clients.py
