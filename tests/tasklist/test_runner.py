@@ -590,3 +590,16 @@ def test_a_run_that_can_complete_nothing_is_not_advised(tmp_path: Path) -> None:
     assert added.out.splitlines()[-1] == f"next: {wanted}"
     assert found.harness("task", "set", "t-1", "validation.command=true").code == 0
     assert found.harness("status").out.splitlines()[-1] == "next: harness run"
+
+
+def test_a_limit_that_outlasts_the_lease_does_not_end_the_run(tmp_path: Path) -> None:
+    """The clock was set, or the machine slept: the task is taken up again once the provider serves."""
+    work = plain(tmp_path, job("a"))
+    expire = "s/\"lease_expires_at\": *\"[^\"]*\"/\"lease_expires_at\": \"2020-01-01T00:00:00Z\"/"
+    refused = '{"type": "rate_limited", "message": "usage limit", "retry_after_seconds": 1}'
+    agent = work.agent(
+        f"if mkdir ../tried; then sed -i '{expire}' harness-tasks.json; echo '{refused}'; exit 1; fi\n{WORKS}"
+    )
+    ran = work.harness("run", "--agent", agent)
+    assert "a: lost (The lease on a expired" in ran.err + ran.out, ran
+    assert (ran.code, work.statuses()) == (0, ["completed"]), ran
