@@ -595,7 +595,7 @@ def test_a_run_that_can_complete_nothing_is_not_advised(tmp_path: Path) -> None:
 def test_a_limit_that_outlasts_the_lease_does_not_end_the_run(tmp_path: Path) -> None:
     """The clock was set, or the machine slept: the task is taken up again once the provider serves."""
     work = plain(tmp_path, job("a"))
-    expire = "s/\"lease_expires_at\": *\"[^\"]*\"/\"lease_expires_at\": \"2020-01-01T00:00:00Z\"/"
+    expire = 's/"lease_expires_at": *"[^"]*"/"lease_expires_at": "2020-01-01T00:00:00Z"/'
     refused = '{"type": "rate_limited", "message": "usage limit", "retry_after_seconds": 1}'
     agent = work.agent(
         f"if mkdir ../tried; then sed -i '{expire}' harness-tasks.json; echo '{refused}'; exit 1; fi\n{WORKS}"
