@@ -55,13 +55,15 @@ class Client(ABC):
     def __init__(self, program: Path, home: Path, island: Island) -> None:
         self.program, self.home, self.island = str(program), home, island
         self.believe_hooks = False  # those that a test has written by hand
+        self.temporary = home.with_name(f"{home.name}-tmp")  # Codex makes no helper programs in a temporary home
+        self.temporary.mkdir(exist_ok=True)
         home.joinpath(".profile").write_text(f'export PATH="{SCRIPTS}:$PATH"\n')  # Codex starts a login shell
 
     @property
     def env(self) -> dict[str, str]:
         """Everything the client gets to know: nothing of the caller's but where programs are."""
         path = os.pathsep.join([str(SCRIPTS), str(Path(self.program).parent), os.environ["PATH"]])
-        home = {"HOME": str(self.home), "PATH": path, "LC_ALL": "C.UTF-8"}
+        home = {"HOME": str(self.home), "TMPDIR": str(self.temporary), "PATH": path, "LC_ALL": "C.UTF-8"}
         return {**home, "HTTPS_PROXY": self.island.url, "HTTP_PROXY": self.island.url, "NO_PROXY": "127.0.0.1"}
 
     def run(

@@ -4,6 +4,7 @@
     feature   3            waits        handed off   a local WIP commit, continued by the next session
     cleanup   0            waits        handed off   all of it goes back, kept in a rescue ref
     plan      1            waits        refused      stays in the folder, for the same command again
+    review    0            ends         told         there is none: its folder is thrown away
     task      2            ends         judged       all of it goes back, kept in a rescue ref
     slice     0            ends         judged       stays; the checkpoint says how far it came
 
@@ -26,7 +27,7 @@ from agent_harness.supervision.supervisor import Outcome
 __all__ = ["Ending", "Judgement", "POLICIES", "Policy", "TurnRequest", "TurnSoFar", "Work"]
 
 Ended_co = TypeVar("Ended_co", covariant=True)
-Kind = Literal["feature", "cleanup", "plan", "task", "slice"]
+Kind = Literal["feature", "cleanup", "plan", "review", "task", "slice"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,7 @@ POLICIES: Mapping[str, Policy] = {
     "feature": Policy(kind="feature", fix_rounds=3, judges_cut_off=False, unfinished="wip"),
     "cleanup": Policy(kind="cleanup", fix_rounds=0, judges_cut_off=False, unfinished="restored"),
     "plan": Policy(kind="plan", fix_rounds=1, judges_cut_off=False, unfinished="stays"),
+    "review": Policy(kind="review", fix_rounds=0, judges_cut_off=False, unfinished="stays", retried=SCHEDULER_WAITS),
     "task": Policy(kind="task", fix_rounds=2, judges_cut_off=True, unfinished="restored", retried=RUN_WAITS),
     "slice": Policy(kind="slice", fix_rounds=0, judges_cut_off=True, unfinished="stays", retried=SCHEDULER_WAITS),
 }

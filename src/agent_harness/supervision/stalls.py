@@ -1,4 +1,6 @@
-"""A session that burns context and moves nothing, or runs into the same error again and again.
+"""A session that burns context and moves nothing, or runs into the same error again and again: asks for its end.
+
+``supervisor.py`` carries that out; an agent that is silent is ended there, one that is out of time by ``monitors.py``.
 
 Source: features.md UAH-328..334, UAH-337, UAH-363, C18, C43.
 """

@@ -1,8 +1,9 @@
 """Every key of ``.harness.yaml`` as one model: its type, its default, what it means.
 
-Unknown keys are kept (``extra="allow"``) and become warnings. Importing this module imports pydantic, so ``load`` does
-it on first use. A default of ``None`` on a command means "derived from the project, or none"
-(``commands.py``). Sources: ``features.md`` UAH-148..233, C04, C17, C18, C22, C26, C34, C51.
+A new key is a field here, a row of ``DEFAULTS`` in ``tests/features/test_config.py``, and ``make docs``; a new section
+also has a line in ``Config`` (``settings.py``). Unknown keys are kept (``extra="allow"``) and become warnings. This
+module imports pydantic, so ``load`` imports it on first use. A default of ``None`` on a command means "derived from the
+project, or none" (``commands.py``). Sources: ``features.md`` UAH-148..233, C04, C17, C18, C22, C26, C34, C51.
 """
 
 from collections.abc import Mapping
@@ -399,6 +400,19 @@ def _agent(value: object) -> object:
     return {"kind": value} if isinstance(value, str) else value
 
 
+class ReviewSection(Section):
+    agent: Annotated[dict[str, object] | None, BeforeValidator(_agent)] = Field(
+        None, description="A second agent that reads proven work, as `agent:` names one; without it nobody does."
+    )
+    max_minutes: Minutes = Field(10.0, description="Wall-clock limit of one review.")
+    max_cost_usd: Dollars = Field(1.0, description="Budget of one review; it counts for the session as well.")
+    on_objection: Literal["tell", "reject"] = Field(
+        "tell",
+        description="An objection goes back to the agent once and is then told, or as long as there are fix rounds,"
+        " and then rolls back.",
+    )
+
+
 class HarnessFile(Section):
     """The whole of ``.harness.yaml``."""
 
@@ -411,6 +425,7 @@ class HarnessFile(Section):
     progress: Progress = Field(default_factory=Progress)
     quality: Quality = Field(default_factory=Quality)
     verification: Verification = Field(default_factory=Verification)
+    review: ReviewSection = Field(default_factory=ReviewSection)
     features: Features = Field(default_factory=Features)
     github: GitHub = Field(default_factory=GitHub)
     git: GitSettings = Field(default_factory=GitSettings)

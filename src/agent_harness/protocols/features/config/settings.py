@@ -40,6 +40,7 @@ class Config:
     progress: "schema.Progress"
     quality: "schema.Quality"
     verification: "schema.Verification"
+    review: "schema.ReviewSection"
     features: "schema.Features"
     github: "schema.GitHub"
     git: "schema.GitSettings"

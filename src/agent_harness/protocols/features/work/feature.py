@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 
+from agent_harness.agents import usage
 from agent_harness.kernel import files
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import marks, progress, prompts, repository
@@ -20,6 +21,7 @@ from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Question
 from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict.judge import Ruling
+from agent_harness.protocols.features.work import review
 from agent_harness.protocols.features.work.session_work import SessionWork
 from agent_harness.session.work import POLICIES, Ending, Policy, TurnSoFar
 
@@ -29,6 +31,9 @@ class FeatureWork(SessionWork):
 
     _accepted_tree: tuple[str, Ruling] | None = None
     _refused: Ruling | None = None  # the latest claim that the tests refused
+    _reviews: usage.Totals = usage.Totals()  # what they used
+    _objected: bool = False  # a review did, and the agent has been told
+    _without_objection: Ruling | None = None  # the latest that one had none against
 
     @property
     def policy(self) -> Policy:
@@ -61,7 +66,7 @@ class FeatureWork(SessionWork):
             return broken
         if not changes.claims:
             return self._without_claim(so_far)
-        ruling = self._judged(changes.claims[0])
+        ruling = self._reviewed(self._judged(changes.claims[0]), so_far)
         if ruling.accepted and not self._is_shown(so_far):
             ruling = replace(ruling, accepted=False, asks=True)
         ruling = self._on_record(ruling, changes.claims)
@@ -118,6 +123,39 @@ class FeatureWork(SessionWork):
                 output_file=ruling.output_file or None,
             )
         return ruling
+
+    def _reviewed(self, ruling: Ruling, so_far: TurnSoFar) -> Ruling:
+        """The same ruling, or a refusal with what a second agent objects to (``review:`` of the settings)."""
+        if not ruling.accepted or ruling.of("") == self._without_objection:
+            return ruling
+        self.turns.now.step("review")
+        found = review.held(self._project, self._under_way, ruling, self._stop)
+        if found is None:
+            return ruling
+        project, session, feature = self._project, self._under_way.session, self._under_way.feature
+        self._reviews = usage.merge(self._reviews, found.used)
+        cost = found.used.cost_usd if found.used.reported else None
+        told = {"session": session, "feature_id": feature.id, "cost_usd": cost}
+        if not found.objections:
+            message = f"No review was held: {found.problem}" if found.problem else "The review objects to nothing."
+            project.say(message)
+            project.store.event("reviewed", "important", message=message, **told)
+            self._without_objection = ruling.of("")
+            return ruling
+        listed = "\n".join(f"- {each}" for each in found.objections)
+        project.say(f"The review objects: {found.objections[0]}")
+        project.store.event("review_objected", "important", message="; ".join(found.objections), **told)
+        rejects = project.config.review.on_objection == "reject"
+        if not rejects and (self._objected or so_far.fix_rounds >= self.policy.fix_rounds):
+            line = ruling.line and replace(ruling.line, codes=(*ruling.line.codes, "review_objected"))
+            return replace(ruling, line=line)
+        self._objected = True
+        failure = f"The tests pass, but a second agent that read the work objects:\n{listed}"
+        return replace(ruling, accepted=False, code="review_objected", failure=failure)
+
+    @property
+    def _used(self) -> usage.Totals:
+        return usage.merge(super()._used, self._reviews)
 
     def _story(self) -> list[progress.Part]:
         feature = self._under_way.feature
