@@ -96,9 +96,10 @@ class Story:
             assert self.done(), "it never came to an end"
             self.whole()
             self.bounded()
-        except AssertionError as error:
+        except Exception as error:
             story = "\n".join(self.told[-12:])
-            raise AssertionError(f"{error}\n\nreplay: HARNESS_SIMULATION_SEED={self.seed}\n{story}") from error
+            replay = f"replay: HARNESS_SIMULATION_SEED={self.seed}"
+            raise AssertionError(f"{type(error).__name__}: {error}\n\n{replay}\n{story}") from error
 
     def fault(self) -> dict[str, Any] | None:
         kind = self.chosen.choices(("kill", "torn", "full", "jump", "twice", None), (60, 10, 10, 8, 6, 6))[0]
@@ -350,7 +351,8 @@ class FeatureStory(Story):
     def look(self) -> None:
         ran = self.machine.run("harness", "status", "--json", cwd=self.root, environ=self.calc.environ)
         assert ran.code == 0, f"status: {ran.out}"
-        self.calc.state_parses()
+        for path in (self.root / ".harness").rglob("*.json"):
+            json.loads(path.read_text())
         assert (self.root / "mine.local").read_text() == NOTE
         assert note_is_kept(self.calc), "the person's untracked file is lost"
 

@@ -100,6 +100,7 @@ DEFAULTS: dict[str, Any] = {
     "review.on_objection": "tell",
     "features.max_verification_steps": 7,
     "features.max_stuck_sessions": 3,
+    "features.max_starts": 200,
     "features.require_test_file": True,
     "github.repo": None,
     "github.sync_mode": "mirror",

@@ -674,3 +674,16 @@ def test_what_was_there_at_the_claim_cannot_be_moved(tmp_path: Path) -> None:
     assert (ran.code, work.statuses(), work.repo.head) == (1, ["failed"], head), ran
     assert work.repo.read("check.sh") == b"grep -q done work.txt\n"
     assert "check.sh proves this task" in work.task("a").error_log[0]
+
+
+def test_a_limit_that_outlasts_the_lease_does_not_end_the_run(tmp_path: Path) -> None:
+    """The clock was set, or the machine slept: the task is taken up again once the provider serves."""
+    work = plain(tmp_path, job("a"))
+    expire = 's/"lease_expires_at": *"[^"]*"/"lease_expires_at": "2020-01-01T00:00:00Z"/'
+    refused = '{"type": "rate_limited", "message": "usage limit", "retry_after_seconds": 1}'
+    agent = work.agent(
+        f"if mkdir ../tried; then sed -i '{expire}' harness-tasks.json; echo '{refused}'; exit 1; fi\n{WORKS}"
+    )
+    ran = work.harness("run", "--agent", agent)
+    assert "a: lost (The lease on a expired" in ran.err + ran.out, ran
+    assert (ran.code, work.statuses()) == (0, ["completed"]), ran

@@ -231,3 +231,14 @@ def test_a_session_does_not_begin_over_somebody_who_is_at_work(tmp_path: Path) -
     assert project.harness("session", "start", "--take-over", CLAUDE_CODE_SESSION_ID="second").code == 0
     assert project.store.read().tasks[0].status == "failed"  # and its files are in a rescue
     assert not (project.root / "half.py").exists()
+
+
+def test_halves_that_killed_writers_left_go_with_the_next_session(project: TaskListProject) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    left = [project.root / f".harness/{name}.tmp.{gone.pid}.aa" for name in ("claims/a.json", "validate/a.1.log")]
+    for path in left:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("half")
+    sessions.start(project.worker(session="s1"))
+    assert not any(path.exists() for path in left)

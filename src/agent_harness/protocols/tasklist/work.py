@@ -397,7 +397,8 @@ class TaskWork:
             with self._terms.stop.held():
                 done = verbs.release(self._worker, self._task.id, why)
         except HarnessError as error:
-            return replace(self._attempted("lost", error.message), ends_run=why)
+            goes_on = isinstance(error, NotOwner) and ending.reason == "rate_limited"  # a clock was set, or slept
+            return replace(self._attempted("lost", error.message), ends_run=None if goes_on else why)
         where = f"; its work is in {done['rescue']}" if done.get("rescue") else ""
         given = self._attempted("released", f"{why}{where}")
         if ending.reason == "user_pause":

@@ -44,6 +44,7 @@ def start(worker: Worker, *, take_over: bool = False) -> JsonObject:
         from agent_harness.session import ledger
 
         ledger.prune_outputs(worker.layout.verdicts)
+    _sweep(worker.layout.claims, os.path.dirname(worker.layout.validation_log("", 0)))
     recovered = [*recover.recover(worker), *recover.confirm(worker)]
     environment = _set_up(worker)
     return {
@@ -166,6 +167,14 @@ def pause(worker: Worker, why: str = "") -> JsonObject:
     files.replace(worker.layout.pause, said.encode("utf-8", "replace"), follow=False)
     worker.store.note("WARN", f"paused by a person: {why}".rstrip(": "))
     return {"paused": True}
+
+
+def _sweep(*folders: str) -> None:
+    """Removes the halves that killed writers left; links are not followed."""
+    for folder in folders:
+        if os.path.isdir(folder) and not os.path.islink(folder):
+            for name in {each.partition(".tmp.")[0] for each in os.listdir(folder) if ".tmp." in each}:
+                files.sweep(os.path.join(folder, name))
 
 
 def resume(worker: Worker) -> JsonObject:
