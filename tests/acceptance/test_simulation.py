@@ -30,8 +30,9 @@ DAY = 86_400.0
 
 
 @pytest.fixture
-def machine(tmp_path: Path, _own_home: Path) -> Iterator[Machine]:
-    """A machine that lives by the environment of this test."""
+def machine(tmp_path: Path, _own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    """A machine that lives by the environment of this test; it has no sandbox, in which no agent can end its harness."""
+    monkeypatch.setenv("HARNESS_SANDBOX", "off")
     with Machine(tmp_path) as machine:
         yield machine
 

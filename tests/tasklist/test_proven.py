@@ -156,7 +156,7 @@ LOOSENS = """
 python3 - <<'END'
 import json
 state = json.load(open("harness-tasks.json"))
-state["session_config"] |= {"isolation": "in_place", "requires_red": "off", "note": "mine"}
+state["session_config"] |= {"isolation": "in_place", "requires_red": "off"}
 json.dump(state, open("harness-tasks.json", "w"))
 END
 echo done > work.txt
@@ -174,8 +174,7 @@ def test_how_proofs_are_judged_outlives_an_attempt_that_changes_it(tmp_path: Pat
     project.harness("run", "--agent", project.agent(LOOSENS + ends))
     kept = json.loads(Path(project.layout.tasks).read_text())["session_config"]
     assert {name: kept[name] for name in terms} == terms
-    assert kept["note"] == "mine"
-    assert any("session_config.isolation was changed in the file and is put back" in line for line in project.log())
+    assert any("session_config" in line and "put back" in line for line in project.log()), project.log()
 
 
 def test_status_names_what_is_not_proven(tmp_path: Path) -> None:

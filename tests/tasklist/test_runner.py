@@ -601,7 +601,8 @@ def test_a_completion_in_a_turn_is_a_request_that_is_carried_out_after_it(tmp_pa
     work = project(
         tmp_path, job("a", "echo run >> ../runs; grep -q half work.txt"), session_config={"isolation": "in_place"}
     )
-    ran = work.harness("run", "--agent", work.agent(f"{ASKS}; cp answer ../; rm answer"))
+    sandbox = {"HARNESS_SANDBOX": "off"}  # in one, nobody would believe what the agent's own command has proven
+    ran = work.harness("run", "--agent", work.agent(f"{ASKS}; cp answer ../; rm answer"), **sandbox)
     assert (ran.code, work.statuses()) == (0, ["completed"]), ran
     answer = json.loads((tmp_path / "answer").read_text())
     assert (answer["requested"], answer["status"], answer["validation"]["result"]) == (True, "in_progress", "PASS")

@@ -78,13 +78,14 @@ def test_commits_of_the_agent_are_kept(project: TaskListProject) -> None:
     assert verbs.complete(worker, TASK)["commit"] == head == project.repo.head
 
 
-def test_harness_files_that_the_agent_committed_are_left_alone(project: TaskListProject) -> None:
+def test_harness_files_that_the_agent_committed_go_out_with_the_commit_of_the_task(project: TaskListProject) -> None:
     worker = project.hold()
     project.repo.write("new", "x").git("add", "--all")
     project.repo.git("commit", "-q", "-m", "everything")
     project.repo.write("newer", "x")
     verbs.complete(worker, TASK)
-    assert project.repo.git("show", "--name-only", "--format=", "HEAD") == "newer"
+    assert "newer" in project.repo.git("show", "--name-only", "--format=", "HEAD").split()
+    assert not [name for name in project.repo.git("ls-files").split() if "harness" in name]
     assert project.task().status == "completed"
 
 

@@ -102,7 +102,7 @@ def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
 
     kind = record["type"]
     home = layout.home(make=kind == "worker_started") if kind in _DECIDING else None
-    if home is None or (kind == "progress_recorded" and worker_speaks(layout)):
+    if home is None or worker_speaks(layout):
         return
     path = os.path.join(home, _COURSE)
     if not any(True for _ in _course(layout, task_id)):

@@ -155,9 +155,7 @@ class TaskWork:
         self._began = clock.timestamp()
         self._budget_usd = max(0.0, terms.max_cost_usd - spent_usd)
         self._before: State | None = None  # the list as it was when the turn began
-        proven.note_claim(
-            worker.layout, task, by={"agent": terms.agent.name}, turn=owner.current().as_record(), asked={}
-        )
+        proven.note_claim(worker.layout, task, by={"agent": terms.agent.name}, turn=owner.current().as_record())
         self._sandbox = proven.terms(worker.layout, worker.store.read(), task).sandbox
         name = f"{session}-{safe_name(task.id)}.{task.attempts + 1}"
         sessions = Path(worker.layout.sessions)

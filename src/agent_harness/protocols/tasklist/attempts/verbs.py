@@ -69,7 +69,7 @@ def complete(
         if owner.state(running) != "dead":
             return _asked(worker, task, {"commit": commit, "message": message})
     else:
-        asked = proven.noted(worker.layout, task, "asked")
+        asked = noted(worker, task, "asked")
         commit, message = asked.get("commit") is not False and commit, message or asked.get("message")
     proof = proof_of(worker, task, commit=commit, message=message)
     line = on_record(worker, task, proof, claimed=True, known=known)
@@ -90,7 +90,7 @@ def _asked(worker: "Worker", task: "Task", words: JsonObject) -> JsonObject:
     if proof.ran and not proof.ran.passed:
         on_record(worker, task, proof, claimed=True)
         raise _unproven(task, proof.ran)
-    proven.note_claim(worker.layout, task, asked=words)
+    note(worker, task, asked=words)
     return {
         "task_id": task.id,
         "status": task.status,
