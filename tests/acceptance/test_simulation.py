@@ -31,7 +31,7 @@ DAY = 86_400.0
 
 @pytest.fixture
 def machine(tmp_path: Path, _own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    """A machine that lives by the environment of this test; it has no sandbox, in which no agent can end its harness."""
+    """A machine that lives by the environment of this test, without a sandbox: its agents end their harness."""
     monkeypatch.setenv("HARNESS_SANDBOX", "off")
     with Machine(tmp_path) as machine:
         yield machine
