@@ -43,15 +43,18 @@ def existing(place: str, project: str, *, writable: bool = True) -> str | None:
 def make(place: str, project: str) -> tuple[str | None, str | None]:
     """The project's folder, made where it is missing, and a line for the person when it is not at the usual place.
 
-    ``None`` when no place outside the project can be written. That the project was seen is noted once a day.
+    ``None`` when no place outside the project can be written. That the project was seen is noted once a day, but for a
+    command that an agent calls in its sandbox, where the usual place is there and can only be read.
     """
+    only_read = existing(place, project, writable=False)
     for folder in _folders(place, project):
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         except OSError:
             continue
         if _is_ours(folder):
-            _note(folder, place, project)
+            if only_read in (None, folder):
+                _note(folder, place, project)
             return folder, None if _base(folder) == usual_base() else _elsewhere(folder)
     return None, _elsewhere("the project, where one that a crash leaves behind is not believed")
 
