@@ -687,9 +687,11 @@ class _Steps:
         held = len(self._known & run.report.passing)
         if state == "failed":
             return f": {held} of {len(self._known)} known tests still pass"
-        text = f": {held} known tests still pass" if self._known else ": no test was known to pass before"
+        still = "known test still passes" if held == 1 else "known tests still pass"
+        text = f": {held} {still}" if self._known else ": no test was known to pass before"
         others = len(run.report.failing - self._known)
-        return text + (f", {others} that did not pass before do not count" if others else "")
+        does = "does" if others == 1 else "do"
+        return text + (f", {others} that did not pass before {does} not count" if others else "")
 
 
 def _read(run: TestRun) -> tuple[str, ...]:
