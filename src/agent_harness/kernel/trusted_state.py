@@ -96,9 +96,13 @@ class Place:
 
 
 def places() -> list[Place]:
-    """The folders of all projects of this user, the one seen last first; links and files of others are passed over."""
-    found = [_place(folder) for base in _bases() for folder in _entries(os.path.join(base, "projects"))]
-    return sorted(found, key=lambda each: each.seen, reverse=True)
+    """The folders of all projects of this user, the one seen last first; links and files of others are passed over.
+
+    So is what commands in an agent's sandbox have left in the temporary folder: it says of no project that it is one.
+    """
+    folders = [folder for base in _bases() for folder in _entries(os.path.join(base, "projects"))]
+    known = (each for each in folders if _base(each) == usual_base() or os.path.lexists(os.path.join(each, PLACE)))
+    return sorted(map(_place, known), key=lambda each: each.seen, reverse=True)
 
 
 def _entries(projects: str) -> "Iterator[str]":
