@@ -140,6 +140,15 @@ def test_refusals_come_before_the_first_write(tmp_path: Path, words: list[str], 
     assert not list(tmp_path.glob("new*"))
 
 
+@pytest.mark.parametrize("sign", ["harness-tasks.json", "features.json", ".harness.yaml"])
+def test_no_task_is_made_in_the_folder_of_another_project(tmp_path: Path, sign: str) -> None:
+    project = LongTaskProject(tmp_path)
+    (tmp_path / sign).write_text("{}")
+    ran = project.lth("init", "--force")
+    assert (ran.code, sorted(path.name for path in tmp_path.iterdir())) == (1, [sign])
+    assert "in a folder of its own" in ran.err
+
+
 @pytest.mark.parametrize("name", ["task.json", "checkpoint.json"])
 def test_row_09_a_live_task_is_not_overwritten(project: LongTaskProject, name: str) -> None:
     for other in ("task.json", "checkpoint.json"):
