@@ -78,6 +78,7 @@ def test_a_fault_in_a_session_hands_it_off(
 
 def test_an_error_after_the_agent_has_started_is_no_refusal(calc: CalcProject) -> None:
     """git is in the middle of something when the work would be taken over: exit 1, not 4, since money was spent."""
+    calc.environ["HARNESS_SANDBOX"] = "off"  # it plays somebody from outside
     stop_settling(calc)
     ran = calc.run([turn(honest(1), usage(1, 1))])
     assert ran.code == 1, ran.text
@@ -103,6 +104,7 @@ def stop_settling(calc: CalcProject) -> None:
 
 @pytest.mark.parametrize("by", ["the harness", "the agent"])
 def test_a_commit_of_a_person_before_recovery_overtakes_the_session(calc: CalcProject, by: str) -> None:
+    calc.environ["HARNESS_SANDBOX"] = "off"  # it plays somebody from outside
     stop_settling(calc)
     late = [append("src/calc.py", "\n\nLATE = 1\n")] if by == "the agent" else []
     steps = honest(1) if by == "the agent" else [step for step in honest(1) if "commit" not in step]
@@ -143,6 +145,7 @@ def person_commits_while_it_is_judged(calc: CalcProject) -> None:
 
 def test_a_commit_of_a_person_while_work_is_judged_stays_on_the_branch(calc: CalcProject) -> None:
     """The verdict is about what was there before: the work waits on a ref, and theirs is not taken off."""
+    calc.environ["HARNESS_SANDBOX"] = "off"  # it plays somebody from outside
     person_commits_while_it_is_judged(calc)
     (calc.base / "now").touch()
     ran = calc.run([turn([step for step in honest(1) if "commit" not in step], usage(1, 1))])

@@ -420,6 +420,7 @@ def test_only_the_work_that_was_asked_about_is_taken_and_only_its_own_ref_goes(c
 
 def test_a_commit_of_a_person_while_kept_work_is_judged_stays_and_the_question_waits(calc: CalcProject) -> None:
     """It was not judged together with theirs; the same answer again is."""
+    calc.environ["HARNESS_SANDBOX"] = "off"  # it plays somebody from outside
     person_commits_while_it_is_judged(calc)
     calc.accept(1)
     assert calc.run([turn(WITH_FIXTURE)]).code == 3
@@ -448,6 +449,7 @@ def test_a_kept_candidate_is_listed_and_never_pruned_while_it_waits(calc: CalcPr
 
 def test_an_answer_that_is_cut_off_is_carried_out_by_the_next_run(calc: CalcProject) -> None:
     """C56: the verdict was written down, a bisect began, one file of it was written; every step is repeated."""
+    calc.environ["HARNESS_SANDBOX"] = "off"  # it plays somebody from outside
     settings = (calc.root / ".harness.yaml").read_text()
     linter = f"test ! -e {calc.base}/now || touch {calc.root}/.git/BISECT_LOG"
     calc.put({".harness.yaml": settings.replace("python tools/lint.py src/", linter)})

@@ -162,6 +162,7 @@ def test_a_regression_without_a_claim_is_no_progress_either(calc: CalcProject) -
 
 def test_a_flaky_test_is_no_regression(calc: CalcProject) -> None:
     """C62: a newly failing test gets one more try before it counts."""
+    calc.environ["HARNESS_SANDBOX"] = "off"  # it plays somebody from outside
     calc.accept(1)
     flag = calc.base / "flaky"
     calc.put(

@@ -60,6 +60,7 @@ def test_b_a_reset_that_never_helps_asks_for_a_person(calc: CalcProject) -> None
 @pytest.mark.scenario
 def test_c_a_server_that_init_leaves_lives_as_long_as_the_session(calc: CalcProject) -> None:
     """UAH-144 C60 S16: no hang; there while the agent works, gone at the end (the world looks for it)."""
+    calc.environ["HARNESS_SANDBOX"] = "off"  # in one, an agent sends no signal to what it has not started
     pid, seen = calc.base / "pid", calc.base / "seen"
     with_files(calc, {"init.sh": f"{INIT}sleep 600 &\necho $! >'{pid}'\n"})
     ran = calc.run([turn(sh(f"kill -0 $(cat '{pid}') && : >'{seen}'"), honest(1))])

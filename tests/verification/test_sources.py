@@ -399,3 +399,11 @@ def test_values_that_the_standard_library_makes_are_harmless(text: str) -> None:
 )
 def test_what_only_carries_such_a_name_is_not(text: str) -> None:
     assert sources.harm_in_conftest(tree(text).body, tree(text))
+
+
+def test_a_module_below_one_that_is_imported_overrides_nothing() -> None:
+    """``import a.b`` binds ``a``, to what it was."""
+    before, test = "import unittest\n", "def test_x(self):\n    assert unittest\n"
+    old = ast.parse(f"{before}{test}")
+    assert sources.changed(old, ast.parse(f"import unittest.mock\n{before}{test}")) == []
+    assert sources.changed(old, ast.parse(f"{before}from fakes import unittest\n{test}")) == ["unittest"]

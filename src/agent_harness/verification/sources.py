@@ -122,7 +122,9 @@ def _changed(
             yield name
     known = {name for statement in before for name in bound(statement)} | STEERING
     known |= set() if inside else _loaded(before) & set(dir(builtins))
-    times = Counter(name for statement in new for name in bound(statement))
+    old_origins, new_origins = _origins(before), _origins(after)
+    alike = {name for name, meant in old_origins.items() if new_origins.get(name) == meant}  # `import a`, and now `a.b`
+    times = Counter(name for each in new for name in bound(each) if not (isinstance(each, _Import) and name in alike))
     once = {name for name in allowed if times[name] == 1 or inside + name in free}
     yield from (inside + name.replace("*", "import *") for name in sorted((known & times.keys()) - once))
 

@@ -208,7 +208,7 @@ def of_agent(
         return None
     own = [os.path.realpath(path) for path in places]
     checkouts = _checkouts(kind, environ)
-    _make_missing(environ, checkouts)
+    _make_missing(environ, checkouts, own)
     rules = dict.fromkeys((*_protected(own, environ, installs=installs), *checkouts), ("ro", ""))
     rules |= dict.fromkeys((*own, *_further(settings)), ("rw", ""))
     rules |= dict.fromkeys(_of_harness_within(own), ("ro", ""))
@@ -293,9 +293,12 @@ def _home_and_git(environ: Mapping[str, str]) -> tuple[str, str]:
     return home, os.path.join(environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "git")
 
 
-def _make_missing(environ: Mapping[str, str], checkouts: Sequence[str]) -> None:
+def _make_missing(environ: Mapping[str, str], checkouts: Sequence[str], own: Sequence[str]) -> None:
+    """What is not there cannot be protected; a place of the state that is not used as one is not made."""
     home, git = _home_and_git(environ)
-    for folder in (git, os.path.join(home, ".local/bin"), trusted_state.usual_base(), *checkouts):
+    state = os.path.realpath(trusted_state.usual_base())
+    used = os.path.isabs(trusted_state.usual_base()) and not any(_is_in(state, place) for place in own)
+    for folder in (git, os.path.join(home, ".local/bin"), *((state,) if used else ()), *checkouts):
         try:
             os.makedirs(folder, exist_ok=True)
         except OSError:  # then an agent can make none either
