@@ -161,20 +161,21 @@ def test_a_regression_without_a_claim_is_no_progress_either(calc: CalcProject) -
 
 
 def test_a_flaky_test_is_no_regression(calc: CalcProject) -> None:
-    """C62: a newly failing test gets one more try before it counts."""
+    """C62: a newly failing test gets one more try before it counts, and counts where it always passed before."""
     calc.environ["HARNESS_SANDBOX"] = "off"  # it plays somebody from outside
     calc.accept(1)
     flag = calc.base / "flaky"
     calc.put(
         {
             proof_path(1): "import calc, os, pathlib\n\n\ndef test_add_one():\n"
-            f"    flag = pathlib.Path({str(flag)!r})\n    first = flag.exists()\n    flag.unlink(missing_ok=True)\n"
-            "    assert not first and calc.add(2, 3) == 5\n\n\ndef test_add_two():\n    assert calc.add(-1, 1) == 0\n"
+            f"    flag = pathlib.Path({str(flag)!r})\n    times = int(flag.read_text()) if flag.exists() else -1\n"
+            "    times < 0 or flag.write_text(str(times + 1))\n"
+            "    assert times % 2 and calc.add(2, 3) == 5\n\n\ndef test_add_two():\n    assert calc.add(-1, 1) == 0\n"
         }
     )
-    calc.commit("A test that fails once")
+    calc.commit("A test that fails every other time, once it has begun to")
     calc.git("push", "-q")
-    ran = calc.run([turn(implement(2), prove(2), sh(f"touch {flag}"), claim(2), commit("Implement sub"), usage(5, 5))])
+    ran = calc.run([turn(implement(2), prove(2), sh(f"echo 0 > {flag}"), claim(2), commit("Implement sub"), usage(5, 5))])
     assert ran.code == 0, ran.text
     assert calc.events("flaky_test")
     assert calc.passing() == [1, 2]
