@@ -175,7 +175,9 @@ def test_a_flaky_test_is_no_regression(calc: CalcProject) -> None:
     )
     calc.commit("A test that fails every other time, once it has begun to")
     calc.git("push", "-q")
-    ran = calc.run([turn(implement(2), prove(2), sh(f"echo 0 > {flag}"), claim(2), commit("Implement sub"), usage(5, 5))])
+    ran = calc.run(
+        [turn(implement(2), prove(2), sh(f"echo 0 > {flag}"), claim(2), commit("Implement sub"), usage(5, 5))]
+    )
     assert ran.code == 0, ran.text
     assert calc.events("flaky_test")
     assert calc.passing() == [1, 2]
