@@ -177,6 +177,17 @@ def test_how_proofs_are_judged_outlives_an_attempt_that_changes_it(tmp_path: Pat
     assert any("session_config" in line and "put back" in line for line in project.log()), project.log()
 
 
+@pytest.mark.parametrize("given", [{}, {"sandbox": "required"}])
+def test_a_sandbox_that_is_switched_off_during_an_attempt_comes_back(tmp_path: Path, given: dict[str, str]) -> None:
+    """Where an agent claims and completes by itself, as hooks have it."""
+    project = TaskListProject(tmp_path / "list", task("a", validation={"command": "true"}), session_config=given)
+    worker = project.claim()
+    project.edit(session_config={**given, "sandbox": "off"})
+    verbs.release(worker, "a", "later")
+    assert project.raw["session_config"] == given
+    assert any("session_config.sandbox was changed in the file and is put back" in line for line in project.log())
+
+
 def test_status_names_what_is_not_proven(tmp_path: Path) -> None:
     project = TaskListProject(tmp_path / "list", task("task-001"))
     project.harness("session", "start")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["Follower", "News", "append", "append_line", "backwards", "read", "tail", "tail_lines"]
+__all__ = ["Follower", "News", "append", "append_line", "backwards", "newest", "read", "tail", "tail_lines"]
 
 MAX_LINE_BYTES = 16 << 20
 """Longer lines were not written by us; readers pass over them."""
@@ -55,7 +55,12 @@ def read(path: AnyPath) -> Iterator[dict[str, Any]]:
 
 def tail(path: AnyPath, count: int) -> list[dict[str, Any]]:
     """The last so many records, oldest first; costs the same however long the history is."""
-    return _last(_records(_lines_backwards(path)), count)
+    return _last(newest(path), count)
+
+
+def newest(path: AnyPath) -> Iterator[dict[str, Any]]:
+    """The records from the last to the first; each is read when it is asked for."""
+    return _records(_lines_backwards(path))
 
 
 def tail_lines(path: AnyPath, count: int) -> list[str]:

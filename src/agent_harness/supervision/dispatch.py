@@ -149,16 +149,14 @@ class StartCount:
     def _over(self, more: int) -> StartsUsedUp | None:
         own = together = 0
         most = most_together = self._most
-        for line in journal.read(self._path):
+        for line in journal.newest(self._path):
             bound = line.get("most")
             if line.get("goes_on"):
-                own = together = 0
-            elif isinstance(bound, int):
-                most_together = bound if not together else most_together
-                together += 1
+                break  # so that a look costs what counts, however long the history is
+            if isinstance(bound, int):
+                most_together, together = bound, together + 1
                 if line.get("item") == self._item:
-                    most = bound if not own else most
-                    own += 1
+                    most, own = bound, own + 1
         if own + more > min(most, self._most):
             return self._refusal(f"The agent was started {own} times for {self._item}, and it is not done")
         if together + more > ITEMS_WORTH * min(most_together, self._most):

@@ -276,14 +276,12 @@ def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | No
     How proofs are judged is a person's to say, while no task is in progress.
     """
     found, now = _claim_record(layout, task), state.config
-    changed = [
-        name for name in ("isolation", "requires_red") if found.get(name, getattr(now, name)) != getattr(now, name)
-    ]
+    names = ("isolation", "requires_red", "sandbox")
+    changed = [name for name in names if found.get(name, getattr(now, name)) != getattr(now, name)]
     if not changed:
         return None
-    state.raw["session_config"] = (json_object(state.raw.get("session_config")) or {}) | {
-        name: found[name] for name in changed
-    }
+    given = (json_object(state.raw.get("session_config")) or {}) | {name: found[name] for name in changed}
+    state.raw["session_config"] = {name: value for name, value in given.items() if name != "sandbox" or value}
     said = "; ".join(
         f"session_config.{name} was changed in the file and is put back: {found[name]}" for name in changed
     )
