@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,16 +126,17 @@ def execute(
     words = environment.words(parsed, space.cwd)
     started, extra = with_report(parsed, words, str(report), options, imports=variables["PYTHONPATH"])
     variables |= extra
+    begun = partial(
+        run_command,
+        started,
+        cwd=space.cwd,
+        timeout_seconds=timeout_seconds,
+        stop=stop,
+        reach=reach_of(space, environment),
+    )
     if not parsed.pytest and (parsed.reports_itself or environment.report):  # another runner, with a report of its own
         report = _fresh_report(space, environment, report)
-        done = run_command(
-            started,
-            cwd=space.cwd,
-            variables=variables,
-            timeout_seconds=timeout_seconds,
-            stop=stop,
-            reach=reach_of(space, environment),
-        )
+        done = begun(variables=variables)
         found = _judged(done, lambda: read_junit(report), timeout_seconds, "")
         return _test_run(parsed, space, environment, done, found)
     with Witness(private) as seen:
@@ -147,14 +149,7 @@ def execute(
             watched={os.path.realpath(space.cwd / path): lines for path, lines in (watched or {}).items()},
             again=_calls_file(private, again),
         )
-        done = run_command(
-            started,
-            cwd=space.cwd,
-            variables=variables,
-            timeout_seconds=timeout_seconds,
-            stop=stop,
-            reach=reach_of(space, environment),
-        )
+        done = begun(variables=variables)
     sessions = seen.sessions
     where = next((session.last for session in reversed(sessions.values()) if session.finished is None), "")
     found = _judged(done, lambda: _believed(sessions, report, done, plain=parsed.pytest), timeout_seconds, where)
