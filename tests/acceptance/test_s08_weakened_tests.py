@@ -10,6 +10,7 @@ from .script import (
     evidence,
     honest,
     implement,
+    prompt_to,
     proof_path,
     proof_text,
     say,
@@ -151,3 +152,18 @@ def test_replacing_the_own_stub_is_not_flagged(calc: CalcProject) -> None:
     assert ran.code == 0, ran.text
     assert not [row for row in calc.events() if "protected_test_changed" in str(row) or "trivial_test" in str(row)]
     assert calc.passing() == [1, 2]
+
+
+@each_seam
+def test_told_of_the_test_that_it_moved_it_puts_it_back(calc: CalcProject) -> None:
+    """C03, C54: a rule that the agent can keep to is said in the next turn; the night's work is not rolled back."""
+    start = calc.accept(1)
+    told, moved = calc.base / "prompt-2.txt", "tests/unit/test_moved.py"
+    moves = sh(f"mkdir -p tests/unit && git mv {ADD} {moved}")
+    first = turn(implement(2), evidence(2), claim(2), moves, commit("Implement sub, and tidy up"), usage(70, 7))
+    back = sh(f"git rm -qf {moved} && git checkout -q {start} -- {ADD}")
+    ran = calc.run([first, turn(prompt_to(told), back, evidence(2), claim(2), commit("Put it back"), usage(70, 7))])
+    assert ran.code == 0, ran.text
+    assert f"git checkout {start[:10]} -- {ADD}" in told.read_text()
+    assert calc.passing() == [1, 2]
+    assert not calc.git("for-each-ref", "refs/harness/rolled-back")

@@ -125,8 +125,20 @@ def _listed(ids: Iterable[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-FIXABLE = frozenset({"proof_failed", "proof_missing", "weak_test", "unsteady_test", "answers_differ"})
-"""Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03)."""
+FIXABLE = PROTECTED | {
+    "proof_failed",
+    "proof_missing",
+    "weak_test",
+    "unsteady_test",
+    "answers_differ",
+    "shadowing_file",
+    "test_emptied",
+}
+"""Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03).
+
+What a rule refuses that an agent can keep to is said in the next turn; a change of protected files that is all that
+stands against the work is a person's question before that.
+"""
 
 NOT_RED = frozenset({"proof_not_red"})
 _MARKS_BACK = 200  # how many versions of the plan are looked through
@@ -374,6 +386,8 @@ class Judge:
         failure = first.message
         if first.code in NOT_RED:
             failure += f" Was {under_way.feature.name} built already? Else {MEANT_GREEN}."
+        elif first.code in PROTECTED and verdict.base:
+            failure += f" Put it back as it was: git checkout {verdict.base[:10]} -- {first.data['path']}"
         if verdict.regressions:
             failure = "Regression: " + ", ".join(verdict.regressions[:5]) + " now failing"
         failed = next((each for each in verdict.steps if each.state == "failed"), None)
