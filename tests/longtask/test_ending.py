@@ -50,6 +50,18 @@ def test_row_19_where_only_a_persons_word_is_left_a_person_is_asked_and_no_slice
     project.loads()
 
 
+def test_row_19_a_task_that_only_persons_decide_ends_once_they_have(tmp_path: Path) -> None:
+    """N8: criteria that all hold end a task, whoever decided them; before that a slice is no reason to ask."""
+    project = LongTaskProject.of_book(tmp_path)
+    project.task = book(successCriteria=[MANUAL])
+    assert project.run(BUILDS).json["status"] == "paused"
+    project.lth("evidence", "--type", "review-note", "--criterion-id", "seen", "--status", "failed", code=0)
+    assert project.run(BUILDS).json["status"] == "paused"
+    project.lth("evidence", "--type", "review-note", "--criterion-id", "seen", "--status", "passed", code=0)
+    assert project.run(BUILDS).json["status"] == "done"
+    assert project.lth("next").json["decision"] == "done"
+
+
 def test_row_19_no_more_slices_than_the_contract_allows(tmp_path: Path) -> None:
     project = LongTaskProject.of_book(tmp_path)
     policy = {"preferred": "local-command", "maxSlices": 2}

@@ -13,7 +13,7 @@ from agent_harness.kernel import clock
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import claim, criteria, criteria_guard, evidence, log
 from agent_harness.protocols.longtask.layout import file_stamp
-from agent_harness.protocols.longtask.records import Checkpoint, RecordView
+from agent_harness.protocols.longtask.records import Checkpoint, EvidenceItem, RecordView
 from agent_harness.protocols.longtask.run import forbidden, outcome
 from agent_harness.protocols.longtask.run.worker import WorkerResult, output_file
 from agent_harness.protocols.longtask.store import InvalidTask
@@ -117,15 +117,19 @@ class Slice:
         self.store.event({"type": event.pop("kind"), "at": clock.timestamp(fraction=True), **event})
 
     def worth_verifying(self) -> str | None:
-        """The checkpoint as text when it says `done`, or goes on with a task that a command or an output decides.
+        """The checkpoint as text when it says `done`, or goes on with a task of which something can be decided.
 
-        ``None`` otherwise, also when it does not load.
+        That is a criterion of a command or an output, or one that somebody has said something about. ``None`` otherwise,
+        also when it does not load.
         """
         try:
             task, checkpoint = self.store.load()
         except HarnessError:
             return None
-        decided = checkpoint.status in _GOES_ON and any(each.metric in criteria.DECIDED for each in task.criteria)
+        said = [EvidenceItem(each) for each in checkpoint.items("evidence") if isinstance(each, dict)]
+        decided = checkpoint.status in _GOES_ON and any(
+            each.metric in criteria.DECIDED or any(item.is_about(each.id) for item in said) for each in task.criteria
+        )
         return jsontext.line(checkpoint.raw) if decided or checkpoint.status == "done" else None
 
     def succeeded(
@@ -162,8 +166,8 @@ class Slice:
             change.verdict = self._verdicts.get(text) or self._line(attempt, None, claimed=claimed)
         kept = outcome.settle_success(change, before, attempt.ran, attempt.items, fallback=fallback)
         if change.checkpoint.status in _GOES_ON and report:
-            manual = criteria.unmet(report, besides="manual")
-            if report["status"] == "pass" or not (kept or manual):
+            decided = any(each.metric in criteria.DECIDED for each in change.task.criteria)
+            if report["status"] == "pass" or (decided and not (kept or criteria.unmet(report, besides="manual"))):
                 outcome.settle_proven(change, criteria.unmet(report), attempt.worker)
                 return {"status": raw["status"], "verification": report}, 0
         if weak := self._weak.get(text):
