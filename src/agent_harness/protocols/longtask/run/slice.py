@@ -119,8 +119,8 @@ class Slice:
     def worth_verifying(self) -> str | None:
         """The checkpoint as text when it says `done`, or goes on with a task of which something can be decided.
 
-        That is a criterion of a command or an output, or one that somebody has said something about. ``None`` otherwise,
-        also when it does not load.
+        That is a criterion of a command or an output, or one that somebody has said something about. ``None``
+        otherwise, also when it does not load.
         """
         try:
             task, checkpoint = self.store.load()
