@@ -48,6 +48,7 @@ class SimpleCommand:
 
     words: tuple[str, ...]
     filtered: bool  # its output goes into a pipe or a substitution, so that something else decides
+    left_running: bool = False  # the shell goes on at once
 
 
 def placed(text: str, *, folder: str, script: str) -> str:
@@ -79,7 +80,8 @@ def _commands(text: str, *, filtered: bool, depth: int) -> Iterator[SimpleComman
             continue
         found = tuple(_without_redirections(_without_keywords(words)))
         if found:
-            yield SimpleCommand(found, filtered or (word.startswith("|") and word != "||"))
+            piped, left = (word.startswith(sign) and not word.startswith(sign * 2) for sign in "|&")
+            yield SimpleCommand(found, filtered or piped, left)
         words = []
 
 
@@ -212,10 +214,12 @@ class Makefile:
                 others.append(stripped)
         return cls(tuple(rules), variables, tuple(others))
 
-    def includes(self) -> list[str]:
-        """The files that it includes, as far as its variables say which."""
+    def includes(self) -> list[tuple[str, bool]]:
+        """The files that it includes, as far as its variables say which, and whether make goes on without them."""
         lines = (line.split() for line in map(self._expanded, self.others))
-        return [word for words in lines if words and words[0] in _INCLUDES for word in words[1:]]
+        found = (words for words in lines if words and words[0] in _INCLUDES)
+        asks = any("$(wildcard" in line for line in self.others)
+        return [(word, asks or words[0] != "include") for words in found for word in words[1:]]
 
     def first_goal(self) -> list[str]:
         """What ``make`` alone makes."""
