@@ -1,6 +1,11 @@
 """Scripts behind the commands of a project: changing one is a person's decision, asked once, with the work kept."""
 
+import os
+
 import pytest
+
+from agent_harness.errors import Refused
+from agent_harness.kernel.process import sandbox
 
 from .arranging import with_features, with_files
 from .calc import INIT, RESET, CalcProject
@@ -189,3 +194,23 @@ def test_code_that_a_starting_script_runs_is_the_work(scripted: CalcProject) -> 
     assert ran.code == 0, ran.text
     assert CODE["sub"] in (scripted.root / "src/calc.py").read_text()
     assert proof_path(2) in str(scripted.baseline["passing_tests"])
+
+
+def test_a_script_of_unfinished_work_reaches_no_more_than_its_agent(scripted: CalcProject) -> None:
+    """What a person has written may install programs; what an agent has made of it may not until it is accepted."""
+    try:
+        sandbox.kind_for(sandbox.AUTO)
+    except Refused:
+        pytest.skip("this machine has no sandbox")
+    programs = scripted.base / "programs"
+    programs.mkdir()
+    scripted.environ["PATH"] = f"{programs}{os.pathsep}{scripted.environ['PATH']}"
+    plants = f"{INIT}echo planted >'{programs}/planted' || true\n"
+    assert scripted.run([turn(write("init.sh", plants), append("src/calc.py", "\n\nHALF = 1\n"))]).code == 0
+    ran = scripted.run([turn(implement(2), evidence(2), claim(2), commit("Implement sub"))])
+    assert ran.code == 3, ran.text
+    assert "Unfinished work changes init.sh" in ran.text
+    assert not (programs / "planted").exists()
+    assert scripted.harness("resume", "--choose", "accept-change").code == 0
+    assert scripted.run([turn(sh("true"))]).code == 0
+    assert (programs / "planted").exists(), "a person has agreed to it"
