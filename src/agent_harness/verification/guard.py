@@ -129,8 +129,8 @@ def survey(changes: CandidateChanges, duty: Duty) -> Survey:
     )
 
 
-PROTECTED = frozenset({"runner_config_changed", "protected_test_changed"})
-"""Findings on files that a session leaves alone unless a person has said that they may change."""
+PROTECTED = frozenset({"runner_config_changed", "protected_test_changed", "check_changed"})
+"""Findings on files that a session, or an attempt, leaves alone unless a person has said that they may change."""
 
 
 def _released(finding: Finding, duty: Duty) -> Finding:
