@@ -142,6 +142,7 @@ RULES = {
         ("mk/a.mk", "RUN = sh run.sh\nlint:\n\t./l.sh\nclean:\n\trm -rf build\n", None),
         ("mk/a.mk", None, "it was deleted"),
         ("Makefile", RULES["Makefile"] + "clean:\n\trm -rf build\n", None),
+        ("mk/a.mk", "first:\n\ttrue\nRUN = sh run.sh\nlint:\n\t./l.sh\n", None),
         ("Makefile", RULES["Makefile"].replace("include", "-include"), "the line '-include mk/*.mk'"),
     ],
 )

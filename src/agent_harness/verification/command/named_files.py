@@ -21,7 +21,7 @@ from pathlib import PurePosixPath
 from agent_harness.verification import sources
 from agent_harness.verification.changes import Tree
 from agent_harness.verification.check import LAUNCHERS
-from agent_harness.verification.command.parsing import Makefile, placed, simple_commands
+from agent_harness.verification.command.parsing import DEFAULT_GOAL, Makefile, placed, simple_commands
 from agent_harness.verification.guard import TEST_FOLDERS
 from agent_harness.verification.runner_config import is_test_file
 
@@ -521,7 +521,7 @@ def _make(found: _Names, rest: Sequence[str], folder: str) -> None:
     names = files or list(_MAKEFILES)
     name = next((name for name in names if _resolved(found, name, folder)), "")
     path = _resolved(found, name, folder)
-    if path is None or ({*goals} <= found.makefiles.get(path, set()) and path in found.makefiles):
+    if path is None or {*(goals or [DEFAULT_GOAL])} <= found.makefiles.get(path, set()):
         return
     for place in (_joined(folder, each) for each in ([] if files else names[: names.index(name)])):
         found.absent.add(AbsentFile(pattern=glob.escape(place), instead_of=path))
@@ -532,7 +532,7 @@ def _made_by(found: _Names, path: str, goals: Sequence[str], folder: str) -> Non
     """What a makefile, with those that it includes, does for these goals."""
     texts = _included(found, path, folder)
     makefile = Makefile.parse("\n".join(texts.values()))
-    fresh = {*(goals or makefile.first_goal())} - found.makefiles.get(path, set())
+    fresh = {*(goals or [DEFAULT_GOAL, *makefile.first_goal()])} - found.makefiles.get(path, set())
     reached = {target for rule in makefile.reached(fresh) for target in rule.targets}
     for each in texts:
         found.makefiles.setdefault(each, set()).update(fresh, reached)

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from itertools import chain
 
 __all__ = [
+    "DEFAULT_GOAL",
     "Makefile",
     "Rule",
     "weakened",
 ]
+DEFAULT_GOAL = ".DEFAULT_GOAL"  # among the goals: make is called without one
 _SEPARATORS = frozenset(";&|()\n")
 _REDIRECTING = frozenset("<>&")
 _KEYWORDS = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "{", "}", "time", "exec", "command"})
@@ -223,7 +225,7 @@ class Makefile:
 
     def first_goal(self) -> list[str]:
         """What ``make`` alone makes."""
-        default = self.variables.get(".DEFAULT_GOAL", "").rpartition("=")[2].split()
+        default = self.variables.get(DEFAULT_GOAL, "").rpartition("=")[2].split()
         named = (target for rule in self.rules for target in rule.targets if not target.startswith("."))
         return default or list(named)[:1]
 
@@ -265,13 +267,13 @@ def weakened(before: str, after: str, goals: Collection[str]) -> str | None:
     Other rules may change, lists may grow, and rules and variables that were not there may come.
     """
     old, new = Makefile.parse(before), Makefile.parse(after)
-    wanted = goals or old.first_goal()
+    wanted = goals or {DEFAULT_GOAL, *old.first_goal()}
     return next(chain(_rules(old, new, wanted), _variables(old, new), _lines(old, new)), None)
 
 
 def _rules(old: Makefile, new: Makefile, goals: Collection[str]) -> Iterator[str]:
     known = old.reached(goals)
-    if old.first_goal()[:1] != new.first_goal()[:1]:
+    if DEFAULT_GOAL in goals and old.first_goal()[:1] != new.first_goal()[:1]:
         yield "another goal comes first"
     for target in sorted({target for rule in known for target in rule.targets}):
         was = [rule for rule in known if target in rule.targets]
