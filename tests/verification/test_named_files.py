@@ -68,10 +68,63 @@ def named(command: str, files: Mapping[str, str]) -> Named:
             {"tools/check.py"},
         ),
         ("S=$(cat name); sh $S; for x in $(ls); do sh $x; done", {"a.sh": ""}, set[str]()),
+        ("sh e2e.sh", {"e2e.sh": "node server.js & curl -f localhost\nkill $!", "server.js": "the work"}, {"e2e.sh"}),
+        ("sh e2e.sh", {"e2e.sh": "sh a.sh &\nnode b.js &\nwait", "a.sh": "", "b.js": ""}, ...),
     ],
 )
 def test_what_decides(command: str, files: Mapping[str, str], decide: object) -> None:
     assert named(command, files).scripts == (frozenset(files) if decide is ... else decide)
+
+
+STARTS = {
+    "init.sh": ". ./env.sh\nmake -s up\nnode server.js\npython manage.py migrate\npython tools/check_ports.py | cat",
+    "env.sh": "",
+    "tools/check_ports.py": "",
+    "server.js": "the work",
+    "manage.py": "the work",
+    "Makefile": "up:\n\tsh up.sh\n",
+    "up.sh": "",
+}
+
+
+def test_scripts_that_set_up_are_found_and_what_they_start_is_the_work() -> None:
+    texts = {path: text.encode() for path, text in STARTS.items()}
+    tree = Tree(texts.keys(), texts.get, {})
+    found = named_by("./init.sh", tree, sets_up=True)
+    assert found.files == {"init.sh", "env.sh", "up.sh", "Makefile", "tools/check_ports.py"}
+    assert named_by("python manage.py check", tree, sets_up=True).files == {"manage.py"}, "named by a person"
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "new", "said"),
+    [
+        ("make", {"Makefile": "all:\n\ttrue\n"}, {"GNUmakefile": ""}, "read in the place of Makefile"),
+        ("make -C sub", {"sub/Makefile": "all:\n\ttrue\n"}, {"sub/makefile": ""}, "read in the place of sub/Makefile"),
+        ("make -f Makefile", {"Makefile": "all:\n\ttrue\n"}, {"GNUmakefile": ""}, None),
+        ("make", {"Makefile": "-include a.mk\nall:\n\t$(RUN)\n"}, {"a.mk": "RUN = true\n"}, "RUN is set"),
+        ("make", {"Makefile": "-include a.mk\nall:\n\t$(RUN)\n"}, {"a.mk": "clean:\n\ttrue\n"}, None),
+        ("make", {"Makefile": "include a.mk\nall:\n\t$(RUN)\n"}, {"a.mk": "RUN = true\n"}, None),
+        (
+            "make",
+            {"Makefile": "ifneq (,$(wildcard a.mk))\ninclude a.mk\nendif\nall:\n\t$(RUN)\n"},
+            {"a.mk": "RUN = true\n"},
+            "RUN is set",
+        ),
+        ("make", {"Makefile": "include m/*\nall:\n\tx\n", "m/a": ""}, {"m/b": "all:\n\ttrue\n"}, "recipe of all"),
+        ("sh a.sh", {"a.sh": "[ -f b.sh ] && . ./b.sh"}, {"b.sh": "true"}, "where it is there"),
+        ("sh a.sh", {"a.sh": "if test -x ci/b; then ci/b; fi"}, {"ci/b": "true"}, "where it is there"),
+        ("sh a.sh", {"a.sh": "[ -f b.sh ] && . ./b.sh"}, {"b.sh": "# nothing\n"}, None),
+        ("sh a.sh", {"a.sh": ". ./b.sh"}, {"b.sh": "true"}, None),
+        ("sh a.sh", {"a.sh": "[ -f b.sh ]"}, {"b.sh": "true", "c.sh": "true"}, None),
+    ],
+)
+def test_files_that_may_come(command: str, files: Mapping[str, str], new: Mapping[str, str], said: str | None) -> None:
+    """What a command would read or run if it were there; what it cannot do without is for somebody to write."""
+    rows = [FileChange(path=path, status="A", after=text.encode()) for path, text in new.items()]
+    changes = CandidateChanges(files=tuple(rows), before=frozenset(files), after=frozenset({*files, *new}))
+    findings = findings_on(changes, named(command, files))
+    assert [each.code for each in findings] == (["check_changed"] if said else [])
+    assert said is None or said in findings[0].message
 
 
 RULES = {
@@ -89,6 +142,7 @@ RULES = {
         ("mk/a.mk", "RUN = sh run.sh\nlint:\n\t./l.sh\nclean:\n\trm -rf build\n", None),
         ("mk/a.mk", None, "it was deleted"),
         ("Makefile", RULES["Makefile"] + "clean:\n\trm -rf build\n", None),
+        ("mk/a.mk", "first:\n\ttrue\nRUN = sh run.sh\nlint:\n\t./l.sh\n", None),
         ("Makefile", RULES["Makefile"].replace("include", "-include"), "the line '-include mk/*.mk'"),
     ],
 )

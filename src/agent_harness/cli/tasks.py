@@ -275,6 +275,16 @@ _TASK = {
         "the proof failed, the task is still yours. 124: it timed out. 8: no longer yours.",
         example="harness task complete task-001",
     ),
+    "accept": _verb(
+        "Take refused work as it is.",
+        _ID,
+        Argument("patterns", "PATTERN...", many=True),
+        purpose="A person's word on work that was refused for what it changes of the files that prove it: what the last"
+        " attempt did comes out of its rescue and is judged again, with the files of these patterns allowed to differ;"
+        " where all else holds it is committed and the task closed.\n\nExit 1: the proof failed. 4: files have changed"
+        " since, or nothing waits. The task then is as it was.",
+        example="harness task accept task-001 check.sh",
+    ),
     "fail": _verb(
         "Give up an attempt.",
         _ID,

@@ -39,8 +39,9 @@ def selftest(  # noqa: PLR0917
         raise UsageError(f"No agent's name holds {only!r}", hint="harness selftest --list")
     if listing:
         return _listed(chosen, as_json=as_json)
-    trial.require_tools()
-    with trial.Ground(against) as ground, ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+    trial.require_tools(chosen)
+    projects = filter(None, (case.project for case in chosen))
+    with trial.Ground(against, projects) as ground, ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
         waiting = [pool.submit(ground.tried, case) for case in chosen]
         found: list[trial.TrialResult] = []
         try:

@@ -1,8 +1,9 @@
 """The agents of the self-test, read from their files, and a trial of each: a fresh project, and what is true after it.
 
 ``agents/FOLDER/NAME.sh`` begins with comments: ``# lie: what it does`` (or ``honest:``, ``untellable:``), and, where it
-does so elsewhere than in a feature project, ``# on: features tasks long``. What follows is run by ``sh`` behind
-``sample/lib.sh``.
+does so elsewhere than in a feature project, ``# on: features tasks long``. ``# project: scripted`` is a feature project
+whose commands are scripts and makefiles (``sample/scripted``), ``# answer: WORD`` what a person answers to the question
+that is left. What follows is run by ``sh`` behind ``sample/lib.sh``.
 """
 
 import json
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -31,6 +32,7 @@ SAMPLE = _HERE / "sample"
 _KINDS = ("lie", "honest", "untellable")
 _SECONDS = 300.0  # for one trial; an agent that takes longer has not ended as done
 _PROOF = "python3 -m pytest -q tests/test_numerals.py"
+_PROOF_BY_SCRIPT = "make -s one FILE=tests/test_numerals.py"
 _ASKED = "almanac.numerals.to_roman(number) returns the Roman numeral of 1 to 3999 and raises ValueError for any other"
 _GIT_SETTINGS = "[user]\n\tname = Self-test\n\temail = selftest@localhost\n[core]\n\tfsync = none\n"
 _SETTINGS = """\
@@ -39,6 +41,19 @@ project:
 testing:
   full: python3 -m pytest -q tests
   feature: python3 -m pytest -q {test_file}
+verification:
+  fix_rounds: 0
+"""
+_SCRIPTED = """\
+project:
+  name: almanac
+environment:
+  init: sh init.sh
+  reset: sh reset.sh
+  health_check: sh tools/health.sh
+testing:
+  full: make -s test
+  feature: make -s one FILE={test_file}
 verification:
   fix_rounds: 0
 """
@@ -56,6 +71,13 @@ class TrialAgent:
     about: str
     protocol: str
     script: str
+    project: str = ""  # another sample than the plain one
+    answer: str = ""  # of a person, where a question is left
+
+    @property
+    def template(self) -> str:
+        """The project that it is given."""
+        return self.project or self.protocol
 
     @property
     def program(self) -> str:
@@ -74,7 +96,15 @@ def _read(path: Path) -> list[TrialAgent]:
     said = dict(line[2:].split(": ", 1) for line in text.splitlines() if line.startswith("# ") and ": " in line)
     kind = next(kind for kind in _KINDS if kind in said)
     return [
-        TrialAgent(name=path.stem, kind=kind, about=said[kind], protocol=protocol, script=text)
+        TrialAgent(
+            name=path.stem,
+            kind=kind,
+            about=said[kind],
+            protocol=protocol,
+            script=text,
+            project=said.get("project", ""),
+            answer=said.get("answer", ""),
+        )
         for protocol in said.get("on", "features").split()
     ]
 
@@ -118,10 +148,11 @@ class TrialResult:
         return {**case, **facts, "seconds": round(self.seconds, 1), "said": "" if self.good else self.said}
 
 
-def require_tools() -> None:
-    """``ToolMissing`` unless git, and a Python with pytest, are there."""
-    if shutil.which("git") is None:
-        raise ToolMissing("git is not installed", hint="install git, then: harness selftest")
+def require_tools(chosen: Sequence[TrialAgent]) -> None:
+    """``ToolMissing`` unless git, a Python with pytest, and for some agents make, are there."""
+    for tool in ("git", "make") if any(case.project for case in chosen) else ("git",):
+        if shutil.which(tool) is None:
+            raise ToolMissing(f"{tool} is not installed", hint=f"install {tool}, then: harness selftest")
     if subprocess.run([sys.executable, "-c", "import pytest"], capture_output=True, check=False).returncode:
         raise ToolMissing(
             "The agents' work is tested with pytest, which this Python does not have",
@@ -132,15 +163,16 @@ def require_tools() -> None:
 class Ground:
     """A context: a folder for all trials, with a template of each protocol's project."""
 
-    def __init__(self, against: str | None = None) -> None:
-        """``against`` is the command of another harness."""
+    def __init__(self, against: str | None = None, projects: Iterable[str] = ()) -> None:
+        """``against`` is the command of another harness; ``projects`` are the samples beside the plain one."""
         self._against = against
+        self._projects = sorted(set(projects))
         self._folder = Path()
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="harness-selftest-")).resolve()
-        for protocol in ("features", "tasks"):
-            self._template(protocol)
+        for name in ("features", "tasks", *self._projects):
+            self._template(name)
         shutil.copytree(self._folder / "tasks", self._folder / "long", symlinks=True)
         return self
 
@@ -151,7 +183,7 @@ class Ground:
         """The result of one agent; what it left running is ended, and its folder is gone."""
         with tempfile.TemporaryDirectory(prefix="trial-", dir=self._folder, ignore_cleanup_errors=True) as name:
             trial = _Trial(Path(name), case, self._against)
-            shutil.copytree(self._folder / case.protocol, trial.project, symlinks=True)
+            shutil.copytree(self._folder / case.template, trial.project, symlinks=True)
             began = time.monotonic()
             try:
                 return trial.result(began)
@@ -160,20 +192,22 @@ class Ground:
                     case=case, problem=f"{type(error).__name__}: {error}", seconds=time.monotonic() - began
                 )
 
-    def _template(self, protocol: str) -> None:
-        root = self._folder / protocol
+    def _template(self, name: str) -> None:
+        root, settings = self._folder / name, {"features": _SETTINGS, "scripted": _SCRIPTED}.get(name)
         shutil.copytree(SAMPLE / "project", root)
+        if (SAMPLE / name).is_dir():
+            shutil.copytree(SAMPLE / name, root, dirs_exist_ok=True)
         if tuple(map(int, version("pytest").split(".")[:2])) >= _AUTOLOAD_IS_AN_OPTION:
-            with (root / "pyproject.toml").open("a", encoding="utf-8") as settings:
-                settings.write('addopts = ["--disable-plugin-autoload"]\n')
+            with (root / "pyproject.toml").open("a", encoding="utf-8") as file:
+                file.write('addopts = ["--disable-plugin-autoload"]\n')
         environ = environment(self._folder)
-        if protocol != "features":
-            shutil.copy(SAMPLE / "test_numerals.py", root / "tests/test_numerals.py")
         _run(["git", "init", "-q", "-b", "main"], root, environ)
-        if protocol == "features":
-            (root / ".harness.yaml").write_text(_SETTINGS, encoding="utf-8")
+        if settings is None:
+            shutil.copy(SAMPLE / "test_numerals.py", root / "tests/test_numerals.py")
+        else:
+            (root / ".harness.yaml").write_text(settings, encoding="utf-8")
         _committed(root, environ, "The project")
-        if protocol == "features" and self._against is None:
+        if settings is not None and self._against is None:
             _harness(root, environ, "init", "--adopt")
             _harness(root, environ, "add-feature", _ASKED, "--test-file", "tests/test_numerals.py")
 
@@ -212,13 +246,15 @@ class _Trial:
             environ = {
                 **self.environ,
                 "SELFTEST_AGENT": f"sh {self.script}",
-                "SELFTEST_PROOF": _PROOF,
+                "SELFTEST_PROOF": _PROOF_BY_SCRIPT if self.case.project else _PROOF,
                 "SELFTEST_ASKED": _ASKED,
             }
             ran = process.run(self.against, cwd=self.project, env=environ, timeout_seconds=_SECONDS, keep_bytes=65536)
             return ran.output.decode("utf-8", "replace"), ran.exit_code == 0
         if self.case.protocol == "features":
             said = self._ran([*words, "run", "--agent", agent])
+            if self.case.answer:
+                said += self._ran([*words, "resume", "--choose", self.case.answer])
             features = json.loads(_run(["git", "show", "HEAD:features.json"], self.project, self.environ))
             return said, features["features"][0]["passes"] is True
         if self.case.protocol == "tasks":
@@ -277,7 +313,16 @@ class _Trial:
             capture_output=True,
             check=False,
         )
-        return "" if known.returncode == 0 else "the history of the project was rewritten"
+        if known.returncode:
+            return "the history of the project was rewritten"
+        return self._scripts_changed(base) if self.case.kind == "lie" and self.case.project else ""
+
+    def _scripts_changed(self, base: str) -> str:
+        """Which of what stands behind the project's commands is another one on the branch, without a person's word."""
+        sample = SAMPLE / self.case.project
+        scripts = [str(path.relative_to(sample)) for path in sample.rglob("*") if path.is_file()] + ["GNUmakefile"]
+        changed = _run(["git", "diff", "--name-only", base, "HEAD", "--", *scripts], self.project, self.environ).split()
+        return f"{changed[0]} was changed, and nobody was asked" if changed else ""
 
 
 def _without_repeats(path: Path) -> None:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from agent_harness.errors import HarnessError, Interrupted, UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.verification import twins
-from agent_harness.verification.changes import CandidateChanges, between
+from agent_harness.verification.changes import CandidateChanges, between, tree_at
 from agent_harness.verification.check import parse
+from agent_harness.verification.command.guard import LoadedFiles
 from agent_harness.verification.guard import Duty, Survey, belongs, duty_of, file_of, is_read, survey
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment, resolve
 from agent_harness.verification.runner.execution import (
@@ -80,6 +81,8 @@ def judge(
     proof: str | None = None,
     suite: str | None = None,
     lint: str | None = None,
+    others: Collection[str] = (),
+    environment_commands: Collection[str] = (),
     test_files: Collection[str] = (),
     protected: Collection[str] = (),
     baseline: Collection[str] = (),
@@ -95,7 +98,9 @@ def judge(
 
     ``git.root`` is the project. ``proof`` runs the assigned feature's own tests, which are ``test_files`` (files,
     folders or node ids); ``protected`` are those of features that pass already; ``baseline`` are the ids known to pass,
-    ``files_read`` what else their code opens.
+    ``files_read`` what else their code opens. ``others`` are further commands that check the project, and
+    ``environment_commands`` those that set its environment up, reset it or look after it: what all of them run or read
+    is not free.
     ``may_change`` are patterns of protected files that a person has released; tests of them may also be gone.
     Tests that ``base`` has in ``test_files`` are given, and stay, unless ``own_may_change``.
     ``red_base`` is the code before the feature was begun, when that is not ``base``. A command of ``None`` is left out.
@@ -103,9 +108,17 @@ def judge(
     ``Interrupted`` when ``stop`` says so.
     """
     hold = {file_of(node) for node in baseline}
+    checks = [command for command in (proof, suite, lint, *others) if command]
     try:
         with git.objects() as objects:
-            changes = between(git, objects, base, candidate, wanted=lambda path: is_read(path) or path in hold)
+            loaded = LoadedFiles.of(tree_at(git, objects, base), checks, environment_commands)
+            changes = between(
+                git,
+                objects,
+                base,
+                candidate,
+                wanted=lambda path: is_read(path) or path in hold or loaded.loads(path),
+            )
     except GitFailed as error:
         if "is damaged" not in error.message:
             raise
@@ -116,6 +129,8 @@ def judge(
         base,
         changes,
         commands=commands,
+        loaded=loaded.files,
+        about_loaded=loaded.finding,
         test_files=test_files,
         protected=protected,
         import_roots=["" if root == "." else root for root in environment.mapped().roots],

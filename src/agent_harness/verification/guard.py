@@ -9,7 +9,7 @@ import ast
 import os
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
@@ -36,13 +36,6 @@ _VARIABLE = re.compile(rb"\b[A-Z][A-Z0-9_]{2,}\b")
 _SETTINGS_DEPTH = 2
 _PLUGIN = re.compile(r"(?:^|\s)-p\s*([A-Za-z_][\w.]*)")
 _WORDS = re.compile(r"[\s;|&()<>'\"=]+")
-_NAMED_BY_PROGRAM = {
-    "make": ("Makefile", "makefile", "GNUmakefile"),
-    "tox": ("tox.ini",),
-    "nox": ("noxfile.py",),
-    "just": ("justfile", "Justfile", ".justfile"),
-    "invoke": ("tasks.py",),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +45,8 @@ class Duty:
     test_files: Collection[str] = ()  # of the assigned feature: files, folders or node ids
     protected: Collection[str] = ()  # of features that pass already: files, folders or node ids
     import_roots: Collection[str] = ("",)  # folders from which the interpreter imports
-    runner_files: Collection[str] = ()  # files that the test commands themselves name
+    runner_files: Collection[str] = ()  # other files that the test commands themselves name
+    about_loaded: Callable[[FileChange], Finding | None] = lambda _: None  # what the project's commands run or read
     plugins: Collection[str] = ()  # module names that the base loads into its test runner
     may_change: Collection[str] = ()  # patterns of protected files that a person has released
     given: Collection[str] = ()  # own test files that held more than placeholders before the work was begun
@@ -135,8 +129,8 @@ def survey(changes: CandidateChanges, duty: Duty) -> Survey:
     )
 
 
-PROTECTED = frozenset({"runner_config_changed", "protected_test_changed"})
-"""Findings on files that a session leaves alone unless a person has said that they may change."""
+PROTECTED = frozenset({"runner_config_changed", "protected_test_changed", "check_changed"})
+"""Findings on files that a session, or an attempt, leaves alone unless a person has said that they may change."""
 
 
 def _released(finding: Finding, duty: Duty) -> Finding:
@@ -176,7 +170,7 @@ class _Kind:
         self.test_side = self.test or self.conftest or self.support
         self.left = self.support and path not in changes.after and not _holds_files(path, changes.after)
         self.read = path in duty.read and self.was_there and not (self.test_side or self.config or self.runner)
-        self.kept = self.conftest or self.shared or (self.support and self.was_there and not self.left) or self.runner
+        self.kept = self.conftest or self.shared or (self.support and self.was_there and not self.left)
 
 
 def _holds_files(path: str, paths: Collection[str]) -> bool:
@@ -196,8 +190,8 @@ def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, duty: Dut
     if why := shadows(change, changes, duty.import_roots):
         message = f"{change.path} is not accepted: {why}; another name avoids this."
         yield Finding("shadowing_file", CRITICAL, message, {"path": change.path, "reason": why})
-    if kind.runner:
-        yield _config(change, "a test command runs it")
+    if loaded := _of_commands(change, kind, duty):
+        yield loaded
     elif kind.conftest:
         yield from conftest_findings(change)
     elif kind.config:
@@ -212,6 +206,13 @@ def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, duty: Dut
         yield from _support(change)
     elif not kind.test_side:
         yield from _of_product(change, kind, duty)
+
+
+def _of_commands(change: FileChange, kind: _Kind, duty: Duty) -> Finding | None:
+    """What speaks against the change of a file that the project's commands name, run or read; tests aside."""
+    if kind.runner:
+        return _config(change, "a test command runs it")
+    return None if kind.test else duty.about_loaded(change)
 
 
 def _of_product(change: FileChange, kind: _Kind, duty: Duty) -> Iterator[Finding]:
@@ -422,6 +423,8 @@ def duty_of(
     changes: CandidateChanges,
     *,
     commands: Iterable[str],
+    loaded: Collection[str],
+    about_loaded: Callable[[FileChange], Finding | None],
     test_files: Collection[str],
     protected: Collection[str],
     import_roots: Iterable[str],
@@ -432,7 +435,9 @@ def duty_of(
 ) -> Duty:
     """The duty of a session, with everything that ``base`` says about how tests are run.
 
-    Never the candidate: an agent does not choose what is protected from it. ``baseline`` are the ids known to pass.
+    Never the candidate: an agent does not choose what is protected from it. ``loaded`` are files that the project's
+    commands run or read, ``about_loaded`` says what speaks against a change of one. ``baseline`` are the ids known to
+    pass.
     ``own_may_change``: what own tests said before was proven once, and is no more than what an agent said.
     """
     near = [p for p in changes.before if is_runner_config(p) and len(PurePosixPath(p).parts) <= _SETTINGS_DEPTH]
@@ -456,7 +461,8 @@ def duty_of(
         protected=frozenset(map(_clean, protected)),
         may_change=tuple(may_change),
         import_roots=frozenset({"", *import_roots, *_python_paths(found)}),
-        runner_files=_runner_files(words, changes.before | changes.after, test_files),
+        runner_files=_runner_files(words, changes.before | changes.after, test_files).difference(loaded),
+        about_loaded=about_loaded,
         plugins=frozenset(
             (*plugins, *_plugins([*words, *(str(options.get("addopts", "")) for options in found.values())]))
         ),
@@ -513,11 +519,6 @@ def _plugins(texts: Iterable[str]) -> list[str]:
 
 
 def _runner_files(commands: Iterable[str], paths: Collection[str], test_files: Collection[str]) -> frozenset[str]:
-    """Files of the project that the commands start or read, other than tests."""
-    named: set[str] = set()
-    for command in commands:
-        words = [word.removeprefix("./") for word in _WORDS.split(command) if word]
-        named.update(words)
-        for word in words:
-            named.update(_NAMED_BY_PROGRAM.get(PurePosixPath(word).name, ()))
+    """Files of the project that are words of the commands, other than tests."""
+    named = {word.removeprefix("./") for command in commands for word in _WORDS.split(command) if word}
     return frozenset(p for p in named if p in paths and not (is_test_file(p) or belongs(p, test_files)))

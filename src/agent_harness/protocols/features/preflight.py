@@ -22,14 +22,18 @@ from pathlib import Path
 from agent_harness.errors import ConfigurationError, LimitReached, PreflightFailed, UnsafeTree
 from agent_harness.kernel import process
 from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.process.launch_spec import Sandbox
 from agent_harness.kernel.process.sandbox import of_agent
 from agent_harness.protocols.features import costs as cost_rules
 from agent_harness.protocols.features import questions, records, repository
 from agent_harness.protocols.features.config import Config
+from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import CostRecord, FeatureList
+from agent_harness.verification.changes import between, tree_at
+from agent_harness.verification.command.guard import LoadedFiles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,11 +214,30 @@ def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
         log=Path(project.layout.log("init.log")),
         say=project.say,
     )
-    environment.sandbox = of_agent([project.root], settings=project.config.sandbox.settings(), installs=True)
+    changed = _unproven_scripts(project)
+    if changed:
+        project.say(f"Unfinished work changes {changed[0]}: until it is accepted, that reaches no more than an agent.")
+    environment.sandbox = of_agent([project.root], settings=project.config.sandbox.settings(), installs=not changed)
     try:
         yield environment
     finally:
         environment.down()
+
+
+def _unproven_scripts(project: Project) -> list[str]:
+    """What stands behind the environment's commands and is changed by work that nobody has accepted or allowed."""
+    state, git = project.store.state(), project.git
+    kept = state.feature_checkpoint
+    base = SessionCheckpoint.from_record(kept).snapshot.head if kept else None
+    head = git.head()
+    if base is None or head is None or git.commit_of(base) is None:
+        return []
+    with git.objects() as objects:
+        loaded = LoadedFiles.of(tree_at(git, objects, base), (), project.config.environment_commands)
+        changes = between(git, objects, base, head, wanted=loaded.loads)
+    feature = project.store.features().by_id(state.current_feature)
+    is_free = matcher(feature.may_change if feature else ())
+    return [each.path for each in changes.files if loaded.finding(each) and not is_free(os.fsencode(each.path))]
 
 
 class DevelopmentEnvironment:

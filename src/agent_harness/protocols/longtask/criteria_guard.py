@@ -196,7 +196,7 @@ def _plain(message: str) -> str:
 
 
 def _decides(path: str, named: Named) -> bool:
-    return path in named.files or is_test_side(path, named) or (bool(named.tests) and is_read(path))
+    return named.loads(path) or is_test_side(path, named) or (bool(named.tests) and is_read(path))
 
 
 def _changes(guarded: _Guarded, tree: Tree) -> CandidateChanges:

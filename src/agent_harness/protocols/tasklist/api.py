@@ -305,6 +305,13 @@ class TaskList:
         answer = verbs.complete(self.worker, task_id, commit=commit, message=message)
         return _with_next(answer, "harness status" if answer.get("requested") else self._go_on())
 
+    def accept(self, task_id: str, patterns: Sequence[str]) -> JsonObject:
+        """A person takes what the last attempt did, with the files of these patterns allowed to differ."""
+        owner.refuse_agents(self.layout.root, "harness task accept")
+        from agent_harness.protocols.tasklist.attempts import accept_change
+
+        return _with_next(accept_change.accept(self.worker, task_id, patterns), "harness status")
+
     def fail(
         self, task_id: str, *, category: str, message: str, rollback: bool = True, allow_pushed: bool = False
     ) -> JsonObject:

@@ -107,6 +107,10 @@ class TaskListLayout:
     def init_script(self) -> str:
         return self._at("harness-init.sh")
 
+    def init_script_of(self, task_id: str) -> str:
+        """What an attempt at a task made of it."""
+        return self._at(".harness", f"harness-init-{safe_name(task_id)}.sh")
+
     @property
     def marker(self) -> str:
         return self._at(".harness-active")

@@ -7,6 +7,7 @@ Source: ``tasklist.md`` 5, 11 to 13.
 import copy
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -17,13 +18,14 @@ from typing import Any
 from agent_harness.agents.base import Agent, Brief
 from agent_harness.agents.usage import Totals
 from agent_harness.errors import HarnessError, NotOwner, Refused, StateDamaged, TimedOut, VerificationFailed
-from agent_harness.kernel import clock, owner
+from agent_harness.kernel import clock, files, owner
+from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process import new_run_id
 from agent_harness.kernel.process.sandbox import settings_from
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.tasklist import progress, proven, status
-from agent_harness.protocols.tasklist.attempts import commits, rollback, verbs
+from agent_harness.protocols.tasklist.attempts import accept_change, commits, rollback, verbs
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper, Worker
 from agent_harness.protocols.tasklist.layout import safe_name
 from agent_harness.protocols.tasklist.records import State, Task
@@ -47,6 +49,8 @@ UNCOUNTED = {
 
 _CLAIMED = ("attempts", "max_attempts", "base_ref", "started_at_commit", "started_branch", "worktree")
 """Members of a task that no verb changes while it is worked on."""
+
+_NOTHING, _NO_FILE = (b"", 0), (b"", -1)
 
 AT_ONCE_SECONDS = 30.0
 """An agent that ends with an error earlier, without work and without usage, has not begun with the task."""
@@ -155,6 +159,7 @@ class TaskWork:
         self._began = clock.timestamp()
         self._budget_usd = max(0.0, terms.max_cost_usd - spent_usd)
         self._before: State | None = None  # the list as it was when the turn began
+        self._init_script = _NOTHING  # as it was then
         proven.note_claim(worker.layout, task, by={"agent": terms.agent.name}, turn=owner.current().as_record())
         self._sandbox = proven.terms(worker.layout, worker.store.read(), task).sandbox
         name = f"{session}-{safe_name(task.id)}.{task.attempts + 1}"
@@ -222,6 +227,7 @@ class TaskWork:
         """The turn in the worker's own folder; the verbs that the agent calls find this claim."""
         worker, task = self._worker, self._task
         self._before = State(copy.deepcopy(worker.store.read().raw))
+        self._init_script = _script_at(worker.layout.init_script)
         os.makedirs(worker.layout.sessions, exist_ok=True)
         brief = Brief(
             prompt=prompt,
@@ -309,6 +315,26 @@ class TaskWork:
             now.raw["session_config"] = before.raw.get("session_config")
             change.note("WARN", "session_config was changed while an agent worked, and is put back")
             change.touch()
+        if before:
+            self._put_init_script_back(change)
+
+    def _put_init_script_back(self, change: TaskListChange) -> None:
+        """What sets the environment up, with more reach than an agent has, is a person's; the other version is kept."""
+        layout, task, before = self._worker.layout, self._task, self._init_script
+        path, found = layout.init_script, _script_at(layout.init_script)
+        if before in (found, _NO_FILE) or matcher(tuple(task.may_change))(b"harness-init.sh"):
+            return
+        kept = layout.init_script_of(task.id)
+        if found[0]:
+            files.replace(kept, found[0], follow=False)
+        if found == _NO_FILE and os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        elif found != _NOTHING:
+            os.unlink(path)
+        if before != _NOTHING:
+            files.replace(path, before[0], mode=before[1], follow=False)
+        where = f"; its version is kept in {os.path.relpath(kept, layout.root)}" if found[0] else ""
+        change.note("WARN", f"harness-init.sh was changed while an agent worked, and is put back{where}", task=task.id)
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> TaskRuling | None:
         """The harness's own run of the validation; a task that passes is committed and completed by it.
@@ -365,7 +391,12 @@ class TaskWork:
     def rejected(self, ruling: TaskRuling, ending: Ending | None) -> Attempted:
         """Failed: the work is rolled back into a rescue, and the attempt counts."""
         category = "TIMEOUT" if isinstance(ruling.error, TimedOut) else "TEST_FAIL"
-        return self._fail(category, ruling.error.message if ruling.error else "", ending)
+        done = self._fail(category, ruling.error.message if ruling.error else "", ending)
+        command = accept_change.offer(self._task, ruling.error) if ruling.error else None
+        if command is None or done.result != "failed":
+            return done
+        self._worker.store.note("WARN", f"a person takes it as it is by: {command}", task=self._task.id)
+        return replace(done, message=f"{done.message}; a person takes it as it is by: {command}")
 
     def unfinished(self, ending: Ending) -> Attempted:
         """Given back untried when it was not the task's fault; else failed."""
@@ -408,6 +439,18 @@ class TaskWork:
 
     def _attempted(self, result: str, message: str) -> Attempted:
         return Attempted(task_id=self._task.id, result=result, message=message, used=self.turns.so_far.used)
+
+
+def _script_at(path: str) -> tuple[bytes, int]:
+    """Content and mode of a script; ``_NOTHING`` where there is none, ``_NO_FILE`` for a link or the like."""
+    try:
+        if os.path.islink(path):
+            return _NO_FILE
+        return files.read_bytes(path), os.stat(path).st_mode & 0o777
+    except FileNotFoundError:
+        return _NOTHING
+    except HarnessError:
+        return _NO_FILE
 
 
 # ---- what the agent is told about its task: ``tasklist.md`` 5, 12.2, 13

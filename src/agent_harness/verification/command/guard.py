@@ -8,14 +8,22 @@ the setting that allows the change.
 import ast
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Self
 
 from agent_harness.kernel.git.status import matcher
 from agent_harness.verification import sources
-from agent_harness.verification.changes import CandidateChanges, FileChange
-from agent_harness.verification.command.named_files import EVERYTHING, Named, package_scripts
+from agent_harness.verification.changes import CandidateChanges, FileChange, Tree
+from agent_harness.verification.command.named_files import (
+    EVERYTHING,
+    AbsentFile,
+    Named,
+    joined,
+    named_by,
+    package_scripts,
+)
 from agent_harness.verification.command.parsing import weakened
 from agent_harness.verification.guard import (
     TEST_FOLDERS,
@@ -29,7 +37,7 @@ from agent_harness.verification.guard import (
 from agent_harness.verification.runner_config import is_conftest, is_runner_config, is_test_file, shadows
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, Finding
 
-__all__ = ["findings_on", "is_test_side", "moved_under"]
+__all__ = ["LoadedFiles", "bent", "findings_on", "is_test_side", "moved_under"]
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _COMMENTS = {
     ".js": "//",
@@ -185,8 +193,10 @@ def _judge(change: FileChange, case: _Comparison) -> Iterator[Finding]:
     named, was_there = case.named, change.status != "A"
     if named.python and (why := shadows(change, case.changes, ("",))):
         yield _finding("shadowing_file", change, f"{change.path} is not accepted: {why}; another name avoids this")
-    elif change.path in named.files and was_there:
-        yield from _compared(change, "check_changed", "proves this task", _rule_for(change.path, named))
+    elif (change.path in named.files) if was_there else named.loads(change.path):
+        if why := bent(change, named):
+            role = "proves this task and was there before it began, but" if was_there else "is new, and"
+            yield _finding("check_changed", change, f"{change.path} {role} {why}; {_ALLOWED_BY}", reason=why)
     elif named.tests and is_conftest(change.path):
         yield from _weighed(conftest_findings(change), change, case) if _above_or_below(change.path, named) else ()
     elif named.tests and is_runner_config(change.path):
@@ -196,6 +206,63 @@ def _judge(change: FileChange, case: _Comparison) -> Iterator[Finding]:
         yield from _compared(change, "protected_test_changed", word, weakened_test) if was_there else ()
     elif named.tests and named.python:
         yield from _ending(product_findings(change))
+
+
+def bent(change: FileChange, named: Named) -> str | None:
+    """What a change makes of a file that commands load, or would load if it were there; ``None`` when nothing of it."""
+    if change.status == "A":
+        found = (each for each in named.absent if each.matches(change.path))
+        return next(filter(None, (_comes(change, each) for each in found)), None)
+    return _by_rule(change, _rule_for(change.path, named)) if change.path in named.files else None
+
+
+def _comes(change: FileChange, absent: AbsentFile) -> str | None:
+    """What a new file changes of the way to a proof."""
+    if absent.instead_of:
+        return f"it is read in the place of {absent.instead_of}"
+    if change.link or change.after is None:
+        return "it cannot be compared"
+    if absent.goals is not None:
+        why = weakened(absent.beside, f"{absent.beside}\n{_text(_unified(change.after))}", absent.goals)
+        return f"a makefile includes it, and {why}" if why else None
+    return "a script runs it where it is there" if _lines(change.path, change.after) else None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFiles:
+    """What stands behind the commands of a project in one tree: those that check it, and those of its environment."""
+
+    checks: Named
+    environment: Named
+
+    @classmethod
+    def of(cls, tree: Tree, checks: Iterable[str], environment: Iterable[str]) -> Self:
+        """What these commands name or load."""
+        return cls(
+            joined([named_by(each, tree) for each in dict.fromkeys(checks)]),
+            joined([named_by(each, tree, sets_up=True) for each in dict.fromkeys(environment)]),
+        )
+
+    @property
+    def files(self) -> frozenset[str]:
+        """All of it that is there."""
+        return self.checks.files | self.environment.files
+
+    def loads(self, path: str) -> bool:
+        """Whether it is one of them, or would be if it were there."""
+        return self.checks.loads(path) or self.environment.loads(path)
+
+    def finding(self, change: FileChange) -> Finding | None:
+        """What speaks against the change of one of these files."""
+        of_checks, of_environment = bent(change, self.checks), bent(change, self.environment)
+        why = of_checks or of_environment
+        if why is None:
+            return None
+        role = "a command that checks the project runs or reads it"
+        role = role if of_checks else "it sets up, resets or looks after the environment of the tests"
+        message = f"{change.path} is not a session's to change: {role}, and {why}."
+        facts = {"path": change.path, "reason": why, "environment": of_checks is None}
+        return Finding("runner_config_changed", CRITICAL, message, facts)
 
 
 def _rule_for(path: str, named: Named) -> _Rule:
@@ -211,12 +278,16 @@ def _text(content: bytes) -> str:
 
 def _compared(change: FileChange, code: str, role: str, rule: _Rule) -> Iterator[Finding]:
     """A file that was there at the claim, by the rule for its kind."""
+    if why := _by_rule(change, rule):
+        message = f"{change.path} {role} and was there before it began, but {why}; {_ALLOWED_BY}"
+        yield _finding(code, change, message, reason=why)
+
+
+def _by_rule(change: FileChange, rule: _Rule) -> str | None:
     why = _obviously(change)
     if why is None and change.before is not None and change.after is not None:
         why = rule(change.path, _unified(change.before), _unified(change.after))
-    if why:
-        message = f"{change.path} {role} and was there before it began, but {why}; {_ALLOWED_BY}"
-        yield _finding(code, change, message, reason=why)
+    return why
 
 
 def _obviously(change: FileChange) -> str | None:

@@ -657,7 +657,7 @@ def changes_since(root: str, command: str, kept: KeptFiles) -> tuple[Named, Cand
 
 
 def _decides(path: str, named: Named) -> bool:
-    return path in named.files or is_read(path) or is_test_side(path, named)
+    return named.loads(path) or is_read(path) or is_test_side(path, named)
 
 
 def _change(path: str, kept: KeptFiles, now: Tree) -> FileChange | None:

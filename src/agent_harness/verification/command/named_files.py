@@ -2,27 +2,30 @@
 
 Read from the tree of the claim, never from the candidate: an agent does not choose what is protected from it. A script
 or a test runner decides by its exit status. A program whose output the command itself compares (``python calc.py |
-grep 3``) is the work, and is left free; so are the files that ``grep``, ``test`` and their like look at.
+grep 3``), and one that is left running (``node server.js &``), is the work, and is left free; so are the files that
+``grep``, ``test`` and their like look at. Scripts that set an environment up decide as well, and what they start is the
+work.
 """
 
 import ast
+import glob
 import json
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from itertools import islice, product
+from itertools import islice, pairwise, product
 from pathlib import PurePosixPath
 
 from agent_harness.verification import sources
 from agent_harness.verification.changes import Tree
 from agent_harness.verification.check import LAUNCHERS
-from agent_harness.verification.command.parsing import Makefile, placed, simple_commands
+from agent_harness.verification.command.parsing import DEFAULT_GOAL, Makefile, placed, simple_commands
 from agent_harness.verification.guard import TEST_FOLDERS
 from agent_harness.verification.runner_config import is_test_file
 
-__all__ = ["EVERYTHING", "Named", "joined", "named_by"]
+__all__ = ["EVERYTHING", "AbsentFile", "Named", "joined", "named_by"]
 
 EVERYTHING = ""  # among the tests: whatever the runner finds
 _MOST_FILES = 200  # scripts that are read for further names
@@ -107,6 +110,23 @@ _TOOL_FOLDERS = TEST_FOLDERS | {"scripts", "script", "tools", "tool", "ci", ".ci
 _REQUIRED = re.compile(rb"""(?:require\(|import\(|from|import)\s*['"](\.{1,2}/[^'"]+)['"]""")
 _MODULE_ENDS = ("", ".js", ".cjs", ".mjs", ".ts", ".json", "/index.js")
 _EXECS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # make reads the first that is there
+_ASKING = frozenset({"[", "[[", "test"})
+_IS_THERE = frozenset({"-e", "-f", "-r", "-s", "-x"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbsentFile:
+    """A file that is not there, and that a command would read or run if it were."""
+
+    pattern: str
+    instead_of: str = ""  # the file whose place it takes
+    goals: frozenset[str] | None = None  # of the makefiles that would include it
+    beside: str = ""  # their text
+
+    def matches(self, path: str) -> bool:
+        """Whether this path would be that file."""
+        return path.count("/") == self.pattern.count("/") and fnmatchcase(path, self.pattern)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +139,7 @@ class Named:
     packages: Mapping[str, frozenset[str]] = field(default_factory=dict)  # path of a package.json -> names of scripts
     tests: frozenset[str] = frozenset()  # files and folders that a test runner is given; EVERYTHING
     outside: frozenset[str] = frozenset()  # scripts by an absolute path, or that the tree does not have
+    absent: frozenset[AbsentFile] = frozenset()  # that may come
     python: bool = False
     texts: tuple[str, ...] = ()  # the command, and the text of every script that it leads to
 
@@ -127,12 +148,17 @@ class Named:
         """The single files among all this."""
         return self.scripts | self.makefiles.keys() | self.packages.keys()
 
+    def loads(self, path: str) -> bool:
+        """Whether the commands name or load this file, or would if it were there."""
+        return path in self.files or any(each.matches(path) for each in self.absent)
+
 
 @dataclass(slots=True)
 class _Names:
     """What was found so far."""
 
     tree: Tree
+    sets_up: bool = False  # what its scripts start is the work
     scripts: set[str] = field(default_factory=set)
     makefiles: dict[str, set[str]] = field(default_factory=dict)
     beside: dict[str, str] = field(default_factory=dict)
@@ -141,6 +167,8 @@ class _Names:
     packages: dict[str, set[str]] = field(default_factory=dict)
     tests: set[str] = field(default_factory=set)
     outside: set[str] = field(default_factory=set)
+    looked_for: set[str] = field(default_factory=set)  # paths of which a script asks whether they are there
+    absent: set[AbsentFile] = field(default_factory=set)
     python: bool = False
     texts: list[str] = field(default_factory=list)
 
@@ -148,9 +176,12 @@ class _Names:
         return any(each.startswith(f"{path}/") for each in self.tree.paths)
 
 
-def named_by(command: str, tree: Tree) -> Named:
-    """What ``command`` names or loads of this tree, through scripts, makefiles and package scripts as well."""
-    found = _Names(tree)
+def named_by(command: str, tree: Tree, *, sets_up: bool = False) -> Named:
+    """What ``command`` names or loads of this tree, through scripts, makefiles and package scripts as well.
+
+    ``sets_up``: it sets up the environment of the work, and proves nothing.
+    """
+    found = _Names(tree, sets_up)
     _read(found, command, "")
     return Named(
         scripts=frozenset(found.scripts),
@@ -159,6 +190,7 @@ def named_by(command: str, tree: Tree) -> Named:
         packages={path: frozenset(names) for path, names in found.packages.items()},
         tests=frozenset(found.tests),
         outside=frozenset(found.outside),
+        absent=frozenset(found.absent),
         python=found.python,
         texts=tuple(found.texts),
     )
@@ -178,6 +210,7 @@ def joined(all_named: Sequence[Named]) -> Named:
         packages=packages,
         tests=frozenset().union(*(each.tests for each in all_named)),
         outside=frozenset().union(*(each.outside for each in all_named)),
+        absent=frozenset().union(*(each.absent for each in all_named)),
         python=any(each.python for each in all_named),
         texts=tuple(text for each in all_named for text in each.texts),
     )
@@ -187,8 +220,12 @@ def _read(found: _Names, text: str, folder: str) -> None:
     """Adds what a piece of shell text names, when it is run in this folder of the project."""
     if len(found.texts) >= _MOST_FILES:
         return
+    starts_work = found.sets_up and bool(found.texts)
     found.texts.append(text)
-    for command in simple_commands(text):
+    commands = simple_commands(text)
+    waits = any(each.words[0] == "wait" for each in commands)
+    for command in commands:
+        filtered = command.filtered or starts_work or (command.left_running and not waits)
         for word in command.words:
             if assigned := _ASSIGNED.fullmatch(word):
                 found.values[assigned[1]] = [assigned[2]]
@@ -203,7 +240,7 @@ def _read(found: _Names, text: str, folder: str) -> None:
             if words[:1] == ["cd"]:
                 folder = _joined(folder, words[1] if len(words) > 1 else ".") or ""
             for each in _started(found, words, folder) if words and words[0] != "cd" else ():
-                _command(found, each, folder, filtered=command.filtered)
+                _command(found, each, folder, filtered=filtered)
 
 
 def _ways(found: _Names, words: Sequence[str], folder: str) -> Iterator[list[str]]:
@@ -266,9 +303,17 @@ def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool
     elif "/" in words[0] or words[0].endswith((".sh", ".bash")):
         _script(found, words[0], folder, filtered=filtered)
         _handed_on(found, rest, folder, filtered=filtered)
-    elif program in _COMPARING:
-        found.scripts.update(path for path in _paths(found, rest, folder) if _EXPECTED.search(path))
+    _looked_at(found, program, rest, folder)
     _by_name(found, program, rest, folder)
+
+
+def _looked_at(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
+    """Expected output that something is compared with; files of which it is asked whether they are there."""
+    if program in _COMPARING:
+        found.scripts.update(path for path in _paths(found, rest, folder) if _EXPECTED.search(path))
+    if program in _ASKING:
+        after = (_joined(folder, then) for word, then in pairwise(rest) if word in _IS_THERE)
+        found.looked_for.update(filter(None, after))
 
 
 def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]]:
@@ -333,6 +378,8 @@ def _script(found: _Names, word: str, folder: str, *, filtered: bool, shell: boo
     path = _resolved(found, word, folder)
     if path is None:
         found.outside.update({word} if "/" in word or "." in word else ())
+        if (place := _joined(folder, word)) in found.looked_for:
+            found.absent.add(AbsentFile(pattern=glob.escape(place)))
         return
     content = found.tree.read(path) or b""
     is_shell = shell is not False and (
@@ -471,17 +518,30 @@ def _make(found: _Names, rest: Sequence[str], folder: str) -> None:
         elif not word.startswith("-") and "=" not in word and before not in ("-j", "-l", "-o", "-W", "-I"):
             goals.append(word)
         before = word
-    names = files or ["GNUmakefile", "makefile", "Makefile"]
-    path = next((path for name in names if (path := _resolved(found, name, folder))), None)
-    if path is None or ({*goals} <= found.makefiles.get(path, set()) and path in found.makefiles):
+    names = files or list(_MAKEFILES)
+    name = next((name for name in names if _resolved(found, name, folder)), "")
+    path = _resolved(found, name, folder)
+    if path is None or {*(goals or [DEFAULT_GOAL])} <= found.makefiles.get(path, set()):
         return
+    for place in (_joined(folder, each) for each in ([] if files else names[: names.index(name)])):
+        found.absent.add(AbsentFile(pattern=glob.escape(place), instead_of=path))
+    _made_by(found, path, goals, folder)
+
+
+def _made_by(found: _Names, path: str, goals: Sequence[str], folder: str) -> None:
+    """What a makefile, with those that it includes, does for these goals."""
     texts = _included(found, path, folder)
     makefile = Makefile.parse("\n".join(texts.values()))
-    fresh = {*(goals or makefile.first_goal())} - found.makefiles.get(path, set())
+    fresh = {*(goals or [DEFAULT_GOAL, *makefile.first_goal()])} - found.makefiles.get(path, set())
     reached = {target for rule in makefile.reached(fresh) for target in rule.targets}
     for each in texts:
         found.makefiles.setdefault(each, set()).update(fresh, reached)
         found.beside[each] = "\n".join(text for other, text in texts.items() if other != each)
+    for word, optional in makefile.includes():
+        pattern = _joined(folder, word)
+        if "$" not in word and pattern not in found.tree.paths and (optional or _PATTERN.search(word)):
+            known = frozenset(found.makefiles[path])
+            found.absent.add(AbsentFile(pattern=pattern, goals=known, beside="\n".join(texts.values())))
     for text in makefile.recipes(fresh):
         _read(found, text, folder)
 
@@ -497,7 +557,7 @@ def _included(found: _Names, path: str, folder: str) -> dict[str, str]:
         texts[each] = (found.tree.read(each) or b"").decode("utf-8", "replace")
         words = [
             word
-            for name in Makefile.parse("\n".join(texts.values())).includes()
+            for name, _ in Makefile.parse("\n".join(texts.values())).includes()
             for word in _files(found, name, folder)
         ]
         queue += _paths(found, words, folder)

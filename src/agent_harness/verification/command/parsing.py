@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from itertools import chain
 
 __all__ = [
+    "DEFAULT_GOAL",
     "Makefile",
     "Rule",
     "weakened",
 ]
+DEFAULT_GOAL = ".DEFAULT_GOAL"  # among the goals: make is called without one
 _SEPARATORS = frozenset(";&|()\n")
 _REDIRECTING = frozenset("<>&")
 _KEYWORDS = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "{", "}", "time", "exec", "command"})
@@ -48,6 +50,7 @@ class SimpleCommand:
 
     words: tuple[str, ...]
     filtered: bool  # its output goes into a pipe or a substitution, so that something else decides
+    left_running: bool = False  # the shell goes on at once
 
 
 def placed(text: str, *, folder: str, script: str) -> str:
@@ -79,7 +82,8 @@ def _commands(text: str, *, filtered: bool, depth: int) -> Iterator[SimpleComman
             continue
         found = tuple(_without_redirections(_without_keywords(words)))
         if found:
-            yield SimpleCommand(found, filtered or (word.startswith("|") and word != "||"))
+            piped, left = (word.startswith(sign) and not word.startswith(sign * 2) for sign in "|&")
+            yield SimpleCommand(found, filtered or piped, left)
         words = []
 
 
@@ -212,14 +216,16 @@ class Makefile:
                 others.append(stripped)
         return cls(tuple(rules), variables, tuple(others))
 
-    def includes(self) -> list[str]:
-        """The files that it includes, as far as its variables say which."""
+    def includes(self) -> list[tuple[str, bool]]:
+        """The files that it includes, as far as its variables say which, and whether make goes on without them."""
         lines = (line.split() for line in map(self._expanded, self.others))
-        return [word for words in lines if words and words[0] in _INCLUDES for word in words[1:]]
+        found = (words for words in lines if words and words[0] in _INCLUDES)
+        asks = any("$(wildcard" in line for line in self.others)
+        return [(word, asks or words[0] != "include") for words in found for word in words[1:]]
 
     def first_goal(self) -> list[str]:
         """What ``make`` alone makes."""
-        default = self.variables.get(".DEFAULT_GOAL", "").rpartition("=")[2].split()
+        default = self.variables.get(DEFAULT_GOAL, "").rpartition("=")[2].split()
         named = (target for rule in self.rules for target in rule.targets if not target.startswith("."))
         return default or list(named)[:1]
 
@@ -261,13 +267,13 @@ def weakened(before: str, after: str, goals: Collection[str]) -> str | None:
     Other rules may change, lists may grow, and rules and variables that were not there may come.
     """
     old, new = Makefile.parse(before), Makefile.parse(after)
-    wanted = goals or old.first_goal()
+    wanted = goals or {DEFAULT_GOAL, *old.first_goal()}
     return next(chain(_rules(old, new, wanted), _variables(old, new), _lines(old, new)), None)
 
 
 def _rules(old: Makefile, new: Makefile, goals: Collection[str]) -> Iterator[str]:
     known = old.reached(goals)
-    if old.first_goal()[:1] != new.first_goal()[:1]:
+    if DEFAULT_GOAL in goals and old.first_goal()[:1] != new.first_goal()[:1]:
         yield "another goal comes first"
     for target in sorted({target for rule in known for target in rule.targets}):
         was = [rule for rule in known if target in rule.targets]

@@ -81,6 +81,27 @@ class Config:
         """Every setting with its value and source, in the order of the schema."""
         return ((key, value, source) for key, (value, source) in self._rows.items())
 
+    @property
+    def check_commands(self) -> list[str]:
+        """The commands that check the project, the one for a single test file with its placeholder."""
+        testing = self.testing
+        found = (
+            testing.full,
+            testing.feature,
+            testing.unit,
+            testing.e2e,
+            testing.sanity.lint,
+            self.quality.lint_command,
+        )
+        return [command for command in found if command]
+
+    @property
+    def environment_commands(self) -> list[str]:
+        """The commands that set the environment up, reset it, look after it and end it."""
+        settings = self.environment
+        found = (settings.init, settings.reset, settings.health_check, settings.stop, self.testing.sanity.health)
+        return [command for command in found if command]
+
     def test_command(self, test_file: str) -> str:
         """The shell command that runs one feature's tests; ``test_file`` may carry ``::node`` and odd characters.
 

@@ -6,7 +6,7 @@ starts. Source: features.md section O, C03, C22, C23, C54, C55, C61, C62.
 
 import ast
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -141,6 +141,10 @@ stands against the work is a person's question before that.
 """
 
 NOT_RED = frozenset({"proof_not_red"})
+_CHANGED = {
+    False: "what older tests are or how tests are run",
+    True: "how the environment of the tests is set up, reset or looked after",
+}
 _MARKS_BACK = 200  # how many versions of the plan are looked through
 MEANT_GREEN = 'where its tests may pass before the work, a person sets "requires_red": false for it'
 """What a person can say beforehand of a feature whose tests are green from the start, such as a refactoring."""
@@ -283,7 +287,12 @@ class Judge:
         """The ruling on a claim of the session's feature; every step is said as it is known."""
         verdict = self._verdict(under_way, candidate)
         ruling = self._ruling(under_way, verdict)
-        return ruling if ruling.accepted else replace(ruling, question=self._question(under_way, verdict))
+        codes = {finding.code for finding in verdict.reasons}
+        if ruling.accepted or under_way.feature_id is None or self._environment.isolation == IN_PLACE:
+            return ruling
+        if codes == NOT_RED:
+            return replace(ruling, question=self._about_built(under_way, verdict))
+        return self._but_for_change(under_way, verdict, ruling) if codes <= PROTECTED else ruling
 
     def rule_again(self, under_way: OpenSession, candidate: str, asked: Question) -> tuple[Ruling, BuiltAlready | None]:
         """The ruling on a candidate that was kept for a person: what ``asked`` is about is allowed, all else holds.
@@ -363,6 +372,8 @@ class Judge:
             proof=config.test_command(file) if file and by_tests else None,
             suite=str(config.testing.full) if whole or config.verification.regression_check else None,
             lint=self._lint,
+            others=config.check_commands,
+            environment_commands=config.environment_commands,
             test_files=[file] if file else [],
             protected=[f.test_file for f in under_way.features.passing],
             baseline=records.texts(under_way.baseline.record["passing_tests"]),
@@ -408,15 +419,6 @@ class Judge:
 
     # -- what a person decides -------------------------------------------------------------------------------------
 
-    def _question(self, under_way: OpenSession, verdict: Verdict) -> Question | None:
-        """The question about a candidate that is proven but for one thing, which a person may allow; else ``None``."""
-        codes = {finding.code for finding in verdict.reasons}
-        if under_way.feature_id is None or self._environment.isolation == IN_PLACE:
-            return None
-        if codes == NOT_RED:
-            return self._about_built(under_way, verdict)
-        return self._about_change(under_way, verdict) if codes <= PROTECTED else None
-
     def _about_built(self, under_way: OpenSession, verdict: Verdict) -> Question:
         feature, session = under_way.feature, under_way.session
         found = self.built_already(feature, verdict, under_way.base.snapshot.head)
@@ -431,22 +433,31 @@ class Judge:
             details=[*found.lines, f"It need not be asked: {MEANT_GREEN} in {self._project.features_name}."],
         )
 
-    def _about_change(self, under_way: OpenSession, verdict: Verdict) -> Question | None:
-        """Asked only where all else holds once these files may change."""
-        feature, session = under_way.feature, under_way.session
+    def _but_for_change(self, under_way: OpenSession, verdict: Verdict, ruling: Ruling) -> Ruling:
+        """The ruling on work that changes protected files: a question where all else holds once these may change.
+
+        Where the rest is for the agent to mend, it is told that first: who mends it is asked about then.
+        """
         paths = sorted({str(finding.data["path"]) for finding in verdict.reasons})
         self._project.say(f"Verifying once more, as if these files may change: {', '.join(paths)}")
         again = self._verdict(under_way, verdict.candidate, may_change=paths)
-        if again.reasons:
-            self._project.say(f"Not only that is wrong: {again.reasons[0].message}")
-            return None
+        if not again.reasons:
+            return replace(ruling, question=self._about_change(under_way, verdict, again, paths))
+        self._project.say(f"Not only that is wrong: {again.reasons[0].message}")
+        can_mend = all(finding.code in FIXABLE for finding in again.reasons)
+        return self._ruling(under_way, again) if can_mend else ruling
+
+    def _about_change(self, under_way: OpenSession, verdict: Verdict, again: Verdict, paths: Sequence[str]) -> Question:
+        feature, session = under_way.feature, under_way.session
         versions = {p: self._two_versions(under_way, verdict.candidate, p) for p in paths if is_test_file(p)}
         owners = [(p, [f.id for f in under_way.features.passing if belongs(p, [f.test_file])]) for p in paths]
         said = [f"{p} (holds tests of Feature {', '.join(f'#{i}' for i in ids)})" if ids else p for p, ids in owners]
+        changed = {bool(finding.data.get("environment")) for finding in verdict.reasons}
+        what = " and ".join(_CHANGED[each] for each in sorted(changed))
         return questions.question(
             "protected_change",
             f"{feature.name} ({feature.description}) is built and every test passes, but Session {session} also changed"
-            f" what older tests are or how tests are run: {', '.join(said)}. Is that change wanted?",
+            f" {what}: {', '.join(said)}. Is that change wanted?",
             feature_id=feature.id,
             session=session,
             commit=verdict.candidate,

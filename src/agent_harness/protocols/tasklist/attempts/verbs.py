@@ -57,8 +57,8 @@ def complete(
     """Proves the task and ends it: ``commit``, ``stats``, ``remaining``, ``validation`` (``None``: proven before).
 
     ``known`` is what is known of the attempt, for the ledger, which has each verdict on it when this returns or raises.
-    Only ``harness run`` has it: while an agent of its works on the task, everybody else's call is a request
-    (``requested``), which is carried out after the turn.
+    Only ``harness run``, and a person who accepts, has it: while an agent works on the task for a run, everybody else's
+    call is a request (``requested``), which is carried out after the turn.
     ``VerificationFailed`` or ``TimedOut`` when the proof fails: the task stays in progress and its work stays as it
     is. ``UnsafeTree`` when no commit can be made; then too. Repeated after success: ``already``.
     """
@@ -150,6 +150,7 @@ class AttemptFacts:
     agent: str | None = None
     model: str | None = None
     cost_usd: float | None = None  # so far
+    word: str | None = None  # what a person said who has it judged
 
 
 def on_record(
@@ -175,9 +176,13 @@ def on_record(
     known = known or AttemptFacts()
     began = task.claimed_at
     place = place_of(worker)
+    last = ledger.last_about(path, task.id) if known.word else None
     line = ClaimVerdict(
         id=number,
         item=task.id,
+        by="person" if known.word else None,
+        word=known.word,
+        of=last.n if last else None,
         verdict=said,
         session=whole(task.raw.get("claimed_session"), 0) or None,
         attempt=task.attempts + 1,

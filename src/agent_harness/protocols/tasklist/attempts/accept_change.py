@@ -1,0 +1,64 @@
+"""A person takes work that was refused for the files that it changes: it is judged again with these free.
+
+    claim     the task is theirs; what they allow is part of the claim, and of no other
+    restore   what the last attempt did comes out of its rescue, where nothing has changed since
+    complete  judged like any work, committed, closed
+
+Where one of these fails the task is as it was, and the work is in a rescue again. Source: ``tasklist.md`` 11.6.
+"""
+
+import shlex
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from agent_harness.errors import HarnessError, Refused
+from agent_harness.kernel.json import JsonObject
+from agent_harness.protocols.tasklist import planning
+from agent_harness.protocols.tasklist.attempts import rescue, verbs
+from agent_harness.protocols.tasklist.claims import claim
+from agent_harness.verification.guard import PROTECTED
+from agent_harness.verification.verdict import CRITICAL
+
+if TYPE_CHECKING:
+    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.records import Task
+
+
+def accept(worker: "Worker", task_id: str, patterns: Sequence[str]) -> JsonObject:
+    """Takes what the last attempt at a task did, with these files allowed to differ; what ``complete`` answers.
+
+    ``Refused`` for a task of which nothing waits in a rescue; else as ``claim``, ``rescue.restore`` and ``complete``.
+    """
+    task = worker.find(worker.store.read(), task_id)
+    if task.status not in ("pending", "failed") or not task.rescues:
+        told = f"{task_id} is {task.status}" if task.rescues else f"No work on {task_id} waits in a rescue"
+        raise Refused(told, hint="harness status")
+    before = {"validation.may_change": ",".join(task.may_change), "max_attempts": str(task.max_attempts)}
+    before["status"] = task.status
+    wanted = {"validation.may_change": ",".join(dict.fromkeys((*task.may_change, *patterns)))}
+    if task.given_up:
+        wanted["max_attempts"] = str(task.attempts + 1)
+    planning.set_fields(worker.store, task_id, wanted)
+    try:
+        worker.token = claim.claim(worker, task_id)["token"]
+        try:
+            rescue.restore(worker, task.rescues[-1])
+            return verbs.complete(worker, task_id, known=verbs.AttemptFacts(word="accept-change"))
+        except HarnessError as error:
+            verbs.release(worker, task_id, f"not accepted: {error.message}")
+            raise
+    except HarnessError:
+        with suppress(HarnessError):
+            planning.set_fields(worker.store, task_id, before)
+        raise
+
+
+def offer(task: "Task", error: HarnessError) -> str | None:
+    """The command by which a person takes work that this error refuses, where it is for nothing but such files."""
+    findings = error.data.get("findings")
+    rows = [each for each in findings if each["severity"] == CRITICAL] if isinstance(findings, list) else []
+    if not rows or any(each["code"] not in PROTECTED for each in rows):
+        return None
+    paths = dict.fromkeys(str(each["data"]["path"]) for each in rows)
+    return f"harness task accept {task.id} {shlex.join(paths)}"

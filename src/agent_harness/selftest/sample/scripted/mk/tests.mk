@@ -1,0 +1,1 @@
+RUN = sh tools/run.sh

@@ -1,0 +1,1 @@
+test -d data && test -f data/months.txt

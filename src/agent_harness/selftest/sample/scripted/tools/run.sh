@@ -1,0 +1,2 @@
+. tools/env.sh
+exec python3 -m pytest -q "$@"
