@@ -364,8 +364,11 @@ class TaskWork:
 
     def rejected(self, ruling: TaskRuling, ending: Ending | None) -> Attempted:
         """Failed: the work is rolled back into a rescue, and the attempt counts."""
-        category = "TIMEOUT" if isinstance(ruling.error, TimedOut) else "TEST_FAIL"
-        return self._fail(category, ruling.error.message if ruling.error else "", ending)
+        error = ruling.error
+        found = error.data.get("findings") if error else None
+        over_limit = isinstance(found, list) and any(each.get("code") == "over_limit" for each in found)
+        category = "TIMEOUT" if isinstance(error, TimedOut) else "TASK_EXEC" if over_limit else "TEST_FAIL"
+        return self._fail(category, error.message if error else "", ending)
 
     def unfinished(self, ending: Ending) -> Attempted:
         """Given back untried when it was not the task's fault; else failed."""

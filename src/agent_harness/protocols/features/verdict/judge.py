@@ -125,7 +125,7 @@ def _listed(ids: Iterable[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-FIXABLE = frozenset({"proof_failed", "proof_missing", "weak_test", "unsteady_test", "answers_differ"})
+FIXABLE = frozenset({"proof_failed", "proof_missing", "weak_test", "unsteady_test", "answers_differ", "over_limit"})
 """Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03)."""
 
 NOT_RED = frozenset({"proof_not_red"})
@@ -538,7 +538,7 @@ class Judge:
                 continue
             run = each.run
             own_place(os.path.join(folder, each.step), self._project.layout.root)
-            ended = "timed out" if run.timed_out else f"exit {run.exit_code}"
+            ended = "timed out" if run.timed_out else "over a limit" if run.over_limit else f"exit {run.exit_code}"
             path = ledger.keep_output(
                 folder,
                 self._project.store.ledger(),
