@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from agent_harness.kernel import process
 from agent_harness.kernel.process import sandbox
 from agent_harness.kernel.process.launch_spec import Sandbox
 from agent_harness.kernel.process.sandbox import SandboxSettings
+from agent_harness.kernel.temporary import TemporaryFolder
 
 Run = Callable[..., process.Completed]
 
@@ -132,6 +134,30 @@ def test_a_check_writes_to_its_own_places_only(kind: str, home: Path, project: P
         *([] if kind == "landlock" else [f"mkdir -p '{home}/.cache/agent-harness/worktrees/another'"]),
     ):
         assert refused(command, own, confined), command
+
+
+def test_a_check_sees_no_temporary_file_of_others_but_what_it_needs(
+    kind: str, home: Path, project: Path, tmp_path: Path
+) -> None:
+    """Where the project lies among the temporary files of all, its own part of them is there, and nothing beside."""
+    if kind == "landlock":
+        pytest.skip("Landlock hides nothing")
+    top = next(each for each in (tmp_path, *tmp_path.parents) if each.parent == Path(tempfile.gettempdir()))
+    with tempfile.NamedTemporaryFile(prefix="flag-") as flag, TemporaryFolder() as named, TemporaryFolder() as scratch:
+        Path(named.path, "tool").touch()
+        env = {"HOME": str(home), "PATH": os.environ["PATH"], "SERVER": f"unix:{named.path}/socket"}
+        confined, inside = sandbox.of_check([project], temporary=scratch.path, environ=env)
+        done = run(
+            f"ls '{tempfile.gettempdir()}'; test ! -e '{flag.name}' && test -e '{named.path}/tool' && echo x > work"
+            ' && echo x > "$TMPDIR/mine"',
+            project,
+            confined,
+            TMPDIR=inside,
+        )
+        assert done.exit_code == 0, done.output
+        assert set(done.output.decode().split()) == {top.name, Path(named.path).name}
+        assert Path(scratch.path, "mine").exists()
+        assert (project / "work").exists()
 
 
 def test_a_check_reaches_no_network_but_its_own_loopback(kind: str, home: Path, project: Path, tmp_path: Path) -> None:
@@ -253,7 +279,9 @@ def test_exit_codes_and_streams_are_those_of_the_command(kind: str, home: Path, 
 
 def test_without_a_sandbox_it_runs_and_says_so(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_SANDBOX", "off")
-    assert sandbox.of_agent([project]) is None
+    confined = sandbox.of_agent([project])
+    assert confined.name == "none"
+    assert run('echo x > "$HOME/.ssh/new"', project, confined).exit_code == 0
     assert sandbox.told() == "none"
     assert "all rights" in sandbox.covers(sandbox.kind_for(sandbox.AUTO))
 

@@ -80,8 +80,8 @@ class Brief:
     places: tuple[Path, ...] = ()  # further folders that it works in, beside ``cwd`` and its repository
 
 
-def sandbox_of(brief: Brief) -> Sandbox | None:
-    """What the agent's processes reach; ``Refused`` where a sandbox must be, and cannot."""
+def sandbox_of(brief: Brief) -> Sandbox:
+    """What the agent's processes reach and may take; ``Refused`` where a sandbox must be, and cannot."""
     repository = locate(brief.cwd)
     of_git = (repository.top, repository.git_dir, repository.shared_dir) if repository else ()
     return of_agent([brief.cwd, *of_git, *brief.places], settings=brief.sandbox)
@@ -112,6 +112,11 @@ class Turn(ABC):
     def interrupt(self) -> bool:
         """Asks the agent to end its turn; False when this agent cannot be interrupted."""
         return False
+
+    @property
+    def over_limit(self) -> str:
+        """What it took of the machine that it may not, as the end of a sentence; it was ended for it."""
+        return ""
 
     @property
     def process(self) -> Mapping[str, object] | None:

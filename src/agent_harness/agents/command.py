@@ -157,6 +157,7 @@ class CommandAgent(Agent):
                 input=brief.prompt.encode("utf-8", "replace"),
                 merge_stderr=False,
                 run_id=brief.run_id,
+                own_temporary=True,
                 sandbox=sandbox_of(brief),
             )
             return CommandTurn(running, servers)
@@ -204,6 +205,11 @@ class CommandTurn(Turn):
     def _forget_servers(self) -> None:
         if self._servers is not None:
             self._servers.unlink(missing_ok=True)
+
+    @property
+    def over_limit(self) -> str:
+        """Which limit of the machine ended it."""
+        return self._running.over_limit
 
     @property
     def process(self) -> Mapping[str, object]:
@@ -345,6 +351,7 @@ def begin(
             on_output=kept.stdout.add,
             on_errors=kept.stderr.add,
             run_id=brief.run_id,
+            own_temporary=True,
             sandbox=sandbox_of(brief),
         )
         return CommandLineTurn(running, kept, refusal, servers)

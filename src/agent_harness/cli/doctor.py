@@ -112,6 +112,7 @@ def everything() -> Iterator[CheckResult]:
     yield _git()
     yield _command()
     yield sandbox()
+    yield limits()
     try:
         project = root.find()
     except HarnessError as error:
@@ -325,6 +326,22 @@ def sandbox() -> CheckResult:
         fix = f"unset {kernel.VARIABLE}" if off else "install bubblewrap, or allow user namespaces: docs/security.md"
         return CheckResult("sandbox", "warning", f"{name}: {kernel.covers(kind)}", fix)
     return CheckResult("sandbox", "ok", f"{name}: {kernel.covers(kind)}")
+
+
+def limits() -> CheckResult:
+    """What an agent or a check may take of this machine, and who sees to it."""
+    from agent_harness.kernel.process import limits as kernel
+    from agent_harness.kernel.process import sandbox
+
+    allowed = sandbox.limits_from(sandbox.AUTO)
+    room = f"{kernel.size(allowed.free_disk)} free on the disk"
+    if not kernel.held():
+        text = f"none of memory and processes: this system does not show what a command takes; {room}"
+        return CheckResult(
+            "limits", "warning", text, "run agents in a container with limits of its own: docs/security.md"
+        )
+    text = f"{kernel.size(allowed.memory)} of memory, {allowed.processes} processes and threads, {room}: looked after"
+    return CheckResult("limits", "ok", f"{text} by the process that watches over each command")
 
 
 def folder(path: str) -> Iterator[CheckResult]:

@@ -30,7 +30,7 @@ from agent_harness.supervision.supervisor import Outcome, supervise
 __all__ = ["AGAIN", "Turns", "walk"]
 
 
-_ENDED_BY_MONITOR = frozenset({"context_limit", "timeout", "stuck", "budget_exceeded", "no_response"})
+_ENDED_BY_MONITOR = frozenset({"context_limit", "timeout", "stuck", "budget_exceeded", "no_response", "over_limit"})
 _SAID_ELSEWHERE = frozenset({"finished", "user_pause", "rate_limited", "no_response"})
 
 
@@ -214,5 +214,5 @@ def _until_decided(work: Work[Ended, JudgementT], turns: Turns) -> Ended:
         prompt = work.brief(ruling)
 
 
-JUDGED_WHEN_CUT_OFF = frozenset({"context_limit", "timeout", "stuck", "budget_exceeded", "error"})
+JUDGED_WHEN_CUT_OFF = frozenset({"context_limit", "timeout", "stuck", "budget_exceeded", "over_limit", "error"})
 """Endings that say nothing about the work itself; a person's pause and a provider that refuses are never judged."""

@@ -73,8 +73,8 @@ class Outcome:
     """How one turn ended and what it used. Nothing here says whether the work is good.
 
     ``reason``: ``finished`` (by itself, well or badly: see ``ok``), ``rate_limited``, ``context_limit``, ``timeout``,
-    ``stuck``, ``budget_exceeded``, ``user_pause``, ``no_response`` (nothing was heard for too long), ``error`` (the
-    adapter gave up).
+    ``stuck``, ``budget_exceeded``, ``user_pause``, ``no_response`` (nothing was heard for too long), ``over_limit`` (it
+    took more of the machine than it may), ``error`` (the adapter gave up).
     """
 
     reason: str
@@ -442,6 +442,8 @@ class Listening:
     def _outcome(self) -> Outcome:
         finished = self._heard.finished
         reason, message = self._ending or self._heard.own_ending()
+        if self._ending is None and self._turn.over_limit and not (finished and finished.ok):
+            reason, message = "over_limit", f"The agent {self._turn.over_limit}, and was ended."
         written = self._terms.transcript.problem
         problems = [*self._problems, *([written] if written else [])]
         return Outcome(

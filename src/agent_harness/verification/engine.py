@@ -255,7 +255,9 @@ class _Case:
         asks = self.options.outside and self.environment.isolation != IN_PLACE
         watched = twins.functions_by_line(c for c in changes.files if c.path not in side) if asks else {}
         run = self._run("proof", command, watched=watched)
-        if not passed(run):
+        if run.over_limit:
+            self._over_limit("The feature's tests", run)
+        elif not passed(run):
             failing = sorted(run.report.failing) if run.report else []
             why = run.problem or ("" if failing else "no test passed")
             message = "Feature test failed when harness ran it." + (f" The reason: {why}." if why else "")
@@ -489,7 +491,9 @@ class _Case:
 
     def _suite(self, name: str, command: str, overlays: Sequence[Overlay], baseline: Collection[str]) -> None:
         run = self._run(name, command, overlays=overlays, keep_going=True)
-        if run.report is None or not run.report.cases:
+        if run.over_limit:
+            self._over_limit("The whole suite", run)
+        elif run.report is None or not run.report.cases:
             why = run.problem or "it ran no test"
             self.find("suite_failed", CRITICAL, f"The whole suite could not be judged: {why}.", problem=run.problem)
         else:
@@ -497,6 +501,10 @@ class _Case:
             counted -= self._taken_out(counted, run.report)
             self._compare(name, command, overlays, counted - run.report.passing)
         self._ended(name)
+
+    def _over_limit(self, what: str, run: TestRun) -> None:
+        message = f"{what} {run.over_limit}, and was ended: that proves nothing, for the work or against it."
+        self.find("over_limit", CRITICAL, message, problem=run.problem)
 
     def _taken_out(self, baseline: Collection[str], report: Report) -> set[str]:
         """Known tests that are no longer there, in files that may change.

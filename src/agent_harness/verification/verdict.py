@@ -36,6 +36,7 @@ class TestRun:
     output: str  # the last 64 KiB, secrets masked
     seconds: float
     timed_out: bool = False
+    over_limit: str = ""  # what it took of the machine that it may not, as the end of a sentence; it was ended then
     notes: tuple[str, ...] = ()  # what was left out, such as a folder that could not be lent
     calls: Calls = field(default_factory=Calls)  # where they were watched, or made again
 

@@ -28,6 +28,7 @@ from agent_harness.kernel import owner
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.isolated import RAW_ATTRIBUTES, IsolatedView
 from agent_harness.kernel.git.objects import ABSENT, FOLDER
+from agent_harness.kernel.temporary import remove_tree
 from agent_harness.kernel.trusted_state import may_write
 from agent_harness.verification.changes import LIMIT_BYTES, outside
 from agent_harness.verification.runner_config import (
@@ -264,9 +265,7 @@ def remove(folder: Path) -> None:
     for number in range(_REMOVALS):
         if number:
             time.sleep(_REMOVAL_PAUSE_SECONDS)
-        if _emptied(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
+        if _emptied(folder) and remove_tree(folder):
             return
 
 
@@ -274,28 +273,14 @@ def _emptied(folder: Path) -> bool:
     """Whether nothing but the record of the owner is left in the folder."""
     if not folder.exists():
         return True
-    _open(folder)
-    for entry in list(folder.iterdir()):
-        if entry.name == _OWNER:
-            continue
-        if entry.is_symlink() or not entry.is_dir():
-            entry.unlink(missing_ok=True)
-            continue
-        shutil.rmtree(entry, ignore_errors=True)
-        if entry.exists():
-            _open(entry)
-            for path, names, _ in os.walk(entry):
-                for name in names:
-                    _open(Path(path, name))
-            shutil.rmtree(entry, ignore_errors=True)
-    return all(entry.name == _OWNER for entry in folder.iterdir())
-
-
-def _open(folder: Path) -> None:
-    """Gives us every permission in a folder; a link, or what is gone by now, is left alone."""
     with suppress(OSError):
-        if not folder.is_symlink():
-            folder.chmod(stat.S_IRWXU)
+        folder.chmod(stat.S_IRWXU)
+    for entry in list(folder.iterdir()):
+        if entry.is_dir() and not entry.is_symlink():
+            remove_tree(entry)
+        elif entry.name != _OWNER:
+            entry.unlink(missing_ok=True)
+    return all(entry.name == _OWNER for entry in folder.iterdir())
 
 
 def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Edits]) -> None:

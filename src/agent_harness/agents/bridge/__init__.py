@@ -52,6 +52,7 @@ def start(
         env=process.scrubbed_environment({**environment_of(brief), **(credentials or {})}, keep_agent_credentials=True),
         merge_stderr=False,
         run_id=brief.run_id,
+        own_temporary=True,
         sandbox=sandbox_of(brief),
     )
     turn = BridgeTurn(running, steerable=steerable)

@@ -246,6 +246,7 @@ class ClaudeTurn(CommandTurn):
             env=environment(brief),
             merge_stderr=False,
             run_id=brief.run_id,
+            own_temporary=True,
             sandbox=sandbox_of(brief),
         )
         self._say(running, brief.prompt)

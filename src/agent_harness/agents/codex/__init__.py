@@ -45,6 +45,7 @@ def _begin_execution(settings: CodexSettings, brief: Brief) -> "ExecutionTurn":
             input=brief.prompt.encode("utf-8", "replace"),
             merge_stderr=False,
             run_id=brief.run_id,
+            own_temporary=True,
             sandbox=sandbox_of(brief),
         )
         return ExecutionTurn(running, command.model_of(settings, brief), servers)

@@ -65,6 +65,7 @@ class AppServerTurn(CommandTurn):
                 env=command.environment(brief),
                 merge_stderr=False,
                 run_id=brief.run_id,
+                own_temporary=True,
                 sandbox=sandbox_of(brief),
             )
         )

@@ -32,7 +32,8 @@ class SupervisorClient:
     """One command under its lifeline; a context manager that ends it.
 
     ``exit_code`` is set once the command has ended (negative: death by that signal; ``None`` for ever if nobody saw
-    it). ``ended``: the command and all that it started are gone. ``finished``: and its output is read to the end.
+    it), ``over_limit`` where it took more than it may (``limits.told`` tells it). ``ended``: the command and all that
+    it started are gone. ``finished``: and its output is read to the end.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class SupervisorClient:
         self.run_id = run_id
         self.pid = 0
         self.exit_code: int | None = None
+        self.over_limit = ""
         self.ended = False
         self.lifeline: subprocess.Popen[bytes] | None = None
         self._stays = order.startswith(b"stay\0")
@@ -278,6 +280,8 @@ class SupervisorClient:
         if word == "started":
             self.pid = int(rest[0])
             self._watch_command()
+        elif word == "limit":
+            self.over_limit = " ".join(rest)
         elif word == "exited":
             self.exit_code = int(rest[0])
             self._close(self._input)

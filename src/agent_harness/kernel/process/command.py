@@ -10,14 +10,17 @@ Exit codes are negative for death by a signal (-9 is SIGKILL).
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent_harness.kernel import owner
+from agent_harness.kernel.process import limits
 from agent_harness.kernel.process.client import SupervisorClient
 from agent_harness.kernel.process.launch_spec import Sandbox, scrubbed_environment, write_order
 from agent_harness.kernel.process.orphans import end_orphans
 from agent_harness.kernel.process.output import CappedLog, Lines, OutputTail
+from agent_harness.kernel.temporary import TemporaryFolder
 
 __all__ = ["Completed", "Running", "end_orphans", "exit_status", "new_run_id", "run", "scrubbed_environment", "start"]
 
@@ -32,13 +35,21 @@ _STDERR_LOG_BYTES = 8_000_000
 class Completed:
     """How a command went."""
 
-    exit_code: int | None  # None: it did not end by itself (limit, stop), or was killed together with its lifeline
+    exit_code: int | None  # None: it did not end by itself (a limit, stop), or was killed together with its lifeline
     output: bytes  # standard output and error as they came, the last ``keep_bytes``
     truncated: bool  # there was more
     timed_out: bool
     stopped: bool  # ``stop`` said so
     seconds: float
     total_bytes: int
+    over_limit: str = (
+        ""  # the limit of what it may take that it went over, as the end of a sentence: "used 5 GiB of ..."
+    )
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in a few words for people."""
+        return "timed out" if self.timed_out else "went over a limit" if self.over_limit else f"exit {self.exit_code}"
 
 
 def run(
@@ -64,15 +75,14 @@ def run(
     and is then ended. Standard input is ``input`` or empty. ``on_output`` is given the output as it comes, ``log``
     holds it within its limit; with ``on_errors`` standard error goes there and is no part of the output. ``stop`` is
     asked ten times a second. ``grace_seconds`` lie between TERM and KILL. ``run_id`` as for ``start``. ``sandbox`` is
-    what the command reaches. Raises ``ToolMissing`` and ``Refused`` when the command cannot be started; whatever
-    ``on_output`` or ``stop`` raise, and Ctrl-C, ends the command and passes on.
+    what the command reaches, and may take of the machine. Raises ``ToolMissing`` and ``Refused`` when the command
+    cannot be started; whatever ``on_output`` or ``stop`` raise, and Ctrl-C, ends the command and passes on.
     """
     began = time.monotonic()
     deadline = _FOREVER if timeout_seconds is None else began + timeout_seconds
     tail = OutputTail(keep_bytes)
     tag = run_id or new_run_id()
-    terms = sandbox.terms if sandbox else ()
-    order = write_order(command, cwd=cwd, env=env, run_id=tag, terms=terms)
+    order = write_order(command, cwd=cwd, env=env, run_id=tag, sandbox=sandbox)
     written = CappedLog(log, log_limit_bytes) if log is not None else None
     take = _each(tail.add, written.write if written else None, on_output)
     try:
@@ -81,15 +91,17 @@ def run(
     finally:
         if written:
             written.close()
+    over_limit = limits.told(client.over_limit) if client.over_limit else ""
     output = tail.bytes()
     return Completed(
-        exit_code=None if why else client.exit_code,
-        output=output,
+        exit_code=None if why or client.over_limit else client.exit_code,
+        output=output + f"\n[the harness ended it: it {over_limit}]\n".encode() if over_limit else output,
         truncated=tail.total_bytes > len(output),
         timed_out=why == "limit",
         stopped=why == "stop",
         seconds=time.monotonic() - began,
         total_bytes=tail.total_bytes,
+        over_limit=over_limit,
     )
 
 
@@ -119,6 +131,7 @@ def start(
     on_errors: Callable[[bytes], object] | None = None,
     run_id: str | None = None,
     keep_background: bool = False,
+    own_temporary: bool = False,
     sandbox: Sandbox | None = None,
 ) -> "Running":
     """Starts a command and hands it out once it runs.
@@ -128,20 +141,24 @@ def start(
     most) and ``stderr_tail``. ``on_output`` and ``on_errors`` are given the bytes of the output and of that standard
     error, too, as they come. ``run_id`` tags its processes (``HARNESS_RUN_ID``) and must be used for nothing else at
     the same time; at least 16 characters, or it proves nothing. ``keep_background``: what the command leaves behind
-    goes on until ``stop`` or the end of the harness (a development server). ``sandbox``: what the command reaches.
-    Raises ``ToolMissing`` and ``Refused``.
+    goes on until ``stop`` or the end of the harness (a development server). ``own_temporary``: its temporary files have
+    a folder of their own (``TMPDIR``), which is gone when nothing of it is left. ``sandbox``: what it reaches and may
+    take. Raises ``ToolMissing`` and ``Refused``.
     """
     tag = run_id or new_run_id()
-    terms = sandbox.terms if sandbox else ()
-    order = write_order(command, cwd=cwd, env=env, run_id=tag, stays=keep_background, terms=terms)
-    log = CappedLog(stderr_log, _STDERR_LOG_BYTES) if stderr_log is not None and not merge_stderr else None
-    try:
-        heard = (on_output, on_errors)
-        return Running(order, tag, given=input, merge_stderr=merge_stderr, stderr_log=log, heard=heard)
-    except BaseException:
+    with ExitStack() as kept:
+        if own_temporary:
+            temporary = kept.enter_context(TemporaryFolder())
+            env = {**env, "TMPDIR": temporary.path}
+            sandbox = sandbox and replace(sandbox, limits=sandbox.limits.on(*sandbox.limits.folders, temporary.path))
+        order = write_order(command, cwd=cwd, env=env, run_id=tag, stays=keep_background, sandbox=sandbox)
+        log = CappedLog(stderr_log, _STDERR_LOG_BYTES) if stderr_log is not None and not merge_stderr else None
         if log:
-            log.close()
-        raise
+            kept.callback(log.close)
+        heard = (on_output, on_errors)
+        running = Running(order, tag, given=input, merge_stderr=merge_stderr, stderr_log=log, heard=heard)
+        running.kept = kept.pop_all()
+        return running
 
 
 def exit_status(code: int) -> int:
@@ -173,7 +190,7 @@ class Running:
         self.run_id = run_id
         self._lines = Lines()
         self._stderr = OutputTail(_STDERR_TAIL_BYTES)
-        self._stderr_log = stderr_log
+        self.kept = ExitStack()  # what is let go of once nothing of the command is left
         on_output, on_errors = heard
         # No sink may refer to this object: a command that nobody holds any more ends at once, not at a collection.
         output = _each(self._lines.feed, on_output)
@@ -207,6 +224,11 @@ class Running:
     def exited(self) -> bool:
         """True once the command itself is known to be over; what it left may still be ending."""
         return self._client.exited
+
+    @property
+    def over_limit(self) -> str:
+        """The limit of what it may take that it went over, as the end of a sentence; empty where it did not."""
+        return limits.told(self._client.over_limit) if self._client.over_limit else ""
 
     @property
     def at_end(self) -> bool:
@@ -275,8 +297,7 @@ class Running:
 
     def _finish(self) -> None:
         self._lines.end()
-        if self._stderr_log:
-            self._stderr_log.close()
+        self.kept.close()
 
 
 def _each(*sinks: Callable[[bytes], object] | None) -> Callable[[bytes], object]:

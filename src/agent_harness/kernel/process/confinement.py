@@ -56,9 +56,8 @@ def confine(
         _check(_libc.mount(None, b"/", None, _REC | _SLAVE, None))
         if base == b"ro":
             _protect(b"/", read_only=True)
-        opened = [os.open(source, os.O_PATH) if source else -1 for _, _, source in rules]  # before one hides another
-        for (mode, path, _), source in zip(rules, opened, strict=True):
-            _lay(mode, path, path if source < 0 else b"/proc/self/fd/%d" % source)
+        for mode, path, source in [_opened(rule) for rule in rules]:  # all of them before one hides another
+            _lay(mode, path, source)
         if network == b"loopback":
             _raise_loopback()
         if not os.geteuid():
@@ -132,12 +131,19 @@ def _write(path: bytes, text: bytes) -> None:
         os.close(descriptor)
 
 
+def _opened(rule: "Rule") -> "Rule":
+    mode, path, source = rule
+    if mode == b"empty":
+        return rule
+    return mode, path, b"/proc/self/fd/%d" % os.open(source, os.O_PATH) if source else path
+
+
 def _lay(mode: bytes, path: bytes, source: bytes) -> None:
     """One rule on the disk; what is not there needs none."""
     if not os.path.lexists(path):
         return
     if mode == b"empty":
-        _check(_libc.mount(b"tmpfs", path, b"tmpfs", _NOSUID | _NODEV, b"mode=1777"))
+        _check(_libc.mount(b"tmpfs", path, b"tmpfs", _NOSUID | _NODEV, b"mode=1777,size=" + (source or b"50%")))
         return
     if _libc.mount(source, path, None, _BIND | _REC, None):
         if ctypes.get_errno() == 13:  # EACCES: who cannot even look at it writes nothing there

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_harness.errors import Refused, ToolMissing
+from agent_harness.kernel.process.limits import NO_LIMITS, Limits
 from agent_harness.kernel.process.orphans import RUN_ID
 
 _DROPPED = frozenset(
@@ -59,13 +60,14 @@ class Sandbox:
     """What a command reaches; made by ``kernel/process/sandbox.py``, carried out by ``kernel/process/confinement.py``.
 
     ``rules`` are (mode, path, source), from the top of the disk downwards: ``rw`` and ``ro`` (what ``source`` holds,
-    else what is there), ``empty`` (a file system in memory).
+    else what is there), ``empty`` (a file system in memory, of at most so many bytes).
     """
 
-    kind: str  # namespaces, landlock, or bubblewrap:PROGRAM
+    kind: str  # namespaces, landlock, bubblewrap:PROGRAM, or none
     base: str  # of what no rule names: rw or ro
     network: str  # open, or loopback: one of its own
     rules: tuple[tuple[str, str, str], ...]
+    limits: Limits = NO_LIMITS
 
     @property
     def name(self) -> str:
@@ -74,7 +76,9 @@ class Sandbox:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """As the order of a lifeline has them."""
+        """As the order of a lifeline has them; none where nothing is confined."""
+        if self.kind == "none":
+            return ()
         return (self.kind, self.base, self.network, *(word for rule in self.rules for word in rule))
 
 
@@ -119,11 +123,10 @@ def write_order(
     env: Mapping[str, str],
     run_id: str,
     stays: bool = False,
-    terms: Sequence[str] = (),
+    sandbox: Sandbox | None = None,
 ) -> bytes:
     """The order in the lifeline's form (``kernel/process/supervisor.py``); a text is a command of ``sh``.
 
-    ``terms`` are those of a sandbox (``kernel/process/sandbox.py``).
     Raises ``ToolMissing`` when the program cannot be found from ``cwd`` and the ``PATH`` of ``env``, ``Refused`` when
     the folder is missing or a word cannot be handed to a program.
     """
@@ -135,7 +138,9 @@ def write_order(
         raise Refused(f"The folder {folder} does not exist.", path=folder)
     program = "/bin/sh" if isinstance(command, str) else find_program(words[0], folder, env.get("PATH", os.defpath))
     environment = [f"{name}={value}" for name, value in {**env, RUN_ID: run_id}.items()]
-    fields = ["stay" if stays else "", folder, program, str(len(words)), *words, str(len(terms)), *terms, *environment]
+    terms, limits = (sandbox.terms, sandbox.limits.terms) if sandbox else ((), ())
+    lists = (field for each in (words, terms, limits) for field in (str(len(each)), *each))
+    fields = ["stay" if stays else "", folder, program, *lists, *environment]
     try:
         encoded = [os.fsencode(field) for field in fields]
     except UnicodeEncodeError as error:

@@ -3,18 +3,20 @@
 A check (the harness's own run of a project's command) writes to its checkout, to temporary files that are gone
 afterwards and to the caches of build tools; its network is a loopback of its own. An agent writes wherever its user
 may, but not to what decides over its work or runs in another's name: the harness with its state, installed programs
-and packages, git's user settings, start files of shells. The threat model, and what is not covered: docs/security.md.
+and packages, git's user settings, start files of shells. Both have limits (``limits.py``), also without a sandbox. The
+threat model, and what is not covered: docs/security.md.
 
 ``HARNESS_SANDBOX`` in the environment wins over the settings of a project: ``off``, ``auto``, ``required``, or one of
 ``KINDS``, which is then required.
 """
 
 import os
+import re
 import shutil
 import site
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -22,7 +24,7 @@ from typing import Any
 
 from agent_harness.errors import ConfigurationError, HarnessError, Refused
 from agent_harness.kernel import files, owner, trusted_state
-from agent_harness.kernel.process import command
+from agent_harness.kernel.process import command, limits
 from agent_harness.kernel.process.launch_spec import Sandbox
 
 __all__ = [
@@ -79,28 +81,57 @@ class SandboxSettings:
     mode: str = "auto"
     writable: tuple[str, ...] = ()  # further folders and files that agents and checks may change; ``~`` is the home
     network: str = LOOPBACK  # of checks
+    memory: int | None = None  # bytes that each may take; 0: any; None: what is usual here
+    processes: int | None = None  # the same, threads counted
+    free_disk: int | None = None  # bytes that each must leave on the disks that it writes to
 
 
 AUTO = SandboxSettings()
 
 
+LEAST_MEMORY = 64 << 20  # a limit below is a mistake: no interpreter lives in it
+
+
 def settings_from(given: object, *, network: str = LOOPBACK) -> SandboxSettings:
-    """What a file says: a mode, or an object with ``mode``, ``writable`` and ``network``; the rest is passed over."""
+    """What a file says: a mode, or an object with the members of ``.harness.yaml``; what is none is passed over."""
     found = given if isinstance(given, Mapping) else {"mode": given}
     mode, wished, writable = (found.get(name) for name in ("mode", "network", "writable"))
     return SandboxSettings(
         mode="off" if mode is False else mode if isinstance(mode, str) and mode in MODES else "auto",
         writable=tuple(path for path in writable if isinstance(path, str)) if isinstance(writable, list) else (),
         network=wished if wished in (OPEN, LOOPBACK) else network,
+        memory=_amount(limits.bytes_from, found.get("memory"), least=LEAST_MEMORY),
+        processes=_amount(limits.count_from, found.get("processes")),
+        free_disk=_amount(limits.bytes_from, found.get("free_disk")),
+    )
+
+
+def _amount(read: Callable[..., int], given: object, **terms: int) -> int | None:
+    try:
+        return None if given is None else read(given, **terms)
+    except ValueError:
+        return None
+
+
+def limits_from(settings: SandboxSettings, folders: Iterable[str] = ()) -> limits.Limits:
+    """What a command that writes to these folders may take."""
+    memory, processes, free_disk = settings.memory, settings.processes, settings.free_disk
+    return limits.Limits(
+        memory=limits.bytes_from(limits.MEMORY) if memory is None else memory,
+        processes=limits.usual_processes() if processes is None else processes,
+        free_disk=limits.bytes_from(limits.FREE_DISK) if free_disk is None else free_disk,
+        folders=tuple(folders),
     )
 
 
 def told(settings: SandboxSettings = AUTO) -> str:
-    """For the record of a check: which sandbox it has, and which network."""
-    kind = kind_for(settings)
+    """For the record of a check: which sandbox it has, which network, and whether it had limits."""
+    kind, allowed = kind_for(settings), limits_from(settings)
+    watched = limits.held() and allowed.memory and allowed.processes
+    without = "" if watched else ", no limit of memory and processes"
     if kind is None:
-        return "none"
-    return f"{kind.partition(':')[0]}, network {OPEN if kind == 'landlock' else settings.network}"
+        return f"none{without}"
+    return f"{kind.partition(':')[0]}, network {OPEN if kind == 'landlock' else settings.network}{without}"
 
 
 def kind_for(settings: SandboxSettings) -> str | None:
@@ -156,18 +187,20 @@ def of_check(
     settings: SandboxSettings = AUTO,
     environ: Mapping[str, str] = os.environ,
     reads: Iterable[str | os.PathLike[str]] = (),
-) -> tuple[Sandbox | None, str]:
+    names: Iterable[str] = (),
+) -> tuple[Sandbox, str]:
     """The sandbox of one check and its folder for temporary files: ``temporary``, under the name it has in there.
 
-    ``own`` are the folders that it may change, ``reads`` those that it must not, wherever they lie. Where nothing that
-    it needs (both of them, what its variables name) lies among the temporary files of all, these are out of its sight.
+    ``own`` are the folders that it may change, ``reads`` those that it must not, wherever they lie. Temporary files of
+    others are out of its sight, but for those that it needs: both of them, and what its variables and ``names`` name.
     ``Refused`` as by ``kind_for``.
     """
     kind = kind_for(settings)
+    places, scratch = [os.path.realpath(path) for path in own], os.path.realpath(temporary)
+    allowed = limits_from(settings, (scratch, *places))
     if kind is None:
-        return None, os.fspath(temporary)
-    kept = [*(os.path.realpath(path) for path in own), *_further(settings)]
-    scratch = os.path.realpath(temporary)
+        return _unconfined(allowed), os.fspath(temporary)
+    kept = [*places, *_further(settings)]
     home = environ.get("HOME") or os.path.expanduser("~")
     closed = (home, *reads, *_protected((), environ), *_checkouts(kind, environ))
     caches = _caches(environ)
@@ -177,17 +210,50 @@ def of_check(
     rules |= dict.fromkeys((*kept, scratch), ("rw", ""))
     if kind == "landlock":
         rules |= dict.fromkeys(("/proc", "/dev", *_shared_temporary()), ("rw", ""))
-        return _made(kind, "ro", OPEN, _allowed(rules)), scratch
+        return _made(kind, "ro", OPEN, _allowed(rules), allowed), scratch
     rules |= _machine()
-    rules["/dev/shm"] = ("empty", "")  # noqa: S108
-    shared = [place for place in _shared_temporary() if place not in kept]
-    named = os.pathsep.join(value for name, value in environ.items() if name != "TMPDIR")
-    needed = [path for path in rules if path != scratch] + [sys.prefix]
-    if any(_is_in(path, place) for path in needed for place in shared) or any(f"{each}/" in named for each in shared):
-        return _made(kind, "ro", settings.network, dict.fromkeys(shared, ("rw", "")) | rules), scratch
-    del rules[scratch]
-    rules |= dict.fromkeys(shared, ("rw", scratch))
-    return _made(kind, "ro", settings.network, rules), shared[0] if shared else scratch
+    rules["/dev/shm"] = ("empty", str(allowed.memory // 2) if allowed.memory else "")  # noqa: S108
+    texts = [*names, *(value for name, value in environ.items() if name != "TMPDIR")]
+    needed = [*rules, *kept, sys.prefix, *_paths_in(texts)]
+    hidden = [place for place in _outermost(_shared_temporary()) if place not in needed]
+    for place in hidden:
+        rules |= _laid_over(place, scratch, needed, rules)
+    inside = next((place for place in hidden if _is_in(os.path.realpath(tempfile.gettempdir()), place)), None)
+    return _made(kind, "ro", settings.network, rules, allowed), inside or (hidden[0] if hidden else scratch)
+
+
+def _laid_over(
+    place: str, scratch: str, needed: Iterable[str], rules: Mapping[str, tuple[str, str]]
+) -> dict[str, tuple[str, str]]:
+    """The rules that put a check's own temporary files over those of all, and bring back what it needs of these."""
+    below = [path for path in needed if _is_in(path, place) and path != scratch]
+    entries = {os.path.join(place, path[len(place) :].strip("/").partition("/")[0]) for path in below}
+    laid = {place: ("rw", scratch)}
+    for entry in entries:
+        if not os.path.lexists(entry):
+            continue
+        here = os.path.join(scratch, os.path.basename(entry))
+        if os.path.isdir(entry):
+            os.makedirs(here, exist_ok=True)
+        else:
+            Path(here).touch()
+        laid[entry] = (rules[entry][0] if entry in rules else "rw", entry)
+    return laid
+
+
+def _paths_in(texts: Iterable[str]) -> list[str]:
+    """What texts name among the temporary files of all."""
+    places = "|".join(re.escape(place) for place in _temporary_places())
+    found = (match for text in texts for match in re.findall(rf"(?:{places})/+[^\s:;,'\"()/]+", text))
+    return [os.path.realpath(path) for path in found]
+
+
+def _outermost(places: Sequence[str]) -> list[str]:
+    return [place for place in places if not any(_is_in(place, other) for other in places if other != place)]
+
+
+def _unconfined(allowed: limits.Limits) -> Sandbox:
+    return Sandbox(kind="none", base="rw", network=OPEN, rules=(), limits=allowed)
 
 
 def of_agent(
@@ -196,7 +262,7 @@ def of_agent(
     settings: SandboxSettings = AUTO,
     environ: Mapping[str, str] = os.environ,
     installs: bool = False,
-) -> Sandbox | None:
+) -> Sandbox:
     """The sandbox of an agent that works in ``places``: the project, and git's folder where that is elsewhere.
 
     A folder for programs and git's user settings are made where they are missing, since what is not there cannot be
@@ -204,9 +270,10 @@ def of_agent(
     as by ``kind_for``.
     """
     kind = kind_for(settings)
-    if kind is None:
-        return None
     own = [os.path.realpath(path) for path in places]
+    allowed = limits_from(settings, own)
+    if kind is None:
+        return _unconfined(allowed)
     checkouts = _checkouts(kind, environ)
     _make_missing(environ, checkouts, own)
     rules = dict.fromkeys((*_protected(own, environ, installs=installs), *checkouts), ("ro", ""))
@@ -214,15 +281,20 @@ def of_agent(
     rules |= dict.fromkeys(_of_harness_within(own), ("ro", ""))
     if kind == "landlock":
         rules = _allowed({"/": ("rw", ""), **rules})
-        return _made(kind, "ro", OPEN, rules)
-    return _made(kind, "rw", OPEN, _machine(root_only=True) | rules)
+        return _made(kind, "ro", OPEN, rules, allowed)
+    return _made(kind, "rw", OPEN, _machine(root_only=True) | rules, allowed)
 
 
-def _made(kind: str, base: str, network: str, rules: Mapping[str, tuple[str, str]]) -> Sandbox:
+def _made(
+    kind: str,
+    base: str,
+    network: str,
+    rules: Mapping[str, tuple[str, str]],
+    allowed: limits.Limits = limits.NO_LIMITS,
+) -> Sandbox:
     ordered = sorted(rules.items(), key=lambda rule: rule[0].count("/") if rule[0] != "/" else 0)
-    return Sandbox(
-        kind=kind, base=base, network=network, rules=tuple((mode, path, source) for path, (mode, source) in ordered)
-    )
+    laid = tuple((mode, path, source) for path, (mode, source) in ordered)
+    return Sandbox(kind=kind, base=base, network=network, rules=laid, limits=allowed)
 
 
 def _machine(*, root_only: bool = False) -> dict[str, tuple[str, str]]:
@@ -233,9 +305,13 @@ def _machine(*, root_only: bool = False) -> dict[str, tuple[str, str]]:
     return rules
 
 
-def _shared_temporary() -> list[str]:
+def _temporary_places() -> list[str]:
     places = (os.environ.get("TMPDIR") or "/tmp", "/tmp", "/var/tmp")  # noqa: S108
-    return list(dict.fromkeys(os.path.realpath(place) for place in places if os.path.isdir(place)))
+    return [place for place in places if os.path.isdir(place)]
+
+
+def _shared_temporary() -> list[str]:
+    return list(dict.fromkeys(map(os.path.realpath, _temporary_places())))
 
 
 def _further(settings: SandboxSettings) -> list[str]:

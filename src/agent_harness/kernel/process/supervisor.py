@@ -4,11 +4,11 @@
 streams are the command's. ``kernel/process/client.py`` is the other end.
 
 CONTROL  first the order: its length (8 bytes, big endian), then fields separated by NUL: ``stay`` or nothing, folder,
-         program, how many words, the words, how many terms, the terms of its confinement, the environment. Then lines,
-         each a grace in seconds: end the command, TERM now, KILL after the grace. End of file means that the harness
-         is dead: everything is killed at once.
-STATUS   lines: ``started PID`` before the command can do anything; ``exited CODE`` (negative: death by that signal);
-         ``ended``.
+         program, and three lists, each behind its length: the words, the terms of its confinement, its limits; the
+         rest is the environment. Then lines, each a grace in seconds: end the command, TERM now, KILL after the grace.
+         End of file means that the harness is dead: everything is killed at once.
+STATUS   lines: ``started PID`` before the command can do anything; ``limit NAME SIZE FOUND`` when it is ended for what
+         it takes; ``exited CODE`` (negative: death by that signal); ``ended``.
 REPORT   written by the new process itself: ``STEP ERRNO`` when it cannot become the command; else it just closes.
 
 The command leads a session of its own and dies with the lifeline (PDEATHSIG). The lifeline is a child subreaper: what
@@ -26,6 +26,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Iterable
+
+    from agent_harness.kernel.process.resource_watch import ResourceWatch
 else:
     try:  # `signal` loads `enum`, which takes longer than all the rest
         import _signal as signal
@@ -35,7 +37,11 @@ else:
 SETTLE_SECONDS = 0.1  # what the command left behind may end by itself (a pipe's reader finishes its last lines)
 REST_SECONDS = 0.3  # between TERM and KILL for what still runs then
 KILL_SECONDS = 5.0  # a process that survives KILL so long hangs in the kernel or is not ours to kill
-_PDEATHSIG, _CHILD_SUBREAPER = 1, 36  # prctl(2)
+LOOK_SECONDS = 0.05  # from one look at what a command takes to the next; what is over before the first costs nothing
+_PDEATHSIG, _CHILD_SUBREAPER, _NO_NEW_PRIVS = 1, 36, 38  # prctl(2)
+_CREATE_RULESET, _RESTRICT_SELF = 444, 446  # of Landlock
+_ENDED_FIRST = 500  # of oom_score_adj: before all that does not take half of the machine
+_SIGNALS_ONLY = bytes(16) + (1 << 1).to_bytes(8, sys.byteorder)  # no path, no network, the scope of signals
 
 
 def main(control: int, status: int, report: int) -> None:
@@ -70,19 +76,25 @@ class Order:
     ``stays``: what the command leaves behind goes on until the harness ends it or dies (a development server).
     ``terms``: how the command is confined (``kernel/process/confinement.py``); none for one that is not. ``wrapped``:
     our child is a program that holds the command in namespaces of its own, where only the command is asked to end.
+    ``limits``: what it may take of the machine (``kernel/process/resource_watch.py``); none where nobody looks.
     """
 
-    __slots__ = ("environment", "folder", "program", "stays", "terms", "words", "wrapped")
+    __slots__ = ("environment", "folder", "limits", "program", "stays", "terms", "words", "wrapped")
 
     def __init__(self, text: bytes) -> None:
-        stays, self.folder, self.program, count, *rest = text.split(b"\0")
+        stays, self.folder, self.program, *rest = text.split(b"\0")
         self.stays = bool(stays)
-        self.words = rest[: int(count)]
-        count, *rest = rest[int(count) :]
-        self.terms = rest[: int(count)]
+        self.words, rest = _listed(rest)
+        self.terms, rest = _listed(rest)
+        self.limits, rest = _listed(rest)
         self.wrapped = bool(self.terms) and self.terms[0].startswith(b"bubblewrap:")
-        pairs = (entry.partition(b"=") for entry in rest[int(count) :])
-        self.environment = {name: value for name, _, value in pairs}
+        self.environment = {name: value for name, _, value in (entry.partition(b"=") for entry in rest)}
+
+
+def _listed(fields: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """The list that begins here with its length, and what follows it."""
+    end = 1 + int(fields[0])
+    return fields[1:end], fields[end:]
 
 
 class Keeper:
@@ -90,6 +102,7 @@ class Keeper:
 
     __slots__ = (
         *("control", "gone", "hurry", "kill_at", "pid", "poller", "reaped", "status", "stopping", "wake", "wrapped"),
+        *("limits", "before", "look_at", "scoped", "watch"),
     )
 
     def __init__(self, control: int, status: int) -> None:
@@ -102,6 +115,11 @@ class Keeper:
         self.stopping = False  # the command is to end, by the harness's word or by its death
         self.hurry = False  # no grace for anything any more
         self.wrapped = False
+        self.scoped = False  # a signal to everybody reaches what came out of the command, and nobody else
+        self.limits: list[bytes] = []
+        self.look_at: float | None = None  # when to see next what the command takes
+        self.watch: ResourceWatch | None = None
+        self.before = -1  # tasks of the machine before there was a command
         self.wake, waker = os.pipe()
         # A byte arrives when a child ends; every other signal that can be ignored is ignored
         os.set_blocking(self.wake, False)
@@ -119,12 +137,17 @@ class Keeper:
         prctl = find_prctl()
         prctl(_CHILD_SUBREAPER, 1)
         self.wrapped = order.wrapped
+        self.scoped = bool(order.terms) and not order.wrapped and keep_signals_inside(prctl)
+        self.limits = order.limits
         self._launch(order, prctl, report)
         code = self._await_command()
+        if code and self.watch and not self.stopping:
+            self._tell(self.watch.look_back())
         self._say(f"exited {code}")
         while order.stays and not self.stopping:
             self._rest()
-            self._wait(None)
+            self._wait(self.look_at)
+            self._look()
         self._let_rest_end()
         self._kill_rest()
         self._say("ended")
@@ -137,6 +160,8 @@ class Keeper:
             return
 
     def _launch(self, order: Order, prctl: "Callable[..., object]", report: int) -> None:
+        if self.limits and sees_own_pids():
+            self.before = tasks_of_machine()
         gate, opener = os.pipe()
         self.pid = os.fork()
         if not self.pid:
@@ -148,16 +173,44 @@ class Keeper:
         os.close(report)
         self._say(f"started {self.pid}")
         os.write(opener, b"!")
+        if self.limits:
+            self.look_at = time.monotonic() + LOOK_SECONDS
+            come_first()
         for descriptor in (null, gate, opener):
             os.close(descriptor)
 
     def _await_command(self) -> int:
         while (code := self._reap()) is None:
-            self._wait(self.kill_at)
+            self._wait(min((each for each in (self.kill_at, self.look_at) if each is not None), default=None))
+            self._look()
             if self.kill_at is not None and time.monotonic() >= self.kill_at:
                 self.kill_at = None
                 self._signal_group(signal.SIGKILL)
         return code
+
+    def _look(self) -> None:
+        """When it is time: ends a command that takes more than it may, all of it at once."""
+        if self.look_at is None or time.monotonic() < self.look_at:
+            return
+        if self.watch is None:
+            self.watch = watched(self.limits, self.before, self._signal_everybody)
+        if self._tell(self.watch.look()):
+            self.look_at = None
+            self.hurry = self.stopping = True
+            self._signal_everybody(signal.SIGKILL)
+        else:
+            self.look_at = time.monotonic() + LOOK_SECONDS
+
+    def _tell(self, passed: str) -> bool:
+        if passed:
+            self._say(f"limit {passed}")
+        return bool(passed)
+
+    def _signal_everybody(self, number: int) -> None:
+        """At one blow, which no fork outruns: to the group, and where signals stay inside, to all that left it."""
+        self._signal_group(number)
+        if self.scoped:
+            _signal_each([-1], number)
 
     def _reap(self) -> int | None:
         """The command's exit code once it is dead; where it can, it stays a zombie, so that its number stays ours."""
@@ -197,9 +250,10 @@ class Keeper:
         Only our own children are signalled and only we reap them, so no number can have changed hands.
         """
         until = time.monotonic() + KILL_SECONDS
-        self._signal_group(signal.SIGKILL)
+        self._signal_everybody(signal.SIGKILL)
         self.gone = True
         while _any_child_left() and time.monotonic() < until:
+            self._signal_everybody(signal.SIGKILL)
             _signal_each(children(), signal.SIGKILL)
             self._wait(time.monotonic() + 0.02)
 
@@ -264,6 +318,9 @@ def become(order: Order, prctl: "Callable[..., object]", gate: int, report: int)
             os._exit(127)
         _reset_signals(signal.SIG_DFL)
         program, words = order.program, order.words
+        if order.limits:
+            be_ended_first()
+            limit_processes(int(order.limits[1]))
         if order.terms:
             step = "sandbox"
             program, words = confined(order)
@@ -280,6 +337,59 @@ def become(order: Order, prctl: "Callable[..., object]", gate: int, report: int)
         os._exit(127)
 
 
+def come_first() -> None:
+    """Where it may (as root), this process does not wait in line behind all that a command has started.
+
+    It sleeps, but for a look now and then; the niceness would not do, since each session has a share of its own.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    except (AttributeError, OSError):
+        return
+
+
+def be_ended_first() -> None:
+    """Where memory runs out, the kernel ends what came out of this process, and not the harness."""
+    try:
+        with open("/proc/self/oom_score_adj", "r+b", buffering=0) as score:
+            if int(score.read()) < _ENDED_FIRST:
+                score.write(b"%d" % _ENDED_FIRST)
+    except (OSError, ValueError):  # another system
+        return
+
+
+def limit_processes(count: int) -> None:
+    """Should the watch be too slow: the kernel lets the user of this process have twice so many beside all there are.
+
+    Root has no such limit.
+    """
+    if not count or not os.geteuid() or not sees_own_pids():
+        return
+    try:
+        import resource
+
+        most = tasks_of_machine() + 2 * count
+        _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+    except (ImportError, OSError, ValueError):  # another system
+        return
+
+
+def tasks_of_machine() -> int:
+    """Processes and threads of everybody, from the fourth word of ``loadavg``; -1 where it is not told."""
+    try:
+        descriptor = os.open("/proc/loadavg", os.O_RDONLY)
+    except OSError:
+        return -1
+    try:
+        return int(os.read(descriptor, 256).split()[3].partition(b"/")[2])
+    except (OSError, IndexError, ValueError):
+        return -1
+    finally:
+        os.close(descriptor)
+
+
 def confined(order: Order) -> "tuple[bytes, list[bytes]]":
     """Confines this process by the order's terms; what is to be started in it."""
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
@@ -288,8 +398,48 @@ def confined(order: Order) -> "tuple[bytes, list[bytes]]":
     return confine(order.terms, order.folder, order.program, order.words)
 
 
+def watched(limits: "list[bytes]", before: int, signal_everybody: "Callable[[int], object]") -> "ResourceWatch":
+    """The watch over what the command takes; not loaded for one that is over before the first look."""
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    from resource_watch import ResourceWatch  # pyrefly: ignore[missing-import]  # this program stands alone
+
+    return ResourceWatch(limits, before, tasks_of_machine, signal_everybody)
+
+
+def keep_signals_inside(prctl: "Callable[..., object]") -> bool:
+    """Makes this process, and with it the command, one whose signals reach only what came out of it (Linux 6.12).
+
+    Believed only when it is seen: a signal that reached our parent before does not any more. Such a process may not
+    gain privileges, so this is for commands that a sandbox keeps from that anyway.
+    """
+    call = find_function("syscall")
+    parent = os.getppid()
+    try:
+        os.kill(parent, 0)
+    except OSError:
+        return False
+    prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
+    rules = call(_CREATE_RULESET, _SIGNALS_ONLY, len(_SIGNALS_ONLY), 0)
+    if not isinstance(rules, int) or rules < 0:
+        return False
+    call(_RESTRICT_SELF, rules, 0)
+    os.close(rules)
+    try:
+        os.kill(parent, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def find_prctl() -> "Callable[..., object]":
     """``prctl(2)``, or a function that does nothing where there is none (macOS, a Python without ctypes)."""
+    return find_function("prctl")
+
+
+def find_function(name: str) -> "Callable[..., object]":
+    """A function of the C library, or one that answers -1."""
     try:
         from _ctypes import FUNCFLAG_CDECL, CFuncPtr, _SimpleCData, dlopen, dlsym
 
@@ -300,7 +450,7 @@ def find_prctl() -> "Callable[..., object]":
             _flags_ = FUNCFLAG_CDECL
             _restype_ = Int
 
-        return Function(dlsym(dlopen(None, 0), "prctl"))  # type: ignore[bad-argument-type]
+        return Function(dlsym(dlopen(None, 0), name))  # type: ignore[bad-argument-type]
     except (ImportError, OSError):
         return lambda *_: -1
 

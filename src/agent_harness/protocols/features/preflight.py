@@ -266,6 +266,7 @@ class DevelopmentEnvironment:
         self._say = say
         self._env: Mapping[str, str] = process.scrubbed_environment()
         self._running: list[process.Running] = []
+        self._over_limit = ""  # what the script that ran last took of the machine that it may not
 
     def up(self, *, auto_reset: bool, max_reset_attempts: int) -> None:
         """The environment is up, or ``PreflightFailed`` names what failed and where its output is."""
@@ -277,6 +278,10 @@ class DevelopmentEnvironment:
             if self._script(self._reset) == 0:
                 code = self._script(self._init)
         if code != 0:
+            if self._over_limit:
+                raise PreflightFailed(
+                    f"{self._init} {self._over_limit}, and was ended.", hint=f"less {self._log}", check="environment"
+                )
             said = "Could not recover clean state. Manual intervention needed." if resets else f"{self._init} failed."
             raise PreflightFailed(
                 f"{said} {self._last_lines()}", hint=f"less {self._log}", check="environment", resets=resets
@@ -301,7 +306,10 @@ class DevelopmentEnvironment:
     def down(self) -> None:
         """Ends everything the scripts left running; safe to repeat."""
         while self._running:
-            self._running.pop().stop(grace_seconds=2.0)
+            running = self._running.pop()
+            running.stop(grace_seconds=2.0)
+            if running.over_limit:
+                self._say(f"Warning: what {self._init} had left running {running.over_limit}, and was ended.")
         if self._stop:
             process.run(self._stop, cwd=self._root, env=self._env, timeout_seconds=HEALTH_SECONDS, sandbox=self.sandbox)
 
@@ -318,6 +326,7 @@ class DevelopmentEnvironment:
             self._running.append(running)
         else:
             running.stop(grace_seconds=2.0)
+        self._over_limit = running.over_limit
         return 124 if code is None else code
 
     def _last_lines(self) -> str:

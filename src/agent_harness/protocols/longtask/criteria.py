@@ -178,20 +178,19 @@ def _seconds(given: object, default: int) -> float:
 
 
 def _run(verification: _Verification, command: str, cwd: str, seconds: float) -> JsonObject:
-    import tempfile
-
     from agent_harness.kernel import process
     from agent_harness.kernel.process.launch_spec import callers_environment
     from agent_harness.kernel.process.output import HeadTail, clipped
     from agent_harness.kernel.process.sandbox import of_agent, settings_from
     from agent_harness.kernel.redact import redact
+    from agent_harness.kernel.temporary import TemporaryFolder
 
     out, err = HeadTail(65_536, 65_536), HeadTail(65_536, 65_536)
     wished = settings_from(verification.task.policy.raw.get("sandbox"))
     try:
         # compiled code that lies beside its source may be of another source
-        with tempfile.TemporaryDirectory(prefix="harness-compiled-", ignore_cleanup_errors=True) as compiled:
-            variables = {"LTH_TASK_DIR": verification.layout.root, "PYTHONPYCACHEPREFIX": compiled}
+        with TemporaryFolder() as compiled:
+            variables = {"LTH_TASK_DIR": verification.layout.root, "PYTHONPYCACHEPREFIX": compiled.path}
             done = process.run(
                 command,
                 cwd=cwd,
@@ -208,6 +207,8 @@ def _run(verification: _Verification, command: str, cwd: str, seconds: float) ->
     code = 124 if done.timed_out else None if done.exit_code is None else process.exit_status(done.exit_code)
     if done.timed_out:
         message = f"timed out after {seconds:g} s"
+    elif done.over_limit:
+        message = f"{done.over_limit}, and was ended: that proves nothing, for the work or against it"
     elif done.stopped or code is None:
         message = "was interrupted"
     else:

@@ -54,7 +54,7 @@ from agent_harness.supervision.supervisor import Outcome
 Answer = tuple[JsonObject, int]
 
 TIMED_OUT = 124
-BY_MONITOR = ("stuck", "budget_exceeded", "context_limit", "no_response")
+BY_MONITOR = ("stuck", "budget_exceeded", "context_limit", "no_response", "over_limit")
 WRAP_UP = """\
 The context is nearly full. Finish the edit at hand, record where you stopped as the next step of the checkpoint
 (`lth record "$LTH_TASK_DIR" --status active --note "..."`), and end. The next slice continues from there.

@@ -390,9 +390,12 @@ class TaskWork:
 
     def rejected(self, ruling: TaskRuling, ending: Ending | None) -> Attempted:
         """Failed: the work is rolled back into a rescue, and the attempt counts."""
-        category = "TIMEOUT" if isinstance(ruling.error, TimedOut) else "TEST_FAIL"
-        done = self._fail(category, ruling.error.message if ruling.error else "", ending)
-        command = accept_change.offer(self._task, ruling.error) if ruling.error else None
+        error = ruling.error
+        found = error.data.get("findings") if error else None
+        over_limit = isinstance(found, list) and any(each.get("code") == "over_limit" for each in found)
+        category = "TIMEOUT" if isinstance(error, TimedOut) else "TASK_EXEC" if over_limit else "TEST_FAIL"
+        done = self._fail(category, error.message if error else "", ending)
+        command = accept_change.offer(self._task, error) if error else None
         if command is None or done.result != "failed":
             return done
         self._worker.store.note("WARN", f"a person takes it as it is by: {command}", task=self._task.id)

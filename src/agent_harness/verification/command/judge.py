@@ -32,6 +32,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.objects import Objects
 from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
 from agent_harness.kernel.redact import redact
+from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification import twins
 from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange, Tree, between, tree_at
 from agent_harness.verification.check import Command, parse, report_options, with_report
@@ -193,6 +194,7 @@ class CommandVerdict:
     seconds: float = 0.0
     exit_code: int | None = None  # None: not run, timed out or stopped
     timed_out: bool = False
+    over_limit: str = ""  # what it took of the machine that it may not, as the end of a sentence
     ran: bool = False
     red_before: str = NOT_RUN
     where: str = WORKTREE
@@ -263,16 +265,17 @@ def judge_folder(
         found = findings_on(changes, named, may_change=check.may_change)
     if any(finding.severity == CRITICAL for finding in found):
         return CommandVerdict(passed=False, findings=tuple(found), where=IN_PLACE)
-    return replace(run_in_place(root, check, stop=stop), findings=tuple(found))
+    done = run_in_place(root, check, stop=stop)
+    return replace(done, findings=(*found, *done.findings))
 
 
 def run_in_place(root: str | os.PathLike[str], check: CommandCheck, *, stop: Stop | None = None) -> CommandVerdict:
     """Runs the command in a folder as it is, and asks nothing else: for work that is in nobody's hands."""
-    with tempfile.TemporaryDirectory(prefix="harness-compiled-", ignore_cleanup_errors=True) as compiled:
-        variables = process.scrubbed_environment({"PYTHONPYCACHEPREFIX": compiled})  # else the next commit has them
-        return _verdict(
-            _ran(check, Path(root), variables, stop, Reach((Path(root), Path(compiled)), (), check.sandbox)), IN_PLACE
-        )
+    with TemporaryFolder() as compiled:
+        # compiled files that lay in the folder would be part of the next commit
+        variables = process.scrubbed_environment({"PYTHONPYCACHEPREFIX": compiled.path})
+        reach = Reach((Path(root), Path(compiled.path)), (), check.sandbox)
+        return _verdict(_ran(check, Path(root), variables, stop, reach), IN_PLACE)
 
 
 @dataclass(slots=True)
@@ -349,7 +352,7 @@ class _Judgement:
     def on_candidate(self) -> CommandVerdict:
         """The command in a checkout, and in the folder too where only that can say why it failed."""
         done = self.in_checkout()
-        if done.passed or done.exit_code == 0 or done.timed_out or not self.folder_differs():
+        if done.passed or done.exit_code == 0 or done.timed_out or done.over_limit or not self.folder_differs():
             return done
         here = run_in_place(self.git.root, self.check, stop=self.stop)
         return replace(done, findings=(self.only_here(done),)) if here.passed else done
@@ -556,7 +559,7 @@ class _Judgement:
             return known
         with self.checkout(self.base, overlays) as (space, variables):
             done = _ran(self.check, space.cwd, variables, self.stop, self.reach(space))
-        if done.stopped:
+        if done.stopped or done.over_limit:
             return NOT_RUN
         answer = GREEN if done.exit_code == 0 else RED
         self.remembered.put(tree, folder, self.check.command, answer)
@@ -605,8 +608,11 @@ def _ran(
 
 
 def _verdict(done: process.Completed, where: str) -> CommandVerdict:
+    message = f"The command {done.over_limit}, and was ended: that proves nothing, for the work or against it"
     return CommandVerdict(
         passed=done.exit_code == 0,
+        findings=(Finding("over_limit", CRITICAL, message),) if done.over_limit else (),
+        over_limit=done.over_limit,
         output=redact(done.output.decode("utf-8", "replace")),
         seconds=done.seconds,
         exit_code=done.exit_code,

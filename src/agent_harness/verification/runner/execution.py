@@ -19,8 +19,10 @@ from typing import Any, NamedTuple
 from agent_harness.errors import Refused
 from agent_harness.kernel import process
 from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.locate import locate
 from agent_harness.kernel.process.sandbox import AUTO, LOOPBACK, SandboxSettings, of_check
 from agent_harness.kernel.redact import redact
+from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification.check import Command, parse, report_options, with_report
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
 from agent_harness.verification.runner.lending import import_folders
@@ -185,6 +187,7 @@ def execute_plain(
         reach=reach_of(space, environment),
     )
     problem = f"it ran into its limit of {timeout_seconds:g} s" if done.timed_out else None
+    problem = f"it {done.over_limit}" if done.over_limit else problem
     return _test_run(parsed, space, environment, done, (None, problem))
 
 
@@ -199,7 +202,8 @@ class Reach(NamedTuple):
 def reach_of(space: Workspace, environment: RunEnvironment) -> Reach:
     """The reach of a test run; in place it is the project."""
     if environment.isolation == IN_PLACE:
-        return Reach([space.private, space.top, environment.root], (), environment.sandbox)
+        own = [space.private, space.top, environment.root]
+        return Reach(own, _repository_of(environment.root), environment.sandbox)
     return reach_of_checkout(space, environment.root, environment.links, environment.sandbox)
 
 
@@ -207,7 +211,13 @@ def reach_of_checkout(space: Workspace, project: Path, lent: Iterable[str], sand
     """The checkout, and what is lent to it, since tools keep caches in dependencies; no Python environment."""
     folders = (project / link for link in lent)
     own = [space.private, *(each for each in folders if not (each / "pyvenv.cfg").exists())]
-    return Reach(own, [project], sandbox)
+    return Reach(own, [project, *_repository_of(project)], sandbox)
+
+
+def _repository_of(project: Path) -> list[Path]:
+    """Git's own folder, which lies elsewhere for a linked work tree: the checkout borrows its objects."""
+    found = locate(project)
+    return [Path(found.shared_dir)] if found else []
 
 
 def _fresh_report(space: Workspace, environment: RunEnvironment, private: Path) -> Path:
@@ -247,9 +257,14 @@ def run_command(
     of the disk it changes what ``reach`` says, where there is a sandbox. What looks like the want of a network is
     explained at the end of the output. ``Refused`` where a sandbox must be, and cannot.
     """
-    with tempfile.TemporaryDirectory(prefix="harness-run-", ignore_cleanup_errors=True) as temporary:
+    with TemporaryFolder() as temporary:
         confined, inside = of_check(
-            reach.own, temporary=temporary, settings=reach.sandbox, environ=variables, reads=reach.reads
+            reach.own,
+            temporary=temporary.path,
+            settings=reach.sandbox,
+            environ=variables,
+            reads=reach.reads,
+            names=[command] if isinstance(command, str) else command,
         )
         done = _completed(
             command,
@@ -259,7 +274,7 @@ def run_command(
             stop=stop,
             sandbox=confined,
         )
-    missed = confined is not None and confined.network == LOOPBACK and done.exit_code
+    missed = confined.network == LOOPBACK and done.exit_code
     return replace(done, output=done.output + _NO_NETWORK) if missed and _WANTED.search(done.output) else done
 
 
@@ -280,6 +295,8 @@ def _completed(command: str | list[str], **terms: Any) -> process.Completed:
 
 def _judged(done: process.Completed, read: Callable[[], Report], limit_seconds: float, where: str) -> _Found:
     """The report, or why there is none that counts."""
+    if done.over_limit:
+        return None, f"it {done.over_limit}{f' in {where}' if where else ''}"
     if done.timed_out:
         return None, f"it ran into its limit of {limit_seconds:g} s{f' in {where}' if where else ''}"
     if done.stopped:
@@ -317,6 +334,7 @@ def _test_run(
         output=redact(output),
         seconds=done.seconds,
         timed_out=done.timed_out,
+        over_limit=done.over_limit,
         notes=space.notes,
     )
 

@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from agent_harness.kernel.process.sandbox import LOOPBACK, OPEN, SandboxSettings
+from agent_harness.kernel.process.limits import FREE_DISK, MEMORY, bytes_from, count_from
+from agent_harness.kernel.process.sandbox import LEAST_MEMORY, LOOPBACK, OPEN, SandboxSettings
 
 _SWITCHES = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 
@@ -421,6 +422,21 @@ def _sandbox(value: object) -> object:
     return {"mode": value} if isinstance(value, str | bool) else value
 
 
+def _memory(value: object) -> object:
+    bytes_from(value, least=LEAST_MEMORY)
+    return str(value or "off")
+
+
+def _room(value: object) -> object:
+    bytes_from(value)
+    return str(value or "off")
+
+
+def _processes(value: object) -> object:
+    count_from(value)
+    return value or "off"
+
+
 class SandboxSection(Section):
     mode: Annotated[Literal["auto", "off", "required"], BeforeValidator(lambda given: given or "off")] = Field(
         "auto",
@@ -434,10 +450,33 @@ class SandboxSection(Section):
         "environment.health_check says that the tests have services.",
     )
 
+    memory: Annotated[str, BeforeValidator(_memory)] = Field(
+        MEMORY,
+        description="What an agent or a check may have in memory, with all that it starts: `4 GiB`, `50%` of the "
+        "machine's, or off. What takes more is ended, and told as that.",
+    )
+    processes: Annotated[int | Literal["auto", "off"], BeforeValidator(_processes)] = Field(
+        "auto",
+        description="How many processes and threads an agent or a check may have: a number, off, or auto: 4,096, or "
+        "256 for each processor.",
+    )
+    free_disk: Annotated[str, BeforeValidator(_room)] = Field(
+        FREE_DISK,
+        description="What must be left free on the disks that an agent or a check writes to, where it was there "
+        "before: an amount, or off.",
+    )
+
     def settings(self, *, services: bool = False) -> SandboxSettings:
         """As the kernel takes them; ``services``: the project runs some that its checks may need."""
         network = self.network if self.network != "auto" else OPEN if services else LOOPBACK
-        return SandboxSettings(mode=self.mode, writable=self.writable, network=network)
+        return SandboxSettings(
+            mode=self.mode,
+            writable=self.writable,
+            network=network,
+            memory=bytes_from(self.memory),
+            processes=count_from(self.processes),
+            free_disk=bytes_from(self.free_disk),
+        )
 
 
 class HarnessFile(Section):

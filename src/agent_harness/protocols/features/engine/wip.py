@@ -82,6 +82,14 @@ WORDINGS = {
         event="budget_exceeded",
         why="budget exceeded",
     ),
+    "over_limit": Wording(
+        subject="WIP: Over a limit - ",
+        body="WIP: The agent took more of the machine than it may",
+        told="Took more of the machine than it may",
+        event="over_limit",
+        why="over a limit of the machine",
+        recorded="stuck",
+    ),
     "refused": Wording(
         subject="WIP: Provider trouble - ",
         body="WIP: The provider did not serve the agent",

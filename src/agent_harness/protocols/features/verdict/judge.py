@@ -131,6 +131,7 @@ FIXABLE = PROTECTED | {
     "weak_test",
     "unsteady_test",
     "answers_differ",
+    "over_limit",
     "shadowing_file",
     "test_emptied",
 }
@@ -563,7 +564,7 @@ class Judge:
                 continue
             run = each.run
             own_place(os.path.join(folder, each.step), self._project.layout.root)
-            ended = "timed out" if run.timed_out else f"exit {run.exit_code}"
+            ended = "timed out" if run.timed_out else "over a limit" if run.over_limit else f"exit {run.exit_code}"
             path = ledger.keep_output(
                 folder,
                 self._project.store.ledger(),

@@ -53,6 +53,10 @@ ENDED_BY: dict[str, tuple[str, str]] = {
     ),
     "context_limit": ("paused", "Continue the same slice where the files and the evidence show that it stopped."),
     "no_response": ("paused", "Resume the same slice; the worker gave no sign any more."),
+    "over_limit": (
+        "paused",
+        "Resume the same slice; the worker took more of the machine than workerPolicy.sandbox allows.",
+    ),
 }
 """What ended a worker that did not end by itself → the status, and what the checkpoint says next."""
 

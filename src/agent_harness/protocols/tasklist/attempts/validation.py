@@ -82,7 +82,12 @@ class ValidationRun:
     @property
     def category(self) -> str:
         """The category of the failure that it is, where it is one."""
-        return "TIMEOUT" if self.result == "TIMEOUT" else "TEST_FAIL"
+        return "TIMEOUT" if self.result == "TIMEOUT" else "TASK_EXEC" if self.over_limit else "TEST_FAIL"
+
+    @property
+    def over_limit(self) -> bool:
+        """Whether it was ended because it took more of the machine than it may."""
+        return any(each["code"] == "over_limit" for each in self.findings)
 
     @property
     def failure(self) -> str:

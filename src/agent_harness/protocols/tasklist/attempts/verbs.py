@@ -239,12 +239,12 @@ def _steps(worker: "Worker", task: "Task", proof: JudgedAttempt) -> tuple[Verdic
         return (
             _proof(worker, task, exit_code=0, output=_printed(worker, task), seconds=known.seconds if known else None),
         )
-    was_run = ran.exit is not None or ran.result == "TIMEOUT"
+    was_run = ran.exit is not None or ran.result == "TIMEOUT" or ran.over_limit
     if not was_run:
         return (VerdictStep(step="guard", result="failed"),)
     steps = [
         VerdictStep(step="guard", result="failed" if "changed_by_its_run" in _codes(ran) else "passed"),
-        _proof(worker, task, exit_code=ran.exit, output=ran.output, seconds=ran.seconds),
+        _proof(worker, task, exit_code=ran.exit, output=ran.output, seconds=ran.seconds, over_limit=ran.over_limit),
     ]
     if ran.red_before in (RED, GREEN):
         result = "passed" if ran.red_before == RED else "warned" if ran.passed else "failed"
@@ -252,9 +252,17 @@ def _steps(worker: "Worker", task: "Task", proof: JudgedAttempt) -> tuple[Verdic
     return tuple(steps)
 
 
-def _proof(worker: "Worker", task: "Task", *, exit_code: int | None, output: str, seconds: float | None) -> VerdictStep:
+def _proof(
+    worker: "Worker",
+    task: "Task",
+    *,
+    exit_code: int | None,
+    output: str,
+    seconds: float | None,
+    over_limit: bool = False,
+) -> VerdictStep:
     """The run of the validation, with what it printed, which is kept."""
-    ended = "timed out" if exit_code is None else f"exit {exit_code}"
+    ended = "over a limit" if over_limit else "timed out" if exit_code is None else f"exit {exit_code}"
     kept = ledger.keep_output(
         worker.layout.verdicts,
         proven.ledger(worker.layout),

@@ -97,18 +97,18 @@ def _set_up(worker: Worker) -> JsonObject | None:
     if not os.path.isfile(worker.layout.init_script):
         return None
     for tries in (1, 2):
-        found = _run_script(worker)
+        found, how = _run_script(worker)
         if found["exit"] == 0:
             worker.store.note("INIT", "Environment health check: PASS")
             return {**found, "tries": tries}
-        how = "timed out" if found["exit"] is None else f"exit {found['exit']}"
         said = f"harness-init.sh failed ({how}): {found['tail'][-1] if found['tail'] else 'no output'}"
         worker.store.note("ERROR", said, category="ENV_SETUP")
     worker.store.change(lambda change: change.halt("ENV_SETUP", said))
     raise PreflightFailed(said, hint="fix it, then: harness resume", output=found["tail"])
 
 
-def _run_script(worker: Worker) -> JsonObject:
+def _run_script(worker: Worker) -> tuple[JsonObject, str]:
+    """What is answered about its run, and how it ended, for people."""
     from agent_harness.kernel import process
     from agent_harness.kernel.process.sandbox import of_agent, settings_from
 
@@ -125,7 +125,8 @@ def _run_script(worker: Worker) -> JsonObject:
     from agent_harness.kernel.redact import redact
 
     lines = redact(done.output.decode("utf-8", "replace")).splitlines()
-    return {"exit": None if done.timed_out else done.exit_code, "seconds": round(done.seconds, 3), "tail": lines[-40:]}
+    exit_code = None if done.timed_out else done.exit_code
+    return {"exit": exit_code, "seconds": round(done.seconds, 3), "tail": lines[-40:]}, done.ending
 
 
 def end(worker: Worker) -> JsonObject:

@@ -1,0 +1,151 @@
+"""What agents and checks may take of the machine: amounts as people write them, what is usual, how a limit is told.
+
+A limit is an answer to a command that would take the machine with it, not a ration: the defaults are far above honest
+work. ``kernel/process/resource_watch.py`` looks after them, from the lifeline of the command.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+from agent_harness.kernel.process import supervisor
+
+__all__ = [
+    "FREE_DISK",
+    "MEMORY",
+    "NO_LIMITS",
+    "PROCESSES",
+    "Limits",
+    "bytes_from",
+    "count_from",
+    "held",
+    "size",
+    "told",
+]
+
+MEMORY, PROCESSES, FREE_DISK = "80%", "auto", "256 MiB"
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[kmgt]?i?b?)", re.IGNORECASE)
+_UNITS = {prefix: power for power, prefix in enumerate(("", "k", "m", "g", "t"))}
+_OFF = (False, 0, "off", "no", "none", "0")
+_LEAST_PROCESSES, _FOR_EACH_PROCESSOR = 4096, 256  # threads counted: a test for each processor, with its own for each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a command may take; 0 is no limit."""
+
+    memory: int = 0  # bytes
+    processes: int = 0  # threads counted
+    free_disk: int = 0  # bytes that must be left on the disks of ``folders``
+    folders: tuple[str, ...] = ()
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """As the order of a lifeline has them; none where there is nothing to look after."""
+        found = (self.memory, self.processes, self.free_disk if self.folders else 0)
+        return (*map(str, found), *self.folders) if any(found) else ()
+
+    def on(self, *folders: str) -> "Limits":
+        """The same for a command that writes there."""
+        return replace(self, folders=tuple(dict.fromkeys(folders)))
+
+
+NO_LIMITS = Limits()
+
+
+def bytes_from(given: object, *, least: int = 0) -> int:
+    """Bytes of ``4 GiB``, ``500 MB``, ``50%`` (of the machine's memory) or a number; 0 of ``off``. ``ValueError``."""
+    if given in _OFF and given != "":
+        return 0
+    found = _AMOUNT.fullmatch(str(given).strip()) if isinstance(given, str | int) and given is not True else None
+    if found is None:
+        raise ValueError("must be an amount such as `4 GiB` or `50%`, or `off`")
+    number, unit = float(found[1]), found[2].lower()
+    if unit == "%":
+        return int(number / 100 * memory_of_machine())
+    base = 1000 if unit.endswith("b") and "i" not in unit else 1024
+    count = int(number * base ** _UNITS[unit.rstrip("b").rstrip("i")])
+    if count < least:
+        raise ValueError(f"must be at least {size(least)}")
+    return count
+
+
+def count_from(given: object) -> int:
+    """A number of processes, or what is usual here for ``auto``; 0 of ``off``. ``ValueError``."""
+    if given == PROCESSES:
+        return usual_processes()
+    if given in _OFF and given != "":
+        return 0
+    if isinstance(given, int) and not isinstance(given, bool) and given > 0:
+        return given
+    raise ValueError("must be a number of processes, `auto` or `off`")
+
+
+@cache
+def memory_of_machine() -> int:
+    """Bytes of memory that this process and its children can have: of the machine, or of its container."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min((whole, *_of_control_groups("memory", "memory.max", "memory.limit_in_bytes")))
+
+
+@cache
+def usual_processes() -> int:
+    """Far above honest work, and at most half of what the kernel has for all."""
+    wished = max(_LEAST_PROCESSES, _FOR_EACH_PROCESSOR * (os.cpu_count() or 1))
+    of_kernel = (_number(f"/proc/sys/kernel/{name}") for name in ("pid_max", "threads-max"))
+    most = [each for each in (*of_kernel, *_of_control_groups("pids", "pids.max", "pids.max")) if each]
+    return min((wished, *(each // 2 for each in most)))
+
+
+def _of_control_groups(controller: str, name: str, older: str) -> Iterator[int]:
+    """What the control groups around this process allow, by either version of them."""
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8", errors="replace") as listing:
+            groups = [line.rstrip("\n").split(":", 2) for line in listing]
+    except OSError:
+        return
+    for _, controllers, path in (group for group in groups if len(group) == 3):
+        if controllers and controller not in controllers.split(","):
+            continue
+        top = f"/sys/fs/cgroup/{controller}" if controllers else "/sys/fs/cgroup"
+        parts = [part for part in path.split("/") if part and part != ".."]
+        for depth in range(len(parts) + 1):
+            found = _number("/".join((top, *parts[:depth], older if controllers else name)))
+            if found:
+                yield found
+
+
+def _number(path: str) -> int | None:
+    try:
+        with open(path, encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):  # ``max`` is no limit
+        return None
+
+
+def held() -> bool:
+    """Whether memory and processes are looked after on this machine; room on the disks always is."""
+    return sys.platform == "linux" and supervisor.sees_own_pids()
+
+
+def told(said: str) -> str:
+    """What a lifeline said of a limit (``NAME SIZE FOUND``), as the end of a sentence about its command."""
+    name, limit, found = said.split()
+    match name:
+        case "memory":
+            return f"used {size(int(found))} of memory, more than {size(int(limit))} (limit: sandbox.memory)"
+        case "processes":
+            return f"had {found} processes and threads, more than {limit} (limit: sandbox.processes)"
+        case "disk":
+            return f"left {size(int(found))} free on the disk, less than {size(int(limit))} (limit: sandbox.free_disk)"
+    return f"failed while the machine's memory ran out: the kernel ended {found} of all processes"
+
+
+def size(count: int) -> str:
+    """So many bytes in the unit that people would use."""
+    power = min(4, max(0, (count.bit_length() - 1) // 10))
+    number = count / 1024**power
+    return f"{number:.0f} bytes" if not power else f"{number:.1f} {'KMGT'[power - 1]}iB".replace(".0 ", " ")

@@ -1,0 +1,178 @@
+"""What a command takes of the machine, looked at from its lifeline: memory, processes, and room on its disks.
+
+Stands alone, as the lifeline does: the standard library, and no module of ours. A look costs a few small reads, however
+many processes there are: only where all programs of the machine together take more than this command may, is the
+command's own part added up. A command that multiplies is held while that is done, since it would be faster.
+
+memory      of its own, written to, that it and its descendants hold (proportional set size, without mapped files)
+processes   of it and its descendants, each thread counted, as the kernel counts for its own limits
+disk        of the folders it was given: what it began with enough room must keep that much
+killed      processes that the kernel ended for want of memory while it ran
+"""
+
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from signal import SIGCONT, SIGSTOP
+else:
+    try:  # as the lifeline has it
+        from _signal import SIGCONT, SIGSTOP
+    except ImportError:
+        from signal import SIGCONT, SIGSTOP
+
+_EVERY = 4  # looks, at memory and disks: processes can be a thousand more from one look to the next
+_SHARE, _LONGEST_REST = 50, 2.0  # adding up takes one part in so many of a processor; so many seconds without, at most
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class ResourceWatch:
+    """The watch over all descendants of this process.
+
+    ``terms``: memory, processes, room on disks (bytes, and 0 for no limit), and the folders whose disks are meant.
+    """
+
+    __slots__ = (
+        *("_count_at", "_disks", "_kills", "_looks", "_memory", "_others", "_processes", "_room", "_sees", "_signal"),
+        *("_tasks", "_weigh_at"),
+    )
+
+    def __init__(
+        self, terms: "Sequence[bytes]", before: int, tasks: "Callable[[], int]", signal: "Callable[[int], object]"
+    ) -> None:
+        """``tasks`` counts those of the whole machine, of which there were so many ``before`` the command.
+
+        Negative where /proc is not there, or counts otherwise than we do. ``signal`` reaches all of the command.
+        """
+        self._tasks, self._signal = tasks, signal
+        self._looks = 0
+        self._others = before  # that are not the command's, when they were last counted
+        self._sees = before >= 0
+        self._memory, self._processes, self._room = (int(term) for term in terms[:3])
+        self._disks = [path for path in terms[3:] if self._room and _free(path) >= self._room]
+        self._kills = _kills() if self._sees and self._memory else 0
+        self._count_at = self._weigh_at = 0.0  # of the monotonic clock
+
+    def look(self) -> str:
+        """The limit that is passed: its name, its size, how much it is; empty while all is well."""
+        self._looks += 1
+        if self._sees and (found := self._many()):
+            return found
+        if self._looks % _EVERY != 1:
+            return ""
+        if self._sees and (found := self._much()):
+            return found
+        return self._full_disk()
+
+    def look_back(self) -> str:
+        """The same, once the command has failed."""
+        more = _kills() - self._kills if self._sees and self._memory else 0
+        return f"killed {more} {more}" if more > 0 else self._full_disk()
+
+    def _many(self) -> str:
+        total = self._tasks()
+        sudden = total - self._others > self._processes
+        if not 0 < self._processes < total or (not sudden and time.monotonic() < self._count_at):
+            return ""
+        if sudden:
+            self._signal(SIGSTOP)
+        own, self._count_at = _own()
+        count = sum(threads for _, threads, _ in own)
+        self._others = max(0, total - count)
+        if count > self._processes:
+            return f"processes {self._processes} {count}"
+        if sudden:
+            self._signal(SIGCONT)
+        return ""
+
+    def _much(self) -> str:
+        if not 0 < self._memory < _memory_of_machine() or time.monotonic() < self._weigh_at:
+            return ""
+        own, self._weigh_at = _own()
+        if sum(pages for _, _, pages in own) * _PAGE <= self._memory:
+            return ""
+        held = sum(_held(pid) for pid, _, _ in own)
+        return f"memory {self._memory} {held}" if held > self._memory else ""
+
+    def _full_disk(self) -> str:
+        left = [_free(path) for path in self._disks]
+        return next((f"disk {self._room} {free}" for free in left if 0 <= free < self._room), "")
+
+
+def _own() -> "tuple[list[tuple[int, int, int]], float]":
+    """All that came out of the command, and the moment of the monotonic clock before which that is too dear again."""
+    began = time.process_time()
+    found = descendants(os.getpid())
+    return found, time.monotonic() + min(_LONGEST_REST, (time.process_time() - began) * _SHARE)
+
+
+def descendants(root: int) -> "list[tuple[int, int, int]]":
+    """Pid, threads and resident pages of every living descendant."""
+    offspring: dict[int, list[tuple[int, int, int]]] = {}
+    for parent, *facts in _everybody():
+        offspring.setdefault(parent, []).append((facts[0], facts[1], facts[2]))
+    found = list(offspring.pop(root, ()))
+    for pid, _, _ in found:
+        found += offspring.pop(pid, ())
+    return found
+
+
+def _everybody() -> "Iterator[tuple[int, int, int, int]]":
+    """Parent, pid, threads and resident pages of all processes that can be seen."""
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
+            if len(fields) > 21:
+                yield int(fields[1]), int(name), max(1, int(fields[17])), int(fields[21])
+
+
+def _held(pid: int) -> int:
+    """Bytes of memory that a process has for itself, and its part of what it shares with others; files aside."""
+    sizes = _sizes(f"/proc/{pid}/smaps_rollup")
+    if b"Pss_Anon" in sizes:
+        return sum(sizes.get(name, 0) for name in (b"Pss_Anon", b"Pss_Shmem", b"SwapPss"))
+    return _sizes(f"/proc/{pid}/status").get(b"RssAnon", 0)
+
+
+def _memory_of_machine() -> int:
+    """Bytes that all programs together take, so that nobody else could have them."""
+    sizes = _sizes("/proc/meminfo")
+    return sizes.get(b"MemTotal", 1 << 62) - sizes.get(b"MemAvailable", 0)
+
+
+def _sizes(path: str) -> "dict[bytes, int]":
+    """Bytes by name, from lines such as ``NAME: 4 kB``."""
+    words = (line.split() for line in _read(path).splitlines())
+    return {name[:-1]: 1024 * int(count) for name, count, *unit in (w for w in words if len(w) == 3) if unit == [b"kB"]}
+
+
+def _kills() -> int:
+    """How many processes the kernel has ended for want of memory since it started."""
+    line = next((line for line in _read("/proc/vmstat").splitlines() if line.startswith(b"oom_kill ")), b"oom_kill 0")
+    return int(line.split()[1])
+
+
+def _free(path: bytes) -> int:
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return -1
+    return found.f_bavail * found.f_frsize
+
+
+def _read(path: str) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        parts = []
+        while part := os.read(descriptor, 1 << 16):
+            parts.append(part)
+        return b"".join(parts)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
