@@ -355,11 +355,14 @@ class Facts:
 
 
 def decide(plan: RunPlan, facts: Facts) -> list[Step]:
-    """What can be done now; nothing of it depends on another part of it."""
-    steps: list[Step] = []
+    """What can be done now; nothing of it depends on another part of it.
+
+    What lands at once lands first, so that the next attempt begins on it.
+    """
     landing = None if facts.checking else _landing_step(plan, at_rest=facts.may_begin and not facts.items)
-    if landing:
-        steps.append(landing)
+    steps: list[Step] = [landing] if landing else []
+    if landing and not isinstance(landing, RunChecks):
+        return steps
     if facts.may_begin and not plan.blocked:
         left = facts.slots
         if facts.most_attempts is not None:
