@@ -153,12 +153,13 @@ class Coordinator:
         known = {"v": VERSION, "run": run, "branch": self._branch, "workers": self._terms.workers, "carried": carried}
         settings = {"batch_max": self._terms.batch_max, "mends": self._terms.mends}
         self._note("run", **known, **settings, head=self._plan.head if self._plan.batch else head)
-        self._home.adopt([self._plan.work(item).order for item in self._plan.in_state(*_HELD)])
+        held = [self._plan.work(item).order for item in self._plan.in_state(*_HELD)]
+        self._home.adopt(held, [work.order for work in self._plan.works.values() if work.order not in held])
         self._take_over()
 
     def _is_left(self, carried: JsonObject) -> bool:
         """Whether an item of the run before is to be known; a candidate that is nobody's any more is rescued."""
-        if not carried["commit"] or self._home.holds(carried["order"], carried["item"]):
+        if not carried["ready"] or self._home.holds(carried["order"], carried["item"]):
             return True
         name = carried["order"].split("/")[1]
         self._git.update_ref(places.free_ref(self._git, f"{places.RESCUE_REFS}/{name}"), carried["commit"])
@@ -370,7 +371,7 @@ class Coordinator:
 
     def _seeded(self, work: plan.ItemProgress, name: str, base: str) -> JsonObject:
         """What the next attempt has to repair, with the tree that it begins with: its work merged into the head."""
-        found = landing.merged(self._git, base, work.base, work.commit, self._terms.union)
+        found = landing.merged(self._git, base, work.proven_on, work.commit, self._terms.union)
         seed = self._git.commit_tree(found.tree, [base], f"Work on {name}, to be mended")
         self._git.update_ref(f"refs/harness/mend/{name}", seed)
         return {**(work.mend or {}), "files": [*found.conflicts], "seed": found.tree, "work": work.commit}
@@ -410,7 +411,7 @@ class Coordinator:
         for item in items:
             work = self._plan.work(item)
             on = commits[-1] if commits else head
-            found = landing.merged(self._git, on, work.base, work.commit, self._terms.union)
+            found = landing.merged(self._git, on, work.proven_on, work.commit, self._terms.union)
             if found.conflicts:
                 self._bounced(item, {"why": "conflict", "files": [*found.conflicts], "met": [*members]})
                 continue
@@ -418,7 +419,7 @@ class Coordinator:
             members.append(item)
         if not members:
             return True
-        vouched = len(items) == 1 and self._plan.work(members[0]).base == head
+        vouched = len(items) == 1 and self._plan.work(members[0]).proven_on == head
         self._git.update_ref(landing.HEAD_REF, commits[-1])
         self._note("batched", members=members, commits=commits, base=head, vouched=vouched)
         return True
@@ -429,7 +430,7 @@ class Coordinator:
         told = str(result.get("subject") or said).rstrip()
         trailers = {"Item": item, "Attempt": work.order, "Candidate": work.commit}
         lines = [f"Harness-{name}: {' '.join(value.split())}" for name, value in trailers.items()]
-        return landing.Candidate(base=work.base, commit=work.commit, message="\n".join([told, "", *lines, ""]))
+        return landing.Candidate(commit=work.commit, message="\n".join([told, "", *lines, ""]))
 
     def _check(self, trial: Trial) -> bool:
         batch = self._plan.batch

@@ -32,7 +32,6 @@ class Merged:
 class Candidate:
     """Proven work of one item."""
 
-    base: str
     commit: str
     message: str  # with its trailers
 

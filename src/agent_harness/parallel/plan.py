@@ -46,8 +46,9 @@ class ItemProgress:
     fence: int = 0  # of its last order
     order: str = ""
     slot: str = ""
-    base: str = ""  # the commit that its candidate began at
-    commit: str = ""  # the candidate
+    base: str = ""  # the commit that its order begins at
+    commit: str = ""  # the candidate: of the last attempt that was accepted
+    proven_on: str = ""  # the commit that the candidate began at
     touches: tuple[str, ...] = ()
     lost: int = 0  # in a row
     bounces: int = 0
@@ -128,8 +129,9 @@ class RunPlan:
         for each in event.get("carried", ()):
             work = self.work(each["item"])
             work.fence, work.bounces, work.mend = each["fence"], each["bounces"], each["mend"]
-            if each["commit"]:
-                work.state, work.order, work.base, work.commit = READY, each["order"], each["base"], each["commit"]
+            work.order, work.commit, work.proven_on = each["order"], each["commit"], each["base"]
+            if each["ready"]:
+                work.state = READY
                 self.queue.append(each["item"])
 
     def carried(self) -> list[JsonObject]:
@@ -141,8 +143,9 @@ class RunPlan:
                 "bounces": 0 if work.state == LANDED else work.bounces,
                 "mend": None if work.state == LANDED else work.mend,
                 "order": work.order,
-                "base": work.base,
-                "commit": work.commit if work.state in (READY, LANDING) else "",
+                "base": work.proven_on,
+                "commit": work.commit,
+                "ready": work.state in (READY, LANDING),
             }
             for item, work in self.works.items()
         ]
@@ -169,7 +172,7 @@ class RunPlan:
         if event.get("uncounted"):
             self.attempts -= 1
         if status == ACCEPTED:
-            work.commit, work.mend = event["commit"], None
+            work.commit, work.proven_on, work.mend = event["commit"], work.base, None
             self.accepted += 1
             self.queue.append(event["item"])
         elif status == PARKED:

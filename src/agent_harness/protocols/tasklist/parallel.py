@@ -166,12 +166,17 @@ class TaskListHome:
         me = self._worker.process.as_record() if self._worker.process else None
         return [task for task in selection.in_progress(state) if task.claimed_process == me]
 
-    def adopt(self, orders: Sequence[str]) -> None:
-        """The claims are of this process from now on, for half an hour at first."""
+    def adopt(self, held: Sequence[str], over: Sequence[str]) -> None:
+        """The claims are of this process from now on, for half an hour at first; those that are over are given back."""
 
         def act(change: TaskListChange) -> None:
             for task in selection.in_progress(change.state):
-                if task.claim_token in orders:
+                if task.claim_token in over:
+                    lifecycle.release(task)
+                    task.raw.pop("landing", None)
+                    change.note("WARN", "given back: the run was killed", task=task.id)
+                    change.touch(task)
+                elif task.claim_token in held:
                     ends = clock.moment(change.now.timestamp() + DEFAULT_LEASE_SECONDS)
                     process = self._worker.process.as_record() if self._worker.process else None
                     task.raw.update(claimed_process=process, lease_expires_at=clock.timestamp(ends))
