@@ -107,7 +107,9 @@ def work_while_killing(
                 continue
         codes.append(process.wait(timeout=3000))
         log.close()
-        if not killed:
+        if codes[-1] == 3 and "attempt_lost" in project.raw["halt"]["message"]:  # one item was hit three times in a row
+            assert project.harness("resume").code == 0
+        elif not killed:
             return codes
 
 

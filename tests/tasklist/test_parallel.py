@@ -281,8 +281,8 @@ def test_one_run_at_a_time_and_no_serial_one_beside_it(tmp_path: Path) -> None:
     thread = threading.Thread(target=begin)
     thread.start()
     until(begun.exists)
-    for more in (["--workers", "1"], []):
-        assert subprocess.run([*words, *more], cwd=work.root, capture_output=True, check=False).returncode == 5
+    for more in ([*words, "--workers", "1"], words):
+        assert subprocess.run(more, cwd=work.root, capture_output=True, check=False).returncode == 5
     go_on.touch()
     thread.join()
     assert first == [0]

@@ -82,6 +82,7 @@ class RunPlan:
     head: str = ""  # of the branch, as far as somebody vouches for it
     suspect: str = ""  # a head that somebody else made
     works: dict[str, ItemProgress] = field(default_factory=dict)
+    busy: dict[str, None] = field(default_factory=dict)  # items that are neither open nor done
     queue: list[str] = field(default_factory=list)  # ready, in the order of landing
     batch: LandingBatch | None = None
     size: int = 8
@@ -105,8 +106,17 @@ class RunPlan:
         return self.works.setdefault(item, ItemProgress())
 
     def in_state(self, *states: str) -> list[str]:
-        """The items that are in one of them."""
-        return [item for item, work in self.works.items() if work.state in states]
+        """The items that are in one of these, none of which is ``open`` or ``landed``."""
+        return [item for item in self.busy if self.works[item].state in states]
+
+    def _set(self, item: str, state: str) -> ItemProgress:
+        work = self.work(item)
+        work.state = state
+        if state in (OPEN, LANDED):
+            self.busy.pop(item, None)
+        else:
+            self.busy[item] = None
+        return work
 
     # ---- folding
 
@@ -115,9 +125,7 @@ class RunPlan:
         getattr(self, f"_on_{event['type']}")(event)
 
     def _move(self, item: str, how: str) -> ItemProgress:
-        work = self.work(item)
-        work.state = MOVES[work.state, how]
-        return work
+        return self._set(item, MOVES[self.work(item).state, how])
 
     def _on_run(self, event: JsonObject) -> None:
         self.run, self.branch, self.head = event["run"], event["branch"], event["head"]
@@ -131,7 +139,7 @@ class RunPlan:
             work.fence, work.bounces, work.mend = each["fence"], each["bounces"], each["mend"]
             work.order, work.commit, work.proven_on = each["order"], each["commit"], each["base"]
             if each["ready"]:
-                work.state = READY
+                self._set(each["item"], READY)
                 self.queue.append(each["item"])
 
     def carried(self) -> list[JsonObject]:
@@ -188,14 +196,13 @@ class RunPlan:
         self.lost += 1
         work.lost += 1
         if work.lost >= LOST_TIMES:
-            work.state, work.why = PARKED, "attempt_lost"
+            self._set(event["item"], PARKED).why = "attempt_lost"
 
     def _on_late_result(self, event: JsonObject) -> None:
         return
 
     def _on_parked(self, event: JsonObject) -> None:
-        work = self.work(event["item"])
-        work.state, work.why = PARKED, event["reason"]
+        self._set(event["item"], PARKED).why = event["reason"]
 
     def _on_batched(self, event: JsonObject) -> None:
         members: list[str] = [*event["members"]]
@@ -232,7 +239,7 @@ class RunPlan:
         self.bounces += 1
         work.mend = event["mend"] if work.bounces <= self.mends else None
         if work.bounces > self.mends + 1:
-            work.state, work.why = PARKED, "landing_failed"
+            self._set(item, PARKED).why = "landing_failed"
 
     def _on_released(self, event: JsonObject) -> None:
         batch, self.batch = self.batch, None

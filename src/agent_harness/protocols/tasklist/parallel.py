@@ -82,13 +82,21 @@ class TaskListHome:
         self._session = session
         self._attempt = attempt
         self.own = place.exclude
+        self._stamp: object = None  # of the list that these were read from
+        self._items: list[OpenItem] = []
         self._touched: dict[str, frozenset[bytes]] = {}
         self._renew_at = time.monotonic() + RENEW_SECONDS
 
     # ---- what may be worked on
 
     def items(self) -> list[OpenItem]:
-        """Tasks whose dependencies have landed, as ``harness task claim`` would give them."""
+        """Tasks whose dependencies have landed, as ``harness task claim`` would give them; read as the list changes."""
+        stamp = files.stamp_of(self._layout.tasks)
+        if stamp is None or stamp != self._stamp:
+            self._stamp, self._items = stamp, self._open_items()
+        return self._items
+
+    def _open_items(self) -> list[OpenItem]:
         state = self._store.read()
         found = selection.eligible(state, lambda each: progress.last_error_time(self._layout, each))
         return [
