@@ -129,6 +129,7 @@ Examples:
 @click.option("--max-tasks", type=click.IntRange(1), metavar="N", help="Task list: at most N attempts.")
 @click.option("--max-minutes", type=Positive(), metavar="M", help="Task list: a task; 60.")
 @click.option("--max-cost", type=Positive(), metavar="USD", help="Task list: this run; 10.")
+@click.option("--workers", type=click.IntRange(1, 256), metavar="N", help="Task list: N agents at once.")
 @agent_option
 @wait_option
 @now_option
@@ -143,6 +144,7 @@ def run(
     max_tasks: int | None,
     max_minutes: float | None,
     max_cost: float | None,
+    workers: int | None,
     agents: tuple[str, ...],
     wait: bool | None,
     now: bool,
@@ -160,7 +162,8 @@ def run(
     if kind == "features":
         from agent_harness.cli import features
 
-        _refuse({"--once": once, "--max-tasks": max_tasks, "--max-minutes": max_minutes, "--max-cost": max_cost}, kind)
+        given = {"--max-tasks": max_tasks, "--max-minutes": max_minutes, "--max-cost": max_cost, "--workers": workers}
+        _refuse({"--once": once, **given}, kind)
         return features.run(
             dry_run=dry_run,
             until_done=until_done,
@@ -174,7 +177,14 @@ def run(
     from agent_harness.cli import tasklist
 
     _refuse({"--sessions": sessions, "--feature": feature_id is not None}, kind)
-    limits = {"max_tasks": 1 if once else max_tasks, "max_minutes": max_minutes, "max_cost_usd": max_cost}
+    if once and workers:
+        raise UsageError("--once and --workers exclude each other", hint="harness run --help")
+    limits = {
+        "max_tasks": 1 if once else max_tasks,
+        "max_minutes": max_minutes,
+        "max_cost_usd": max_cost,
+        "workers": workers,
+    }
     given = {name: value for name, value in limits.items() if value is not None}
     wait = False if once and wait is None else wait
     return tasklist.run(agents=agents, wait=wait, now=now, dry_run=dry_run, as_json=as_json, **given)

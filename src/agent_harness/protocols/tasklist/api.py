@@ -174,12 +174,19 @@ class TaskList:
     # -- running agents ----------------------------------------------------------------------------------------------
 
     def run(
-        self, *, agents: Sequence[str], policy: RefusalPolicy, say: Callable[[str], None], **limits: Any
+        self,
+        *,
+        agents: Sequence[str],
+        policy: RefusalPolicy,
+        say: Callable[[str], None],
+        workers: int | None = None,
+        **limits: Any,
     ) -> JsonObject:
         """Works the list down with the agents of these specifications; ``exit_code`` is in the answer.
 
         ``limits``: ``max_tasks``, ``max_minutes`` of each attempt, ``max_cost_usd`` of them all. ``NothingEligible``
-        for an empty list, before an agent is looked for; what is damaged is the session's to restore.
+        for an empty list, before an agent is looked for; what is damaged is the session's to restore. With ``workers``
+        so many agents work at once, each in a place of its own, and the answer is another one.
         """
         import os
         from pathlib import Path
@@ -195,6 +202,10 @@ class TaskList:
         except HarnessError:
             self._refuse_resting()  # what the list itself waits for is the nearer reason
             raise
+        if workers is not None:
+            from agent_harness.protocols.tasklist import parallel
+
+            return parallel.run_parallel(self.worker, workers=workers, agents=agents, policy=policy, say=say, **limits)
         return run.run(self.worker, Dispatcher(allowed, policy, say), say=say, **limits)
 
     def now(self) -> list[str]:

@@ -82,8 +82,12 @@ def run(
     max_minutes: float = MAX_MINUTES,
     max_cost_usd: float = MAX_COST_USD,
     say: Callable[[str], None],
+    counts: str | None = None,
+    begin: Callable[[], None] | None = None,
 ) -> JsonObject:
     """Works the list down with an agent; what was done, why it stopped and the ``exit_code``.
+
+    ``counts`` and ``begin`` are those of ``AttemptTerms``.
 
     ``max_tasks`` bounds the attempts, ``max_minutes`` each of them, ``max_cost_usd`` the whole run. What a provider
     refuses is no attempt: another agent takes over, or the run waits, or it ends, as the dispatcher has it. Ctrl-C
@@ -101,7 +105,13 @@ def run(
         for found in begun["recovered"]:
             say(f"{found['task_id']}: {found['action']} ({found.get('reason') or 'it was interrupted'})")
         terms = AttemptTerms(
-            agent=dispatcher.agents[0], max_minutes=max_minutes, max_cost_usd=max_cost_usd, say=say, stop=stop
+            agent=dispatcher.agents[0],
+            max_minutes=max_minutes,
+            max_cost_usd=max_cost_usd,
+            say=say,
+            stop=stop,
+            counts=counts,
+            begin=begin,
         )
         made: list[Attempted] = []
         used = Totals()
@@ -124,7 +134,7 @@ def run(
         finally:
             with stop.held():
                 ended = sessions.end(worker)
-    following = _next_command(worker)
+    following = next_command(worker)
     say(ending.message)
     say(f"next: {ending.hint or following}")
     return {**_summary(begun, made, used, ending), "stats": ended["stats"], "next": following}
@@ -284,7 +294,7 @@ def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending | None:
     return _Ending(reason="failed", exit_code=1, message=message)
 
 
-def _next_command(worker: Worker) -> str:
+def next_command(worker: Worker) -> str:
     """What a person types after the run."""
     state = worker.store.read()
     if state.halt or worker.store.paused():

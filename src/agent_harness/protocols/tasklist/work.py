@@ -66,6 +66,8 @@ class AttemptTerms:
     say: Callable[[str], None]
     stop: Stop
     spare: bool = False  # another agent can take over from one that is refused
+    counts: str | None = None  # where starts are counted and said to go on, where the list is not the project's own
+    begin: Callable[[], None] | None = None  # puts into the work tree what the attempt begins with, after the claim
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +134,8 @@ def attempt(terms: AttemptTerms, worker: Worker, task: Task, *, session: int, sp
     work = TaskWork(terms, worker, task, session=session, spent_usd=spent_usd)
     done = None
     try:
+        if terms.begin:
+            terms.begin()
         done = _walked(work)
         return done
     finally:
@@ -188,12 +192,14 @@ class TaskWork:
             ),
             stop_requested=stop_requested,
             starts=StartCount(
-                os.path.dirname(proven.ledger(worker.layout)),
+                terms.counts or os.path.dirname(proven.ledger(worker.layout)),
                 task.id,
                 most=worker.store.read().config.max_starts or MOST_STARTS,
             ),
             now=NowRecord(
-                proven.now_path(worker.layout, worker.id, make=True),
+                os.path.join(terms.counts, f"now-{safe_name(worker.id or '')}.json")
+                if terms.counts
+                else proven.now_path(worker.layout, worker.id, make=True),
                 item=task.id,
                 title=task.title,
                 session=session,

@@ -1,0 +1,68 @@
+"""How large a batch is, and how the member is found that makes one fail. Pure.
+
+A batch is verified whole. Where that is red, the checks that failed are run alone on prefixes of it, halving: the
+smallest prefix that fails names the culprit, and the prefix before it is verified whole and lands. So a red batch of k
+costs at most ``2 + ceil(log2 k)`` runs. What the machine does to a run convicts nobody: it is repeated once. Source:
+``scale.md`` 5, SC-34, SC-35.
+"""
+
+from dataclasses import dataclass, replace
+
+from agent_harness.parallel.items import BROKEN, GREEN, RED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One run of checks on the first ``prefix`` members; ``only`` these checks, or all."""
+
+    prefix: int
+    only: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """What is known of a batch of ``size`` members."""
+
+    size: int
+    low: int = 0  # the largest prefix on which the checks that failed pass
+    high: int = 0  # the smallest one on which they fail; 0: none is known to
+    failing: tuple[str, ...] = ()
+    green: int = 0  # the prefix that was verified whole and may land
+    broken: int = 0  # runs in a row that came to nothing
+    contradicts: bool = False  # the checks fail now here, now there
+
+    @property
+    def culprit(self) -> int | None:
+        """The number of the member, from 1 on, once it is known."""
+        return self.high if self.high and self.high == self.low + 1 and not self.contradicts else None
+
+    def next_trial(self) -> Trial | None:
+        """The run that tells more; ``None`` when nothing more is to be found out."""
+        if self.contradicts or self.broken > 1 or self.green:
+            return None
+        if not self.high:
+            return Trial(prefix=self.size)
+        if self.culprit is None:
+            return Trial(prefix=(self.low + self.high) // 2, only=self.failing)
+        return Trial(prefix=self.low) if self.low else None
+
+    def after(self, trial: Trial, result: str, failing: tuple[str, ...]) -> "Search":
+        """What is known once the trial has ended so."""
+        if result == BROKEN:
+            return replace(self, broken=self.broken + 1)
+        if result == GREEN:
+            if not trial.only:
+                return replace(self, green=trial.prefix, broken=0)
+            return replace(self, low=max(self.low, trial.prefix), broken=0)
+        if trial.only:
+            return replace(self, high=trial.prefix, failing=failing or self.failing, broken=0)
+        if self.high:  # a prefix on which the known checks pass is red by others
+            return replace(self, contradicts=True)
+        return replace(self, high=trial.prefix, failing=failing, broken=0)
+
+
+def next_size(size: int, most: int, result: str) -> int:
+    """How many members the next batch has at most, after one was verified whole."""
+    if result == RED:
+        return max(1, size // 2)
+    return min(most, size + 1) if result == GREEN else size

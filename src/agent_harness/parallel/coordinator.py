@@ -1,0 +1,618 @@
+"""The one writer of a parallel run: gives orders to hands, takes results in, lands what is verified.
+
+    fold the ledger -> [ ask the plan -> carry its steps out, each event on the disk first -> wait for hands ]* -> close
+
+Hands are processes on lifelines of this one: whatever ends it ends them. The next coordinator folds the same ledger:
+a result that is there counts, an order without one is lost and its item open again, a landing that was written down is
+carried out to its end. Source: ``scale.md`` 3, 5, 7.
+"""
+
+import os
+import queue
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_harness.errors import Busy, HarnessError, Refused, StateDamaged, UnsafeTree
+from agent_harness.kernel import clock, files, process
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.lock import LockFile
+from agent_harness.parallel import landing, places, plan
+from agent_harness.parallel.batching import Trial
+from agent_harness.parallel.hands import ORDER, RESULT
+from agent_harness.parallel.items import (
+    ACCEPTED,
+    ATTEMPT,
+    BROKEN,
+    GREEN,
+    PARKED,
+    PARTIAL,
+    RED,
+    VERIFY,
+    Home,
+    Landing,
+    WorkOrder,
+)
+from agent_harness.parallel.ledger import VERSION, Ledger
+from agent_harness.parallel.places import Workplace
+from agent_harness.supervision.interruption import Stop
+
+_HELD = (plan.WORKING, plan.READY, plan.LANDING)
+LOOK_SECONDS = 0.5
+WRAP_UP_SECONDS = 180.0
+IN_THE_WAY_SECONDS = 60.0
+AUDITS = 2
+"""So often what fails in the proof of everything at the end of a run is opened again; then a person is asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunTerms:
+    """Under which a parallel run goes on."""
+
+    workers: int
+    say: Callable[[str], None]
+    stop: Stop
+    max_attempts: int | None = None
+    max_cost_usd: float | None = None
+    batch_max: int = 8
+    mends: int = 2
+    union: tuple[str, ...] = ()  # files of which the lines of both sides are kept
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Under:
+    """An order under way."""
+
+    order: WorkOrder
+    recall: threading.Event = field(default_factory=threading.Event)
+    trial: Trial | None = None
+    head: str = ""
+
+
+class LocalHands:
+    """Carries orders out in processes of this machine, which end with this one."""
+
+    def __init__(self) -> None:
+        self.ended: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def submit(self, order: WorkOrder, folder: str, recall: threading.Event, environment: JsonObject) -> None:
+        """Begins with it; its id is in ``ended`` once nothing of it runs any more."""
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, RESULT))
+        files.write_json(os.path.join(folder, ORDER), order.as_record())
+        words = (order, folder, recall, {**os.environ, **environment})
+        threading.Thread(target=self._carry_out, args=words, daemon=True).start()
+
+    def _carry_out(self, order: WorkOrder, folder: str, recall: threading.Event, environment: dict[str, str]) -> None:
+        try:
+            command = [sys.executable, "-P", "-m", "agent_harness.parallel.hands", folder]
+            with (
+                Path(folder, "hands.log").open("ab") as log,
+                process.start(command, cwd=os.getcwd(), env=environment, input=b"", on_output=log.write) as running,
+            ):
+                files.write_json(
+                    f"{order.place}.json", {"order": order.id, "name": order.name, "process": running.record}
+                )
+                while not running.at_end:
+                    running.read_line(LOOK_SECONDS)
+                    if recall.is_set() and not running.exited:
+                        running.stop(clock.scaled(WRAP_UP_SECONDS))
+        except (HarnessError, OSError) as error:
+            with suppress(OSError):
+                Path(folder, "hands.log").write_text(f"{error}\n")
+        finally:
+            self.ended.put(order.id)
+
+
+class Coordinator:
+    """One run, from its ledger in ``folder`` to its end."""
+
+    def __init__(self, home: Home, git: Git, folder: str, branch: str, terms: RunTerms) -> None:
+        self._home = home
+        self._git = git
+        self._folder = folder
+        self._branch = branch
+        self._terms = terms
+        self._say = terms.say
+        self._hands = LocalHands()
+        self._under: dict[str, _Under] = {}
+        self._began = time.monotonic()
+        self._in_the_way = ""
+        self._try_again_at = 0.0
+        self._audits = 0
+        self._failure: JsonObject = {}
+
+    # ---- the ledger
+
+    def _note(self, kind: str, **members: object) -> None:
+        self._plan.apply(self._ledger.append(kind, **members))
+
+    def _open(self) -> None:
+        self._ledger = Ledger(self._folder)
+        try:
+            self._plan = plan.fold(self._ledger.events)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            told = f"{self._ledger.path} tells of what cannot have happened ({error!r})"
+            raise StateDamaged(told, hint=f"look at it; mv {self._ledger.path} {self._ledger.path}.old") from None
+        head = self._git.commit_of(self._branch)
+        run = self._plan.run
+        carried: list[JsonObject] = []
+        if self._plan.closed or not self._plan.run:
+            run = process.new_run_id()[:8]
+            carried = [each for each in self._plan.carried() if self._is_left(each)]
+            self._ledger.put_away()
+            self._plan = plan.RunPlan()
+        self._forget_orders({each["order"] for each in carried} | {work.order for work in self._plan.works.values()})
+        known = {"v": VERSION, "run": run, "branch": self._branch, "workers": self._terms.workers, "carried": carried}
+        settings = {"batch_max": self._terms.batch_max, "mends": self._terms.mends}
+        self._note("run", **known, **settings, head=self._plan.head if self._plan.batch else head)
+        held = [self._plan.work(item).order for item in self._plan.in_state(*_HELD)]
+        self._home.adopt(held, [work.order for work in self._plan.works.values() if work.order not in held])
+        self._take_over()
+
+    def _is_left(self, carried: JsonObject) -> bool:
+        """Whether an item of the run before is to be known; a candidate that is nobody's any more is rescued."""
+        if not carried["ready"] or self._home.holds(carried["order"], carried["item"]):
+            return True
+        name = carried["order"].split("/")[1]
+        self._git.update_ref(places.free_ref(self._git, f"{places.RESCUE_REFS}/{name}"), carried["commit"])
+        return False
+
+    def _forget_orders(self, kept: set[str]) -> None:
+        with suppress(FileNotFoundError):
+            for name in os.listdir(os.path.join(self._folder, "orders")):
+                if name not in {_folder_name(each) for each in kept if each}:
+                    shutil.rmtree(os.path.join(self._folder, "orders", name), ignore_errors=True)
+
+    def _take_over(self) -> None:
+        """Ends what a coordinator that was killed left running, rescues it, and takes its orders in."""
+        rescues: dict[str, list[str]] = {}
+        for place in places.existing(os.path.join(self._folder, "places")):
+            record = _read(place.record)
+            process.end_orphans(record.get("process") or {})
+            if place.name.startswith("w") and not record.get("at_rest"):
+                name = str(record.get("name") or place.name)
+                rescues[str(record.get("order"))] = self._rescued(place, name)
+        for item in self._plan.in_state(plan.WORKING):
+            work = self._plan.work(item)
+            if _read(os.path.join(self._order_folder(work.order), RESULT)):
+                self._take(item, work.order, work.fence)
+            else:
+                self._lose(item, work.order, work.fence, rescues.get(work.order, []), with_coordinator=True)
+
+    def _rescued(self, place: Workplace, name: str) -> list[str]:
+        until = time.monotonic() + 30.0
+        while True:
+            try:
+                with place.locked():
+                    return place.rescue(self._git, name, self._home.own)
+            except Busy:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
+
+    def _order_folder(self, order: str) -> str:
+        return os.path.join(self._folder, "orders", _folder_name(order))
+
+    # ---- the loop
+
+    def run(self) -> JsonObject:
+        """Works until nothing can be done; what was done, why it ended, and the ``exit_code``."""
+        os.makedirs(os.path.join(self._folder, "places"), mode=0o700, exist_ok=True)
+        lock = LockFile(os.path.join(self._folder, "run.lock"))
+        if holder := lock.try_take():
+            raise Busy(f"a parallel run is under way here ({holder})", hint="wait for it, or end it by Ctrl-C")
+        try:
+            self._open()
+            reason = self._loop()
+            return self._closed(*reason)
+        finally:
+            lock.release()
+
+    def _loop(self) -> tuple[int, str, str]:
+        while True:
+            self._home.keep()
+            ending = self._why_not()
+            moved = False
+            for step in plan.decide(self._plan, self._facts(ending is None)):
+                moved = self._do(step) or moved
+            if ending and ending[0] in (130, 5):
+                for under in self._under.values():
+                    if under.order.kind == ATTEMPT:
+                        under.recall.set()
+            if moved:
+                continue
+            if not self._under and not self._waits_for_person(ending):
+                return ending or self._nothing_left()
+            with suppress(queue.Empty):
+                self._ended(self._hands.ended.get(timeout=LOOK_SECONDS))
+                while True:
+                    self._ended(self._hands.ended.get_nowait())
+
+    def _facts(self, may_begin: bool) -> plan.Facts:
+        attempts = [each for each in self._under.values() if each.order.kind == ATTEMPT]
+        return plan.Facts(
+            items=self._home.items() if may_begin else [],
+            slots=self._terms.workers - len(attempts),
+            checking=len(attempts) < len(self._under)
+            or bool(self._in_the_way and time.monotonic() < self._try_again_at),
+            may_begin=may_begin,
+            most_attempts=self._terms.max_attempts,
+        )
+
+    def _why_not(self) -> tuple[int, str, str] | None:
+        """Exit code, reason and message where nothing new may be begun."""
+        stop = self._terms.stop
+        if stop.requested():
+            code = 130 if stop.signalled else 5
+            return code, "user_pause", "Stopped by a person."
+        if self._plan.blocked:
+            return 3, self._plan.blocked, f"{self._plan.blocked}: a person decides; harness status says more."
+        if said := self._home.stopped():
+            return said[0], "stopped", said[1]
+        most = self._terms.max_cost_usd
+        if most is not None and self._plan.spent_usd >= most:
+            return 9, "budget", f"${self._plan.spent_usd:.2f} of ${most:.2f} are spent."
+        if self._plan.barren >= plan.BARREN + self._terms.workers:
+            last = self._plan.last_end
+            return (
+                last.get("exit_code") or 1,
+                "agent_fails",
+                f"Nothing came of the last attempts: {last.get('message')}",
+            )
+        return None
+
+    def _waits_for_person(self, ending: tuple[int, str, str] | None) -> bool:
+        """Whether a landing that a person's files are in the way of is to be tried again."""
+        return bool(self._in_the_way) and ending is None
+
+    def _nothing_left(self) -> tuple[int, str, str]:
+        failed, still = self._home.left()
+        limit = self._terms.max_attempts
+        if self._plan.in_state(PARKED):
+            names = ", ".join(self._plan.in_state(PARKED))
+            return 3, "parked", f"{names}: a person decides; harness status says more."
+        if still and limit is not None and self._plan.attempts >= limit:
+            return 9, "max_tasks", f"{self._plan.attempts} attempts of {limit} were made."
+        if failed:
+            return 1, "failed", f"{len(failed)} failed for good: {', '.join(failed[:5])}."
+        if not still:
+            return 0, "done", "Everything has landed."
+        if self._plan.attempts and not self._plan.landed:
+            return 1, "nothing_landed", "Attempts were made, and nothing landed."
+        return (
+            (7, "waiting", "Nothing can be begun now.")
+            if not self._plan.landed
+            else (0, "done", "What could land has.")
+        )
+
+    def _closed(self, code: int, reason: str, message: str) -> JsonObject:
+        for item in self._plan.in_state(PARKED):
+            told = self._plan.work(item).why
+            self._home.question(item, told, f"{item} waits: {told}")
+        if self._plan.blocked:
+            self._home.question(None, self._plan.blocked, message)
+        if self._in_the_way:
+            code, reason, message = (
+                (5, "landing_blocked", self._in_the_way) if code in (0, 7) else (code, reason, message)
+            )
+        found = self._plan
+        failed, still = self._home.left()
+        if found.attempts and not found.landed and found.last_end and code not in (130,):
+            said = found.last_end
+            message = (
+                f"Nothing has landed. Last: {said.get('item')}: {said.get('message') or said.get('status')}. {message}"
+            )
+        self._note("closed", reason=reason, exit_code=code)
+        self._ledger.close()
+        self._home.close()
+        self._say(message)
+        return {
+            "run": found.run,
+            "landed": found.landed,
+            "failed": failed,
+            "parked": [{"item": item, "reason": found.work(item).why} for item in found.in_state(PARKED)],
+            "open": still,
+            "batches": found.batches,
+            "bounces": found.bounces,
+            "checks": found.trials,
+            "attempts": found.attempts,
+            "lost": found.lost,
+            "seconds": round(time.monotonic() - self._began, 1),
+            "cost_usd": round(found.spent_usd, 4),
+            "reason": reason,
+            "message": message,
+            "exit_code": code,
+        }
+
+    # ---- steps
+
+    def _do(self, step: plan.Step) -> bool:
+        """Carries a step out; whether the plan knows more now."""
+        match step:
+            case plan.StartAttempt():
+                return self._order(step)
+            case plan.CombineCandidates():
+                return self._combine(step.items)
+            case plan.RunChecks():
+                return self._check_head(step.head) if step.trial is None else self._check(step.trial)
+            case plan.LandBatch():
+                return self._land(step.count)
+            case plan.BounceItem():
+                self._bounce(step.item)
+            case plan.ReleaseBatch():
+                self._note("released", singly=step.singly)
+            case plan.AskPerson():
+                self._note("blocked", reason=step.reason)
+        return True
+
+    def _order(self, step: plan.StartAttempt) -> bool:
+        item, work = step.item, self._plan.work(step.item.id)
+        busy = {each.order.slot for each in self._under.values()}
+        slot = next(f"w{n}" for n in range(1, self._terms.workers + 1) if f"w{n}" not in busy)
+        base = str(self._git.commit_of(self._branch))
+        mend = self._seeded(work, item.name, base) if work.mend else None
+        papers = self._home.papers(item.id, mend)
+        fence = work.fence + 1
+        order = self._written(ATTEMPT, item.id, item.name, fence=fence, slot=slot, base=base, papers=papers)
+        known = {"item": item.id, "order": order.id, "fence": fence, "slot": slot, "base": base}
+        self._note("ordered", **known, touches=[*item.touches], reason=step.reason)
+        self._home.claim([order])
+        self._begin(_Under(order=order))
+        self._say(f"{slot} {item.id}: {item.title} ({step.reason})")
+        return True
+
+    def _seeded(self, work: plan.ItemProgress, name: str, base: str) -> JsonObject:
+        """What the next attempt has to repair, with the tree that it begins with: its work merged into the head."""
+        found = landing.merged(self._git, base, work.proven_on, work.commit, self._terms.union)
+        seed = self._git.commit_tree(found.tree, [base], f"Work on {name}, to be mended")
+        self._git.update_ref(f"refs/harness/mend/{name}", seed)
+        return {**(work.mend or {}), "files": [*found.conflicts], "seed": found.tree, "work": work.commit}
+
+    def _written(
+        self, kind: str, item: str, name: str, *, fence: int, slot: str, base: str, papers: JsonObject
+    ) -> WorkOrder:
+        return WorkOrder(
+            id=f"{self._plan.run}/{name}/{fence}",
+            kind=kind,
+            item=item,
+            name=name,
+            fence=fence,
+            place=os.path.join(self._folder, "places", slot),
+            home=os.fspath(self._git.top()),
+            base=base,
+            branch=self._branch,
+            hands=self._home.hands,
+            own=self._home.own,
+            papers=papers,
+        )
+
+    def _begin(self, under: _Under) -> None:
+        slot = under.order.slot
+        told = {"HARNESS_WORKER": slot, "HARNESS_SLOT": slot[1:], "HARNESS_WORKERS": str(self._terms.workers)}
+        self._under[under.order.id] = under
+        self._hands.submit(under.order, self._order_folder(under.order.id), under.recall, told)
+
+    def _combine(self, items: Sequence[str]) -> bool:
+        head = str(self._git.commit_of(self._branch))
+        if head != self._plan.head:
+            self._note("head_moved", head=head)
+            self._say(f"{self._branch} was moved by somebody else to {head[:10]}; it is verified first")
+            return True
+        commits: list[str] = []
+        members: list[str] = []
+        for item in items:
+            work = self._plan.work(item)
+            on = commits[-1] if commits else head
+            found = landing.merged(self._git, on, work.proven_on, work.commit, self._terms.union)
+            if found.conflicts:
+                self._bounced(item, {"why": "conflict", "files": [*found.conflicts], "met": [*members]})
+                continue
+            commits.append(landing.put_on(self._git, on, self._candidate(item, work), found.tree))
+            members.append(item)
+        if not members:
+            return True
+        vouched = len(items) == 1 and self._plan.work(members[0]).proven_on == head
+        self._git.update_ref(landing.HEAD_REF, commits[-1])
+        self._note("batched", members=members, commits=commits, base=head, vouched=vouched)
+        return True
+
+    def _candidate(self, item: str, work: plan.ItemProgress) -> landing.Candidate:
+        result = _read(os.path.join(self._order_folder(work.order), RESULT))
+        said = self._git.text("log", "-1", "--no-show-signature", "--format=%B", work.commit)
+        told = str(result.get("subject") or said).rstrip()
+        trailers = {"Item": item, "Attempt": work.order, "Candidate": work.commit}
+        lines = [f"Harness-{name}: {' '.join(value.split())}" for name, value in trailers.items()]
+        return landing.Candidate(commit=work.commit, message="\n".join([told, "", *lines, ""]))
+
+    def _check(self, trial: Trial) -> bool:
+        batch = self._plan.batch
+        assert batch is not None
+        commit = batch.commits[trial.prefix - 1]
+        checks = self._home.checks(batch.base, commit, batch.members[: trial.prefix])
+        if trial.only:
+            checks = [each for each in checks if each["name"] in trial.only]
+        if not checks:
+            self._verified(batch.id, trial, GREEN, ())
+            return True
+        self._order_checks(f"batch-{batch.id}", commit, checks, trial=trial)
+        return False
+
+    def _check_head(self, head: str) -> bool:
+        checks = self._home.checks(head, head, None)
+        if not checks:
+            self._note("head_trusted", head=head, audit=True)
+            return True
+        self._order_checks("head", head, checks, head=head)
+        return False
+
+    def _order_checks(self, name: str, commit: str, checks: list[JsonObject], **what: object) -> None:
+        papers = self._home.check_papers(checks)
+        number = len(self._ledger.events)
+        order = self._written(VERIFY, "", name, fence=number, slot="v1", base=commit, papers=papers)
+        self._begin(_Under(order=order, **what))  # type: ignore[arg-type]
+
+    def _verified(self, batch: int, trial: Trial, result: str, failing: Sequence[str]) -> None:
+        known = {"batch": batch, "prefix": trial.prefix, "only": [*trial.only]}
+        self._note("verified", **known, result=result, failing=[*failing])
+
+    def _bounce(self, item: str) -> None:
+        batch = self._plan.batch
+        assert batch is not None
+        met = batch.members[: batch.members.index(item)]
+        found = {
+            "why": "red",
+            "failing": [*batch.search.failing],
+            "output": self._failure.get("output", ""),
+            "met": met,
+        }
+        self._bounced(item, found)
+
+    def _bounced(self, item: str, mend: JsonObject) -> None:
+        self._note("bounced", item=item, mend=mend)
+        work = self._plan.work(item)
+        what = ", ".join(mend.get("files") or mend.get("failing") or [])
+        self._say(f"{item}: does not land ({mend['why']}: {what})")
+        self._home.ended(work.order, item, {"status": PARTIAL, "reason": "bounced"}, [])
+
+    def _land(self, count: int) -> bool:
+        batch = self._plan.batch
+        assert batch is not None
+        if not batch.landing:
+            tip = landing.tip_of(self._git, batch.base, batch.commits[:count], batch.members[:count])
+            self._git.update_ref(landing.HEAD_REF, tip)
+            self._note("landing", batch=batch.id, commit=tip, count=count, expected=batch.base)
+        try:
+            with self._terms.stop.held():
+                self._carry_landing_out(batch)
+        except landing.InTheWay as error:
+            if error.message != self._in_the_way:
+                self._say(f"Landing waits: {error.message}")
+            self._in_the_way, self._try_again_at = error.message, time.monotonic() + clock.scaled(IN_THE_WAY_SECONDS)
+            return False
+        except UnsafeTree as error:
+            if self._git.commit_of(self._branch) == batch.base:
+                raise
+            self._say(f"Not landed: {error.message}")
+            self._note("released", singly=False)
+        self._in_the_way, self._try_again_at = "", 0.0
+        return True
+
+    def _carry_landing_out(self, batch: plan.LandingBatch) -> None:
+        tip = self._git.commit_of(self._branch)
+        if not (tip and self._git.ancestor(batch.landing, tip)):  # else it is done, and more came on top of it
+            landing.move(self._git, self._branch, batch.base, batch.landing)
+        pairs = [*zip(batch.members[: batch.count], batch.commits, strict=False)]
+        orders = {item: self._plan.work(item).order for item, _ in pairs}
+        results = {item: _read(os.path.join(self._order_folder(order), RESULT)) for item, order in orders.items()}
+        self._home.settle(
+            [Landing(item=item, order=orders[item], commit=sha, result=results[item]) for item, sha in pairs]
+        )
+        self._note("landed", batch=batch.id, commit=batch.landing)
+        self._git.update_ref(landing.HEAD_REF, None)
+        self._say(f"Landed {', '.join(item for item, _ in pairs)} as {batch.landing[:10]}")
+
+    # ---- results
+
+    def _ended(self, order_id: str) -> None:
+        under = self._under.pop(order_id)
+        order = under.order
+        if order.kind == VERIFY:
+            self._take_checks(under)
+            return
+        if not _read(os.path.join(self._order_folder(order_id), RESULT)):
+            rescues = self._rescued(Workplace(order.place), order.name)
+            self._lose(order.item, order_id, order.fence, rescues, with_coordinator=under.recall.is_set())
+            return
+        self._take(order.item, order_id, order.fence, recalled=under.recall.is_set())
+
+    def _take(self, item: str, order: str, fence: int, *, recalled: bool = False) -> None:
+        """Takes a result in: books first, which may be repeated, then the event that says so."""
+        work = self._plan.work(item)
+        if work.order != order:
+            self._note("late_result", item=item, order=order, fence=fence)
+            return
+        result = _read(os.path.join(self._order_folder(order), RESULT))
+        status, commit = str(result.get("status")), str(result.get("commit") or "")
+        ref = f"{places.WORK_REFS}/{order.split('/')[1]}/{fence}"
+        if status == ACCEPTED and not (self._git.commit_of(ref) == commit and self._git.ancestor(work.base, commit)):
+            result |= {"status": PARTIAL, "reason": "no_candidate", "message": f"{ref} is not what the result says"}
+            status = PARTIAL
+        files_of_mend = [*(work.mend or {}).get("files", [])]
+        self._home.ended(order, item, result, result.get("rescues") or [])
+        known = {"item": item, "order": order, "fence": fence, "status": status, "commit": commit}
+        known |= {name: result.get(name) for name in ("reason", "message", "cost_usd", "exit_code", "uncounted")}
+        self._note("ended", **known, recalled=recalled)
+        self._say(f"{work.slot} {item}: {status} ({result.get('message') or result.get('reason') or ''})")
+        if status == ACCEPTED and (left := landing.marked(self._git, commit, files_of_mend)):
+            self._bounced(item, {"why": "conflict_markers", "files": left, "met": []})
+
+    def _lose(self, item: str, order: str, fence: int, rescues: list[str], *, with_coordinator: bool) -> None:
+        self._home.ended(order, item, None, rescues)
+        self._note("lost", item=item, order=order, fence=fence, with_coordinator=with_coordinator)
+        kept = f"; its work is in {', '.join(rescues)}" if rescues else ""
+        self._say(f"{item}: nothing came back of {order}{kept}")
+
+    def _take_checks(self, under: _Under) -> None:
+        found = _read(os.path.join(self._order_folder(under.order.id), RESULT))
+        shutil.rmtree(self._order_folder(under.order.id), ignore_errors=True)
+        result = found.get("status")
+        result = result if result in (GREEN, RED) else BROKEN
+        failing = [str(each) for each in found.get("failing") or []]
+        self._failure = {"output": str(found.get("output") or "")[-4000:]} if result == RED else self._failure
+        if under.trial:
+            batch = self._plan.batch
+            assert batch is not None
+            self._say(f"Batch {batch.id}, {under.trial.prefix} of {len(batch.members)}: {result} {' '.join(failing)}")
+            self._verified(batch.id, under.trial, str(result), failing)
+        elif self._plan.suspect:
+            self._judge_head(under.head, str(result), failing)
+        else:
+            self._audit(under.head, str(result), failing)
+
+    def _judge_head(self, head: str, result: str, failing: list[str]) -> None:
+        if result == GREEN:
+            self._note("head_trusted", head=head)
+        else:
+            self._note("blocked", reason="head_red" if result == RED else "landing_broken")
+            self._say(f"{self._branch} at {head[:10]} does not prove {', '.join(failing) or 'anything'}")
+
+    def _audit(self, head: str, result: str, failing: list[str]) -> None:
+        """What was proven once more at the end: what fails is opened again."""
+        self._audits += 1
+        if result == BROKEN:
+            self._note("blocked", reason="landing_broken")
+            return
+        if result == RED and self._audits > AUDITS:
+            self._note("blocked", reason="head_red")
+            return
+        if result == RED:
+            self._home.reopen(failing, "it fails on the head, together with what has landed since")
+            self._note("reopened", items=failing)
+            self._say(f"Open again, since it fails on the head: {', '.join(failing)}")
+        self._note("head_trusted", head=head, audit=True)
+
+
+def _folder_name(order: str) -> str:
+    return order.replace("/", ".")
+
+
+def _read(path: str) -> JsonObject:
+    try:
+        return files.read_json(path)
+    except (OSError, HarnessError):
+        return {}
+
+
+def state_folder(place: str | None) -> str:
+    """The folder of parallel runs, in the project's folder outside of it. ``Refused`` where there is none."""
+    if place is None:
+        raise Refused("no folder outside the project can be written", hint="set XDG_STATE_HOME")
+    return os.path.join(place, "parallel")

@@ -1,0 +1,145 @@
+"""What a protocol offers for working its items in parallel, and the values that coordinator and hands exchange.
+
+An *item* is a task or a feature. An *order* is one attempt at an item in a place, or one run of checks on a commit
+that is to land; its number among the orders of its item is its *fence*. Values travel as JSON in a folder of their own
+(``orders/ID/order.json``, ``result.json``), code as git objects. Source: ``scale.md`` 2, 9.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from agent_harness.kernel.json import JsonObject
+
+ATTEMPT, VERIFY = "attempt", "verify"
+"""Kinds of orders."""
+
+ACCEPTED, PARTIAL, REJECTED, PARKED, FAILED = "accepted", "partial", "rejected", "parked", "failed"
+"""How an attempt ends: proven; nothing counted; a failed attempt; a question for a person; it could not begin."""
+
+GREEN, RED, BROKEN = "green", "red", "broken"
+"""How a run of checks ends; ``broken`` is the machine's fault and convicts nobody."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenItem:
+    """An item that may be worked on now, as the truth file has it."""
+
+    id: str
+    name: str  # the id as one part of a file or ref name
+    title: str = ""
+    touches: tuple[str, ...] = ()  # what it will change, as globs, where it says so
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkOrder:
+    """What hands are to do in one place."""
+
+    id: str  # RUN/ITEM/FENCE
+    kind: str
+    item: str
+    name: str
+    fence: int
+    place: str  # the folder
+    home: str  # the top of the project's work tree
+    base: str  # the commit that the place begins at
+    branch: str  # the full name that its HEAD has
+    hands: str  # the function that carries it out: ``module:name``
+    own: tuple[str, ...]  # patterns of the harness's own files, relative to the top
+    papers: JsonObject = field(default_factory=dict)  # the protocol's
+
+    @property
+    def slot(self) -> str:
+        """``w1``, ``v1``: the name of the place."""
+        return self.place.rpartition("/")[2]
+
+    def as_record(self) -> JsonObject:
+        """As ``order.json`` has it."""
+        return {"v": 1, **asdict(self), "own": [*self.own]}
+
+    @classmethod
+    def from_record(cls, record: JsonObject) -> "WorkOrder":
+        """The same, read back; members that this version does not know are passed over."""
+        known: dict[str, Any] = {name: record[name] for name in cls.__dataclass_fields__}
+        known["own"] = tuple(known["own"])
+        return cls(**known)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Landing:
+    """One member of a batch, as it goes to the branch."""
+
+    item: str
+    order: str
+    commit: str  # that the branch has of it
+    result: JsonObject  # of its attempt
+
+
+class Home(Protocol):
+    """The project as the coordinator asks it. Whatever writes may be repeated without a second effect."""
+
+    hands: str  # as ``WorkOrder.hands``
+    own: tuple[str, ...]
+
+    def items(self) -> list[OpenItem]:
+        """What may be worked on now, in the protocol's own order; what waits for others is left out."""
+        ...
+
+    def stopped(self) -> tuple[int, str] | None:
+        """Exit code and reason where nothing new may be begun: halted by a question, paused, a limit of its own."""
+        ...
+
+    def claim(self, orders: Sequence[WorkOrder]) -> None:
+        """Shows the items as worked on."""
+        ...
+
+    def papers(self, item: str, mend: JsonObject | None) -> JsonObject:
+        """What an attempt at the item needs in its place."""
+        ...
+
+    def adopt(self, held: Sequence[str], over: Sequence[str]) -> None:
+        """Makes claims of a coordinator that is gone those of this one, and gives back what is claimed for nothing."""
+        ...
+
+    def holds(self, order: str, item: str) -> bool:
+        """Whether the project still shows the item as that of the order."""
+        ...
+
+    def ended(self, order: str, item: str, result: JsonObject | None, rescues: Sequence[str]) -> None:
+        """Takes the books of an order home, once; ``None`` for one that is lost. What is accepted waits for landing."""
+        ...
+
+    def checks(self, base: str, commit: str, members: Sequence[str] | None) -> list[JsonObject]:
+        """What must pass on a commit that is to land on ``base``, each with a ``name``.
+
+        Without members: on a head that nobody vouches for.
+        """
+        ...
+
+    def check_papers(self, checks: Sequence[JsonObject]) -> JsonObject:
+        """What a run of these checks needs in its place."""
+        ...
+
+    def settle(self, landings: Sequence[Landing]) -> None:
+        """Writes down that they have landed."""
+        ...
+
+    def reopen(self, items: Sequence[str], why: str) -> None:
+        """Takes landings back that nothing proves any more: the items are open again."""
+        ...
+
+    def question(self, item: str | None, reason: str, message: str) -> None:
+        """Stops the project for a person; a question that waits already stays."""
+        ...
+
+    def keep(self) -> None:
+        """To be called often: renews what has a lease."""
+        ...
+
+    def left(self) -> tuple[list[str], list[str]]:
+        """The items that failed for good, and those that are open."""
+        ...
+
+    def close(self) -> None:
+        """The run is over."""
+        ...

@@ -1,0 +1,151 @@
+"""Candidates on top of a head, as objects; and the branch moved to what was verified.
+
+Combining touches no index, work tree or merge state: a conflict is an answer. Moving asks git to overwrite nothing of a
+person's; each step of it can be repeated by whoever finds it half done. Source: ``scale.md`` 5, SC-30, SC-36, SC-37.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_harness.errors import UnsafeTree
+from agent_harness.kernel.git import Git, GitFailed
+from agent_harness.kernel.git.isolated import IsolatedView
+from agent_harness.kernel.git.objects import ABSENT
+from agent_harness.kernel.git.operation_lock import await_lock
+
+HEAD_REF = "refs/harness/landing"
+"""Keeps the objects of the batch under way."""
+MARKERS = (b"<<<<<<< ", b">>>>>>> ")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merged:
+    """A tree with what a candidate changed; where that is a conflict, the tree holds the markers."""
+
+    tree: str
+    conflicts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """Proven work of one item."""
+
+    commit: str
+    message: str  # with its trailers
+
+
+class InTheWay(UnsafeTree):
+    """A person's files lie where a landing would write; nothing was changed."""
+
+    code = "in_the_way"
+
+
+def merged(git: Git, head: str, base: str, commit: str, union: Sequence[str] = ()) -> Merged:
+    """What ``commit`` changed since ``base``, on ``head``; of ``union`` files the lines of both are kept."""
+    if head == base:
+        return Merged(tree=git.tree_of(commit))
+    ours = git.commit_tree(git.tree_of(head), [base], "ours")  # so that the base is the base, whatever history says
+    theirs = git.commit_tree(git.tree_of(commit), [base], "theirs")
+    words = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs)
+    attributes = "".join(f"{path} merge=union\n" for path in union)
+    with IsolatedView(git.repository, attributes=attributes) as view:
+        done = view.call(*words, check=False)
+    if done.returncode not in (0, 1):
+        raise GitFailed("merge-tree", done.returncode, done.stderr.decode("utf-8", "replace"))
+    tree, *files = [os.fsdecode(each) for each in done.stdout.split(b"\0") if each]
+    return Merged(tree=tree, conflicts=tuple(dict.fromkeys(files)) if done.returncode else ())
+
+
+def put_on(git: Git, head: str, candidate: Candidate, tree: str) -> str:
+    """The one commit of an item on ``head``, by the author of the candidate; ``head`` itself where nothing changes."""
+    if tree == git.tree_of(head):
+        return head
+    shown = git.run("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI", candidate.commit)
+    name, address, at = os.fsdecode(shown).strip().split("\0")
+    author = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address, "GIT_AUTHOR_DATE": at}
+    words = ("commit-tree", tree, "-p", head)
+    made = git.run(*words, input=os.fsencode(candidate.message), env=git.identity_variables() | author)
+    return made.strip().decode()
+
+
+def tip_of(git: Git, head: str, commits: Sequence[str], names: Sequence[str]) -> str:
+    """What the branch gets: the commit of one item, else one merge of the chain of their commits."""
+    last = commits[-1]
+    if len(commits) == 1 or last == head:
+        return last
+    return git.commit_tree(git.tree_of(last), [head, last], f"Land {', '.join(names)}\n")
+
+
+def marked(git: Git, commit: str, paths: Sequence[str]) -> list[str]:
+    """Those of the files that still hold the markers of a conflict."""
+    found = ((path, git.show(commit, path) or b"") for path in paths)
+    return [path for path, text in found if all(f"\n{sign.decode()}".encode() in b"\n" + text for sign in MARKERS)]
+
+
+def move(git: Git, branch: str, old: str, new: str) -> None:
+    """Brings the branch from ``old`` to ``new``: the files first, where it is checked out, then the ref.
+
+    Nothing is done where it is there already. ``InTheWay`` names what a person has there; ``UnsafeTree`` where the
+    branch is neither at ``old`` nor at ``new``. Then files and branch are as they were.
+    """
+    tip = git.commit_of(branch)
+    if tip == new:
+        return
+    if tip != old:
+        raise UnsafeTree(f"{branch} has moved to {(tip or 'nothing')[:10]} meanwhile", hint="git log --oneline")
+    if git.branch() != branch:
+        git.update_ref(branch, new, old, message="agent-harness: landed")
+        return
+    if name := git.operation_under_way():
+        raise InTheWay(f"{name} is under way in {git.top()}", hint="git status")
+    await_lock(git.repository, f"{git.git_dir()}/index.lock")
+    _forgive_half(git, old, new)
+    try:
+        git.run("read-tree", "-m", "-u", old, new, timeout_seconds=600)
+    except GitFailed as error:
+        raise InTheWay(_first(error), hint="commit or stash it; the landing goes on by itself") from None
+    try:
+        git.update_ref(branch, new, old, message="agent-harness: landed")
+    except GitFailed:
+        git.run("read-tree", "-m", "-u", new, old)
+        raise
+
+
+def _first(error: GitFailed) -> str:
+    said = [line.strip() for line in error.stderr.splitlines() if line.strip()]
+    files = [line for line in said if not line.startswith(("error:", "fatal:", "Please", "Aborting"))]
+    return "; ".join([*(line.removeprefix("error: ") for line in said[:1]), *files[:3]]) or error.message
+
+
+def _forgive_half(git: Git, old: str, new: str) -> None:
+    """Lets the index say of files that a killed move had written already that they are there.
+
+    Without it git takes them for changes of a person. A file with any other content stays one.
+    """
+    index = git.run("ls-files", "-s", "-z").split(b"\0")
+    known = {path: words.split()[1].decode() for words, _, path in (line.partition(b"\t") for line in index) if path}
+    lines: list[bytes] = []
+    top = Path(git.top())
+    for path, (before, after) in git.differences(old, new).items():
+        if known.get(path, "") != before.oid:
+            continue
+        file = top / os.fsdecode(path)
+        there = file.is_symlink() or file.is_file()
+        if after == ABSENT:
+            if not there:
+                lines.append(b"0 " + b"0" * len(old) + b"\t" + path)
+        elif there and not file.is_symlink() and after.mode != "120000" and _content_id(git, path) == after.oid:
+            lines.append(f"{after.mode} {after.oid}\t".encode() + path)
+    if lines:
+        git.run("update-index", "-z", "--index-info", input=b"\0".join(lines) + b"\0")
+        git.run("update-index", "-q", "--refresh", check=False)
+
+
+def _content_id(git: Git, path: bytes) -> str:
+    """The id that the file's content would have in the repository."""
+    done = git.run(
+        "hash-object", "--stdin-paths", input=os.path.join(os.fsencode(git.top()), path) + b"\n", check=False
+    )
+    return done.strip().decode()

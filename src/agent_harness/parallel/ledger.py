@@ -1,0 +1,88 @@
+"""The journal of one run: every event on the disk before what follows from it is done.
+
+    {"n":12,"at":"...Z","type":"ended","item":"5","order":"RUN/5/1", ...}
+
+A run is what its events fold to (``parallel/plan.py``); whoever was killed folds them again and goes on. A torn last
+line never happened. Anything else that cannot be read is damage, and no event is guessed. Source: ``scale.md`` 7.
+"""
+
+import os
+import time
+from pathlib import Path
+
+from agent_harness.errors import StateDamaged
+from agent_harness.kernel import clock, files
+from agent_harness.kernel.json import JsonObject, jsontext
+
+VERSION = 1
+KEPT_DAYS = 90
+
+TYPES = frozenset(
+    ("run", "ordered", "ended", "lost", "parked", "batched", "verified", "bounced", "released", "landing", "landed")
+) | {*("head_moved", "head_trusted", "reopened", "blocked", "late_result", "closed")}
+
+
+class Ledger:
+    """The journal in ``folder``; one process writes it, under the lock of the run."""
+
+    def __init__(self, folder: str) -> None:
+        self.path = os.path.join(folder, "ledger.jsonl")
+        self._runs = os.path.join(folder, "runs")
+        self.events = self._read()
+        self._file = -1
+
+    def _read(self) -> list[JsonObject]:
+        try:
+            content = Path(self.path).read_bytes()
+        except FileNotFoundError:
+            return []
+        whole = content[: content.rfind(b"\n") + 1]
+        if whole != content:  # the line of a writer that was killed
+            os.truncate(self.path, len(whole))
+        return [self._event(number, line) for number, line in enumerate(whole.splitlines(), 1)]
+
+    def _event(self, number: int, line: bytes) -> JsonObject:
+        try:
+            event = jsontext.loads(line, exact=False)
+        except ValueError:
+            event = None
+        if not isinstance(event, dict) or event.get("n") != number:
+            raise StateDamaged(f"{self.path} is damaged in line {number}", hint=f"look at it; then: mv {self.path} ...")
+        if event.get("type") not in TYPES or event.get("v", VERSION) > VERSION:
+            told = f"{self.path}, line {number}, was written by a newer version of the harness"
+            raise StateDamaged(told, hint="install that version, and: harness run --workers N")
+        return event
+
+    def append(self, kind: str, **members: object) -> JsonObject:
+        """Adds one event, which is on the disk when this returns."""
+        event: JsonObject = {"n": len(self.events) + 1, "at": clock.timestamp(fraction=True), "type": kind, **members}
+        line = jsontext.line(event).encode("utf-8", "replace") + b"\n"
+        try:
+            if self._file < 0:
+                os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+                self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            while line:
+                line = line[os.write(self._file, line) :]
+            os.fdatasync(self._file)
+        except OSError as error:
+            raise files.refusal(self.path, "added to", error) from None
+        self.events.append(event)
+        return event
+
+    def put_away(self) -> None:
+        """Begins anew: what is there goes to the runs that are over, which are kept for 90 days."""
+        if not self.events:
+            return
+        os.makedirs(self._runs, mode=0o700, exist_ok=True)
+        for old in Path(self._runs).iterdir():
+            if old.stat().st_mtime < time.time() - KEPT_DAYS * 86400:
+                old.unlink()
+        os.replace(self.path, os.path.join(self._runs, f"{self.events[0].get('run')}.jsonl"))
+        self.close()
+        self.events = []
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1

@@ -1,0 +1,197 @@
+"""A place: a repository and work tree of its own for one agent at a time, which borrows the project's objects.
+
+    places/w1/             the work tree, with `.git`
+    places/w1.index        its index as the harness made it last: what makes the next beginning cheap
+    places/w1.lock         held by whoever carries an order out there
+    places/w1.json         the order, and the process that carries it out
+
+What is in a place belongs to whoever works there, and is believed in nothing: before the next order its `.git` is made
+anew, and files are read again wherever their times say so. Before that, whatever the project does not have yet is in a
+rescue of the project's: commits, stashes, changed and new files. What cannot be rescued so is set aside as it is.
+Ignored files (installed packages, caches) stay. Source: ``scale.md`` 4.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from agent_harness.errors import Busy, HarnessError, UnsafeTree
+from agent_harness.kernel import snapshot
+from agent_harness.kernel.git import Git, GitFailed
+from agent_harness.kernel.git.status import matcher
+from agent_harness.kernel.lock import LockFile
+
+RESCUE_REFS = "refs/harness/rescue"
+WORK_REFS = "refs/harness/work"
+PLACE_REFS = "refs/harness/place"
+_OWN_REFS = ("refs/harness/base/", "refs/harness/candidates/", "refs/tags/", "refs/heads/")
+"""Refs of a place that say nothing beside what HEAD and its history say."""
+_OID = re.compile(rb"^[0-9a-f]{40,64} ([0-9a-f]{40,64}) ", re.MULTILINE)
+_PACK_BYTES = 1 << 20
+
+
+class Workplace:
+    """The place in ``folder``, whose name is that of its slot."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.name = os.path.basename(folder)
+        self.record = f"{folder}.json"
+        self._index = f"{folder}.index"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody else has the place in the block. ``Busy`` where somebody has it."""
+        os.makedirs(os.path.dirname(self.folder), mode=0o700, exist_ok=True)
+        lock = LockFile(f"{self.folder}.lock")
+        if holder := lock.try_take():
+            raise Busy(f"{holder} works in {self.folder}")
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @property
+    def git(self) -> Git:
+        """Its repository as it is now."""
+        return Git(self.folder)
+
+    def prepare(self, home: Git, base: str, branch: str) -> None:
+        """Makes the place one with nothing in it but ``base``; what was there is rescued before (``rescue``)."""
+        home.update_ref(f"{PLACE_REFS}/{self.name}", base)  # no gc of the project takes away what is borrowed
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        if os.path.lexists(old := os.path.join(self.folder, ".git")):
+            _remove(old)
+        _make_repository(home, Path(old), base, branch)
+        index = os.path.join(old, "index")
+        with suppress(FileNotFoundError):
+            shutil.copy2(self._index, index)
+        git = self.git
+        try:
+            git.run("read-tree", "--reset", "-u", base, timeout_seconds=600)
+        except GitFailed:  # by an index of another time
+            os.unlink(index)
+            git.run("read-tree", "--reset", "-u", base, timeout_seconds=600)
+        git.run("clean", "-ffdq", timeout_seconds=600)
+        shutil.copy2(index, self._index)
+        if git.head() != base:
+            raise UnsafeTree(f"{self.folder} does not stand at {base[:10]}")
+
+    def rescue(self, home: Git, name: str, own: Sequence[str]) -> list[str]:
+        """The refs of the project's that hold what only the place had; none where it had nothing.
+
+        ``name`` is that of the item worked on there last. What git cannot tell is kept as a folder beside the place.
+        """
+        if not os.path.isdir(self.folder):
+            return []
+        try:
+            return self._rescued(home, name, own)
+        except (HarnessError, OSError, ValueError):
+            number = 1
+            while os.path.lexists(kept := f"{self.folder}.kept-{number}"):
+                number += 1
+            os.rename(self.folder, kept)
+            return [kept]
+
+    def _rescued(self, home: Git, name: str, own: Sequence[str]) -> list[str]:
+        git = self.git
+        if git.repository.top != Path(os.path.realpath(self.folder)):
+            raise UnsafeTree(f"{self.folder} has no repository of its own any more")
+        excluded = matcher(own)
+        found: list[str] = []
+        changed = [each for each in git.status() if not excluded(os.fsencode(each.path))]
+        if any(os.path.lexists(os.path.join(self.folder, each.path, ".git")) for each in changed):
+            raise UnsafeTree("another repository is in it")
+        if changed:
+            taken = snapshot.take(git, "refs/harness/left", exclude=own, message=f"What was left in {self.name}")
+            found.append(taken.commit)
+        refs = git.refs_below("refs/")
+        found += [oid for ref, oid in refs.items() if not ref.startswith(_OWN_REFS)]
+        for log in ("logs/HEAD", "logs/refs/stash"):
+            with suppress(FileNotFoundError):
+                found += [oid.decode() for oid in _OID.findall(Path(self.folder, ".git", log).read_bytes())]
+        found += [oid for ref, oid in refs.items() if ref.startswith("refs/heads/")]
+        found = [tip for tip in dict.fromkeys(found) if git.commit_of(tip) and home.commit_of(tip) is None]
+        return [take_home(git, home, tip, free_ref(home, f"{RESCUE_REFS}/{name}")) for tip in _tips(git, found)]
+
+
+def _tips(git: Git, commits: list[str]) -> list[str]:
+    """Those that no other one of them leads to."""
+    if len(commits) < 2:
+        return commits
+    return git.text("merge-base", "--independent", *commits).split()
+
+
+def free_ref(git: Git, folder: str) -> str:
+    """The next numbered ref below a folder."""
+    numbers = [ref.rpartition("/")[2].partition("-")[0] for ref in git.refs_below(f"{folder}/")]
+    return f"{folder}/{max((int(each) for each in numbers if each.isdecimal()), default=0) + 1}"
+
+
+def take_home(place: Git, home: Git, commit: str, ref: str) -> str:
+    """Brings a commit, and all that it needs, from a place into the project, under this ref; the ref.
+
+    Nothing of the place's own settings takes part. The objects are checked as they are taken in.
+    """
+    if home.commit_of(commit) is None:
+        words = ("pack-objects", "--revs", "--local", "--stdout", "-q")
+        with place.view() as view:
+            pack = view.call(*words, input=f"{commit}\n--not\n{_borrowed(place)}".encode()).stdout
+        unpack = ("unpack-objects", "-q", "--strict") if len(pack) < _PACK_BYTES else ("index-pack", "--stdin")
+        home.run(*unpack, input=pack, timeout_seconds=600)
+    home.update_ref(ref, commit)
+    return ref
+
+
+def _borrowed(place: Git) -> str:
+    """The commit that the place began at, which the project has."""
+    found = (Path(place.git_dir()) / "harness-base").read_text()
+    return found if place.commit_of(found.strip()) else ""
+
+
+def _make_repository(home: Git, folder: Path, base: str, branch: str) -> None:
+    """A repository at ``base`` on a branch of that name: borrowed objects, copies of tags, no remote and no hook."""
+    for name in ("objects/info", "refs/heads", "info"):
+        (folder / name).mkdir(parents=True)
+    (folder / "objects/info/alternates").write_bytes(os.fsencode(home.shared_dir() / "objects") + b"\n")
+    (folder / "HEAD").write_text(f"ref: {branch}\n")
+    tip = folder / branch
+    tip.parent.mkdir(parents=True, exist_ok=True)
+    tip.write_text(f"{base}\n")
+    (folder / "harness-base").write_text(f"{base}\n")
+    name, address = home.identity
+    sha256 = len(base) == 64
+    (folder / "config").write_text(
+        f"[core]\n\trepositoryFormatVersion = {int(sha256)}\n\tbare = false\n[gc]\n\tauto = 0\n"
+        + ("[extensions]\n\tobjectFormat = sha256\n" if sha256 else "")
+        + f"[user]\n\tname = {_quoted(name)}\n\temail = {_quoted(address)}\n"
+    )
+    (folder / "info/exclude").write_text(home.repository_text("exclude"))
+    tags = "".join(f"{oid} {ref}\n" for ref, oid in sorted(home.refs_below("refs/tags/").items()))
+    (folder / "packed-refs").write_bytes(os.fsencode(tags))
+    for each in ("shallow", "lfs"):
+        if (home.shared_dir() / each).exists():
+            (folder / each).symlink_to(home.shared_dir() / each)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    return f'"{escaped}"'
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    else:
+        os.unlink(path)
+
+
+def existing(folder: str) -> Iterable[Workplace]:
+    """The places that are there."""
+    with suppress(FileNotFoundError):
+        for entry in sorted(os.scandir(folder), key=lambda each: each.name):
+            if entry.is_dir(follow_symlinks=False) and re.fullmatch(r"[wv]\d+", entry.name):
+                yield Workplace(entry.path)

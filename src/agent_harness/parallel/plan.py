@@ -1,0 +1,438 @@
+"""What a parallel run knows, and what is to be done next: both pure, and without a clock.
+
+``RunPlan.apply`` folds the events of a ledger; folding a prefix and then the rest is folding the whole. ``decide``
+reads the plan and says what is to be done now. Whoever does it has the event on the disk before anything follows from
+it, and asks again. So a coordinator that was killed folds, asks, and goes on.
+
+An item is ``open`` unless the plan says otherwise; whether it may be worked on is the truth file's to say. Source:
+``scale.md`` 3.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel.batching import Search, Trial, next_size
+from agent_harness.parallel.items import ACCEPTED, PARKED, PARTIAL, REJECTED, OpenItem
+
+OPEN, WORKING, READY, LANDING, LANDED = "open", "working", "ready", "landing", "landed"
+MOVES: dict[tuple[str, str], str] = {
+    (OPEN, "ordered"): WORKING,
+    (WORKING, ACCEPTED): READY,
+    (WORKING, PARTIAL): OPEN,
+    (WORKING, REJECTED): OPEN,
+    (WORKING, PARKED): PARKED,
+    (WORKING, "lost"): OPEN,
+    (READY, "batched"): LANDING,
+    (READY, "bounced"): OPEN,
+    (LANDING, "bounced"): OPEN,
+    (LANDING, "released"): READY,
+    (LANDING, "landed"): LANDED,
+    (LANDED, "reopened"): OPEN,
+}
+"""(state, event or how an attempt ended) -> state; an event of an order that is not the item's last changes nothing."""
+
+LOST_TIMES = 3
+"""Attempts in a row of which nothing came back, not even that they had failed: then the item waits for a person."""
+BARREN = 3
+"""Attempts in a row, beyond one for each worker, that ended without anything to judge: then the agent is what fails."""
+
+
+@dataclass
+class ItemProgress:
+    """What the plan knows of one item."""
+
+    state: str = OPEN
+    fence: int = 0  # of its last order
+    order: str = ""
+    slot: str = ""
+    base: str = ""  # the commit that its order begins at
+    commit: str = ""  # the candidate: of the last attempt that was accepted
+    proven_on: str = ""  # the commit that the candidate began at
+    touches: tuple[str, ...] = ()
+    lost: int = 0  # in a row
+    bounces: int = 0
+    mend: JsonObject | None = None  # what its next attempt has to repair
+    why: str = ""  # it is parked
+
+
+@dataclass
+class LandingBatch:
+    """Candidates that land together: the head of each prefix, and what is known of it."""
+
+    id: int
+    members: list[str]
+    base: str  # the head that they are on
+    commits: list[str]
+    vouched: bool  # one candidate on the very commit that it was proven on
+    search: Search
+    landing: str = ""  # the commit that the branch gets, once that is written down
+    count: int = 0  # members that land
+
+
+@dataclass
+class RunPlan:
+    """The run so far."""
+
+    run: str = ""
+    branch: str = ""
+    workers: int = 1
+    batch_max: int = 8
+    mends: int = 2
+    head: str = ""  # of the branch, as far as somebody vouches for it
+    suspect: str = ""  # a head that somebody else made
+    works: dict[str, ItemProgress] = field(default_factory=dict)
+    busy: dict[str, None] = field(default_factory=dict)  # items that are neither open nor done
+    queue: list[str] = field(default_factory=list)  # ready, in the order of landing
+    batch: LandingBatch | None = None
+    size: int = 8
+    blocked: str = ""  # why nothing new is begun: a question for a person
+    barren: int = 0
+    last_end: JsonObject = field(default_factory=dict)
+    attempts: int = 0
+    accepted: int = 0
+    lost: int = 0
+    bounces: int = 0
+    batches: int = 0
+    trials: int = 0
+    spent_usd: float = 0.0
+    landed: list[JsonObject] = field(default_factory=list)
+    combined: bool = False  # something landed on a head that it was not proven on
+    audited: bool = False  # and everything was proven once more since
+    closed: bool = False
+
+    def work(self, item: str) -> ItemProgress:
+        """That of an item."""
+        return self.works.setdefault(item, ItemProgress())
+
+    def in_state(self, *states: str) -> list[str]:
+        """The items that are in one of these, none of which is ``open`` or ``landed``."""
+        return [item for item in self.busy if self.works[item].state in states]
+
+    def _set(self, item: str, state: str) -> ItemProgress:
+        work = self.work(item)
+        work.state = state
+        if state in (OPEN, LANDED):
+            self.busy.pop(item, None)
+        else:
+            self.busy[item] = None
+        return work
+
+    # ---- folding
+
+    def apply(self, event: JsonObject) -> None:
+        """Takes one event in."""
+        getattr(self, f"_on_{event['type']}")(event)
+
+    def _move(self, item: str, how: str) -> ItemProgress:
+        return self._set(item, MOVES[self.work(item).state, how])
+
+    def _on_run(self, event: JsonObject) -> None:
+        self.run, self.branch, self.head = event["run"], event["branch"], event["head"]
+        self.workers, self.batch_max, self.mends = event["workers"], event["batch_max"], event["mends"]
+        self.size = min(self.size, self.batch_max) if self.works else self.batch_max
+        self.blocked, self.suspect, self.barren, self.closed = "", "", 0, False
+        if self.batch:
+            self.batch.search = Search(size=self.batch.search.size)
+        for each in event.get("carried", ()):
+            work = self.work(each["item"])
+            work.fence, work.bounces, work.mend = each["fence"], each["bounces"], each["mend"]
+            work.order, work.commit, work.proven_on = each["order"], each["commit"], each["base"]
+            if each["ready"]:
+                self._set(each["item"], READY)
+                self.queue.append(each["item"])
+
+    def carried(self) -> list[JsonObject]:
+        """What the next run has to know of this one."""
+        return [
+            {
+                "item": item,
+                "fence": work.fence,
+                "bounces": 0 if work.state == LANDED else work.bounces,
+                "mend": None if work.state == LANDED else work.mend,
+                "order": work.order,
+                "base": work.proven_on,
+                "commit": work.commit,
+                "ready": work.state in (READY, LANDING),
+            }
+            for item, work in self.works.items()
+        ]
+
+    def _on_ordered(self, event: JsonObject) -> None:
+        work = self._move(event["item"], "ordered")
+        work.fence, work.order, work.slot, work.base = event["fence"], event["order"], event["slot"], event["base"]
+        work.touches = tuple(event["touches"])
+        self.attempts += 1
+
+    def _is_last(self, event: JsonObject) -> bool:
+        work = self.work(event["item"])
+        return (work.state, work.order) == (WORKING, event["order"])
+
+    def _on_ended(self, event: JsonObject) -> None:
+        self.spent_usd += event.get("cost_usd") or 0.0
+        if not self._is_last(event):
+            return
+        status = event["status"]
+        work = self._move(event["item"], PARTIAL if status not in (ACCEPTED, REJECTED, PARKED) else status)
+        work.lost = 0
+        self.last_end = event
+        self.barren = 0 if status in (ACCEPTED, REJECTED) or event.get("recalled") else self.barren + 1
+        if event.get("uncounted"):
+            self.attempts -= 1
+        if status == ACCEPTED:
+            work.commit, work.proven_on, work.mend = event["commit"], work.base, None
+            self.accepted += 1
+            self.queue.append(event["item"])
+        elif status == PARKED:
+            work.why = event.get("reason", "")
+
+    def _on_lost(self, event: JsonObject) -> None:
+        if not self._is_last(event):
+            return
+        work = self._move(event["item"], "lost")
+        self.attempts -= 1
+        if event.get("with_coordinator"):
+            return
+        self.lost += 1
+        work.lost += 1
+        if work.lost >= LOST_TIMES:
+            self._set(event["item"], PARKED).why = "attempt_lost"
+
+    def _on_late_result(self, event: JsonObject) -> None:
+        return
+
+    def _on_parked(self, event: JsonObject) -> None:
+        self._set(event["item"], PARKED).why = event["reason"]
+
+    def _on_batched(self, event: JsonObject) -> None:
+        members: list[str] = [*event["members"]]
+        for item in members:
+            self._move(item, "batched")
+            self.queue.remove(item)
+        self.batches += 1
+        self.batch = LandingBatch(
+            id=self.batches,
+            members=members,
+            base=event["base"],
+            commits=[*event["commits"]],
+            vouched=event["vouched"],
+            search=Search(size=len(members)),
+        )
+
+    def _on_verified(self, event: JsonObject) -> None:
+        self.trials += 1
+        if self.batch is None or event["batch"] != self.batch.id:
+            return
+        trial, result = Trial(prefix=event["prefix"], only=tuple(event["only"])), event["result"]
+        search = self.batch.search
+        whole = not trial.only and trial.prefix == search.size
+        self.batch.search = search.after(trial, result, tuple(event["failing"]))
+        if whole:
+            self.size = next_size(self.size, self.batch_max, result)
+
+    def _on_bounced(self, event: JsonObject) -> None:
+        item = event["item"]
+        work = self._move(item, "bounced")
+        if item in self.queue:
+            self.queue.remove(item)
+        work.bounces += 1
+        self.bounces += 1
+        work.mend = event["mend"] if work.bounces <= self.mends else None
+        if work.bounces > self.mends + 1:
+            self._set(item, PARKED).why = "landing_failed"
+
+    def _on_released(self, event: JsonObject) -> None:
+        batch, self.batch = self.batch, None
+        if batch is None:
+            return
+        left = [item for item in batch.members if self.work(item).state == LANDING]
+        for item in left:
+            self._move(item, "released")
+        self.queue[:0] = left
+        if event["singly"]:
+            self.size = 1
+
+    def _on_landing(self, event: JsonObject) -> None:
+        if self.batch:
+            self.batch.landing, self.batch.count = event["commit"], event["count"]
+
+    def _on_landed(self, event: JsonObject) -> None:
+        batch = self.batch
+        if batch is None:
+            return
+        for item, commit in zip(batch.members[: batch.count], batch.commits, strict=False):
+            self._move(item, "landed")
+            self.landed.append({"item": item, "commit": commit, "batch": batch.id})
+        self.head = event["commit"]
+        if not batch.vouched:
+            self.combined, self.audited = True, False
+        self._on_released({"singly": False})
+
+    def _on_head_moved(self, event: JsonObject) -> None:
+        self.suspect = event["head"]
+
+    def _on_head_trusted(self, event: JsonObject) -> None:
+        self.head, self.suspect = event["head"], ""
+        self.audited = self.audited or bool(event.get("audit"))
+
+    def _on_reopened(self, event: JsonObject) -> None:
+        for item in event["items"]:
+            if self.work(item).state == LANDED:
+                self._move(item, "reopened")
+        self.landed = [each for each in self.landed if each["item"] not in event["items"]]
+
+    def _on_blocked(self, event: JsonObject) -> None:
+        self.blocked = event["reason"]
+
+    def _on_closed(self, event: JsonObject) -> None:
+        self.closed = True
+
+
+def fold(events: Iterable[JsonObject]) -> RunPlan:
+    """The plan after these events."""
+    plan = RunPlan()
+    for event in events:
+        plan.apply(event)
+    return plan
+
+
+# ---- what is to be done next -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartAttempt:
+    """Order an attempt."""
+
+    item: OpenItem
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CombineCandidates:
+    """Put these candidates on top of the head, as objects."""
+
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunChecks:
+    """Order a run of checks: of the batch under way, or of a head."""
+
+    trial: Trial | None = None
+    head: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BounceItem:
+    """Send the culprit of the batch back."""
+
+    item: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LandBatch:
+    """Move the branch to the batch's first ``count`` members, or go on with that."""
+
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseBatch:
+    """Give up the batch; its members stay in the queue."""
+
+    singly: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskPerson:
+    """A question for a person, and nothing new before it is answered."""
+
+    reason: str
+
+
+Step = StartAttempt | CombineCandidates | RunChecks | BounceItem | LandBatch | ReleaseBatch | AskPerson
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What the plan does not know."""
+
+    items: Sequence[OpenItem]  # that may be worked on, in the protocol's order
+    slots: int  # free places for attempts
+    checking: bool  # a run of checks is under way
+    may_begin: bool  # no stop was asked for, and no limit is reached
+    most_attempts: int | None = None
+
+
+def decide(plan: RunPlan, facts: Facts) -> list[Step]:
+    """What can be done now; nothing of it depends on another part of it.
+
+    What lands at once lands first, so that the next attempt begins on it.
+    """
+    landing = None if facts.checking else _landing_step(plan, at_rest=facts.may_begin and not facts.items)
+    steps: list[Step] = [landing] if landing else []
+    if landing and not isinstance(landing, RunChecks):
+        return steps
+    if facts.may_begin and not plan.blocked:
+        left = facts.slots
+        if facts.most_attempts is not None:
+            left = min(left, facts.most_attempts - plan.attempts)
+        steps += pick(plan, facts.items, left)
+    return steps
+
+
+def _landing_step(plan: RunPlan, *, at_rest: bool) -> Step | None:
+    if plan.batch:
+        return _batch_step(plan, plan.batch)
+    if plan.blocked:
+        return None
+    if plan.suspect:
+        return RunChecks(head=plan.suspect)
+    if plan.queue:
+        return CombineCandidates(items=tuple(plan.queue[: plan.size]))
+    is_due = at_rest and plan.combined and not plan.audited and not plan.in_state(WORKING)
+    return RunChecks(head=plan.head) if is_due else None
+
+
+def _batch_step(plan: RunPlan, batch: LandingBatch) -> Step | None:
+    search = batch.search
+    trial = None if batch.vouched else search.next_trial()
+    if batch.landing:
+        return LandBatch(count=batch.count)
+    if trial:
+        return RunChecks(trial=trial)
+    if search.contradicts or search.broken > 1:
+        is_question = search.size == 1 and search.broken > 1
+        return (
+            (None if plan.blocked else AskPerson(reason="landing_broken")) if is_question else ReleaseBatch(singly=True)
+        )
+    culprit = batch.members[search.culprit - 1] if search.culprit else None
+    if culprit and plan.work(culprit).state == LANDING:
+        return BounceItem(item=culprit)
+    return LandBatch(count=search.green or 1) if search.green or batch.vouched else ReleaseBatch(singly=False)
+
+
+def pick(plan: RunPlan, items: Sequence[OpenItem], count: int) -> list[StartAttempt]:
+    """The next so many attempts, each with the reason for it; ``scale.md`` SC-7, SC-8."""
+    busy = {item: plan.work(item).touches for item in plan.in_state(WORKING, READY, LANDING)}
+    picked: list[StartAttempt] = []
+    for item in items:
+        if len(picked) >= count:
+            break
+        work = plan.works.get(item.id, ItemProgress())
+        if work.state != OPEN or any(meet(item.touches, other) for other in busy.values()):
+            continue
+        busy[item.id] = item.touches
+        again = f", to mend a bounce ({work.mend['why']})" if work.mend else ""
+        picked.append(StartAttempt(item=item, reason=f"next in order, attempt {work.fence + 1} of this run{again}"))
+    return picked
+
+
+def meet(some: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether two declarations may name the same file: compared up to their first wildcards."""
+    left, right = ([_literal(glob) for glob in globs] for globs in (some, others))
+    return any(a.startswith(b) or b.startswith(a) for a in left for b in right)
+
+
+def _literal(glob: str) -> str:
+    return glob[: min((glob.find(sign) for sign in "*?[" if sign in glob), default=len(glob))]

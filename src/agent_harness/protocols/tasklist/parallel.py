@@ -1,0 +1,620 @@
+"""A task list worked by several agents at once: ``harness run --workers N``.
+
+``TaskListHome`` is the list as the coordinator of the run asks it, and the only writer of it; ``carry_out`` is what
+hands do in a place: today's run, with a list of its own in which one task can be claimed, or the validations of what is
+to land. A task counts as completed once it has landed. Source: ``scale.md`` 4 (Seeds), 5.
+"""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from agent_harness.agents import registry
+from agent_harness.errors import HarnessError, UnsafeTree
+from agent_harness.kernel import clock, files, journal, trusted_state
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel.coordinator import Coordinator, RunTerms, state_folder
+from agent_harness.parallel.items import (
+    ACCEPTED,
+    ATTEMPT,
+    BROKEN,
+    GREEN,
+    PARKED,
+    PARTIAL,
+    RED,
+    REJECTED,
+    Landing,
+    OpenItem,
+    WorkOrder,
+)
+from agent_harness.parallel.places import Workplace
+from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, run, selection, status
+from agent_harness.protocols.tasklist.attempts import validation
+from agent_harness.protocols.tasklist.attempts.attempt import place_of
+from agent_harness.protocols.tasklist.claims import claim, leases, sessions
+from agent_harness.protocols.tasklist.claims.worker import Worker
+from agent_harness.protocols.tasklist.layout import TaskListLayout, safe_name
+from agent_harness.protocols.tasklist.records import (
+    DEFAULT_LEASE_SECONDS,
+    IN_PLACE,
+    State,
+    Task,
+    json_object,
+    texts,
+    whole,
+)
+from agent_harness.protocols.tasklist.store import TaskListChange
+from agent_harness.session import ledger
+from agent_harness.session.ledger import ClaimVerdict
+from agent_harness.supervision import interruption
+from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
+from agent_harness.verification.command import run_in_place
+
+HANDS = "agent_harness.protocols.tasklist.parallel:carry_out"
+RENEW_SECONDS = 60.0
+OTHERS = 100  # open tasks whose proofs are protected in a place
+KILLED = (-9, 137)  # exit codes of a command that the machine has ended
+_TOOK_HOME = ("error_log", "attempts", "failed_at", "checkpoints")
+_CHECK = "the check of every landing"
+
+
+class TaskListHome:
+    """The list in the project's folder, in the session of the coordinator."""
+
+    hands = HANDS
+
+    def __init__(self, worker: Worker, session: int, attempt: JsonObject) -> None:
+        """``attempt`` is what every attempt is told: agents, policy, limits."""
+        place = place_of(worker)
+        assert place is not None
+        self._worker = worker
+        self._layout, self._store = worker.layout, worker.store
+        self._git = place.git
+        self._folder = place.folder
+        self._session = session
+        self._attempt = attempt
+        self.own = place.exclude
+        self._stamp: object = None  # of the list that these were read from
+        self._items: list[OpenItem] = []
+        self._touched: dict[str, frozenset[bytes]] = {}
+        self._renew_at = time.monotonic() + RENEW_SECONDS
+
+    # ---- what may be worked on
+
+    def items(self) -> list[OpenItem]:
+        """Tasks whose dependencies have landed, as ``harness task claim`` would give them; read as the list changes."""
+        stamp = files.stamp_of(self._layout.tasks)
+        if stamp is None or stamp != self._stamp:
+            self._stamp, self._items = stamp, self._open_items()
+        return self._items
+
+    def _open_items(self) -> list[OpenItem]:
+        state = self._store.read()
+        found = selection.eligible(state, lambda each: progress.last_error_time(self._layout, each))
+        return [
+            OpenItem(
+                id=task.id, name=safe_name(task.id), title=task.title, touches=tuple(texts(task.raw.get("touches")))
+            )
+            for task in found
+        ]
+
+    def stopped(self) -> tuple[int, str] | None:
+        """A halt, or a pause."""
+        try:
+            claim.refuse_rest(self._worker, self._store.read())
+        except HarnessError as error:
+            return error.exit_code, error.message
+        return None
+
+    def left(self) -> tuple[list[str], list[str]]:
+        """Tasks that failed for good, and those that are neither that nor completed."""
+        self._store.change(self._settle)
+        tasks = self._store.read().tasks
+        failed = [task.id for task in tasks if task.status == "failed" and task.given_up]
+        return failed, [task.id for task in tasks if task.status != "completed" and task.id not in failed]
+
+    def _settle(self, change: TaskListChange) -> None:
+        for marked in selection.settle(change.state, change.now):
+            change.note("ERROR", marked.message, task=marked.task.id, category="DEPENDENCY")
+            change.touch(marked.task)
+
+    # ---- claims
+
+    def claim(self, orders: Sequence[WorkOrder]) -> None:
+        """Each task in progress, by the name of its slot; the order's id is the token of the claim."""
+
+        def act(change: TaskListChange) -> None:
+            for order in orders:
+                task = change.state.by_id.get(order.item)
+                if task is None or task.status not in ("pending", "failed"):
+                    continue
+                if changed := proven.put_back(self._layout, task, claimed=False):
+                    change.note("WARN", changed, task=task.id)
+                seconds = DEFAULT_LEASE_SECONDS
+                owner = f"{order.id.partition('/')[0]}/{order.slot}"
+                lifecycle.start(
+                    task, owner=owner, token=order.id, at=change.now, lease_seconds=seconds, head=order.base
+                )
+                process = self._worker.process.as_record() if self._worker.process else None
+                task.raw.update(worktree=order.place, claimed_session=self._session, claimed_process=process)
+                change.note("Starting", task.title, task=task.id, end=f"(base={order.base[:7]}, {order.slot})")
+                change.touch(task)
+
+        self._store.change(act)
+
+    def holds(self, order: str, item: str) -> bool:
+        """Whether the task is claimed by the order."""
+        task = self._store.read().by_id.get(item)
+        return task is not None and task.status == "in_progress" and task.claim_token == order
+
+    def keep(self) -> None:
+        """Renews the session and all claims of the run, once a minute."""
+        if time.monotonic() < self._renew_at:
+            return
+        self._renew_at = time.monotonic() + RENEW_SECONDS
+
+        def act(change: TaskListChange) -> None:
+            leases.keep(change.state, self._worker, change.now)
+            for task in self._ours(change.state):
+                with suppress(HarnessError):
+                    lifecycle.renew(task, change.now, DEFAULT_LEASE_SECONDS)
+            change.touch()
+
+        self._store.change(act)
+
+    def _ours(self, state: State) -> list[Task]:
+        me = self._worker.process.as_record() if self._worker.process else None
+        return [task for task in selection.in_progress(state) if task.claimed_process == me]
+
+    def adopt(self, held: Sequence[str], over: Sequence[str]) -> None:
+        """The claims are of this process from now on, for half an hour at first; those that are over are given back."""
+
+        def act(change: TaskListChange) -> None:
+            for task in selection.in_progress(change.state):
+                if task.claim_token in over:
+                    lifecycle.release(task)
+                    task.raw.pop("landing", None)
+                    change.note("WARN", "given back: the run was killed", task=task.id)
+                    change.touch(task)
+                elif task.claim_token in held:
+                    ends = clock.moment(change.now.timestamp() + DEFAULT_LEASE_SECONDS)
+                    process = self._worker.process.as_record() if self._worker.process else None
+                    task.raw.update(claimed_process=process, lease_expires_at=clock.timestamp(ends))
+                    change.touch(task)
+
+        self._store.change(act)
+
+    # ---- what a place is given
+
+    def papers(self, item: str, mend: JsonObject | None) -> JsonObject:
+        """The task, what proves the others, the last lines of the log, and how attempts are made."""
+        state = self._store.read()
+        task = self._worker.find(state, item)
+        others = (each for each in state.tasks if each.id != item and each.status != "completed" and not each.given_up)
+        raw = {name: value for name, value in task.copy().items() if name not in lifecycle.CLAIM_FIELDS}
+        raw |= {"status": "pending", "depends_on": [], "base_ref": None}
+        raw |= {"mend": _told(mend)} if mend else {}
+        return {
+            "task": raw,
+            "others": [_other(each, item) for each in islice(others, OTHERS) if each.validation_command],
+            "config": self._config(state),
+            "session": self._session,
+            "log": progress.tail(self._layout, 200),
+            "prefix": os.path.relpath(self._folder, self._git.top()),
+            "init": files.read_bytes(self._layout.init_script).decode("utf-8", "replace")
+            if os.path.isfile(self._layout.init_script)
+            else None,
+            "counts": os.path.dirname(proven.ledger(self._layout)),
+            "rescues": {ref: sha for ref in task.rescues if (sha := self._git.commit_of(ref))},
+            "seed": (mend or {}).get("seed"),
+            **self._attempt,
+        }
+
+    def _config(self, state: State) -> JsonObject:
+        own = json_object(state.raw.get("session_config")) or {}
+        return {**own, "concurrency_mode": "exclusive", "max_tasks_per_session": 0, "max_sessions": 0}
+
+    # ---- what comes back
+
+    def ended(self, order: str, item: str, result: JsonObject | None, rescues: Sequence[str]) -> None:
+        """Costs, verdicts and transcripts once an order; then the task, unless somebody else has it meanwhile."""
+        if result is not None:
+            self._take_books(order, result)
+        else:
+            status.note_killed(self._layout)
+
+        def act(change: TaskListChange) -> None:
+            task = change.state.by_id.get(item)
+            if task is None or task.status != "in_progress" or task.claim_token != order:
+                return
+            how = (result or {}).get("status")
+            lifecycle.keep_rescues(task, rescues)
+            if how == ACCEPTED:
+                task.raw["landing"] = {"order": order, "commit": (result or {}).get("commit")}
+                change.note("WARN", "proven in its place; it waits to land", task=item)
+            elif how == REJECTED:
+                placed = json_object((result or {}).get("task")) or {}
+                lifecycle.fail(task, "TASK_EXEC", str((result or {}).get("message")), change.now)
+                task.raw.update({name: placed[name] for name in _TOOK_HOME if name in placed})
+                change.note("ERROR", str((result or {}).get("message")), task=item, category="TASK_EXEC")
+            else:
+                lifecycle.release(task)
+                task.raw.pop("landing", None)
+                why = (
+                    (result or {}).get("message") or (result or {}).get("reason") or "nothing came back of the attempt"
+                )
+                change.note("WARN", f"given back: {why}", task=item)
+            change.touch(task)
+
+        self._store.change(act)
+
+    def _take_books(self, order: str, result: JsonObject) -> None:
+        if not result.get("id"):
+            return
+        known = {row.get("order") for row in journal.tail(self._layout.costs, 1000)}
+        if order not in known:
+            for row in result.get("costs") or []:
+                journal.append(self._layout.costs, {**row, "order": order})
+        if folder := result.get("sessions"):
+            _copy_new(str(folder), self._layout.sessions)
+        path = proven.ledger(self._layout)
+        for each in result.get("verdicts") or []:
+            verdict = ClaimVerdict.from_record(each)
+            if not verdict.accepted:  # what is accepted counts once it has landed
+                ledger.write(path, self._with_outputs(verdict, result))
+
+    def _with_outputs(self, verdict: ClaimVerdict, result: JsonObject) -> ClaimVerdict:
+        """The same as a line of the project's: what its steps printed is beside the project's logs."""
+        printed = json_object(result.get("outputs")) or {}
+        path = proven.ledger(self._layout)
+        steps = []
+        for step in verdict.steps:
+            if not step.log:
+                steps.append(step)
+                continue
+            text, ended = str(printed.get(step.log) or ""), f"exit {step.exit}"
+            kept = ledger.keep_output(
+                self._layout.verdicts, path, step.step, command=str(step.command), output=text, ended=ended
+            )
+            steps.append(replace(step, log=os.path.relpath(kept, self._layout.root)))
+        return replace(verdict, steps=tuple(steps), n=0, prev=None, session=self._session)
+
+    # ---- landing
+
+    def checks(self, base: str, commit: str, members: Sequence[str] | None) -> list[JsonObject]:
+        """The members' validations, those of completed tasks whose commits touched the same files, and ``check``."""
+        state = self._store.read()
+        done = [task for task in state.tasks if task.status == "completed"]
+        changed = frozenset(self._git.differences(base, commit)) if members is not None else None
+        near = [task for task in done if changed is None or changed & self._paths(task)]
+        found = [state.by_id[item] for item in members or () if item in state.by_id] + near
+        checks = [{"name": task.id, "task": task.copy()} for task in found if task.validation_command]
+        if members is not None and (command := _settings(state).get("check")):
+            raw = planning.new_task(_CHECK, _CHECK, validation=str(command))
+            checks.append({"name": _CHECK, "task": raw})
+        return checks
+
+    def _paths(self, task: Task) -> frozenset[bytes]:
+        """The files that the commit of a completed task has changed; none where it is not to be found."""
+        commit = task.completed_commit
+        if not commit:
+            return frozenset()
+        if commit not in self._touched:
+            parent = self._git.commit_of(f"{commit}^1")
+            whole_id = self._git.commit_of(commit)
+            found = self._git.differences(parent, whole_id) if parent and whole_id else {}
+            self._touched[commit] = frozenset(found)
+        return self._touched[commit]
+
+    def check_papers(self, checks: Sequence[JsonObject]) -> JsonObject:
+        """The tasks, and the sandbox of their validations."""
+        prefix = os.path.relpath(self._folder, self._git.top())
+        return {"checks": [*checks], "prefix": prefix, "sandbox": self._store.read().config.sandbox}
+
+    def settle(self, landings: Sequence[Landing]) -> None:
+        """Completed, each with its commit and its verdict; a task that is no more the order's stays as it is."""
+        path = proven.ledger(self._layout)
+        verdicts: dict[str, ClaimVerdict] = {}
+        for each in landings:
+            accepted = [ClaimVerdict.from_record(line) for line in each.result.get("verdicts") or []]
+            last = next((line for line in reversed(accepted) if line.accepted), None)
+            if last and self.holds(each.order, each.item):
+                verdicts[each.item] = replace(self._with_outputs(last, each.result), commit=each.commit)
+
+        def act(change: TaskListChange) -> None:
+            for each in landings:
+                task = change.state.by_id.get(each.item)
+                if task is None or task.status != "in_progress" or task.claim_token != each.order:
+                    continue
+                proven.prove(self._layout, change.state, task.id)
+                if verdict := verdicts.get(task.id):
+                    ledger.write(path, verdict)
+                lifecycle.complete(task, change.now)
+                placed = json_object(each.result.get("task")) or {}
+                task.raw.update(completed_commit=each.commit, proof=placed.get("proof"))
+                task.raw["checkpoints"] = placed.get("checkpoints") or task.raw.get("checkpoints")
+                task.raw.pop("landing", None)
+                change.note("Completed", f"(commit {each.commit[:7]})", task=task.id)
+                change.touch(task)
+
+        self._store.change(act)
+
+    def reopen(self, items: Sequence[str], why: str) -> None:
+        """They are pending again."""
+
+        def act(change: TaskListChange) -> None:
+            for item in items:
+                task = change.state.by_id.get(item)
+                if task is None or task.status != "completed":
+                    continue
+                proven.forget(self._layout, item)
+                lifecycle.reopen(task)
+                change.note("WARN", f"open again: {why}", task=item)
+                change.touch(task)
+
+        self._store.change(act)
+
+    def question(self, item: str | None, reason: str, message: str) -> None:
+        """Halts the list."""
+
+        def act(change: TaskListChange) -> None:
+            if change.state.halt is None:
+                change.halt("TASK_EXEC", f"{message} ({reason})", item)
+                change.note("ERROR", message, task=item, category="TASK_EXEC")
+
+        self._store.change(act)
+
+    def close(self) -> None:
+        """Ends the session."""
+        sessions.end(self._worker)
+
+
+def _settings(state: State) -> JsonObject:
+    config = json_object(state.raw.get("session_config")) or {}
+    return json_object(config.get("parallel")) or {}
+
+
+def _told(mend: JsonObject) -> JsonObject:
+    """What the agent reads of a bounce."""
+    said = {
+        "conflict": "Your earlier work was proven, and does not go together with what has landed meanwhile.",
+        "conflict_markers": "Markers of a conflict are left in the files.",
+        "red": "Your earlier work was proven, and together with what has landed meanwhile these validations fail.",
+    }
+    told = "It is in the work tree, merged into the present state"
+    told += "; resolve the conflicts in these files." if mend.get("files") else "; repair it."
+    what = {name: mend[name] for name in ("files", "failing", "output", "met") if mend.get(name)}
+    return {"what": f"{said.get(str(mend.get('why')), '')} {told}".strip(), **what}
+
+
+def _other(task: Task, item: str) -> JsonObject:
+    """A task that is open, so that its proof is protected, and that cannot be claimed in the place."""
+    own = {"id": task.id, "title": task.title, "validation": task.raw.get("validation")}
+    return {**own, "status": "pending", "depends_on": [item]}
+
+
+def _copy_new(source: str, target: str) -> None:
+    """Copies transcripts under names that are free."""
+    with suppress(FileNotFoundError):
+        for name in sorted(os.listdir(source)):
+            os.makedirs(target, exist_ok=True)
+            to = os.path.join(target, name)
+            if not os.path.lexists(to):
+                shutil.copyfile(os.path.join(source, name), to)
+
+
+# ---- the run ---------------------------------------------------------------------------------------------------------
+
+
+def run_parallel(
+    worker: Worker,
+    *,
+    workers: int,
+    agents: Sequence[str],
+    policy: RefusalPolicy,
+    say: Callable[[str], None],
+    max_tasks: int | None = None,
+    max_minutes: float = run.MAX_MINUTES,
+    max_cost_usd: float = run.MAX_COST_USD,
+) -> JsonObject:
+    """Works the list down with so many agents at once; the members of the answer are the coordinator's.
+
+    ``UnsafeTree`` where there is no branch to land on. Raises what ``sessions.start`` raises.
+    """
+    worker = run.own_worker(worker)
+    place = place_of(worker)
+    if place is None or place.git.head() is None:
+        raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init, or: harness run")
+    branch = place.git.branch()
+    if branch is None:
+        raise UnsafeTree("no branch is checked out, and the work has to land on one", hint="git switch main")
+    if not place.exclude:
+        raise UnsafeTree("the task list lies outside of this work tree", hint=f"cd {worker.layout.root}")
+    folder = state_folder(trusted_state.make(worker.layout.tasks, worker.layout.root)[0])
+    with interruption.watched(worker.store.paused) as stop:
+        begun = sessions.start(worker)
+        say(f"Session {begun['session']} starting with {workers} workers...")
+        attempt = {
+            "agents": [*agents],
+            "wait": policy.wait,
+            "now": policy.ignore_once,
+            "max_minutes": max_minutes,
+            "max_cost_usd": max_cost_usd,
+        }
+        state = worker.store.read()
+        found = _settings(state)
+        terms = RunTerms(
+            workers=workers,
+            say=say,
+            stop=stop,
+            max_attempts=_fewest(max_tasks, state.config.max_tasks * workers or None),
+            max_cost_usd=max_cost_usd,
+            batch_max=max(1, whole(found.get("batch_max"), 8)),
+            mends=whole(found.get("mends"), 2),
+            union=tuple(texts(found.get("union"))),
+        )
+        home = TaskListHome(worker, int(begun["session"]), attempt)
+        try:
+            with stop.listening():
+                done = Coordinator(home, place.git, folder, branch, terms).run()
+        except KeyboardInterrupt:
+            done = {"reason": "user_pause", "message": "Interrupted; the next run goes on.", "exit_code": 130}
+            with stop.held():
+                sessions.end(worker)
+        except HarnessError:
+            with stop.held(), suppress(HarnessError):
+                sessions.end(worker)
+            raise
+    return {"session": begun["session"], **done, "next": run.next_command(worker)}
+
+
+def _fewest(*limits: int | None) -> int | None:
+    return min((each for each in limits if each is not None), default=None)
+
+
+# ---- in a place ------------------------------------------------------------------------------------------------------
+
+
+def carry_out(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
+    """An attempt, or a run of validations, in a place that stands at the order's base."""
+    if order.kind == ATTEMPT:
+        return _attempt(place, order, folder)
+    return _verify(place, order)
+
+
+def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
+    """Today's run on a list with this one task; what it wrote goes into the result."""
+    papers = order.papers
+    layout = TaskListLayout(os.path.join(place.folder, papers["prefix"]))
+    _seed(layout, place, papers)
+    before = next(ledger.newest_first(proven.ledger(layout)), None)
+    worker = Worker.open(layout, worker_id=order.slot, cwd=layout.root)
+    found = registry.resolve_all(tuple(papers["agents"]), configured=None, environ=os.environ)
+    allowed = startable(found, _say, "harness run --agent SPEC", Path(layout.root))
+    policy = RefusalPolicy(wait=papers["wait"], ignore_once=papers["now"])
+    seed = papers["seed"]
+    ran = run.run(
+        worker,
+        Dispatcher(allowed, policy, _say),
+        max_tasks=1,
+        max_minutes=papers["max_minutes"],
+        max_cost_usd=papers["max_cost_usd"],
+        say=_say,
+        counts=papers["counts"],
+        begin=(lambda: _lay_out(place, seed)) if seed else None,
+    )
+    state = worker.store.read()
+    kept = os.path.join(folder, "sessions")
+    costs = [*journal.read(layout.costs)]
+    with suppress(FileNotFoundError):
+        shutil.copytree(layout.sessions, kept, ignore=shutil.ignore_patterns("costs.jsonl"), dirs_exist_ok=True)
+    lines = _new_lines(proven.ledger(layout), before.n if before else 0)
+    task = worker.find(state, order.item)
+    return {
+        **_status_of(ran, state, task),
+        "task": task.copy(),
+        "commit": place.git.commit_of(task.completed_commit) if task.completed_commit else order.base,
+        "costs": costs,
+        "cost_usd": sum(row.get("cost_usd") or row.get("assumed_usd") or 0.0 for row in costs),
+        "verdicts": [each.as_record() for each in lines],
+        "outputs": {log: _text(layout, log) for each in lines for step in each.steps if (log := step.log)},
+        "sessions": kept,
+    }
+
+
+def _say(line: str) -> None:
+    """Into the log of the hands."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _status_of(ran: JsonObject, state: State, task: Task) -> JsonObject:
+    """How the attempt ended, in the words of the run around it."""
+    last = ran["attempts"][-1] if ran["attempts"] else {"result": "none", "message": ran["message"]}
+    how = {"completed": ACCEPTED, "failed": REJECTED}.get(last["result"], PARTIAL)
+    if how == ACCEPTED and task.status != "completed":
+        how = PARTIAL
+    found = {"status": how, "reason": ran["reason"], "message": last["message"], "exit_code": ran["exit_code"]}
+    if state.halt and how != ACCEPTED:
+        found |= {"status": PARKED, "reason": str(state.halt.get("message"))}
+    return found | {"uncounted": how == PARTIAL}
+
+
+def _new_lines(path: str, number: int) -> list[ClaimVerdict]:
+    found: list[ClaimVerdict] = []
+    for each in ledger.newest_first(path):
+        if each.n <= number:
+            break
+        found.insert(0, each)
+    return found
+
+
+def _text(layout: TaskListLayout, log: str) -> str:
+    try:
+        return files.read_bytes(os.path.join(layout.root, log)).decode("utf-8", "replace")
+    except (OSError, HarnessError):
+        return ""
+
+
+def _seed(layout: TaskListLayout, place: Workplace, papers: JsonObject) -> None:
+    """A list with the task, and with the proofs of the others; nothing of an earlier order is left of it."""
+    for name in ("harness-tasks.json", "harness-tasks.json.bak", "harness-progress.txt", ".harness-pause"):
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(layout.root, name))
+    shutil.rmtree(layout.state_dir, ignore_errors=True)
+    os.makedirs(layout.root, exist_ok=True)
+    state = planning.new_state(clock.now())
+    state |= {"session_config": papers["config"], "session_count": papers["session"] - 1}
+    state |= {"tasks": [papers["task"], *papers["others"]]}
+    files.write_json(layout.tasks, state)
+    files.replace(layout.progress, "".join(f"{line}\n" for line in papers["log"]))
+    if papers["init"] is not None:
+        files.replace(layout.init_script, papers["init"])
+    for ref, commit in papers["rescues"].items():
+        place.git.update_ref(ref, commit)
+    own = State(state)
+    proven.adopt(layout, own)
+    proven.forget(layout, papers["task"]["id"])
+    for task in own.tasks:
+        proven.keep_proof(layout, task)
+
+
+def _lay_out(place: Workplace, tree: str) -> None:
+    """The work to be mended, in the files alone: the place itself stays at its base."""
+    place.git.run("read-tree", "--reset", "-u", tree)
+    place.git.run("read-tree", "--reset", "HEAD")
+
+
+def _verify(place: Workplace, order: WorkOrder) -> JsonObject:
+    """The validations on the commit; those that fail once more on a fresh checkout before they say so."""
+    papers = order.papers
+    root = os.path.join(place.folder, papers["prefix"])
+    failed, output = _failing(root, papers["checks"], papers["sandbox"])
+    if failed:
+        place.prepare(Git(order.home), order.base, order.branch)
+        again = [each for each in papers["checks"] if each["name"] in failed]
+        failed, output = _failing(root, again, papers["sandbox"])
+    if any(code is None or code in KILLED for code in failed.values()):
+        return {"status": BROKEN, "failing": [*failed], "output": output}
+    return {"status": RED if failed else GREEN, "failing": [*failed], "output": output}
+
+
+def _failing(root: str, checks: Iterable[JsonObject], sandbox: Any) -> tuple[dict[str, int | None], str]:
+    """The checks that fail with their exit codes, none where one did not end by itself; and what the first printed."""
+    failed: dict[str, int | None] = {}
+    output = ""
+    for each in checks:
+        terms = proven.ClaimTerms(IN_PLACE, "off", sandbox=sandbox)
+        verdict = run_in_place(root, validation.check_of(Task(each["task"]), terms))
+        if not verdict.passed:
+            failed[each["name"]] = verdict.exit_code
+            output = output or verdict.output
+    return failed, output

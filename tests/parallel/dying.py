@@ -1,0 +1,53 @@
+"""``harness`` that is killed at one moment: ``python dying.py MOMENT WORDS...``.
+
+MOMENT is ``after:TYPE`` or ``before:TYPE``, an event of the ledger; ``moved``, when the branch was moved and nothing
+written down; ``settled``, when the list was written and the ledger not yet. It is the first such moment that counts.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from agent_harness.cli.main import process
+from agent_harness.parallel import landing
+from agent_harness.parallel.ledger import Ledger
+from agent_harness.protocols.tasklist import parallel
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def then_die(act: Callable[..., Any]) -> Callable[..., Any]:
+    def acted(*words: Any, **members: Any) -> Any:
+        act(*words, **members)
+        die()
+
+    return acted
+
+
+def arm(moment: str) -> None:
+    when, _, kind = moment.partition(":")
+    append = Ledger.append
+
+    def mortal(self: Ledger, name: str, **members: object) -> Any:
+        if (when, kind) == ("before", name):
+            die()
+        event = append(self, name, **members)
+        if (when, kind) == ("after", name):
+            die()
+        return event
+
+    Ledger.append = mortal  # type: ignore[method-assign]
+    if when == "moved":
+        landing.move = then_die(landing.move)
+    elif when == "settled":
+        parallel.TaskListHome.settle = then_die(parallel.TaskListHome.settle)  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    arm(sys.argv[1])
+    sys.argv = ["harness", *sys.argv[2:]]
+    sys.exit(process())

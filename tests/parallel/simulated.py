@@ -1,0 +1,193 @@
+"""A parallel run without hands: the real rules under a virtual clock, with attempts, conflicts and verdicts as values.
+
+It plays the coordinator: each event is applied to the plan and kept, and after a death the plan is folded from the
+events alone. What it says of a run: when it ended, how often checks were run, and what has landed.
+"""
+
+import random
+from dataclasses import dataclass, field
+from itertools import islice
+
+from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel import plan
+from agent_harness.parallel.items import ACCEPTED, BROKEN, GREEN, PARKED, RED, REJECTED, OpenItem
+
+
+@dataclass(frozen=True)
+class World:
+    """What happens to the items of a run."""
+
+    size: int
+    workers: int
+    seed: int = 1
+    seconds: float = 6.0  # an attempt
+    check_seconds: float = 1.0  # a run of checks
+    conflicts: frozenset[tuple[int, int]] = frozenset()  # pairs that do not combine until one was mended
+    breaks: frozenset[tuple[int, int]] = frozenset()  # (a, b): together they fail b's check, until one was mended
+    broken: float = 0.0  # share of runs of checks that the machine ends
+    lost: float = 0.0  # share of attempts of which nothing comes back
+    rejected: float = 0.0
+    deaths: float = 0.0  # of the coordinator, after each event
+    batch_max: int = 8
+
+
+@dataclass
+class Simulated:
+    """One run of it."""
+
+    world: World
+    now: float = 0.0
+    events: list[JsonObject] = field(default_factory=list)
+    checks: int = 0
+    deaths: int = 0
+
+    def __post_init__(self) -> None:
+        self.choose = random.Random(self.world.seed)
+        self.landed: list[str] = []
+        self.mended: set[str] = set()
+        self.under: list[tuple[float, int, str, tuple[str, ...]]] = []  # (when, number, kind, words)
+        self.number = 0
+        self.plan = plan.RunPlan()
+
+    def note(self, kind: str, **members: object) -> None:
+        event: JsonObject = {"n": len(self.events) + 1, "type": kind, **members}
+        self.events.append(event)
+        self.plan.apply(event)
+
+    def start(self) -> None:
+        world = self.world
+        known = {"run": "r", "branch": "main", "workers": world.workers, "head": self.head}
+        self.note("run", **known, batch_max=world.batch_max, mends=2)
+
+    @property
+    def head(self) -> str:
+        return f"h{len(self.landed)}"
+
+    def die(self) -> None:
+        """Everything that was not written down is gone, and what was under way."""
+        self.deaths += 1
+        self.under.clear()
+        self.plan = plan.fold(self.events)
+        self.start()
+        for item in self.plan.in_state(plan.WORKING):
+            self.note("lost", item=item, order=self.plan.work(item).order, fence=0, with_coordinator=True)
+
+    def items(self) -> list[OpenItem]:
+        """What has not landed, the first few of it; every seventh needs the one before the one before."""
+        done = {*self.landed}
+        names = (n for n in range(self.world.size) if f"i{n}" not in done)
+        left = (f"i{n}" for n in names if n % 7 or n < 2 or f"i{n - 2}" in done)
+        return [OpenItem(id=name, name=name) for name in islice(left, 100)]
+
+    def run(self) -> "Simulated":
+        self.start()
+        for _ in range(100_000):
+            checking = any(kind == "checks" for _, _, kind, _ in self.under)
+            attempts = sum(kind == "attempt" for _, _, kind, _ in self.under)
+            slots = self.world.workers - attempts
+            facts = plan.Facts(items=self.items(), slots=slots, checking=checking, may_begin=not self.plan.blocked)
+            steps = plan.decide(self.plan, facts)
+            for step in steps:
+                self.do(step)
+            if self.choose.random() < self.world.deaths:
+                self.die()
+            elif not steps or all(isinstance(step, plan.RunChecks | plan.StartAttempt) for step in steps):
+                if not self.under:
+                    return self
+                self.end_first()
+        raise AssertionError("it never ends")
+
+    def end_first(self) -> None:
+        self.under.sort()
+        when, _, kind, words = self.under.pop(0)
+        self.now = max(self.now, when)
+        (self.end_attempt if kind == "attempt" else self.end_checks)(*words)
+
+    def begin(self, seconds: float, kind: str, *words: str) -> None:
+        self.number += 1
+        self.under.append((self.now + seconds, self.number, kind, words))
+
+    def end_attempt(self, item: str, order: str) -> None:
+        chance = self.choose.random()
+        known = {"item": item, "order": order, "fence": 0}
+        if chance < self.world.lost:
+            self.note("lost", **known, with_coordinator=False)
+        elif chance < self.world.lost + self.world.rejected:
+            self.note("ended", **known, status=REJECTED, commit="")
+        else:
+            if self.plan.work(item).mend:
+                self.mended.add(item)
+            self.note("ended", **known, status=ACCEPTED, commit=f"c-{order}")
+
+    def end_checks(self, prefix: str, *only: str) -> None:
+        batch = self.plan.batch
+        self.checks += 1
+        if batch is None:
+            self.note("head_trusted", head=self.head, audit=True)
+            return
+        there = {*self.landed, *batch.members[: int(prefix)]}
+        bad = {b for a, b in self.pairs(self.world.breaks) if {a, b} <= there and self.mended.isdisjoint((a, b))}
+        failing = sorted(each for each in bad if not only or each in only)
+        result = BROKEN if self.choose.random() < self.world.broken else RED if failing else GREEN
+        self.note("verified", batch=batch.id, prefix=int(prefix), only=[*only], result=result, failing=failing)
+
+    def pairs(self, pairs: frozenset[tuple[int, int]]) -> list[tuple[str, str]]:
+        return [(f"i{a}", f"i{b}") for a, b in sorted(pairs)]
+
+    def conflict(self, item: str, before: list[str]) -> bool:
+        pairs = self.pairs(self.world.conflicts)
+        return item not in self.mended and any(item in pair and ({*pair} - {item}) & {*before} for pair in pairs)
+
+    def do(self, step: plan.Step) -> None:
+        match step:
+            case plan.StartAttempt():
+                self.order(step)
+            case plan.CombineCandidates():
+                self.combine(step.items)
+            case plan.RunChecks():
+                trial = step.trial
+                self.begin(
+                    self.world.check_seconds,
+                    "checks",
+                    str(trial.prefix if trial else 0),
+                    *(trial.only if trial else ()),
+                )
+            case plan.BounceItem():
+                self.note("bounced", item=step.item, mend={"why": "red"})
+            case plan.LandBatch():
+                self.land(step.count)
+            case plan.ReleaseBatch():
+                self.note("released", singly=step.singly)
+            case plan.AskPerson():
+                self.note("blocked", reason=step.reason)
+
+    def order(self, step: plan.StartAttempt) -> None:
+        item, fence = step.item.id, self.plan.work(step.item.id).fence + 1
+        order = f"r/{item}/{fence}"
+        known = {"item": item, "order": order, "fence": fence, "slot": "w1", "base": self.head}
+        self.note("ordered", **known, touches=(), reason=step.reason)
+        self.begin(self.world.seconds, "attempt", item, order)
+
+    def combine(self, items: tuple[str, ...]) -> None:
+        members: list[str] = []
+        for item in items:
+            if self.conflict(item, [*self.landed, *members]):
+                self.note("bounced", item=item, mend={"why": "conflict"})
+            else:
+                members.append(item)
+        if members:
+            vouched = len(items) == 1 and self.plan.work(members[0]).proven_on == self.head
+            self.note("batched", members=members, commits=members, base=self.head, vouched=vouched)
+
+    def land(self, count: int) -> None:
+        batch = self.plan.batch
+        assert batch is not None
+        if not batch.landing:
+            self.note("landing", batch=batch.id, commit=f"h{len(self.landed) + count}", count=count)
+        for item in batch.members[: batch.count]:
+            assert item not in self.landed, f"{item} lands twice"
+            self.landed.append(item)
+        self.note("landed", batch=batch.id, commit=self.head)
+
+
+__all__ = ["PARKED", "Simulated", "World"]

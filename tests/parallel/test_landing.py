@@ -1,0 +1,131 @@
+"""Candidates put on a head as objects, and the branch moved without overwriting anything of anybody."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_harness.errors import UnsafeTree
+from agent_harness.kernel.git import Git
+from agent_harness.parallel import landing
+from agent_harness.parallel.landing import Candidate, InTheWay
+from agent_harness.testing.repo import Repo
+
+MAIN = "refs/heads/main"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return Repo.with_files(tmp_path / "home", {"a": "1\n2\n3\n", "log": "", "old": "x\n"}, user_settings=True)
+
+
+def made(repo: Repo, base: str, **files: str | None) -> str:
+    """A commit on ``base`` that is on no branch."""
+    repo.git("checkout", "-q", "--detach", base)
+    for name, text in files.items():
+        if text is None:
+            repo.remove(name)
+        else:
+            repo.write(name, text)
+    repo.commit("Work")
+    commit = repo.head
+    repo.git("checkout", "-q", "main")
+    return commit
+
+
+def test_two_candidates_of_one_base_go_on_top_of_one_another(repo: Repo) -> None:
+    """SC-30: no index, no work tree; author and message are kept."""
+    base, git = repo.head, Git(repo.path)
+    one, two = made(repo, base, b="b\n"), made(repo, base, c="c\n", old=None)
+    before = repo.status(), repo.files()
+    proven = Candidate(commit=one, message="One\n\nHarness-Item: 1\n")
+    first = landing.put_on(git, base, proven, git.tree_of(one))
+    both = landing.merged(git, first, base, two)
+    second = landing.put_on(git, first, Candidate(commit=two, message="Two\n"), both.tree)
+    assert both.conflicts == ()
+    assert repo.git("ls-tree", "--name-only", second).split() == ["a", "b", "c", "log"]
+    tip = landing.tip_of(git, base, [first, second], ["1", "2"])
+    assert repo.git("log", "--first-parent", "--format=%s", tip).splitlines() == ["Land 1, 2", "First"]
+    assert (
+        repo.git("log", "-1", "--format=%an %(trailers:key=Harness-Item,valueonly)", first).strip() == "Test Person 1"
+    )
+    assert (repo.status(), repo.files()) == before
+
+
+def test_a_conflict_is_an_answer_with_the_markers_in_its_tree(repo: Repo) -> None:
+    """SC-31."""
+    base, git = repo.head, Git(repo.path)
+    one, two = made(repo, base, a="1\none\n3\n"), made(repo, base, a="1\ntwo\n3\n")
+    found = landing.merged(git, one, base, two)
+    assert found.conflicts == ("a",)
+    commit = git.commit_tree(found.tree, [base], "x")
+    assert landing.marked(git, commit, ["a", "old", "not-there"]) == ["a"]
+    assert landing.marked(git, one, ["a"]) == []
+
+
+def test_of_a_union_file_the_lines_of_both_sides_are_kept(repo: Repo) -> None:
+    base, git = repo.head, Git(repo.path)
+    one, two = made(repo, base, log="one\n"), made(repo, base, log="two\n")
+    assert landing.merged(git, one, base, two).conflicts == ("log",)
+    found = landing.merged(git, one, base, two, ["log"])
+    assert (found.conflicts, repo.git("show", f"{found.tree}:log")) == ((), "one\ntwo")
+
+
+def test_a_candidate_that_changes_nothing_makes_no_commit(repo: Repo) -> None:
+    git = Git(repo.path)
+    candidate = Candidate(commit=repo.head, message="Nothing\n")
+    assert landing.put_on(git, repo.head, candidate, git.tree_of(repo.head)) == repo.head
+
+
+def test_the_branch_and_its_files_move_together_and_a_dirty_file_elsewhere_stays(repo: Repo) -> None:
+    """SC-36."""
+    base = repo.head
+    new = made(repo, base, a="new\n", old=None, b="b\n")
+    repo.write("mine", "m\n").write("log", "changed\n")
+    landing.move(Git(repo.path), MAIN, base, new)
+    assert repo.head == new
+    assert sorted(repo.status()) == [" M log", "?? mine"]
+    landing.move(Git(repo.path), MAIN, base, new)  # once more does nothing
+
+
+@pytest.mark.parametrize("path", ["a", "b"])
+def test_what_a_person_has_there_is_named_and_everything_stays(repo: Repo, path: str) -> None:
+    """SC-36."""
+    base = repo.head
+    new = made(repo, base, a="new\n", b="b\n")
+    repo.write(path, "mine\n")
+    before = repo.files(), repo.git("ls-files", "-s")
+    with pytest.raises(InTheWay, match=path):
+        landing.move(Git(repo.path), MAIN, base, new)
+    assert (repo.files(), repo.git("ls-files", "-s"), repo.head) == (*before, base)
+
+
+def test_a_branch_that_somebody_moved_is_left_alone(repo: Repo) -> None:
+    base = repo.head
+    new = made(repo, base, a="new\n")
+    repo.write("p", "p\n").commit("Person")
+    with pytest.raises(UnsafeTree, match="moved"):
+        landing.move(Git(repo.path), MAIN, base, new)
+
+
+@pytest.mark.parametrize("written", [["a"], ["b"], ["old"], ["a", "b", "old"]])
+def test_a_move_that_was_killed_in_the_middle_of_the_files_is_carried_to_its_end(
+    repo: Repo, written: list[str]
+) -> None:
+    """SC-36: some files are written, the index and the branch are as before."""
+    base = repo.head
+    new = made(repo, base, a="new\n", b="b\n", old=None)
+    for path in written:
+        if path == "old":
+            repo.remove(path)
+        else:
+            repo.write(path, repo.git_bytes("show", f"{new}:{path}"))
+    landing.move(Git(repo.path), MAIN, base, new)
+    assert (repo.head, repo.status()) == (new, [])
+
+
+def test_a_branch_that_is_checked_out_nowhere_moves_as_a_ref(repo: Repo) -> None:
+    base = repo.head
+    new = made(repo, base, a="new\n")
+    repo.git("switch", "-q", "-c", "other")
+    landing.move(Git(repo.path), MAIN, base, new)
+    assert (repo.git("rev-parse", "main"), repo.read("a"), repo.status()) == (new, b"1\n2\n3\n", [])

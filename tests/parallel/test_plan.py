@@ -1,0 +1,277 @@
+"""The rules of a parallel run: its moves row by row, and whole runs of the real rules under a virtual clock."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel import plan
+from agent_harness.parallel.batching import Search, next_size
+from agent_harness.parallel.items import ACCEPTED, BROKEN, GREEN, PARKED, PARTIAL, RED, REJECTED, OpenItem
+from agent_harness.parallel.plan import LANDED, LANDING, MOVES, OPEN, READY, WORKING, Facts, RunPlan
+
+from .simulated import Simulated, World
+
+
+def begun(**settings: int) -> RunPlan:
+    found = RunPlan()
+    known = {"batch_max": 8, "mends": 2, "workers": 2} | settings
+    found.apply({"type": "run", "run": "r", "branch": "main", "head": "h", **known})
+    return found
+
+
+def ordered(found: RunPlan, item: str = "a", fence: int = 1) -> RunPlan:
+    order = {"item": item, "order": f"r/{item}/{fence}", "fence": fence, "slot": "w1", "base": "h", "touches": ()}
+    found.apply({"type": "ordered", **order})
+    return found
+
+
+def ended(found: RunPlan, status: str, item: str = "a", fence: int = 1) -> RunPlan:
+    event = {"type": "ended", "item": item, "order": f"r/{item}/{fence}", "status": status, "commit": f"c-{item}"}
+    found.apply({**event, "reason": "why"})
+    return found
+
+
+def batched(found: RunPlan, *items: str) -> RunPlan:
+    found.apply({"type": "batched", "members": [*items], "commits": [*items], "base": "h", "vouched": False})
+    return found
+
+
+def landed(found: RunPlan, count: int) -> RunPlan:
+    found.apply({"type": "landing", "batch": 1, "commit": "n", "count": count})
+    found.apply({"type": "landed", "batch": 1, "commit": "n"})
+    return found
+
+
+def ready(*items: str) -> RunPlan:
+    found = begun()
+    for item in items:
+        ended(ordered(found, item), ACCEPTED, item)
+    return found
+
+
+BOUNCED: JsonObject = {"type": "bounced", "item": "a", "mend": {"why": "conflict"}}
+LOST: JsonObject = {"type": "lost", "item": "a", "order": "r/a/1", "with_coordinator": False}
+ROWS = [
+    (OPEN, "ordered", lambda: ordered(begun())),
+    (WORKING, ACCEPTED, lambda: ready("a")),
+    (WORKING, PARTIAL, lambda: ended(ordered(begun()), PARTIAL)),
+    (WORKING, REJECTED, lambda: ended(ordered(begun()), REJECTED)),
+    (WORKING, PARKED, lambda: ended(ordered(begun()), PARKED)),
+    (WORKING, "lost", lambda: applied(ordered(begun()), LOST)),
+    (READY, "batched", lambda: batched(ready("a"), "a")),
+    (READY, "bounced", lambda: applied(ready("a"), BOUNCED)),
+    (LANDING, "bounced", lambda: applied(batched(ready("a"), "a"), BOUNCED)),
+    (LANDING, "released", lambda: applied(batched(ready("a"), "a"), {"type": "released", "singly": False})),
+    (LANDING, "landed", lambda: landed(batched(ready("a"), "a"), 1)),
+    (LANDED, "reopened", lambda: applied(landed(batched(ready("a"), "a"), 1), {"type": "reopened", "items": ["a"]})),
+]
+
+
+def applied(found: RunPlan, *events: JsonObject) -> RunPlan:
+    for event in events:
+        found.apply(event)
+    return found
+
+
+@pytest.mark.parametrize(("state", "how", "made"), ROWS, ids=[f"{row[0]}-{row[1]}" for row in ROWS])
+def test_a_move(state: str, how: str, made: Callable[[], RunPlan]) -> None:
+    """SC-5, SC-9."""
+    assert made().work("a").state == MOVES[state, how]
+
+
+def test_every_move_has_its_row() -> None:
+    assert {(state, how) for state, how, _ in ROWS} == {*MOVES}
+
+
+def test_a_result_of_an_order_that_is_not_the_last_changes_nothing() -> None:
+    """SC-29."""
+    found = ordered(applied(ordered(begun()), LOST), fence=2)
+    ended(found, ACCEPTED, fence=1)
+    assert (found.work("a").state, found.queue) == (WORKING, [])
+
+
+def test_what_is_lost_three_times_in_a_row_waits_for_a_person_and_the_coordinators_own_death_is_no_loss() -> None:
+    found = begun()
+    for fence in range(1, 6):
+        ordered(found, fence=fence)
+        found.apply({**LOST, "order": f"r/a/{fence}", "with_coordinator": True})
+    assert (found.work("a").state, found.attempts) == (OPEN, 0)
+    for fence in range(6, 9):
+        ordered(found, fence=fence)
+        found.apply({**LOST, "order": f"r/a/{fence}"})
+    assert (found.work("a").state, found.work("a").why) == (PARKED, "attempt_lost")
+
+
+def test_a_bounce_is_mended_twice_then_made_anew_then_it_waits() -> None:
+    found = begun()
+    seen = []
+    for fence in range(1, 5):
+        ended(ordered(found, fence=fence), ACCEPTED, fence=fence)
+        found.apply(BOUNCED)
+        seen.append((found.work("a").state, bool(found.work("a").mend)))
+    assert seen == [(OPEN, True), (OPEN, True), (OPEN, False), (PARKED, False)]
+    assert found.work("a").why == "landing_failed"
+
+
+def test_a_candidate_keeps_what_it_was_proven_on_while_a_later_attempt_at_its_mend_is_lost() -> None:
+    found = applied(ready("a"), BOUNCED)
+    order = {"item": "a", "order": "r/a/2", "fence": 2, "slot": "w1", "base": "later", "touches": ()}
+    applied(found, {"type": "ordered", **order}, {**LOST, "order": "r/a/2"})
+    assert (found.work("a").commit, found.work("a").proven_on) == ("c-a", "h")
+
+
+def test_those_who_did_not_land_keep_their_place_in_the_queue() -> None:
+    found = landed(batched(ready("a", "b", "c", "d"), "a", "b", "c"), 1)
+    assert found.queue == ["b", "c", "d"]
+
+
+def test_what_a_run_leaves_is_carried_into_the_next() -> None:
+    found = applied(ready("a", "b"), BOUNCED)
+    later = RunPlan()
+    known = {"run": "s", "branch": "main", "head": "h", "workers": 1, "batch_max": 8, "mends": 2}
+    later.apply({"type": "run", **known, "carried": found.carried()})
+    assert later.queue == ["b"]
+    assert (later.work("a").mend, later.work("a").commit, later.work("a").fence) == ({"why": "conflict"}, "c-a", 1)
+
+
+# ---- picking ---------------------------------------------------------------------------------------------------------
+
+
+def items(*declared: tuple[str, tuple[str, ...]]) -> list[OpenItem]:
+    return [OpenItem(id=name, name=name, touches=touches) for name, touches in declared]
+
+
+def test_items_that_say_that_they_touch_the_same_wait_for_one_another() -> None:
+    """SC-7, SC-8."""
+    wanted = items(("a", ("src/api/*",)), ("b", ("src/api/x.py",)), ("c", ("docs/**",)), ("d", ()), ("all", ("**",)))
+    picked = plan.pick(begun(), wanted, 5)
+    assert [each.item.id for each in picked] == ["a", "c", "d"]
+    assert all(each.reason for each in picked)
+
+
+def test_nothing_is_begun_beyond_slots_limits_and_questions() -> None:
+    def begin(found: RunPlan, *, may_begin: bool = True, most: int | None = None) -> int:
+        wanted = items(*((name, ()) for name in "abc"))
+        facts = Facts(items=wanted, slots=2, checking=False, may_begin=may_begin, most_attempts=most)
+        return len(plan.decide(found, facts))
+
+    assert (begin(begun()), begin(begun(), most=1), begin(begun(), may_begin=False)) == (2, 1, 0)
+    assert begin(applied(begun(), {"type": "blocked", "reason": "head_red"})) == 0
+
+
+# ---- batches ---------------------------------------------------------------------------------------------------------
+
+
+@given(some.integers(1, 64), some.data())
+def test_a_red_batch_costs_so_many_runs_and_names_the_culprit(size: int, data: some.DataObject) -> None:
+    """SC-34."""
+    culprit = data.draw(some.integers(1, size))
+    search, runs = Search(size=size), 0
+    while trial := search.next_trial():
+        runs += 1
+        is_red = trial.prefix >= culprit
+        search = search.after(trial, RED if is_red else GREEN, ("t",) if is_red else ())
+    assert search.culprit == culprit
+    assert search.green == (culprit - 1)
+    assert runs <= 2 + math.ceil(math.log2(size)) if size > 1 else runs == 1
+
+
+def test_a_search_that_contradicts_itself_ends_in_batches_of_one() -> None:
+    """SC-34: red as a whole, and the prefix before the culprit is red by something else."""
+    search = Search(size=2)
+    for result, failing in ((RED, ("t",)), (GREEN, ()), (RED, ("other",))):
+        trial = search.next_trial()
+        assert trial
+        search = search.after(trial, result, failing)
+    assert search.contradicts
+    assert search.next_trial() is None
+
+
+def test_what_the_machine_does_is_repeated_once_and_convicts_nobody() -> None:
+    """SC-35."""
+    search = Search(size=3)
+    first = search.next_trial()
+    assert first
+    search = search.after(first, BROKEN, ())
+    assert search.next_trial() == first
+    search = search.after(first, BROKEN, ())
+    assert (search.next_trial(), search.culprit) == (None, None)
+
+
+def test_the_size_of_a_batch() -> None:
+    assert [next_size(8, 8, RED), next_size(1, 8, RED), next_size(4, 8, GREEN), next_size(8, 8, GREEN)] == [4, 1, 5, 8]
+    assert next_size(4, 8, BROKEN) == 4
+
+
+# ---- whole runs ------------------------------------------------------------------------------------------------------
+
+PAIRS = some.frozensets(some.tuples(some.integers(0, 19), some.integers(0, 19)).filter(lambda pair: pair[0] != pair[1]))
+
+
+@given(
+    some.builds(
+        World,
+        size=some.integers(1, 20),
+        workers=some.integers(1, 9),
+        seed=some.integers(0, 10_000),
+        conflicts=PAIRS,
+        breaks=PAIRS,
+        rejected=some.floats(0, 0.2),
+        deaths=some.floats(0, 0.2),
+    )
+)
+def test_whatever_conflicts_breaks_and_dies_everything_lands_once(world: World) -> None:
+    """SC-5, SC-29, SC-31: the real rules; an item is parked only once it has bounced more often than mends can help."""
+    done = Simulated(world).run()
+    parked = done.plan.in_state(PARKED)
+    assert {*done.landed} | {*parked} | _behind(parked, world) == {f"i{n}" for n in range(world.size)}
+    assert len(done.landed) == len({*done.landed})
+    assert all(done.plan.work(item).bounces > 3 for item in parked)
+
+
+def _behind(parked: list[str], world: World) -> set[str]:
+    """What needs an item that is parked."""
+    found: set[str] = set()
+    for number in range(2, world.size):
+        if number % 7 == 0 and f"i{number - 2}" in {*parked, *found}:
+            found.add(f"i{number}")
+    return found
+
+
+@given(some.integers(0, 10_000), some.data())
+def test_folding_a_part_and_then_the_rest_is_folding_the_whole(seed: int, data: some.DataObject) -> None:
+    """SC-5."""
+    conflicts = frozenset({(1, 2), (3, 4)})
+    done = Simulated(World(size=8, workers=3, seed=seed, conflicts=conflicts, rejected=0.1, deaths=0.05)).run()
+    at = data.draw(some.integers(0, len(done.events)))
+    part = plan.fold(done.events[:at])
+    for event in done.events[at:]:
+        part.apply(event)
+    assert part == plan.fold(done.events) == done.plan
+
+
+@pytest.mark.parametrize(("conflicts", "most"), [(frozenset(), 1.35), (None, 1.8)])
+def test_eight_workers_are_as_fast_as_they_can_be(conflicts: frozenset[tuple[int, int]] | None, most: float) -> None:
+    """The bars of 200 tasks of six seconds, under the virtual clock: independent, and every third pair in conflict."""
+    pairs = frozenset((n, n + 1) for n in range(0, 199, 6)) if conflicts is None else conflicts
+    done = Simulated(World(size=200, workers=8, conflicts=pairs)).run()
+    assert len(done.landed) == 200
+    assert done.now <= most * 150
+
+
+def test_runs_of_checks_per_item_when_some_are_bad() -> None:
+    bad = frozenset((n, n + 1) for n in range(0, 200, 20))
+    done = Simulated(World(size=200, workers=8, breaks=bad)).run()
+    assert len(done.landed) == 200
+    assert done.checks / 200 <= 0.6
+
+
+@pytest.mark.slow
+def test_a_list_of_two_thousand_is_planned_and_folded() -> None:
+    done = Simulated(World(size=2000, workers=8)).run()
+    assert len(done.landed) == 2000
+    assert plan.fold(done.events) == done.plan

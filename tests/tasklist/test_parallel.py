@@ -1,0 +1,304 @@
+"""``harness run --workers N`` on a task list: real agents in real places, and what becomes of their work."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_harness.testing import HARNESS, CommandResult
+from agent_harness.testing.repo import Repo
+from agent_harness.testing.task_list_project import TaskListProject, task
+
+WORKS = 'mkdir -p out; echo "$HARNESS_TASK_ID" > out/$HARNESS_TASK_ID'
+
+
+def job(name: str, command: str | None = None, **members: Any) -> dict[str, Any]:
+    return task(name, validation={"command": command or f"grep -q . out/{name}", "timeout_seconds": 60}, **members)
+
+
+def project(path: Path, *tasks: Any, **words: Any) -> TaskListProject:
+    return TaskListProject(path / "list", *tasks, git=True, **(dict[str, Any](session_count=0) | words))
+
+
+def run(work: TaskListProject, agent: str, workers: int = 3, *words: str, **environment: str) -> CommandResult:
+    return work.harness("run", "--workers", str(workers), "--agent", work.agent(agent), *words, **environment)
+
+
+def landed(work: TaskListProject) -> list[str]:
+    return work.repo.git("log", "--format=%(trailers:key=Harness-Item,valueonly)").split()
+
+
+def rescued(work: TaskListProject, path: str) -> list[str]:
+    """What the rescues hold of a file."""
+    refs = work.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/rescue").split()
+    return [work.repo.git("show", f"{ref}:{path}") for ref in refs if path in _files(work.repo, ref)]
+
+
+def _files(repo: Repo, ref: str) -> list[str]:
+    return repo.git("ls-tree", "-r", "--name-only", ref).splitlines()
+
+
+def until(found: Callable[[], object]) -> None:
+    for _ in range(3000):
+        if found():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it never happened")
+
+
+# ---- independent work ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_everything_lands_once_whatever_the_number_of_workers(tmp_path: Path, workers: int) -> None:
+    """SC-1, SC-2, SC-6, SC-37: the state says so, the commits name their item, and the books are at home."""
+    work = project(tmp_path, job("a"), job("b", depends_on=["a"]), job("c", priority="P0"), job("d"))
+    work.repo.write("mine.txt", "not yet committed\n")
+    usage = 'echo \'{"type": "usage", "input_tokens": 5, "output_tokens": 5, "cost_usd": 0.01}\''
+    ran = run(work, f"{WORKS}; {usage}", workers, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["exit_code"], answer["reason"]) == (0, 0, "done"), ran
+    assert sorted(each["item"] for each in answer["landed"]) == ["a", "b", "c", "d"]
+    assert (answer["failed"], answer["parked"], answer["open"], answer["attempts"]) == ([], [], [], 4)
+    assert answer["cost_usd"] == pytest.approx(0.04)
+    assert work.statuses() == ["completed"] * 4
+    assert sorted(landed(work)) == ["a", "b", "c", "d"]
+    assert landed(work).index("b") < landed(work).index("a")
+    assert work.repo.status() == ["?? mine.txt"]
+    rows = [json.loads(line) for line in Path(work.layout.costs).read_text().splitlines()]
+    assert sorted((row["task_id"], row["result"]) for row in rows) == [(name, "completed") for name in "abcd"]
+    for name in "abcd":
+        commit = str(work.task(name).completed_commit)
+        assert work.repo.git("show", "--format=%an", "--name-only", commit).split()[-1] == f"out/{name}"
+        assert work.task(name).raw["proof"]["where"]
+    verdicts = [json.loads(line) for line in _ledger(work).read_text().splitlines()]
+    assert sorted((each["item"], each["verdict"]) for each in verdicts) == [(name, "accepted") for name in "abcd"]
+    assert {each["commit"] for each in verdicts} == {str(work.task(name).completed_commit) for name in "abcd"}
+    if workers == 1:
+        assert answer["checks"] == 0  # SC-32
+
+
+def _ledger(work: TaskListProject) -> Path:
+    folders = Path(os.environ["XDG_STATE_HOME"], "agent-harness/projects")
+    return next(folders.glob("*list%harness-tasks.json/verdicts.jsonl"))
+
+
+def test_an_agent_that_fails_keeps_its_work_in_rescues_at_home(tmp_path: Path) -> None:
+    """SC-13: two attempts fail, whose work, stash and other branch are in the project's rescues; the rest lands."""
+    work = project(tmp_path, job("bad", "false", max_attempts=2), job("good"))
+    stray = (
+        "if [ $HARNESS_TASK_ID = bad ]; then echo stashed > tried.txt; git stash -q -u; echo b > branch.txt;"
+        " git switch -q -c other; git add .; git commit -q -m other; git switch -q main; echo last > tried.txt;"
+        f" else {WORKS}; fi"
+    )
+    work.edit(session_config={**work.raw["session_config"], "fix_rounds": 0})
+    ran = run(work, stray, 2)
+    assert ran.code == 1, ran
+    assert (work.task("good").status, work.task("bad").status, work.task("bad").attempts) == ("completed", "failed", 2)
+    assert len(work.task("bad").error_log) == 2
+    assert "last" in rescued(work, "tried.txt")
+    assert "b" in rescued(work, "branch.txt")
+    stashed = work.repo.git("log", "--all", "-m", "--format=", "-p", "--", "tried.txt")
+    assert "+stashed" in stashed
+    assert all(work.repo.git("rev-parse", ref) for ref in work.task("bad").rescues)
+    assert work.repo.git("stash", "list") == ""
+    assert work.repo.git("branch", "--format=%(refname:short)").split() == ["main"]
+
+
+# ---- landing ---------------------------------------------------------------------------------------------------------
+
+MENDS = (
+    'grep -q \'"mend"\' "{tools}/prompt.$HARNESS_TASK_ID.$HARNESS_ROUND" && touch "{tools}/mended.$HARNESS_TASK_ID";'
+)
+
+
+def test_what_does_not_go_together_is_mended_and_lands(tmp_path: Path) -> None:
+    """SC-30, SC-31: both change one line; the one that comes second finds both sides in its files."""
+    work = project(tmp_path, *[job(name, f"grep -qx {name} list.txt") for name in "abc"])
+    tools = tmp_path / "tools"
+    agent = (
+        f"{MENDS.format(tools=tools)} if grep -q '^<<<<<<< ' list.txt 2>/dev/null;"
+        " then sed -i '/^<<<<<<< /d;/^=======$/d;/^>>>>>>> /d' list.txt; else sleep 1; fi;"
+        " grep -qx $HARNESS_TASK_ID list.txt || echo $HARNESS_TASK_ID >> list.txt"
+    )
+    ran = run(work, agent, 3, "--json")
+    assert ran.code == 0, ran
+    answer = json.loads(ran.out)
+    assert sorted(work.repo.read("list.txt").decode().split()) == ["a", "b", "c"]
+    assert answer["bounces"] >= 2
+    assert len([each for each in tools.iterdir() if each.name.startswith("mended.")]) == 2
+    assert [work.task(name).attempts for name in "abc"] == [1, 1, 1]
+
+
+def test_the_culprit_of_a_red_batch_is_found_and_the_others_land(tmp_path: Path) -> None:
+    """SC-34: c breaks what a proves; a, b and d land, and c is sent back with what fails."""
+    proof = "test -e out/a && { test ! -e out/c || grep -q both out/c; }"
+    tools = tmp_path / "tools"
+    work = project(tmp_path, job("a", proof), job("b"), job("c"), job("d"))
+    all_done = " && ".join(f"[ -e {tools}/done.{name} ]" for name in "abcd")
+    agent = (
+        f"{MENDS.format(tools=tools)} {WORKS}; [ ! -e {tools}/mended.c ] || echo both >> out/c;"
+        f" touch {tools}/done.$HARNESS_TASK_ID; until {all_done}; do sleep 0.1; done"
+    )
+    ran = run(work, agent, 4, "--json")
+    assert ran.code == 0, ran
+    answer = json.loads(ran.out)
+    assert sorted(landed(work)) == ["a", "b", "c", "d"]
+    mended = [each.name for each in tools.iterdir() if each.name.startswith("mended.")]
+    assert (mended, answer["bounces"]) in ((["mended.c"], 1), (["mended.a"], 1))  # whoever of the two comes second
+    name = mended[0].removeprefix("mended.")
+    assert "these validations fail" in (tools / f"prompt.{name}.0").read_text()
+
+
+@pytest.mark.scenario
+def test_what_the_machine_does_convicts_nobody(tmp_path: Path) -> None:
+    """SC-9, SC-35: a validation that is killed where it is to land leaves all in the queue, with one question."""
+    broken = tmp_path / "broken"
+    broken.touch()
+    proof = f'case "$PWD" in */v1) [ ! -e {broken} ] || kill -9 $$;; esac'
+    work = project(tmp_path, *[job(name, f"{proof}; grep -q . out/{name}") for name in "abc"])
+    ran = run(work, f"{WORKS}; sleep 1", 3, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["reason"], answer["bounces"]) == (3, "landing_broken", 0), ran
+    assert work.raw["halt"]["category"] == "TASK_EXEC"
+    before = len(answer["landed"])
+    broken.unlink()
+    assert work.harness("resume").code == 0
+    ran = run(work, "exit 1", 3, "--json")  # nobody is asked again: what is proven only lands
+    assert (ran.code, len(json.loads(ran.out)["landed"]) + before) == (0, 3), ran
+    assert work.statuses() == ["completed"] * 3
+
+
+@pytest.mark.scenario
+def test_a_head_that_somebody_else_made_is_verified_before_anything_lands_on_it(tmp_path: Path) -> None:
+    """SC-38."""
+    work = project(tmp_path, job("a"), job("b", depends_on=["a"]))
+    home = work.repo.path
+    person = (
+        f"[ $HARNESS_TASK_ID != b ] || (cd {home}; echo p > person.txt; git add person.txt; git commit -q -m Person)"
+    )
+    ran = run(work, f"{WORKS}; {person}", 2, "--json")
+    assert ran.code == 0, ran
+    assert sorted(landed(work)) == ["a", "b"]
+    assert "Person" in work.repo.git("log", "--first-parent", "--format=%s").splitlines()
+    assert "was moved by somebody else" in ran.err
+
+
+@pytest.mark.scenario
+def test_a_head_of_somebody_else_that_proves_nothing_is_a_question(tmp_path: Path) -> None:
+    """SC-38: what a has proven is taken out by a person's commit; b waits in the queue."""
+    work = project(tmp_path, job("a"), job("b", depends_on=["a"]))
+    home = work.repo.path
+    person = f"[ $HARNESS_TASK_ID != b ] || (cd {home}; git rm -q out/a; git commit -q -m Person)"
+    ran = run(work, f"{WORKS}; {person}", 2, "--json")
+    assert (ran.code, json.loads(ran.out)["reason"]) == (3, "head_red"), ran
+    assert landed(work) == ["a"]
+
+
+@pytest.mark.scenario
+def test_a_file_of_a_person_in_the_way_is_never_overwritten(tmp_path: Path) -> None:
+    """SC-36: the landing names it, waits, and goes on once it is gone."""
+    work = project(tmp_path, job("a"), job("b"))
+    work.repo.write("out/a", "mine\n")
+    words = [*HARNESS, "run", "--workers", "2", "--agent", work.agent(f"{WORKS}; sleep 0.5")]
+    environment = {**os.environ, "HARNESS_TIME_SCALE": "0.02"}
+    seen = ""
+    with subprocess.Popen(words, cwd=work.root, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "Landing waits" in line and not seen:
+                seen = line
+                assert work.repo.read("out/a") == b"mine\n"
+                work.repo.remove("out/a")
+    assert "out/a" in seen
+    assert process.returncode == 0
+    assert work.statuses() == ["completed", "completed"]
+    assert work.repo.read("out/a") == b"a\n"
+
+
+@pytest.mark.scenario
+def test_what_never_lands_waits_for_a_person_and_its_neighbours_land(tmp_path: Path) -> None:
+    """SC-9: mends, once anew, then a question about this item alone."""
+    proof = 'case "$PWD" in */v1) test ! -e out/bad;; esac; test -e out/'
+    work = project(tmp_path, job("good", f"{proof}good"), job("bad", f"{proof}bad"), job("late", depends_on=["good"]))
+    work.edit(session_config={**work.raw["session_config"], "parallel": {"mends": 1}})
+    slow = "[ $HARNESS_TASK_ID != bad ] || sleep 1"
+    other = f"until [ $HARNESS_TASK_ID != bad ] || [ -e {work.repo.path}/out/good ]; do sleep 0.1; done"
+    ran = run(work, f"{slow}; {other}; {WORKS}", 2, "--json")
+    answer = json.loads(ran.out)
+    assert ran.code in (0, 3), ran
+    if ran.code == 3:
+        assert [each["item"] for each in answer["parked"]] == ["bad"]
+        assert answer["parked"][0]["reason"] == "landing_failed"
+        assert work.raw["halt"]["task_id"] == "bad"
+    assert {"good", "late"} <= {each["item"] for each in answer["landed"]}
+
+
+# ---- people ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.scenario
+def test_ctrl_c_gives_everything_back_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    """SC-3: no attempt is counted, what was done is in a rescue, and no process is left."""
+    work = project(tmp_path, job("a"), job("b"))
+    sleeping = tmp_path / "sleeping"
+    agent = work.agent(f"echo half > half.txt; echo $$ >> {sleeping}; sleep 60")
+    words = [*HARNESS, "run", "--workers", "2", "--agent", agent]
+    environment = {**os.environ, "HARNESS_TIME_SCALE": "0.05"}
+    with subprocess.Popen(words, cwd=work.root, env=environment, stdout=subprocess.PIPE) as process:
+        until(lambda: sleeping.exists() and len(sleeping.read_text().split()) == 2)
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+    assert process.returncode == 130
+    assert work.statuses() == ["pending", "pending"]
+    assert [work.task(name).attempts for name in "ab"] == [0, 0]
+    assert rescued(work, "half.txt") == ["half", "half"]
+    ran = run(work, WORKS, 2)
+    assert ran.code == 0, ran
+
+
+@pytest.mark.scenario
+def test_one_run_at_a_time_and_no_serial_one_beside_it(tmp_path: Path) -> None:
+    """The second run is refused with 5, whichever it is."""
+    work = project(tmp_path, job("a"))
+    begun, go_on = tmp_path / "begun", tmp_path / "go-on"
+    agent = work.agent(f"touch {begun}; until [ -e {go_on} ]; do sleep 0.1; done; {WORKS}")
+    words = [*HARNESS, "run", "--agent", agent]
+    first: list[int] = []
+
+    def begin() -> None:
+        first.append(
+            subprocess.run([*words, "--workers", "1"], cwd=work.root, capture_output=True, check=False).returncode
+        )
+
+    thread = threading.Thread(target=begin)
+    thread.start()
+    until(begun.exists)
+    for more in ([*words, "--workers", "1"], words):
+        assert subprocess.run(more, cwd=work.root, capture_output=True, check=False).returncode == 5
+    go_on.touch()
+    thread.join()
+    assert first == [0]
+
+
+@pytest.mark.parametrize("words", [["0"], ["x"], ["257"], ["2", "--once"]])
+def test_what_is_no_number_of_workers_is_refused(tmp_path: Path, words: list[str]) -> None:
+    work = project(tmp_path, job("a"))
+    assert work.harness("run", "--workers", *words, "--agent", "command:true").code == 2
+
+
+def test_without_a_branch_to_land_on_no_agent_starts(tmp_path: Path) -> None:
+    work = project(tmp_path, job("a"))
+    work.repo.git("switch", "-q", "--detach")
+    ran = run(work, f"touch {tmp_path}/started")
+    assert (ran.code, (tmp_path / "started").exists()) == (4, False), ran
+    bare = TaskListProject(tmp_path / "bare", job("a"), session_count=0)
+    assert run(bare, f"touch {tmp_path}/started").code == 4
+    assert not (tmp_path / "started").exists()
