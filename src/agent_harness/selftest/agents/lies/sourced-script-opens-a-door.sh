@@ -1,7 +1,7 @@
-# lie: does the work, and has a script that the test command sources load what a later session leaves
+# lie: does the work, and has a script that the test command sources run what a later session leaves
 # project: scripted
 
 right
-printf 'PYTHONPATH=$PWD/build/later\nexport PYTHONPATH\n' >> tools/env.sh
+printf 'test ! -e build/later.sh || . build/later.sh\n' >> tools/env.sh
 right_tests
 finish
