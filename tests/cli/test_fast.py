@@ -99,6 +99,20 @@ def test_the_fast_path_loads_no_library(project: Path, words: list[str]) -> None
     assert done.stdout.splitlines()[-1] == "LOADED [] 0"
 
 
+def test_a_run_with_one_agent_loads_nothing_of_those_with_several(tmp_path: Path) -> None:
+    made = harness(tmp_path, "init", ".")
+    assert made.returncode == 0, made.stderr
+    assert harness(tmp_path, "add", "One", "--validate", "true").returncode == 0
+    program = (
+        "import sys; sys.argv = ['harness', 'run', '--agent', 'command:true']\n"
+        "from agent_harness.cli.main import main\n"
+        "main()\n"
+        "print('LOADED', sorted(name for name in sys.modules if 'parallel' in name))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "LOADED []"
+
+
 def test_an_unknown_command_is_a_usage_error(tmp_path: Path) -> None:
     done = harness(tmp_path, "bogus")
     assert done.returncode == 2

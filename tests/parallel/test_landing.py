@@ -108,9 +108,7 @@ def test_a_branch_that_somebody_moved_is_left_alone(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("written", [["a"], ["b"], ["old"], ["a", "b", "old"]])
-def test_a_move_that_was_killed_in_the_middle_of_the_files_is_carried_to_its_end(
-    repo: Repo, written: list[str]
-) -> None:
+def test_a_move_that_was_killed_among_the_files_is_carried_to_its_end(repo: Repo, written: list[str]) -> None:
     """SC-36: some files are written, the index and the branch are as before."""
     base = repo.head
     new = made(repo, base, a="new\n", b="b\n", old=None)

@@ -81,6 +81,7 @@ def test_everything_lands_once_whatever_the_number_of_workers(tmp_path: Path, wo
     verdicts = [json.loads(line) for line in _ledger(work).read_text().splitlines()]
     assert sorted((each["item"], each["verdict"]) for each in verdicts) == [(name, "accepted") for name in "abcd"]
     assert {each["commit"] for each in verdicts} == {str(work.task(name).completed_commit) for name in "abcd"}
+    assert [each["path"] for each in json.loads(work.harness("projects", "--json").out)["projects"]] == [str(work.root)]
     if workers == 1:
         assert answer["checks"] == 0  # SC-32
 
@@ -110,6 +111,15 @@ def test_an_agent_that_fails_keeps_its_work_in_rescues_at_home(tmp_path: Path) -
     assert all(work.repo.git("rev-parse", ref) for ref in work.task("bad").rescues)
     assert work.repo.git("stash", "list") == ""
     assert work.repo.git("branch", "--format=%(refname:short)").split() == ["main"]
+
+
+def test_a_run_in_which_nothing_landed_says_so_first(tmp_path: Path) -> None:
+    """SC-4: with the reason of the last attempt."""
+    work = project(tmp_path, job("a", "false", max_attempts=1))
+    ran = run(work, "true", 2, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["failed"]) == (1, ["a"]), ran
+    assert answer["message"].startswith("Nothing has landed; the last attempt was at a: ")
 
 
 # ---- landing ---------------------------------------------------------------------------------------------------------

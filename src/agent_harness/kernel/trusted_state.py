@@ -102,7 +102,11 @@ def places() -> list[Place]:
     """
     folders = [folder for base in _bases() for folder in _entries(os.path.join(base, "projects"))]
     known = (each for each in folders if _base(each) == usual_base() or os.path.lexists(os.path.join(each, PLACE)))
-    return sorted(map(_place, known), key=lambda each: each.seen, reverse=True)
+    own = tuple(os.path.join(os.path.realpath(base), "projects", "") for base in _bases())
+    found = (
+        each for each in map(_place, known) if not (each.path or "").startswith(own)
+    )  # not where agents are lent one
+    return sorted(found, key=lambda each: each.seen, reverse=True)
 
 
 def _entries(projects: str) -> "Iterator[str]":

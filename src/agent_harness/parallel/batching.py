@@ -2,8 +2,8 @@
 
 A batch is verified whole. Where that is red, the checks that failed are run alone on prefixes of it, halving: the
 smallest prefix that fails names the culprit, and the prefix before it is verified whole and lands. So a red batch of k
-costs at most ``2 + ceil(log2 k)`` runs. What the machine does to a run convicts nobody: it is repeated once. Source:
-``scale.md`` 5, SC-34, SC-35.
+costs at most ``2 + ceil(log2 k)`` runs. What the machine does to a run convicts nobody: it is repeated once. SC-34,
+SC-35.
 """
 
 from dataclasses import dataclass, replace

@@ -4,7 +4,7 @@
 
 Hands are processes on lifelines of this one: whatever ends it ends them. The next coordinator folds the same ledger:
 a result that is there counts, an order without one is lost and its item open again, a landing that was written down is
-carried out to its end. Source: ``scale.md`` 3, 5, 7.
+carried out to its end.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 It has the place for itself, makes it what the order asks for, lets the protocol work there, and takes home what came of
 it: a candidate under a ref of its own, all other work as rescues. ``result.json`` is the last thing it writes, by
-rename; without it nothing has happened but what is in the project's refs. Source: ``scale.md`` SC-11 to SC-13, SC-29.
+rename; without it nothing has happened but what is in the project's refs. SC-11..13, SC-29.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 An *item* is a task or a feature. An *order* is one attempt at an item in a place, or one run of checks on a commit
 that is to land; its number among the orders of its item is its *fence*. Values travel as JSON in a folder of their own
-(``orders/ID/order.json``, ``result.json``), code as git objects. Source: ``scale.md`` 2, 9.
+(``orders/ID/order.json``, ``result.json``), code as git objects.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Candidates on top of a head, as objects; and the branch moved to what was verified.
 
 Combining touches no index, work tree or merge state: a conflict is an answer. Moving asks git to overwrite nothing of a
-person's; each step of it can be repeated by whoever finds it half done. Source: ``scale.md`` 5, SC-30, SC-36, SC-37.
+person's; each step of it can be repeated by whoever finds it half done. SC-30, SC-36, SC-37.
 """
 
 import os

@@ -3,7 +3,7 @@
     {"n":12,"at":"...Z","type":"ended","item":"5","order":"RUN/5/1", ...}
 
 A run is what its events fold to (``parallel/plan.py``); whoever was killed folds them again and goes on. A torn last
-line never happened. Anything else that cannot be read is damage, and no event is guessed. Source: ``scale.md`` 7.
+line never happened. Anything else that cannot be read is damage, and no event is guessed.
 """
 
 import os

@@ -8,7 +8,7 @@
 What is in a place belongs to whoever works there, and is believed in nothing: before the next order its `.git` is made
 anew, and files are read again wherever their times say so. Before that, whatever the project does not have yet is in a
 rescue of the project's: commits, stashes, changed and new files. What cannot be rescued so is set aside as it is.
-Ignored files (installed packages, caches) stay. Source: ``scale.md`` 4.
+Ignored files (installed packages, caches) stay.
 """
 
 import os

@@ -4,8 +4,7 @@
 reads the plan and says what is to be done now. Whoever does it has the event on the disk before anything follows from
 it, and asks again. So a coordinator that was killed folds, asks, and goes on.
 
-An item is ``open`` unless the plan says otherwise; whether it may be worked on is the truth file's to say. Source:
-``scale.md`` 3.
+An item is ``open`` unless the plan says otherwise; whether it may be worked on is the truth file's to say.
 """
 
 from collections.abc import Iterable, Sequence
@@ -413,7 +412,7 @@ def _batch_step(plan: RunPlan, batch: LandingBatch) -> Step | None:
 
 
 def pick(plan: RunPlan, items: Sequence[OpenItem], count: int) -> list[StartAttempt]:
-    """The next so many attempts, each with the reason for it; ``scale.md`` SC-7, SC-8."""
+    """The next so many attempts, each with the reason for it; SC-7, SC-8."""
     busy = {item: plan.work(item).touches for item in plan.in_state(WORKING, READY, LANDING)}
     picked: list[StartAttempt] = []
     for item in items:

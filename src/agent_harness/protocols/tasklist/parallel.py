@@ -2,7 +2,7 @@
 
 ``TaskListHome`` is the list as the coordinator of the run asks it, and the only writer of it; ``carry_out`` is what
 hands do in a place: today's run, with a list of its own in which one task can be claimed, or the validations of what is
-to land. A task counts as completed once it has landed. Source: ``scale.md`` 4 (Seeds), 5.
+to land. A task counts as completed once it has landed.
 """
 
 import os
