@@ -25,7 +25,8 @@ from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.verification import engine, guard, sources
 from agent_harness.verification.guard import PROTECTED, belongs
 from agent_harness.verification.runner import execution
-from agent_harness.verification.runner.environment import IN_PLACE
+from agent_harness.verification.runner.environment import IN_PLACE, released
+from agent_harness.verification.runner.installed_record import InstalledRecord
 from agent_harness.verification.runner_config import is_test_file
 from agent_harness.verification.verdict import JudgedStep, TestRun, Verdict, passed
 from agent_harness.verification.workspace import Overlay
@@ -125,8 +126,14 @@ def _listed(ids: Iterable[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-FIXABLE = frozenset({"proof_failed", "proof_missing", "weak_test", "unsteady_test", "answers_differ"})
+FIXABLE = frozenset(
+    {"proof_failed", "proof_missing", "weak_test", "unsteady_test", "answers_differ"}
+    | {"environment_changed", "plugin_needed"}
+)
 """Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03)."""
+
+ALLOWABLE = PROTECTED | {"environment_changed", "plugin_needed"}
+"""Findings on what a person may allow when all else holds."""
 
 NOT_RED = frozenset({"proof_not_red"})
 _MARKS_BACK = 200  # how many versions of the plan are looked through
@@ -173,6 +180,24 @@ class Judge:
             report=config.verification.report,
             sandbox=config.sandbox.settings(services=bool(config.environment.health_check)),
         )
+        self._record = InstalledRecord(project.store.installed())
+        self._environment = self._environment.begun(self._record, begins=False)
+
+    @contextmanager
+    def session(self, may_change: Iterable[str]) -> Iterator[None]:
+        """While an agent may be at work: what is installed when it begins is what tests have to run with.
+
+        What it changes of that stays a change in later sessions, but for what ``may_change`` releases.
+        """
+        looked_at = replace(self._environment, before=self._environment.before.now())
+        self._environment = looked_at.begun(self._record, begins=True)
+        yield
+        self.accept_installed(may_change)
+
+    def accept_installed(self, may_change: Iterable[str]) -> None:
+        """What is installed now counts as known, but for what an agent has changed and nobody has released."""
+        frees = released(may_change)
+        self._record.end(self._environment.before, project=self._project.root, frees=frees)
 
     # -- runs ------------------------------------------------------------------------------------------------------
 
@@ -401,7 +426,7 @@ class Judge:
             return None
         if codes == NOT_RED:
             return self._about_built(under_way, verdict)
-        return self._about_change(under_way, verdict) if codes <= PROTECTED else None
+        return self._about_change(under_way, verdict) if codes <= ALLOWABLE else None
 
     def _about_built(self, under_way: OpenSession, verdict: Verdict) -> Question:
         feature, session = under_way.feature, under_way.session
@@ -420,7 +445,8 @@ class Judge:
     def _about_change(self, under_way: OpenSession, verdict: Verdict) -> Question | None:
         """Asked only where all else holds once these files may change."""
         feature, session = under_way.feature, under_way.session
-        paths = sorted({str(finding.data["path"]) for finding in verdict.reasons})
+        named = (records.texts(each.data.get("paths")) or (str(each.data["path"]),) for each in verdict.reasons)
+        paths = sorted({path for found in named for path in found})
         self._project.say(f"Verifying once more, as if these files may change: {', '.join(paths)}")
         again = self._verdict(under_way, verdict.candidate, may_change=paths)
         if again.reasons:
