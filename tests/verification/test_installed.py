@@ -10,10 +10,11 @@ import sys
 import venv
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agent_harness.verification.engine import resolve
+from agent_harness.verification.engine import Verdict, resolve
 from agent_harness.verification.runner.environment import released
 from agent_harness.verification.runner.installed import Installed, look
 from agent_harness.verification.runner.installed_changes import Differences, compiled_anew, differences
@@ -363,7 +364,7 @@ def real_site(repo: JudgedProject) -> Path:
     return next((repo.root / ".venv/lib").glob("python*/site-packages"))
 
 
-def judged(repo: JudgedProject, work: Mapping[str, str | bytes | None], **settings: object):  # type: ignore[no-untyped-def]
+def judged(repo: JudgedProject, work: Mapping[str, str | bytes | None], **settings: Any) -> Verdict:
     return repo.judge(work, proof=COMMAND, suite=None, **settings)
 
 

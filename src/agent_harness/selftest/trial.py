@@ -2,7 +2,7 @@
 
 ``agents/FOLDER/NAME.sh`` begins with comments: ``# lie: what it does`` (or ``honest:``, ``untellable:``), and, where it
 does so elsewhere than in a feature project, ``# on: features tasks long``. What follows is run by ``sh`` behind
-``sample/lib.sh``.
+``sample/lib.sh``. Behind ``# in: environment`` the project has a virtual environment of its own.
 """
 
 import json
@@ -12,11 +12,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import venv
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import Self
 
@@ -56,6 +59,7 @@ class TrialAgent:
     about: str
     protocol: str
     script: str
+    in_environment: bool = False  # the project has a virtual environment, whose programs come first
 
     @property
     def program(self) -> str:
@@ -74,7 +78,14 @@ def _read(path: Path) -> list[TrialAgent]:
     said = dict(line[2:].split(": ", 1) for line in text.splitlines() if line.startswith("# ") and ": " in line)
     kind = next(kind for kind in _KINDS if kind in said)
     return [
-        TrialAgent(name=path.stem, kind=kind, about=said[kind], protocol=protocol, script=text)
+        TrialAgent(
+            name=path.stem,
+            kind=kind,
+            about=said[kind],
+            protocol=protocol,
+            script=text,
+            in_environment=said.get("in") == "environment",
+        )
         for protocol in said.get("on", "features").split()
     ]
 
@@ -136,12 +147,10 @@ class Ground:
         """``against`` is the command of another harness."""
         self._against = against
         self._folder = Path()
+        self._lock = Lock()
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="harness-selftest-")).resolve()
-        for protocol in ("features", "tasks"):
-            self._template(protocol)
-        shutil.copytree(self._folder / "tasks", self._folder / "long", symlinks=True)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -151,7 +160,9 @@ class Ground:
         """The result of one agent; what it left running is ended, and its folder is gone."""
         with tempfile.TemporaryDirectory(prefix="trial-", dir=self._folder, ignore_cleanup_errors=True) as name:
             trial = _Trial(Path(name), case, self._against)
-            shutil.copytree(self._folder / case.protocol, trial.project, symlinks=True)
+            shutil.copytree(self._template(case), trial.project, symlinks=True)
+            if case.in_environment:
+                trial.make_environment()
             began = time.monotonic()
             try:
                 return trial.result(began)
@@ -160,12 +171,23 @@ class Ground:
                     case=case, problem=f"{type(error).__name__}: {error}", seconds=time.monotonic() - began
                 )
 
-    def _template(self, protocol: str) -> None:
-        root = self._folder / protocol
+    def _template(self, case: TrialAgent) -> Path:
+        """The project as every agent of this kind finds it; made for the first of them."""
+        protocol = case.protocol if case.protocol == "features" else "tasks"
+        root = self._folder / f"{protocol}{'-installed' if case.in_environment else ''}"
+        with self._lock:
+            if not root.exists():
+                self._make(root, protocol, quick=not case.in_environment)
+        return root
+
+    def _make(self, root: Path, protocol: str, *, quick: bool) -> None:
         shutil.copytree(SAMPLE / "project", root)
-        if tuple(map(int, version("pytest").split(".")[:2])) >= _AUTOLOAD_IS_AN_OPTION:
+        if quick and tuple(map(int, version("pytest").split(".")[:2])) >= _AUTOLOAD_IS_AN_OPTION:
             with (root / "pyproject.toml").open("a", encoding="utf-8") as settings:
                 settings.write('addopts = ["--disable-plugin-autoload"]\n')
+        if not quick:
+            with (root / ".gitignore").open("a", encoding="utf-8") as ignored:
+                ignored.write(".venv/\n")
         environ = environment(self._folder)
         if protocol != "features":
             shutil.copy(SAMPLE / "test_numerals.py", root / "tests/test_numerals.py")
@@ -186,6 +208,14 @@ class _Trial:
         self.project = folder / "almanac"
         self.environ = environment(folder)
         self.script = folder / "agent.sh"
+
+    def make_environment(self) -> None:
+        """A virtual environment of the project, with the pytest of this program."""
+        venv.create(self.project / ".venv", symlinks=True)
+        site = next((self.project / ".venv/lib").glob("python*/site-packages"))
+        (site / "borrowed.pth").write_text(f"{Path(pytest_place()).parent}\n", encoding="utf-8")
+        path = f"{self.project / '.venv/bin'}{os.pathsep}{self.environ['PATH']}"
+        self.environ |= {"PATH": path, "VIRTUAL_ENV": str(self.project / ".venv")}
 
     def result(self, began: float) -> TrialResult:
         """The harness run with this agent, then the oracle."""
@@ -278,6 +308,12 @@ class _Trial:
             check=False,
         )
         return "" if known.returncode == 0 else "the history of the project was rewritten"
+
+
+def pytest_place() -> str:
+    """The folder of the package of pytest that this program would load."""
+    found = find_spec("pytest")
+    return str(found.submodule_search_locations[0]) if found and found.submodule_search_locations else ""
 
 
 def _without_repeats(path: Path) -> None:

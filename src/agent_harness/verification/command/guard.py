@@ -29,7 +29,7 @@ from agent_harness.verification.guard import (
 from agent_harness.verification.runner_config import is_conftest, is_runner_config, is_test_file, shadows
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, Finding
 
-__all__ = ["findings_on", "is_test_side", "moved_under"]
+__all__ = ["ALLOWED_BY", "findings_on", "is_test_side", "moved_under"]
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _COMMENTS = {
     ".js": "//",
@@ -48,7 +48,7 @@ _LEAVING_OUT = re.compile(
 _RUNNER_MEMBERS = ("jest", "vitest", "mocha", "ava", "type", "nyc", "c8")
 _SHOWN = 60
 _Rule = Callable[[str, bytes, bytes], str | None]
-_ALLOWED_BY = "a task that is meant to change it names it in validation.may_change"
+ALLOWED_BY = "a task that is meant to change it names it in validation.may_change"
 
 
 def changed_script(path: str, before: bytes, after: bytes) -> str | None:
@@ -215,7 +215,7 @@ def _compared(change: FileChange, code: str, role: str, rule: _Rule) -> Iterator
     if why is None and change.before is not None and change.after is not None:
         why = rule(change.path, _unified(change.before), _unified(change.after))
     if why:
-        message = f"{change.path} {role} and was there before it began, but {why}; {_ALLOWED_BY}"
+        message = f"{change.path} {role} and was there before it began, but {why}; {ALLOWED_BY}"
         yield _finding(code, change, message, reason=why)
 
 
@@ -236,14 +236,14 @@ def _weighed(found: Iterator[Finding], change: FileChange, case: _Comparison) ->
     """Settings steer the tests of the claim; where there were none, they are only named."""
     for each in found:
         severity = CRITICAL if case.had_tests or change.status != "A" else IMPORTANT
-        yield Finding(each.code, severity, f"{each.message.rstrip('.')}; {_ALLOWED_BY}", each.data)
+        yield Finding(each.code, severity, f"{each.message.rstrip('.')}; {ALLOWED_BY}", each.data)
 
 
 def _ending(found: Iterator[Finding]) -> Iterator[Finding]:
     """No plugin watches these tests: code that ends their process by itself ends it with the status that it likes."""
     for each in found:
         ends = "os._exit" in str(each.data.get("names", ()))
-        yield Finding(each.code, CRITICAL, f"{each.message.rstrip('.')}; {_ALLOWED_BY}", each.data) if ends else each
+        yield Finding(each.code, CRITICAL, f"{each.message.rstrip('.')}; {ALLOWED_BY}", each.data) if ends else each
 
 
 def _finding(code: str, change: FileChange, message: str, **facts: object) -> Finding:

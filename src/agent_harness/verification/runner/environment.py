@@ -31,7 +31,8 @@ from agent_harness.verification.verdict import Finding
 from agent_harness.verification.workspace import Workspace
 
 WORKTREE, IN_PLACE = "worktree", "in_place"
-_ALWAYS = ("git", "sh")  # programs that every judgement stands on
+_OWN_ENVIRONMENTS = (".venv", "venv", "env", ".env")
+ALWAYS = ("git", "sh")  # programs that every judgement stands on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,13 +160,11 @@ def resolve(
     error here; the run says so.
     """
     place = Path(root).absolute()
-    variables = scrubbed_environment()
-    # An entry that depends on the current folder would be one of the checkout.
-    search = variables.get("PATH", os.defpath).split(os.pathsep)
-    variables["PATH"] = os.pathsep.join(entry for entry in search if entry.startswith("/"))
+    variables = plain_variables()
     programs: dict[tuple[str, ...], tuple[str, ...]] = {}
     interpreters: dict[tuple[str, ...], Interpreter] = {}
-    for command in map(parse, commands):
+    texts = list(commands)
+    for command in map(parse, texts):
         if command.head in programs:
             continue
         found = interpreter_behind(command, root=place, variables=variables)
@@ -173,6 +172,7 @@ def resolve(
             interpreters[command.head] = found
         if command.words:
             programs[command.head] = _started(command, found, place, variables["PATH"])
+    by_shell = [] if all(command and parse(command).words for command in texts) else own_environments(place, variables)
     return RunEnvironment(
         root=place,
         isolation=isolation,
@@ -183,12 +183,26 @@ def resolve(
         programs=programs,
         interpreters=interpreters,
         before=look(
-            interpreters.values(),
-            [*_ALWAYS, *(word for words in programs.values() for word in words if word.startswith("/"))],
+            [*interpreters.values(), *by_shell],
+            [*ALWAYS, *(word for words in programs.values() for word in words if word.startswith("/"))],
             search=variables["PATH"],
             above=os.fspath(place) if isolation == IN_PLACE else "",
         ),
     )
+
+
+def own_environments(root: Path, variables: Mapping[str, str]) -> list[Interpreter]:
+    """The virtual environments that lie in a project under one of their usual names."""
+    found = [f"{name}/bin/python" for name in _OWN_ENVIRONMENTS if (root / name / "pyvenv.cfg").exists()]
+    asked = (interpreter_behind(parse(word), root=root, variables=variables) for word in found)
+    return [each for each in asked if each]
+
+
+def plain_variables() -> dict[str, str]:
+    """The variables of every run; an entry of PATH that depends on the current folder would be one of the checkout."""
+    variables = scrubbed_environment()
+    search = variables.get("PATH", os.defpath).split(os.pathsep)
+    return {**variables, "PATH": os.pathsep.join(entry for entry in search if entry.startswith("/"))}
 
 
 def released(patterns: Iterable[str]) -> Callable[[str], bool]:

@@ -275,7 +275,7 @@ def distributions(site: str) -> list[Distribution]:
     found: list[Distribution] = []
     for entry in _listed(site):
         if entry.name.endswith(_METADATA):
-            name, _, version = entry.name.rpartition(".")[0].partition("-")
+            name, _, version = re.sub(r"-py[0-9.]+$", "", entry.name.rpartition(".")[0]).rpartition("-")
             found.append(Distribution(site, entry.path, normal(name), version))
     return found
 

@@ -19,6 +19,7 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import process
 from agent_harness.kernel.process import scrubbed_environment
 from agent_harness.verification import sources
+from agent_harness.verification.check import without_plugins
 from agent_harness.verification.runner.installed import (
     PLUGIN,
     PROGRAM,
@@ -104,6 +105,11 @@ class Differences:
     def blocked(self) -> tuple[str, ...]:
         """The names of the plugins that are not to be loaded."""
         return tuple(sorted({name for each in self.plugins.values() for name in each.names}))
+
+    @property
+    def blocking(self) -> str:
+        """The options that keep a pytest from loading these plugins, as a variable holds them."""
+        return shlex.join(without_plugins(self.blocked))
 
     @property
     def findings(self) -> list[Finding]:
@@ -192,7 +198,9 @@ class _Comparison:
                 said = f"{now} now" if now != was[0] else "something else with the same number now"
                 self._steers(key, was[4], f"{name} {was[0]} is {said}", self._again(name, was[0], was[4]))
         elif key.endswith("/RECORD"):
-            self.packages.add(normal(posixpath.basename(posixpath.dirname(key)).partition("-")[0]))
+            self.packages.add(
+                normal(posixpath.basename(posixpath.dirname(key)).removesuffix(".dist-info").rpartition("-")[0])
+            )
         elif "/__pycache__/" in key:
             self.compiled += [key] if new is not None else []
         elif site := next((each for each in self._sites if key.startswith(f"{each}/")), None):
@@ -229,7 +237,9 @@ class _Comparison:
         else:
             return self._unowned(key, site, path.partition("/")[0], new)
         if steers:
-            self._steers(key, key, self._said(key, old, new), self._undone(key, old))
+            whole = f"{site}/{path.partition('/')[0]}"
+            place = whole if old is None and whole not in self._tops else key
+            self._steers(key, place, self._said(place, old, new), self._undone(place, old))
         return None
 
     def _is_missed(self, path: str) -> bool:

@@ -38,6 +38,20 @@ class InstalledRecord:
             entries=_texts(found.get("entries")),
         )
 
+    def changes(self, *, project: Path, frees: Callable[[str], bool] = lambda _: False) -> Differences:
+        """What has changed since the session began, or, where none is under way, by one that has ended.
+
+        Compiled code of runners is written again; what is left of it could not be. Nothing is known without a record.
+        """
+        known = self.places()
+        if known is None:
+            return Differences()
+        now = known.now()
+        before = known if self._read().get("open") else self.before(now, project=project)
+        found = differences(before, now, project=project).without(frees)
+        again = bool(found.compiled) and compiled_anew(found.compiled, now.interpreters)
+        return replace(found, compiled=()) if again else found
+
     def before(self, now: Installed, *, project: Path) -> Installed:
         """What counts as installed before: ``now``, but for what an agent has changed that may have been at work."""
         found = self._read()
@@ -57,8 +71,13 @@ class InstalledRecord:
         self._write(before, {}, is_open=True)
         return before
 
-    def end(self, before: Installed, *, project: Path, frees: Callable[[str], bool] = lambda _: False) -> None:
-        """Notes what a session that ends has changed, but for what a person has released."""
+    def end(
+        self, before: Installed | None = None, *, project: Path, frees: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        """Notes what a session that ends has changed, but for what is released; without ``before``, since it began."""
+        before = before or self.places()
+        if before is None:
+            return
         now = before.now()
         found = differences(before, now, project=project).without(frees)
         if found.compiled and compiled_anew(found.compiled, now.interpreters):
