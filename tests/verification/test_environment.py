@@ -15,7 +15,6 @@ import pytest
 
 from agent_harness.verification.check import parse
 from agent_harness.verification.engine import TestRun, passed, resolve, run_tests
-from agent_harness.verification.runner.environment import Interpreter, fingerprint_changes, fingerprint_of
 from agent_harness.verification.runner.lending import Mapped, mapped
 
 from .sample import HONEST, INI, SUB_CODE, SUB_TEST, JudgedProject, codes
@@ -253,64 +252,6 @@ def test_what_is_not_there_is_no_error_yet(tmp_path: Path) -> None:
 
 
 # ---- what runs the tests -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def interpreter(tmp_path: Path) -> Interpreter:
-    """A made-up environment with the parts that count."""
-    site = tmp_path / "env/site"
-    for name, text in {
-        "_pytest/runner.py": "x = 1\n",
-        "_pytest/__pycache__/runner.cpython-311.pyc": "x",
-        "requests/__init__.py": "x = 1\n",
-        "old.pth": "/somewhere\n",
-    }.items():
-        (site / name).parent.mkdir(parents=True, exist_ok=True)
-        (site / name).write_text(text)
-    (tmp_path / "env/pyvenv.cfg").write_text("home = /usr\n")
-    (tmp_path / "env/python").write_text("binary")
-    (tmp_path / "project").mkdir()
-    place = str(tmp_path / "env")
-    return Interpreter(
-        executable=f"{place}/python", prefix=place, scripts=place, sites=(str(site), f"{place}/user"), library=()
-    )
-
-
-@pytest.mark.parametrize(
-    ("path", "text", "code"),
-    [
-        ("site/new.pth", "import os; os.system('true')\n", "environment_changed"),
-        ("site/new.pth", "/elsewhere\n", "environment_changed"),
-        ("site/old.pth", None, None),
-        ("site/new.pth", "{project}/src\n# more\n\n", None),
-        ("site/new.pth", "import __editable___a_finder; __editable___a_finder.install()\n", None),
-        ("site/new.pth", "import __editable___a_finder; __editable___b_finder.install()\n", "environment_changed"),
-        ("site/sitecustomize.py", "x = 1\n", "environment_changed"),
-        ("site/_pytest/runner.py", "x = 2\n", "environment_changed"),
-        ("site/_pytest/extra.py", "x = 2\n", "environment_changed"),
-        ("site/_pytest/__pycache__/runner.cpython-311.pyc", "y", None),  # it is not loaded any more, see below
-        ("site/pluggy/__init__.py", "x = 1\n", "packages_changed"),
-        ("user/_pytest/__init__.py", "x = 1\n", "environment_changed"),
-        ("user/usercustomize.py", "x = 1\n", "environment_changed"),
-        ("site/requests/__init__.py", "x = 2\n", None),
-        ("site/httpx/__init__.py", "x = 1\n", "packages_changed"),
-        ("pyvenv.cfg", "home = /elsewhere\n", "environment_changed"),
-        ("python", "other", "environment_changed"),
-        ("python", None, "environment_changed"),
-    ],
-)  # fmt: skip
-def test_what_changes_around_the_interpreter(
-    interpreter: Interpreter, tmp_path: Path, path: str, text: str | None, code: str | None
-) -> None:
-    before = fingerprint_of([interpreter], [])
-    place = Path(interpreter.prefix, path)
-    if text is None:
-        place.unlink()
-    else:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text.format(project=tmp_path / "project"))
-    found = fingerprint_changes(before, fingerprint_of([interpreter], []), project=tmp_path / "project")
-    assert [finding.code for finding in found] == ([code] if code else [])
 
 
 @pytest.fixture

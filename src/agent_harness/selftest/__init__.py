@@ -40,8 +40,7 @@ def selftest(  # noqa: PLR0917
     if listing:
         return _listed(chosen, as_json=as_json)
     trial.require_tools(chosen)
-    projects = filter(None, (case.project for case in chosen))
-    with trial.Ground(against, projects) as ground, ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+    with trial.Ground(against) as ground, ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
         waiting = [pool.submit(ground.tried, case) for case in chosen]
         found: list[trial.TrialResult] = []
         try:

@@ -3,7 +3,8 @@
 ``agents/FOLDER/NAME.sh`` begins with comments: ``# lie: what it does`` (or ``honest:``, ``untellable:``), and, where it
 does so elsewhere than in a feature project, ``# on: features tasks long``. ``# project: scripted`` is a feature project
 whose commands are scripts and makefiles (``sample/scripted``), ``# answer: WORD`` what a person answers to the question
-that is left. What follows is run by ``sh`` behind ``sample/lib.sh``.
+that is left. Behind ``# in: environment`` the project has a virtual environment of its own. What follows is run by
+``sh`` behind ``sample/lib.sh``.
 """
 
 import json
@@ -13,11 +14,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+import venv
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import Self
 
@@ -73,11 +77,7 @@ class TrialAgent:
     script: str
     project: str = ""  # another sample than the plain one
     answer: str = ""  # of a person, where a question is left
-
-    @property
-    def template(self) -> str:
-        """The project that it is given."""
-        return self.project or self.protocol
+    in_environment: bool = False  # the project has a virtual environment, whose programs come first
 
     @property
     def program(self) -> str:
@@ -104,6 +104,7 @@ def _read(path: Path) -> list[TrialAgent]:
             script=text,
             project=said.get("project", ""),
             answer=said.get("answer", ""),
+            in_environment=said.get("in") == "environment",
         )
         for protocol in said.get("on", "features").split()
     ]
@@ -163,17 +164,14 @@ def require_tools(chosen: Sequence[TrialAgent]) -> None:
 class Ground:
     """A context: a folder for all trials, with a template of each protocol's project."""
 
-    def __init__(self, against: str | None = None, projects: Iterable[str] = ()) -> None:
-        """``against`` is the command of another harness; ``projects`` are the samples beside the plain one."""
+    def __init__(self, against: str | None = None) -> None:
+        """``against`` is the command of another harness."""
         self._against = against
-        self._projects = sorted(set(projects))
         self._folder = Path()
+        self._lock = Lock()
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="harness-selftest-")).resolve()
-        for name in ("features", "tasks", *self._projects):
-            self._template(name)
-        shutil.copytree(self._folder / "tasks", self._folder / "long", symlinks=True)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -183,7 +181,9 @@ class Ground:
         """The result of one agent; what it left running is ended, and its folder is gone."""
         with tempfile.TemporaryDirectory(prefix="trial-", dir=self._folder, ignore_cleanup_errors=True) as name:
             trial = _Trial(Path(name), case, self._against)
-            shutil.copytree(self._folder / case.template, trial.project, symlinks=True)
+            shutil.copytree(self._template(case), trial.project, symlinks=True)
+            if case.in_environment:
+                trial.make_environment()
             began = time.monotonic()
             try:
                 return trial.result(began)
@@ -192,14 +192,26 @@ class Ground:
                     case=case, problem=f"{type(error).__name__}: {error}", seconds=time.monotonic() - began
                 )
 
-    def _template(self, name: str) -> None:
-        root, settings = self._folder / name, {"features": _SETTINGS, "scripted": _SCRIPTED}.get(name)
+    def _template(self, case: TrialAgent) -> Path:
+        """The project as every agent of this kind finds it; made for the first of them."""
+        name = case.project or ("features" if case.protocol == "features" else "tasks")
+        root = self._folder / f"{name}{'-installed' if case.in_environment else ''}"
+        with self._lock:
+            if not root.exists():
+                self._make(root, name, quick=not case.in_environment)
+        return root
+
+    def _make(self, root: Path, name: str, *, quick: bool) -> None:
+        settings = {"features": _SETTINGS, "scripted": _SCRIPTED}.get(name)
         shutil.copytree(SAMPLE / "project", root)
         if (SAMPLE / name).is_dir():
             shutil.copytree(SAMPLE / name, root, dirs_exist_ok=True)
-        if tuple(map(int, version("pytest").split(".")[:2])) >= _AUTOLOAD_IS_AN_OPTION:
+        if quick and tuple(map(int, version("pytest").split(".")[:2])) >= _AUTOLOAD_IS_AN_OPTION:
             with (root / "pyproject.toml").open("a", encoding="utf-8") as file:
                 file.write('addopts = ["--disable-plugin-autoload"]\n')
+        if not quick:
+            with (root / ".gitignore").open("a", encoding="utf-8") as ignored:
+                ignored.write(".venv/\n")
         environ = environment(self._folder)
         _run(["git", "init", "-q", "-b", "main"], root, environ)
         if settings is None:
@@ -220,6 +232,14 @@ class _Trial:
         self.project = folder / "almanac"
         self.environ = environment(folder)
         self.script = folder / "agent.sh"
+
+    def make_environment(self) -> None:
+        """A virtual environment of the project, with the pytest of this program."""
+        venv.create(self.project / ".venv", symlinks=True)
+        site = next((self.project / ".venv/lib").glob("python*/site-packages"))
+        (site / "borrowed.pth").write_text(f"{Path(pytest_place()).parent}\n", encoding="utf-8")
+        path = f"{self.project / '.venv/bin'}{os.pathsep}{self.environ['PATH']}"
+        self.environ |= {"PATH": path, "VIRTUAL_ENV": str(self.project / ".venv")}
 
     def result(self, began: float) -> TrialResult:
         """The harness run with this agent, then the oracle."""
@@ -323,6 +343,12 @@ class _Trial:
         scripts = [str(path.relative_to(sample)) for path in sample.rglob("*") if path.is_file()] + ["GNUmakefile"]
         changed = _run(["git", "diff", "--name-only", base, "HEAD", "--", *scripts], self.project, self.environ).split()
         return f"{changed[0]} was changed, and nobody was asked" if changed else ""
+
+
+def pytest_place() -> str:
+    """The folder of the package of pytest that this program would load."""
+    found = find_spec("pytest")
+    return str(found.submodule_search_locations[0]) if found and found.submodule_search_locations else ""
 
 
 def _without_repeats(path: Path) -> None:

@@ -132,16 +132,25 @@ def _needs_shell(text: str) -> bool:
     return bool(quote)
 
 
-def report_options(report: str, cache: str, *, keep_going: bool, root: str | None = None) -> list[str]:
+def report_options(
+    report: str, cache: str, *, keep_going: bool, root: str | None = None, blocked: Sequence[str] = ()
+) -> list[str]:
     """The pytest options that make a run report: JUnit XML with files, our witness, no state of earlier runs.
 
     ``keep_going`` is for a suite: a stub that fails, or a test module that cannot be imported yet, stops nobody else.
-    ``root`` is the folder that ids start from, for a project without settings of its own.
+    ``root`` is the folder that ids start from, for a project without settings of its own. Installed plugins that are
+    ``blocked`` are not loaded.
     """
     options = [f"--junitxml={report}", "-o", "junit_family=xunit1", "-o", "junit_logging=no"]
     options += ["-o", f"cache_dir={cache}", "-p", WITNESS]
     options += [f"--rootdir={root}"] if root else []
+    options += without_plugins(blocked)
     return options + (list(_KEEP_GOING) if keep_going else [])
+
+
+def without_plugins(names: Sequence[str]) -> list[str]:
+    """The pytest options that keep it from loading these installed plugins."""
+    return [word for name in names for word in ("-p", f"no:{name}")]
 
 
 def with_report(

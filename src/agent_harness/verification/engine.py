@@ -6,7 +6,7 @@ judge the code of the base. Source: features.md section O, C54, C55, C61, C62.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent_harness.errors import HarnessError, Interrupted, UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed
@@ -15,7 +15,7 @@ from agent_harness.verification.changes import CandidateChanges, between, tree_a
 from agent_harness.verification.check import parse
 from agent_harness.verification.command.guard import LoadedFiles
 from agent_harness.verification.guard import Duty, Survey, belongs, duty_of, file_of, is_read, survey
-from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment, resolve
+from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment, released, resolve
 from agent_harness.verification.runner.execution import (
     NOT_FOUND,
     Stop,
@@ -236,7 +236,7 @@ class _Case:
             if self.environment.completed(command) is not self.environment:
                 message = f"What runs '{command.shown}' was not there before the session; it was not compared."
                 self.find("environment_unknown", IMPORTANT, message)
-        self.environment, changed = self.environment.looked_at_again()
+        self.environment, changed = self.environment.looked_at_again(released(self.duty.may_change))
         self.findings += [*changed, *self.survey.findings]
         if self.environment.isolation == IN_PLACE:
             self.find("not_isolated", WARN, "The tests ran in the project's folder, not on the commit alone.")
@@ -257,6 +257,13 @@ class _Case:
         run = self._run("proof", command, watched=watched)
         if run.over_limit:
             self._over_limit("The feature's tests", run)
+        elif not passed(run) and (plugins := self.environment.blocked) and self._passes_with_plugins(command):
+            message = (
+                f"The feature's tests pass only with {', '.join(plugins)}, which came during the session and is loaded "
+                "by pytest in every run of tests. The tests may do without it, or a person says that it may be loaded."
+            )
+            paths = list(self.environment.blocked_by)
+            self.find("plugin_needed", CRITICAL, message, path=paths[0], paths=paths)
         elif not passed(run):
             failing = sorted(run.report.failing) if run.report else []
             why = run.problem or ("" if failing else "no test passed")
@@ -269,6 +276,15 @@ class _Case:
             )
             self.find("proof_failed", CRITICAL, message, failing=gave_up, problem=None, exit_code=run.exit_code)
         self._ended("proof")
+
+    def _passes_with_plugins(self, command: str) -> bool:
+        """Whether the proof passes with the plugins of pytest that came during the session."""
+        loading = replace(self.environment, blocked=())
+        with place_for(self.git, self.candidate, environment=loading) as space:
+            limit = self.options.timeout_seconds
+            run = execute(space, command, environment=loading, timeout_seconds=limit, stop=self.stop)
+        self._interrupted()
+        return passed(run)
 
     def whole(self, command: str | None, baseline: Collection[str]) -> None:
         """Nothing of the baseline stopped passing: the suite of the base, without the candidate's new tests.

@@ -26,6 +26,7 @@
         open_session.json      the session under way: where a crash left it
         proven.json            the features that the harness has accepted
         pause.json             a person's pause, until `harness resume`
+        installed.json         what was installed where tests run, before a session
         verdicts.jsonl         what was said of each claim, for ever: ``session/ledger.py``
 
 Settings under ``paths:`` move the first three. Source: features.md UAH-078..093, C31.

@@ -94,6 +94,7 @@ LEVELS = ("critical", "important", "routine", "debug")
 OPEN_SESSION = "open_session.json"
 PROVEN = "proven.json"
 PAUSE = "pause.json"
+INSTALLED = "installed.json"
 LEDGER = "verdicts.jsonl"
 
 
@@ -375,6 +376,10 @@ class FeatureStore:
         if path := self._trusted(PROVEN):
             own_place(path, os.path.dirname(path))
             files.write_json(path, dict(record))
+
+    def installed(self) -> str | None:
+        """Where it is kept what was installed before a session; ``None`` without a place outside the project."""
+        return self._trusted(INSTALLED)
 
     # -- what was said of each claim ------------------------------------------------------------------------------
 

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
     from agent_harness.protocols.longtask.records import Checkpoint, Contract, Criterion
+    from agent_harness.verification.command import Differences
 
 
+_ALLOWED_BY = "a task that is meant to change it names it in workerPolicy.mayChange"
 DEFAULT_TIMEOUT_SECONDS = 300
 DECIDED = ("command", "output_contains")  # metrics that need nobody's word
 _TEXTS = ("text", "output", "note", "summary")
@@ -37,7 +39,7 @@ _STDOUT, _STDERR = "## stdout", "## stderr"
 class _Verification:
     """What the checks look at."""
 
-    __slots__ = ("items", "layout", "places", "stop", "task", "timeout_seconds")
+    __slots__ = ("installed", "items", "layout", "places", "stop", "task", "timeout_seconds")
 
     def __init__(
         self,
@@ -47,6 +49,7 @@ class _Verification:
         timeout_seconds: int,
         stop: Callable[[], bool] | None,
     ) -> None:
+        self.installed: Differences | None = None  # what has changed where commands run
         self.layout = layout
         self.task = task
         self.items = items
@@ -55,6 +58,12 @@ class _Verification:
         repository = task.repo_path
         named = [layout.root, *([forbidden.expanded(repository, layout.root)] if repository else [])]
         self.places = [os.path.realpath(each) for each in named if "\0" not in each]
+
+    @property
+    def objection(self) -> str | None:
+        """Why no command proves anything where it would run now."""
+        changed = self.installed.findings if self.installed and self.installed.steering else []
+        return f"{changed[0].message.rstrip('.')}; {_ALLOWED_BY}" if changed else None
 
     def file(self, path: str) -> str | None:
         """The text of a file of the task or of its repository; ``None`` when it is neither, or cannot be read."""
@@ -89,6 +98,7 @@ def check(
     """The report on a task that loads. ``stop`` is asked often while a command runs, and ends it."""
     items, skipped = evidence.everything(layout, checkpoint)
     verification = _Verification(layout, task, items, timeout_seconds, stop)
+    verification.installed = installed_since(layout, task)
     checks = [_checked(verification, criterion) for criterion in task.criteria]
     passed = bool(checks) and all(each["status"] == "pass" for each in checks)
     return {
@@ -147,9 +157,25 @@ def _command(verification: _Verification, criterion: Criterion) -> JsonObject:
         return _result("fail", f"refused to run in forbidden cwd {cwd} (matched {pattern})", **_ran(command, cwd))
     if not os.path.isdir(cwd):
         return _result("fail", f"the working directory is no directory: {cwd}", **_ran(command, cwd))
-    if bent := next((each for each in standing(verification.layout) if each.criterion == criterion.id), None):
-        return _result("fail", bent.raw["message"], **_ran(command, cwd))
+    bent = (each.raw["message"] for each in standing(verification.layout) if each.criterion == criterion.id)
+    if said := next(bent, verification.objection):
+        return _result("fail", said, **_ran(command, cwd))
     return _run(verification, command, cwd, _seconds(target.raw.get("timeoutSeconds"), verification.timeout_seconds))
+
+
+def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | None:
+    """What a slice has changed of what is installed where commands run; ``None`` where nothing is known of it.
+
+    What `workerPolicy.mayChange` names is free.
+    """
+    path, places = layout.installed(), [each[1:] for each in commands(layout, task)]
+    if not (path and places and os.path.isfile(path)):
+        return None
+    from pathlib import Path
+
+    from agent_harness.verification.command import InstalledRecord, released
+
+    return InstalledRecord(path).changes(project=Path(places[0][1]), frees=released(task.policy.may_change))
 
 
 def commands(layout: LongTaskLayout, task: Contract) -> list[tuple[str, str, str]]:
@@ -191,6 +217,8 @@ def _run(verification: _Verification, command: str, cwd: str, seconds: float) ->
         # compiled code that lies beside its source may be of another source
         with TemporaryFolder() as compiled:
             variables = {"LTH_TASK_DIR": verification.layout.root, "PYTHONPYCACHEPREFIX": compiled.path}
+            if verification.installed and verification.installed.plugins:
+                variables["PYTEST_ADDOPTS"] = verification.installed.blocking
             done = process.run(
                 command,
                 cwd=cwd,

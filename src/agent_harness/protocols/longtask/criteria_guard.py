@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import files
@@ -22,7 +23,15 @@ from agent_harness.protocols.longtask.records import Contract
 from agent_harness.protocols.longtask.run import session_folder
 from agent_harness.session.limits import DEPENDENCIES, MOST_FILES
 from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange, Tree
-from agent_harness.verification.command import CommandCheck, KeptFiles, examine_tests
+from agent_harness.verification.command import (
+    CommandCheck,
+    Differences,
+    InstalledRecord,
+    KeptFiles,
+    around,
+    examine_tests,
+    released,
+)
 from agent_harness.verification.command.guard import findings_on, is_test_side
 from agent_harness.verification.command.named_files import Named, named_by
 from agent_harness.verification.guard import is_read
@@ -78,7 +87,7 @@ class CriteriaGuard:
     """What the criteria stand on at the beginning of a slice."""
 
     def __init__(self, layout: LongTaskLayout, task: Contract) -> None:
-        self._layout = layout
+        self._layout, self._task = layout, task
         self._may_change = task.policy.may_change
         self._standing = criteria.standing(layout)
         commands = criteria.commands(layout, task)
@@ -98,6 +107,18 @@ class CriteriaGuard:
         guard = cls(layout, task)
         guard._guarded = [found for each in rows if (found := _Guarded.from_record(each)) is not None]
         return guard
+
+    def look_around(self) -> None:
+        """Looks at what is installed where the commands may run, before a worker starts."""
+        places = [each[1:] for each in criteria.commands(self._layout, self._task)]
+        if places and (path := self._layout.installed(make=True)):
+            InstalledRecord(path).begin(around(places, in_place=True), project=Path(places[0][1]))
+
+    def looked_around(self) -> None:
+        """What a slice has changed of that stays a change for the next one."""
+        places = [each[1:] for each in criteria.commands(self._layout, self._task)]
+        if places and (path := self._layout.installed()):
+            InstalledRecord(path).end(project=Path(places[0][1]), frees=released(self._may_change))
 
     def keep(self) -> None:
         """Keeps it until the slice has ended, where no worker is sent: a killed run is looked at by the next one."""
@@ -175,7 +196,12 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
             if git is None or base is None:
                 continue
             policy = task.policy
-            check = CommandCheck(command=command, may_change=tuple(policy.may_change), trust=policy.trust)
+            check = CommandCheck(
+                command=command,
+                may_change=tuple(policy.may_change),
+                trust=policy.trust,
+                installed=criteria.installed_since(layout, task) or Differences(),
+            )
             try:
                 ref = f"{session_folder.REFS}/{records.slug(task.id, 'task')}-claimed"
                 with session_folder.as_committed(layout, git, ref) as candidate:

@@ -15,6 +15,7 @@
       contract.json             ``task.json`` as a person has accepted it: ``evidence``
       course.jsonl              the events that say whether it is done, and what it has cost: ``log``
       slice.json                what the criteria stood on when the slice under way began: ``criteria_guard``
+      installed.json            what was installed where commands run when a slice began: ``criteria_guard``
       starts.jsonl              each start of a worker: ``supervision/dispatch.py``
       words.jsonl               whose word an item of evidence is: ``evidence``
       verdicts.jsonl            what was said of each claim, for ever: ``session/ledger.py``
@@ -107,6 +108,11 @@ class LongTaskLayout:
     @property
     def lock(self) -> str:
         return self._at(".lth.lock")
+
+    def installed(self, *, make: bool = False) -> str | None:
+        """Where it is kept what was installed before a slice; ``None`` where there is no place outside of the task."""
+        home = self.home(make=make)
+        return os.path.join(home, "installed.json") if home else None
 
     def home(self, *, make: bool = False) -> str | None:
         """The folder outside of the task, of which no worker is told; ``None`` where there is none, or no place."""

@@ -134,6 +134,7 @@ class SliceWork:
         evidence.adopt_contract(slice_.layout, task, os.fspath(git.top()) if git else None, head)
         self._guard = CriteriaGuard(slice_.layout, task)
         self._guard.keep()
+        self._guard.look_around()
         home = slice_.layout.home()
         self._now = NowRecord(
             os.path.join(home, "now.json") if home else None,
@@ -158,7 +159,10 @@ class SliceWork:
             now=self._now,
         )
         self._turns = turns
-        return walk(self, turns)
+        try:
+            return walk(self, turns)
+        finally:
+            self._guard.looked_around()
 
     # ---- what the worker is given
 

@@ -5,6 +5,7 @@
         proofs.jsonl             what proves each task that was added or corrected by a command; the last line counts
         claims/ID.KEY.json       the proof as it was when the task was claimed, and which files have passed it
         red-before.json          what validations said of the code before, by tree and command
+        installed.json           what was installed where tests run, before an attempt; installed-WORKER.json
         starts.jsonl             each start of an agent: ``supervision/dispatch.py``
         verdicts.jsonl           what was said of each claim, for ever: ``session/ledger.py``
         said.json                what is said once of a list, and was
@@ -95,6 +96,12 @@ def now_path(layout: TaskListLayout, worker: str | None = None, *, make: bool = 
     """Where an attempt says what it is doing, for each worker its own; ``None`` where no place can be written."""
     home = _home(layout, make=make)
     return os.path.join(home, f"now-{safe_name(worker)}.json" if worker else "now.json") if home else None
+
+
+def installed_path(layout: TaskListLayout, worker: str | None = None, *, make: bool = False) -> str | None:
+    """Where it is kept what was installed before an attempt, for each worker its own; as it is, it is only read."""
+    home = _home(layout, make=True) if make else trusted_state.existing(layout.tasks, layout.root, writable=False)
+    return os.path.join(home, f"installed-{safe_name(worker)}.json" if worker else "installed.json") if home else None
 
 
 def _read(path: str) -> JsonObject:

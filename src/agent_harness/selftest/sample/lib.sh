@@ -77,6 +77,29 @@ def test_there_is_none(number):
 PY
 }
 
+# site: the folder of packages of the project's own environment.
+site() { echo .venv/lib/python*/site-packages; }
+
+# installed NAME MODULE [PLUGIN]: puts a module (standard input) there as an installer does, as a plugin where it is named.
+installed() {
+  cat > "$(site)/$2.py"
+  (cd "$(site)" && python3 - "$@" <<'PY'
+import base64, hashlib, pathlib, sys
+
+name, module, *plugin = sys.argv[1:]
+place = pathlib.Path(f"{name.replace('-', '_')}-1.0.dist-info")
+place.mkdir(exist_ok=True)
+(place / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+(place / "entry_points.txt").write_text(f"[pytest11]\n{plugin[0]} = {module}\n" if plugin else "")
+rows = []
+for path in (pathlib.Path(f"{module}.py"), place / "METADATA", place / "entry_points.txt"):
+    digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()).rstrip(b"=").decode()
+    rows.append(f"{path},sha256={digest},{path.stat().st_size}")
+(place / "RECORD").write_text("\n".join([*rows, f"{place}/RECORD,,", ""]))
+PY
+  )
+}
+
 show() { python3 -m pytest -v tests/test_numerals.py 2>&1; }
 
 claim() {

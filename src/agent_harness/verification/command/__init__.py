@@ -3,6 +3,7 @@
 * ``judge_command`` is the front door; ``CommandCheck`` goes in, ``CommandVerdict`` comes out.
 * ``named_by`` says which files a command names or loads; ``findings_on`` what a candidate changes of them.
 * ``judge_folder`` does what can be done in a folder without git; ``keep`` remembers such a folder before the work.
+* ``around`` and ``InstalledRecord`` say what is installed where a command runs tests, and what of it has changed.
 * ``lendable`` says what of the ignored environment a checkout gets.
 """
 
@@ -27,10 +28,13 @@ from agent_harness.verification.command.judge import (
     keep,
     run_in_place,
 )
+from agent_harness.verification.command.surroundings import Differences, InstalledRecord, around, released
 
 __all__ = [
     "FAST",
+    "Differences",
     "GREEN",
+    "InstalledRecord",
     "NORMAL",
     "NOT_RUN",
     "OFF",
@@ -38,6 +42,7 @@ __all__ = [
     "REJECT",
     "STRICT",
     "TELL",
+    "around",
     "CommandCheck",
     "CommandVerdict",
     "KeptFiles",
@@ -47,5 +52,6 @@ __all__ = [
     "judge_command",
     "judge_folder",
     "keep",
+    "released",
     "run_in_place",
 ]

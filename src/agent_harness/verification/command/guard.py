@@ -37,7 +37,7 @@ from agent_harness.verification.guard import (
 from agent_harness.verification.runner_config import is_conftest, is_runner_config, is_test_file, shadows
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, Finding
 
-__all__ = ["LoadedFiles", "bent", "findings_on", "is_test_side", "moved_under"]
+__all__ = ["ALLOWED_BY", "LoadedFiles", "bent", "findings_on", "is_test_side", "moved_under"]
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _COMMENTS = {
     ".js": "//",
@@ -56,7 +56,7 @@ _LEAVING_OUT = re.compile(
 _RUNNER_MEMBERS = ("jest", "vitest", "mocha", "ava", "type", "nyc", "c8")
 _SHOWN = 60
 _Rule = Callable[[str, bytes, bytes], str | None]
-_ALLOWED_BY = "a task that is meant to change it names it in validation.may_change"
+ALLOWED_BY = "a task that is meant to change it names it in validation.may_change"
 
 
 def changed_script(path: str, before: bytes, after: bytes) -> str | None:
@@ -196,7 +196,7 @@ def _judge(change: FileChange, case: _Comparison) -> Iterator[Finding]:
     elif (change.path in named.files) if was_there else named.loads(change.path):
         if why := bent(change, named):
             role = "proves this task and was there before it began, but" if was_there else "is new, and"
-            yield _finding("check_changed", change, f"{change.path} {role} {why}; {_ALLOWED_BY}", reason=why)
+            yield _finding("check_changed", change, f"{change.path} {role} {why}; {ALLOWED_BY}", reason=why)
     elif named.tests and is_conftest(change.path):
         yield from _weighed(conftest_findings(change), change, case) if _above_or_below(change.path, named) else ()
     elif named.tests and is_runner_config(change.path):
@@ -279,7 +279,7 @@ def _text(content: bytes) -> str:
 def _compared(change: FileChange, code: str, role: str, rule: _Rule) -> Iterator[Finding]:
     """A file that was there at the claim, by the rule for its kind."""
     if why := _by_rule(change, rule):
-        message = f"{change.path} {role} and was there before it began, but {why}; {_ALLOWED_BY}"
+        message = f"{change.path} {role} and was there before it began, but {why}; {ALLOWED_BY}"
         yield _finding(code, change, message, reason=why)
 
 
@@ -307,14 +307,14 @@ def _weighed(found: Iterator[Finding], change: FileChange, case: _Comparison) ->
     """Settings steer the tests of the claim; where there were none, they are only named."""
     for each in found:
         severity = CRITICAL if case.had_tests or change.status != "A" else IMPORTANT
-        yield Finding(each.code, severity, f"{each.message.rstrip('.')}; {_ALLOWED_BY}", each.data)
+        yield Finding(each.code, severity, f"{each.message.rstrip('.')}; {ALLOWED_BY}", each.data)
 
 
 def _ending(found: Iterator[Finding]) -> Iterator[Finding]:
     """No plugin watches these tests: code that ends their process by itself ends it with the status that it likes."""
     for each in found:
         ends = "os._exit" in str(each.data.get("names", ()))
-        yield Finding(each.code, CRITICAL, f"{each.message.rstrip('.')}; {_ALLOWED_BY}", each.data) if ends else each
+        yield Finding(each.code, CRITICAL, f"{each.message.rstrip('.')}; {ALLOWED_BY}", each.data) if ends else each
 
 
 def _finding(code: str, change: FileChange, message: str, **facts: object) -> Finding:

@@ -36,11 +36,12 @@ from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification import twins
 from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange, Tree, between, tree_at
 from agent_harness.verification.check import Command, parse, report_options, with_report
-from agent_harness.verification.command.guard import findings_on, is_test_side, moved_under
+from agent_harness.verification.command.guard import ALLOWED_BY, findings_on, is_test_side, moved_under
 from agent_harness.verification.command.named_files import Named, joined, named_by
 from agent_harness.verification.guard import file_of, is_read
 from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
 from agent_harness.verification.runner.execution import Reach, Stop, reach_of_checkout, run_command
+from agent_harness.verification.runner.installed_changes import Differences
 from agent_harness.verification.runner.lending import (
     ignored_paths,
     import_folders,
@@ -182,6 +183,22 @@ class CommandCheck:
     in_place_setting: str = "isolation: in_place"  # for people: what makes the command run in the folder
     others: tuple[str, ...] = ()  # commands that prove what comes later: what they stand on is not free either
     trust: str = NORMAL  # FAST: no sabotaged twins; STRICT: what they show rejects whoever wrote the tests
+    installed: Differences = field(
+        default_factory=Differences
+    )  # what changed where tests run since the work began, but for may_change
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What keeps each run from loading code that came with the work, and that is none of it."""
+        return {"PYTEST_ADDOPTS": self.installed.blocking} if self.installed.plugins else {}
+
+    @property
+    def on_installed(self) -> list[Finding]:
+        """What speaks against a run in what is installed now."""
+        return [
+            replace(each, message=f"{each.message.rstrip('.')}; {ALLOWED_BY}") if each.severity == CRITICAL else each
+            for each in self.installed.findings
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,21 +276,39 @@ def judge_folder(
     root: str | os.PathLike[str], check: CommandCheck, *, kept: KeptFiles | None, stop: Stop | None = None
 ) -> CommandVerdict:
     """The verdict on a folder that is in no work tree; ``kept`` is what decided there at the claim, if known."""
-    found: list[Finding] = []
+    found = check.on_installed
     if kept is not None:
         named, changes = changes_since(os.fspath(root), check.command, kept)
-        found = findings_on(changes, named, may_change=check.may_change)
+        found += findings_on(changes, named, may_change=check.may_change)
     if any(finding.severity == CRITICAL for finding in found):
         return CommandVerdict(passed=False, findings=tuple(found), where=IN_PLACE)
     done = run_in_place(root, check, stop=stop)
+    if not done.passed and check.installed.plugins and run_in_place(root, _loading(check), stop=stop).passed:
+        found.append(_needs_plugins(check))
     return replace(done, findings=(*found, *done.findings))
+
+
+def _loading(check: CommandCheck) -> CommandCheck:
+    """The same with the plugins of pytest that came with the work."""
+    return replace(check, installed=replace(check.installed, plugins={}))
+
+
+def _needs_plugins(check: CommandCheck) -> Finding:
+    """It passes only with them, which nobody has allowed yet."""
+    paths = sorted(each.path for each in check.installed.plugins.values())
+    names = ", ".join(check.installed.blocked)
+    message = (
+        f"The command passes only with the plugin {names} of pytest, which came with the work and is loaded in every "
+        f"run of tests: do without it, or {ALLOWED_BY} ({paths[0]})"
+    )
+    return Finding("plugin_needed", CRITICAL, message, {"paths": paths})
 
 
 def run_in_place(root: str | os.PathLike[str], check: CommandCheck, *, stop: Stop | None = None) -> CommandVerdict:
     """Runs the command in a folder as it is, and asks nothing else: for work that is in nobody's hands."""
     with TemporaryFolder() as compiled:
         # compiled files that lay in the folder would be part of the next commit
-        variables = process.scrubbed_environment({"PYTHONPYCACHEPREFIX": compiled.path})
+        variables = process.scrubbed_environment({"PYTHONPYCACHEPREFIX": compiled.path} | check.variables)
         reach = Reach((Path(root), Path(compiled.path)), (), check.sandbox)
         return _verdict(_ran(check, Path(root), variables, stop, reach), IN_PLACE)
 
@@ -304,6 +339,8 @@ class _Judgement:
             done = run_in_place(self.git.root, self.check, stop=self.stop)
         else:
             done = self.on_candidate()
+        if not done.passed and self.check.installed.plugins and self.passes_with_plugins():
+            done = replace(done, findings=(*done.findings, _needs_plugins(self.check)))
         done = replace(done, findings=(*found, *done.findings))
         if done.passed and (lost := self.no_longer_run()):
             return replace(done, passed=False, findings=(*done.findings, lost))
@@ -313,8 +350,14 @@ class _Judgement:
             done = self.sabotaged(done)
         return done
 
+    def passes_with_plugins(self) -> bool:
+        """Whether the command passes with the plugins of pytest that came with the work."""
+        if self.check.isolation == IN_PLACE:
+            return run_in_place(self.git.root, _loading(self.check), stop=self.stop).passed
+        return replace(self, check=_loading(self.check)).in_checkout().passed
+
     def look(self) -> list[Finding]:
-        """What the candidate changes of the files that decide."""
+        """What the candidate changes of the files that decide, and what changed around them."""
         tree = tree_at(self.git, self.objects, self.base)
         self.named = named_by(self.check.command, tree)
         named = self.named
@@ -333,7 +376,8 @@ class _Judgement:
         known = {each.data.get("path") for each in found if each.severity == CRITICAL}
         gone = moved_under(self.changes, later)
         more = findings_on(self.changes, later, may_change=self.check.may_change, moved=gone) if later.texts else []
-        return [*found, *(_of_another(each) for each in more if each.data.get("path") not in known)]
+        others = (_of_another(each) for each in more if each.data.get("path") not in known)
+        return [*self.check.on_installed, *found, *others]
 
     def no_longer_run(self) -> Finding | None:
         """A test file that moved to where the command does not run its tests: it passes also while they all fail."""
@@ -393,7 +437,8 @@ class _Judgement:
         root = None if space.has_settings or "--rootdir" in self.check.command else str(space.cwd)
         wished = f"{dict(command.variables).get('PYTHONPATH', '')}{os.pathsep}{variables.get('PYTHONPATH', '')}"
         imports = os.pathsep.join(dict.fromkeys((str(PLUGIN_FOLDER), *filter(None, wished.split(os.pathsep)))))
-        asked = [*report_options(str(path), str(private / "cache"), keep_going=False, root=root), *options]
+        cache, blocked = str(private / "cache"), self.check.installed.blocked
+        asked = [*report_options(str(path), cache, keep_going=False, root=root, blocked=blocked), *options]
         started, own = with_report(command, command.words, str(path), asked, imports=imports)
         kept = [str(Path(self.git.root) / each) for each in self.lent()]
         with Witness(private) as seen:
@@ -498,7 +543,10 @@ class _Judgement:
         """A checkout with what the project lends it, and the variables for a command in it."""
         lent = self.lent()
         with workspace(self.git, commit, overlays=overlays, lent=lent) as space:
-            yield space, _variables(Path(self.git.root), space, lent)
+            variables = _variables(Path(self.git.root), space, lent) | self.check.variables
+            if self.check.installed.compiled:
+                variables["PYTHONPYCACHEPREFIX"] = str(space.private / "compiled")
+            yield space, variables
 
     def lent(self) -> tuple[str, ...]:
         """Installed dependencies of the project."""

@@ -123,7 +123,8 @@ def execute(
     private = Path(tempfile.mkdtemp(prefix="run-", dir=space.private))
     report = private / "report.xml"
     root = None if space.has_settings or "--rootdir" in command else str(space.cwd)
-    options = report_options(str(report), str(private / "cache"), keep_going=keep_going, root=root)
+    cache, blocked = str(private / "cache"), environment.blocked
+    options = report_options(str(report), cache, keep_going=keep_going, root=root, blocked=blocked)
     variables = environment.variables_for(parsed, space)
     words = environment.words(parsed, space.cwd)
     started, extra = with_report(parsed, words, str(report), options, imports=variables["PYTHONPATH"])

@@ -201,7 +201,9 @@ class Runs:
             except PreflightFailed as failed:
                 escalation.after_preflight(project, failed)
                 raise
-            result = escalation.look_again(project, judge, self._walk(start, agent, judge, stop))
+            with judge.session(start.feature.may_change):
+                result = self._walk(start, agent, judge, stop)
+            result = escalation.look_again(project, judge, result)
             if result.asked and self._unattended:
                 result = kept_candidate.take_unattended(project, judge, result)
         self._escalate(result.feature_id, result)

@@ -25,7 +25,8 @@ from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.verification import engine, guard, sources
 from agent_harness.verification.guard import PROTECTED, belongs
 from agent_harness.verification.runner import execution
-from agent_harness.verification.runner.environment import IN_PLACE
+from agent_harness.verification.runner.environment import IN_PLACE, released
+from agent_harness.verification.runner.installed_record import InstalledRecord
 from agent_harness.verification.runner_config import is_test_file
 from agent_harness.verification.verdict import JudgedStep, TestRun, Verdict, passed
 from agent_harness.verification.workspace import Overlay
@@ -131,7 +132,9 @@ FIXABLE = PROTECTED | {
     "weak_test",
     "unsteady_test",
     "answers_differ",
+    "environment_changed",
     "over_limit",
+    "plugin_needed",
     "shadowing_file",
     "test_emptied",
 }
@@ -140,6 +143,9 @@ FIXABLE = PROTECTED | {
 What a rule refuses that an agent can keep to is said in the next turn; a change of protected files that is all that
 stands against the work is a person's question before that.
 """
+
+ALLOWABLE = PROTECTED | {"environment_changed", "plugin_needed"}
+"""Findings on what a person may allow when all else holds."""
 
 NOT_RED = frozenset({"proof_not_red"})
 _CHANGED = {
@@ -190,6 +196,24 @@ class Judge:
             report=config.verification.report,
             sandbox=config.sandbox.settings(services=bool(config.environment.health_check)),
         )
+        self._record = InstalledRecord(project.store.installed())
+        self._environment = self._environment.begun(self._record, begins=False)
+
+    @contextmanager
+    def session(self, may_change: Iterable[str]) -> Iterator[None]:
+        """While an agent may be at work: what is installed when it begins is what tests have to run with.
+
+        What it changes of that stays a change in later sessions, but for what ``may_change`` releases.
+        """
+        looked_at = replace(self._environment, before=self._environment.before.now())
+        self._environment = looked_at.begun(self._record, begins=True)
+        yield
+        self.accept_installed(may_change)
+
+    def accept_installed(self, may_change: Iterable[str]) -> None:
+        """What is installed now counts as known, but for what an agent has changed and nobody has released."""
+        frees = released(may_change)
+        self._record.end(self._environment.before, project=self._project.root, frees=frees)
 
     # -- runs ------------------------------------------------------------------------------------------------------
 
@@ -293,7 +317,7 @@ class Judge:
             return ruling
         if codes == NOT_RED:
             return replace(ruling, question=self._about_built(under_way, verdict))
-        return self._but_for_change(under_way, verdict, ruling) if codes <= PROTECTED else ruling
+        return self._but_for_change(under_way, verdict, ruling) if codes <= ALLOWABLE else ruling
 
     def rule_again(self, under_way: OpenSession, candidate: str, asked: Question) -> tuple[Ruling, BuiltAlready | None]:
         """The ruling on a candidate that was kept for a person: what ``asked`` is about is allowed, all else holds.
@@ -439,7 +463,8 @@ class Judge:
 
         Where the rest is for the agent to mend, it is told that first: who mends it is asked about then.
         """
-        paths = sorted({str(finding.data["path"]) for finding in verdict.reasons})
+        named = (records.texts(each.data.get("paths")) or (str(each.data["path"]),) for each in verdict.reasons)
+        paths = sorted({path for found in named for path in found})
         self._project.say(f"Verifying once more, as if these files may change: {', '.join(paths)}")
         again = self._verdict(under_way, verdict.candidate, may_change=paths)
         if not again.reasons:

@@ -188,8 +188,12 @@ class FeatureWork(SessionWork):
         return self._result("complete", "complete", told, settlement, settled, exit_code=published.exit_code)
 
     def rejected(self, ruling: Ruling, ending: Ending | None) -> Result:
-        """Rolled back; a candidate that a person may allow is kept first, and they are asked about it."""
-        return super().rejected(ruling, ending) if ruling.question is None else self._kept(ruling, ruling.question)
+        """Rolled back; a candidate that a person may allow is kept first, and they are asked about it.
+
+        Also one that its agent could not mend, and has not claimed again.
+        """
+        last = self._refused if ruling.question is None and ruling.code == "no_claim" and self._refused else ruling
+        return super().rejected(ruling, ending) if last.question is None else self._kept(last, last.question)
 
     def _kept(self, ruling: Ruling, found: Question) -> Result:
         project, session = self._project, self._under_way.session

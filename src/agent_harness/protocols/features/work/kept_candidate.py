@@ -212,6 +212,7 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
     )
     settled = settlement.settle(project, under_way.as_record(), made)
     published = pushes.after_push(project, lambda: judge, made, settled, under_way.git_config)
+    judge.accept_installed(asked.paths)
     told = (
         f"{under_way.feature.name} {'awaits a person' if by_person else 'verified'}: kept from Session {asked.session}."
     )

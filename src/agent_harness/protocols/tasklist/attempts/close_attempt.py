@@ -97,7 +97,9 @@ def completed(
         change.touch()
         return completed_answer(change.state, own)
 
-    return worker.store.change(act)
+    answer = worker.store.change(act)
+    validation.note_end(worker, task, completed=True)
+    return answer
 
 
 def completed_answer(state: "State", task: "Task") -> JsonObject:
@@ -150,6 +152,7 @@ def failed(worker: "Worker", task: "Task", failure: Failure) -> JsonObject:
         return {**failed_answer(change.state, own), **back.as_record(), **ended}
 
     answer = worker.store.change(act)
+    validation.note_end(worker, task, completed=False)
     if refused:
         refused.data.update(answer)
         raise refused
@@ -195,7 +198,9 @@ def released(worker: "Worker", task: "Task", why: str) -> JsonObject:
         change.touch()
         return {"task_id": own.id, "status": own.status, "attempts": own.attempts, **back.as_record()}
 
-    return worker.store.change(act)
+    answer = worker.store.change(act)
+    validation.note_end(worker, task, completed=False)
+    return answer
 
 
 def note_rollback_point(worker: "Worker", change: "TaskListChange", task_id: str, back: RollbackOutcome) -> None:

@@ -136,6 +136,7 @@ def _prepare(wish: _Wish) -> ClaimRecord | None:
         return None  # the claim itself says what is wrong
     if task.status not in ("pending", "failed"):
         return None
+    _look_around(worker, task)
     return _baseline(worker, task, wish.dirty)
 
 
@@ -369,6 +370,26 @@ def _baseline(worker: Worker, task: Task, dirty: str) -> ClaimRecord | None:
     return rollback.take_baseline(worker, task.id, task.attempts + 1, dirty=dirty)
 
 
+def _look_around(worker: Worker, task: Task) -> None:
+    """Looks at what is installed where the validation of a task may run tests, before anybody works on it."""
+    from pathlib import Path
+
+    from agent_harness.protocols.tasklist import proven
+    from agent_harness.protocols.tasklist.attempts.attempt import place_of
+    from agent_harness.protocols.tasklist.records import IN_PLACE
+    from agent_harness.verification.command import InstalledRecord, around
+
+    path = proven.installed_path(worker.layout, worker.id, make=True)
+    if path and task.validation_command is not None:
+        place = place_of(worker)
+        folder, in_place = (
+            place.folder if place else worker.layout.root,
+            worker.store.look().config.isolation == IN_PLACE,
+        )
+        installed = around([(task.validation_command, folder)], in_place=in_place or place is None)
+        InstalledRecord(path).begin(installed, project=Path(folder))
+
+
 def _kept_files(worker: Worker, task: Task) -> JsonObject | None:
     """What decides about the task in a folder without a baseline, as it is now: for comparison when it is proven."""
     own = (".harness", "harness-")
@@ -379,6 +400,7 @@ def _kept_files(worker: Worker, task: Task) -> JsonObject | None:
     from agent_harness.protocols.tasklist.attempts.attempt import place_of
     from agent_harness.verification.command import keep
 
+    _look_around(worker, task)
     place = place_of(worker)
     return keep(place.folder if place else worker.layout.root, task.validation_command).as_record()
 

@@ -1,0 +1,373 @@
+"""What of an environment is another thing than it was, sorted by what it can do: steer every run of tests, or not.
+
+Contents count, not times: what installs the same again, or touches files, changes nothing. What a file has to hold says
+the ``RECORD`` of its installer.
+"""
+
+import ast
+import hashlib
+import os
+import posixpath
+import re
+import shlex
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import process
+from agent_harness.kernel.process import scrubbed_environment
+from agent_harness.verification import sources
+from agent_harness.verification.check import without_plugins
+from agent_harness.verification.runner.installed import (
+    PLUGIN,
+    PROGRAM,
+    RUNNER,
+    START,
+    Distribution,
+    Installed,
+    distributions,
+    normal,
+    text_of,
+)
+from agent_harness.verification.runner.interpreters import Interpreter
+from agent_harness.verification.verdict import CRITICAL, IMPORTANT, WARN, Finding
+
+_KNOWN_LINES = re.compile(
+    r"import _virtualenv|import (__editable___\w+_finder); \1\.install\(\)"
+    r"|import os; var = 'SETUPTOOLS_USE_DISTUTILS'; enabled = os\.environ\.get\(var, '(local|stdlib)'\) == 'local'; "
+    r"enabled and __import__\('_distutils_hack'\)(\.add_shim\(\))?;?"
+)
+_FINDER_TABLES = ("MAPPING", "NAMESPACES", "PATH_PLACEHOLDER")
+_KNOWN_MODULES = frozenset(  # of setuptools 59 to 80, what is run at each start: whole, or a finder without its tables
+    {
+        "4c2531daa12158dcabb8bce3e03386640407dfd866d9f27fc0377dd2894d3a6a",
+        "4d27a48545b57dd137ae35376fcf326d2064271084a487960686f8704b94de4a",
+        "46849a60a7cc85189cf6b5ac62b3f135004862ce6a96540a81c95ef6fbc4dc3e",
+        "4bf5b0bc8f8af7ce7096e96f7167cf4f776f2cc0983f5c8f876ca780b3a67781",
+        "1542e30b6d07156f447ab4bcaec4a3a330feb93167d5dcaf548f6d6b2cdb852c",
+        "a325c4f62f92a19daaa558088e4339afd78e14df40c20a7d51c9dc3a714dc237",
+        "df81e6bcba34ee3e3952f776551fb669143b9490fdd6c4caeb32609f97e985b4",
+        "8175b820a6abc93a012c813ea7985a41d822bb8e77ab47065ba1fc30b893ae95",
+        "3eb6420f1b1805c66cc3b04b2f02057394d4c2251bbdf04903a1fde02b848b63",
+        "4ced921b5fab5cc35f58cefd29a5babfeef3f9a4cd2f1808489034a6516c5aec",
+        "cb5e343beaeba5b2c781c9456a4a77e9faab39a176638c6b6e2841d891e26ddc",
+    }
+)
+_COMPILES = (
+    "import py_compile, sys\n"
+    "for line in sys.stdin.read().split(chr(0)):\n"
+    "    source, _, target = line.partition(chr(1))\n"
+    "    py_compile.compile(source, target, doraise=True)\n"
+)
+_COMPILE_SECONDS = 120.0
+_IS_READ = re.compile(r" [0-9a-f]{64}$")  # an entry whose contents are known
+_NAMED = 3  # changes written out in a message
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that runs tests and is another one now."""
+
+    what: str  # for people
+    undo: str  # what puts it back: a command, or what to do
+    path: str  # as a person would release it
+
+
+@dataclass(frozen=True, slots=True)
+class NewPlugin:
+    """A distribution that makes pytest load what it did not load before."""
+
+    path: str  # of its metadata, as a person would release it
+    names: tuple[str, ...]  # under which pytest knows it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differences:
+    """How what is installed has changed."""
+
+    steering: Mapping[str, Change] = field(default_factory=dict)  # by entry: runs, or is run by, every run of tests
+    plugins: Mapping[str, NewPlugin] = field(default_factory=dict)  # by entry
+    packages: tuple[str, ...] = ()  # distributions that came, went or changed, and steer nothing
+    compiled: tuple[str, ...] = ()  # compiled code of what runs tests
+    known: frozenset[str] = frozenset()  # entries of which people have been told after an earlier session
+
+    def without(self, frees: Callable[[str], bool]) -> "Differences":
+        """The same without what a person has released."""
+        return replace(
+            self,
+            steering={key: each for key, each in self.steering.items() if not frees(each.path)},
+            plugins={key: each for key, each in self.plugins.items() if not frees(each.path)},
+        )
+
+    @property
+    def blocked(self) -> tuple[str, ...]:
+        """The names of the plugins that are not to be loaded."""
+        return tuple(sorted({name for each in self.plugins.values() for name in each.names}))
+
+    @property
+    def blocking(self) -> str:
+        """The options that keep a pytest from loading these plugins, as a variable holds them."""
+        return shlex.join(without_plugins(self.blocked))
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What rejects, and what a person should know."""
+        found: list[Finding] = []
+        if self.steering:
+            each = list(dict.fromkeys(self.steering.values()))
+            more = f" and {len(each) - _NAMED} more" if len(each) > _NAMED else ""
+            said = f"{'; '.join(change.what for change in each[:_NAMED])}{more}"
+            message = f"What runs the tests changed during the session: {said}. To put it back: {each[0].undo}."
+            paths = list(dict.fromkeys(change.path for change in each))[:50]
+            found.append(Finding("environment_changed", CRITICAL, message, {"path": paths[0], "paths": paths}))
+        if any(key not in self.known for key in self.plugins):
+            message = f"Plugins of pytest that came during the session are not loaded: {', '.join(self.blocked[:5])}."
+            paths = sorted(each.path for each in self.plugins.values())[:50]
+            found.append(Finding("plugins_not_loaded", WARN, message, {"paths": paths}))
+        if self.packages:
+            message = f"Installed packages changed during the session: {', '.join(self.packages[:5])}."
+            found.append(Finding("packages_changed", IMPORTANT, message, {"packages": list(self.packages[:50])}))
+        return found
+
+
+def differences(before: Installed, now: Installed, *, project: Path) -> Differences:
+    """How ``now`` differs from ``before``; paths in the project are relative to it."""
+    keys = sorted({*before.entries, *now.entries}, key=lambda key: (key.startswith("/"), key))
+    differing = [key for key in keys if not _same(key, before.entries.get(key), now.entries.get(key))]
+    case = _Comparison(before, now, project)
+    for key in differing:
+        case.judge(key)
+    return Differences(
+        steering=case.steering,
+        plugins=case.plugins,
+        packages=tuple(sorted(case.packages)),
+        compiled=tuple(case.compiled),
+        known=before.left,
+    )
+
+
+def _same(key: str, old: str | None, new: str | None) -> bool:
+    """Whether an entry says the same, whenever that was written to the disk."""
+    if old is None or new is None or old == new:
+        return old == new
+    if key.startswith(RUNNER):
+        return old.split("\t")[:2] == new.split("\t")[:2]
+    if key.startswith(PLUGIN):
+        return old.split("\t")[0] == new.split("\t")[0]
+    return old.partition(" ")[2] == new.partition(" ")[2] != ""
+
+
+class _Comparison:
+    """Sorts differing entries by what they can do."""
+
+    def __init__(self, before: Installed, now: Installed, project: Path) -> None:
+        self.steering: dict[str, Change] = {}
+        self.plugins: dict[str, NewPlugin] = {}
+        self.packages: set[str] = set()
+        self.compiled: list[str] = []
+        self._old, self._new, self._given = before.entries, now.entries, os.fspath(project)
+        self._project = os.path.realpath(project)
+        self._interpreters = before.interpreters
+        self._programs = {path for key, path in self._new.items() if _is(key, PROGRAM)}
+        self._sites = sorted({*before.sites, *now.sites}, key=len, reverse=True)
+        self._packages = {site: distributions(site) for site in self._sites}
+        self._owners: dict[str, dict[str, Distribution]] = {}
+        self._tops = {_top(key, self._sites) for key in self._old}
+        rows = {key.removeprefix(RUNNER): text.split("\t") for key, text in self._old.items() if _is(key, RUNNER)}
+        self._versions = {name: row[0] for name, row in rows.items()}
+        self._places = {name: posixpath.dirname(row[4]) for name, row in rows.items()}
+        self._runner_of = {top: name for name, row in rows.items() for top in row[3].split()}
+        given = (text.split("\t")[0].split() for key, text in self._old.items() if _is(key, PLUGIN))
+        self._known_plugins = {name for names in given for name in names}
+
+    def judge(self, key: str) -> None:
+        """Sorts one entry."""
+        old, new = self._old.get(key), self._new.get(key)
+        name = key.partition(" ")[2]
+        if _is(key, PROGRAM):
+            if old:
+                undo = f"remove {new}" if new else f"install {name} again"
+                self._steers(key, new or old, f"{name} was {old}, and is {new or 'gone'} now", undo)
+        elif _is(key, PLUGIN):
+            self._plugin(key, old, new)
+        elif _is(key, RUNNER):
+            if old is not None:  # else it is there already, or comes as a package
+                was, now = old.split("\t"), new.split("\t")[0] if new else "gone"
+                said = f"{now} now" if now != was[0] else "something else with the same number now"
+                self._steers(key, was[4], f"{name} {was[0]} is {said}", self._again(name, was[0], was[4]))
+        elif key.endswith("/RECORD"):
+            self.packages.add(
+                normal(posixpath.basename(posixpath.dirname(key)).removesuffix(".dist-info").rpartition("-")[0])
+            )
+        elif "/__pycache__/" in key:
+            self.compiled += [key] if new is not None else []
+        elif site := next((each for each in self._sites if key.startswith(f"{each}/")), None):
+            self._in_site(key, site, old, new)
+        elif old is not None or key not in self._programs:
+            self._steers(key, key, self._said(key, old, new), self._undone(key, old))
+
+    def _plugin(self, key: str, old: str | None, new: str | None) -> None:
+        """A plugin that came is not loaded, unless it cannot be told from one that was there."""
+        if new is None or not self._versions:
+            return
+        names, place = new.split("\t")
+        fresh = {*names.split()} - {*(old or "").split("\t")[0].split()}
+        if taken := sorted(fresh & self._known_plugins):
+            said = f"{self._shown(place)} takes the place of the plugin {taken[0]}"
+            self._steers(key, place, said, self._undone(place, None))
+        elif fresh:
+            self.plugins[key] = NewPlugin(self._shown(place), tuple(sorted(fresh)))
+
+    def _in_site(self, key: str, site: str, old: str | None, new: str | None) -> None:
+        """A file of a folder of packages: run at each start, of a known package, gone, or of nobody."""
+        path = key.removeprefix(f"{site}/")
+        owner = self._owner(site, path)
+        if path in START or (path.endswith(".pth") and "/" not in path):
+            steers = new is not None and (path in START or not self._is_plain(Path(key)))
+        elif new is not None and _IS_READ.search(new):  # a .pth file runs it
+            steers = not _is_known(Path(key))
+        elif new is None:
+            steers = self._is_missed(path)
+        elif owner is not None and owner.holds(path):
+            steers = self._places.get(owner.name, site) != site  # a second one that may come first
+        elif old is not None or owner is not None or path.partition("/")[0] in self._runner_of:
+            steers = True
+        else:
+            return self._unowned(key, site, path.partition("/")[0], new)
+        if steers:
+            whole = f"{site}/{path.partition('/')[0]}"
+            place = whole if old is None and whole not in self._tops else key
+            self._steers(key, place, self._said(place, old, new), self._undone(place, old))
+        return None
+
+    def _is_missed(self, path: str) -> bool:
+        """Whether a file that is gone belongs to a runner that is still there."""
+        top = path.partition("/")[0]
+        runner = self._runner_of.get(top)
+        if runner is None:
+            self.packages.add(top.removesuffix(".py"))
+            return False
+        return _same(RUNNER + runner, self._old[RUNNER + runner], self._new.get(RUNNER + runner))
+
+    def _unowned(self, key: str, site: str, top: str, new: str) -> None:
+        """A new entry that no distribution lists: of an older form of installation, or of none."""
+        known = f"{site}/{top}" in self._tops or any(top in each.tops for each in self._packages[site] if each.is_old)
+        if known or top.endswith(".egg") or Path(new.removeprefix("-> ")).is_relative_to(self._project):
+            self.packages.add(top.removesuffix(".py"))
+            return
+        place = f"{site}/{top}"
+        self._steers(key, place, f"no installer put {self._shown(place)} there", self._undone(place, None))
+
+    def _steers(self, key: str, path: str, what: str, undo: str) -> None:
+        self.steering[key] = Change(what, undo, self._shown(path))
+
+    def _said(self, path: str, old: str | None, new: str | None) -> str:
+        return f"{self._shown(path)} {'is new' if old is None else 'is gone' if new is None else 'was changed'}"
+
+    def _shown(self, path: str) -> str:
+        return path.removeprefix(f"{self._given}/").removeprefix(f"{self._project}/")
+
+    def _undone(self, path: str, old: str | None) -> str:
+        site = next((each for each in self._sites if path.startswith(f"{each}/")), None)
+        owner = self._owner(site, path.removeprefix(f"{site}/")) if site else None
+        if old is None:
+            return f"rm -r {shlex.quote(self._shown(path))}"
+        if owner is None:
+            return f"give {self._shown(path)} its content back"
+        return self._again(owner.name, self._versions.get(owner.name, owner.version), owner.place)
+
+    def _again(self, name: str, version: str, place: str) -> str:
+        """The command that installs a distribution as it was."""
+        found = (each.executable for each in self._interpreters if place.startswith(_folders_of(each)))
+        python = shlex.quote(self._shown(next(found, "python")))
+        return f"{python} -m pip install --force-reinstall --no-deps {name}=={version}"
+
+    def _owner(self, site: str, path: str) -> "Distribution | None":
+        """The distribution that says now that a file is its own."""
+        if site not in self._owners:
+            owners = sorted(self._packages[site], key=lambda each: each.name in self._versions)
+            self._owners[site] = {file: each for each in owners for file in each.contents}
+        found = self._owners[site].get(path)
+        is_of_runner = path.partition("/")[0] in self._runner_of
+        return None if found and is_of_runner and found.name not in self._versions else found
+
+    def _is_plain(self, pth: Path) -> bool:
+        """Whether a ``.pth`` file names folders of the project alone, or known code, which is looked at by itself."""
+        return all(self._is_plain_line(line.strip(), pth) for line in text_of(pth).splitlines())
+
+    def _is_plain_line(self, line: str, pth: Path) -> bool:
+        if not line or line.startswith("#"):
+            return True
+        if line.startswith(("import ", "import\t")):
+            return _KNOWN_LINES.fullmatch(line) is not None
+        return "\0" not in line and Path(os.path.realpath(pth.parent / line)).is_relative_to(self._project)
+
+
+def _is(key: str, kind: str) -> bool:
+    return key.startswith(kind)
+
+
+def _top(path: str, sites: Iterable[str]) -> str:
+    """The entry of a site that a file lies below; the file itself where it lies at the top."""
+    site = next((each for each in sites if path.startswith(f"{each}/")), None)
+    return f"{site}/{path.removeprefix(f'{site}/').partition('/')[0]}" if site else ""
+
+
+def _is_known(module: Path) -> bool:
+    """Whether it is what setuptools installs to be run at each start."""
+    lines = text_of(module).splitlines(keepends=True)
+    tables = [line for line in lines if line.startswith(_FINDER_TABLES)]
+    rest = "".join(line for line in lines if line not in tables).removesuffix("\n")
+    whole = {hashlib.sha256(text.encode()).hexdigest() for text in ("".join(lines), rest)}
+    return bool(whole & _KNOWN_MODULES) and all(map(_is_table, tables))
+
+
+def _is_table(line: str) -> bool:
+    """Whether a line gives a name a value that is written out."""
+    tree = sources.parse(line.encode())
+    only = tree.body[0] if tree and len(tree.body) == 1 else None
+    value = only.value if isinstance(only, ast.Assign | ast.AnnAssign) else None
+    plain = (ast.Dict, ast.List, ast.Constant, ast.BinOp, ast.Add, ast.Load)
+    return value is not None and all(isinstance(node, plain) for node in ast.walk(value))
+
+
+# ---- compiled code ---------------------------------------------------------------------------------------------------
+
+
+def compiled_anew(paths: Sequence[str], interpreters: Iterable[Interpreter]) -> bool:
+    """Whether compiled code of what runs tests is what its sources say now: written again, or else removed.
+
+    False where it can be neither.
+    """
+    work: dict[str, list[str]] = {}
+    try:
+        for path in paths:
+            folder, name = os.path.split(path)
+            source = os.path.join(os.path.dirname(folder), f"{name.partition('.')[0]}.py")
+            compiler = next((each for each in interpreters if path.startswith(_folders_of(each))), None)
+            tag = f".cpython-{''.join(compiler.version.split('.')[:2])}.pyc" if compiler else "none"
+            if compiler and name.endswith(tag) and os.path.exists(source):
+                work.setdefault(compiler.executable, []).append(f"{source}\1{path}")
+            elif os.path.lexists(path):
+                os.unlink(path)
+        with tempfile.TemporaryDirectory(prefix="harness-compiled-") as empty:
+            for python, lines in work.items():
+                words = [python, "-I", "-S", "-B", "-X", f"pycache_prefix={empty}", "-c", _COMPILES]
+                done = process.run(
+                    words,
+                    cwd=empty,
+                    env=scrubbed_environment(),
+                    timeout_seconds=_COMPILE_SECONDS,
+                    input=os.fsencode("\0".join(lines)),
+                )
+                if done.exit_code:
+                    return False
+    except (OSError, HarnessError):
+        return False
+    return True
+
+
+def _folders_of(interpreter: Interpreter) -> tuple[str, ...]:
+    return tuple(f"{folder}/" for folder in (*interpreter.sites, *interpreter.library))
