@@ -54,6 +54,7 @@ _PACKAGE = Path(__file__).parents[2]
 _PROBE_SECONDS = 20.0
 _TRIED_AT = {"probe": 1}  # raised when a probe asks more
 _SYSTEM = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/opt", "/nix", "/snap")
+_IN_MEMORY = "/dev/shm"  # noqa: S108
 _KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger", "/sys")  # what root could turn
 _OF_USER = (  # below the home folder: what is run, or read by programs that run, in the user's name
     *(".ssh", ".gitconfig", ".local/bin", "bin", ".config/systemd", ".local/share/systemd", ".config/autostart"),
@@ -212,10 +213,11 @@ def of_check(
         rules |= dict.fromkeys(("/proc", "/dev", *_shared_temporary()), ("rw", ""))
         return _made(kind, "ro", OPEN, _allowed(rules), allowed), scratch
     rules |= _machine()
-    rules["/dev/shm"] = ("empty", str(allowed.memory // 2) if allowed.memory else "")  # noqa: S108
     texts = [*names, *(value for name, value in environ.items() if name != "TMPDIR")]
     needed = [*rules, *kept, sys.prefix, *_paths_in(texts)]
     hidden = [place for place in _outermost(_shared_temporary()) if place not in needed]
+    if not any(_is_in(path, _IN_MEMORY) for path in (*needed, *hidden)):
+        rules[_IN_MEMORY] = ("empty", str(allowed.memory // 2) if allowed.memory else "")
     for place in hidden:
         rules |= _laid_over(place, scratch, needed, rules)
     inside = next((place for place in hidden if _is_in(os.path.realpath(tempfile.gettempdir()), place)), None)
@@ -487,6 +489,8 @@ def _holds(kind: str) -> bool:
         for name in ("open/closed", "closed"):
             Path(top, name).mkdir(parents=True)
         rules = {f"{top}/open": ("rw", ""), f"{top}/open/closed": ("ro", "")}
+        if _is_in(top, "/dev"):  # which is open to all; a person's temporary files may be in memory
+            rules[top] = ("ro", "")
         network = OPEN if kind == "landlock" else LOOPBACK
         made = _made(kind, "ro", network, _allowed(rules) if kind == "landlock" else _machine() | rules)
         if kind == "landlock":
