@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -43,7 +44,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return request.param
 
 
-def allowed(folder: Path, **terms: int) -> Sandbox:
+def allowed(folder: Path, **terms: Any) -> Sandbox:
     return sandbox.of_agent([folder], settings=SandboxSettings(**terms))
 
 

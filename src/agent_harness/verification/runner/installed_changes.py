@@ -136,7 +136,7 @@ def differences(before: Installed, now: Installed, *, project: Path) -> Differen
     """How ``now`` differs from ``before``; paths in the project are relative to it."""
     keys = sorted({*before.entries, *now.entries}, key=lambda key: (key.startswith("/"), key))
     differing = [key for key in keys if not _same(key, before.entries.get(key), now.entries.get(key))]
-    case = _Comparison(before, now, project)
+    case = _InstalledComparison(before, now, project)
     for key in differing:
         case.judge(key)
     return Differences(
@@ -159,7 +159,7 @@ def _same(key: str, old: str | None, new: str | None) -> bool:
     return old.partition(" ")[2] == new.partition(" ")[2] != ""
 
 
-class _Comparison:
+class _InstalledComparison:
     """Sorts differing entries by what they can do."""
 
     def __init__(self, before: Installed, now: Installed, project: Path) -> None:
