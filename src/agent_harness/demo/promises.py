@@ -17,7 +17,7 @@ LIE, HALF_DONE, KILLED, REGRESSION = 2, 3, 4, 5
 """The features on whose way the agent lies, stops half-way, loses its harness, and breaks an older feature."""
 
 _CODES = "src/shorty/codes.py"
-_LIMIT_SECONDS = 60.0
+_LIMIT_SECONDS = 300.0
 
 
 @dataclass(frozen=True, kw_only=True)
