@@ -470,8 +470,10 @@ class Judge:
         if not again.reasons:
             return replace(ruling, question=self._about_change(under_way, verdict, again, paths))
         self._project.say(f"Not only that is wrong: {again.reasons[0].message}")
-        can_mend = all(finding.code in FIXABLE for finding in again.reasons)
-        return self._ruling(under_way, again) if can_mend else ruling
+        if any(finding.code not in FIXABLE for finding in again.reasons):
+            return ruling
+        others = tuple(finding for finding in again.findings if finding.code not in PROTECTED)
+        return self._ruling(under_way, replace(again, findings=others))
 
     def _about_change(self, under_way: OpenSession, verdict: Verdict, again: Verdict, paths: Sequence[str]) -> Question:
         feature, session = under_way.feature, under_way.session
