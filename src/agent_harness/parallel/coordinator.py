@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -177,7 +177,7 @@ class Coordinator:
         for place in places.existing(os.path.join(self._folder, "places")):
             record = _read(place.record)
             process.end_orphans(record.get("process") or {})
-            if place.name.startswith("w") and not record.get("at_rest"):
+            if place.name.startswith("w") and not place.at_rest:
                 name = str(record.get("name") or place.name)
                 rescues[str(record.get("order"))] = self._rescued(place, name)
         for item in self._plan.in_state(plan.WORKING):
@@ -192,7 +192,9 @@ class Coordinator:
         while True:
             try:
                 with place.locked():
-                    return place.rescue(self._git, name, self._home.own)
+                    found = place.rescue(self._git, name, self._home.own)
+                    place.at_rest = True
+                    return found
             except Busy:
                 if time.monotonic() > until:
                     raise
@@ -221,12 +223,15 @@ class Coordinator:
             self._home.keep()
             ending = self._why_not()
             moved = False
-            for step in plan.decide(self._plan, self._facts(ending is None)):
-                moved = self._do(step) or moved
-            if ending and ending[0] in (130, 5):
-                for under in self._under.values():
-                    if under.order.kind == ATTEMPT:
-                        under.recall.set()
+            is_over = ending is not None and ending[0] in (130, 5)
+            steps = plan.decide(self._plan, self._facts(ending is None))
+            with self._git.view() if steps else nullcontext():
+                for step in steps:
+                    if not (is_over and isinstance(step, plan.CombineCandidates)):  # what is ready stays in the queue
+                        moved = self._do(step) or moved
+            for under in self._under.values() if is_over else ():
+                if under.order.kind == ATTEMPT:
+                    under.recall.set()
             if moved:
                 continue
             if not self._under and not self._waits_for_person(ending):
@@ -241,8 +246,7 @@ class Coordinator:
         return plan.Facts(
             items=self._home.items() if may_begin else [],
             slots=self._terms.workers - len(attempts),
-            checking=len(attempts) < len(self._under)
-            or bool(self._in_the_way and time.monotonic() < self._try_again_at),
+            checking=len(attempts) < len(self._under) or time.monotonic() < self._try_again_at,
             may_begin=may_begin,
             most_attempts=self._terms.max_attempts,
         )
@@ -262,11 +266,8 @@ class Coordinator:
             return 9, "budget", f"${self._plan.spent_usd:.2f} of ${most:.2f} are spent."
         if self._plan.barren >= plan.BARREN + self._terms.workers:
             last = self._plan.last_end
-            return (
-                last.get("exit_code") or 1,
-                "agent_fails",
-                f"Nothing came of the last attempts: {last.get('message')}",
-            )
+            told = f"Nothing came of the last attempts: {last.get('message')}"
+            return last.get("exit_code") or 1, "agent_fails", told
         return None
 
     def _waits_for_person(self, ending: tuple[int, str, str] | None) -> bool:
@@ -287,11 +288,7 @@ class Coordinator:
             return 0, "done", "Everything has landed."
         if self._plan.attempts and not self._plan.landed:
             return 1, "nothing_landed", "Attempts were made, and nothing landed."
-        return (
-            (7, "waiting", "Nothing can be begun now.")
-            if not self._plan.landed
-            else (0, "done", "What could land has.")
-        )
+        return (0, "done", "What could land has.") if self._plan.landed else (7, "waiting", "Nothing can be begun now.")
 
     def _closed(self, code: int, reason: str, message: str) -> JsonObject:
         for item in self._plan.in_state(PARKED):
@@ -299,17 +296,13 @@ class Coordinator:
             self._home.question(item, told, f"{item} waits: {told}")
         if self._plan.blocked:
             self._home.question(None, self._plan.blocked, message)
-        if self._in_the_way:
-            code, reason, message = (
-                (5, "landing_blocked", self._in_the_way) if code in (0, 7) else (code, reason, message)
-            )
+        if self._in_the_way and code in (0, 7):
+            code, reason, message = 5, "landing_blocked", self._in_the_way
         found = self._plan
         failed, still = self._home.left()
-        if found.attempts and not found.landed and found.last_end and code not in (130,):
-            said = found.last_end
-            message = (
-                f"Nothing has landed. Last: {said.get('item')}: {said.get('message') or said.get('status')}. {message}"
-            )
+        if found.last_end and not found.landed and code != 130:
+            last = f"{found.last_end['item']}: {found.last_end.get('message') or found.last_end['status']}"
+            message = f"Nothing has landed; the last attempt was at {last}. {message}"
         self._note("closed", reason=reason, exit_code=code)
         self._ledger.close()
         self._home.close()

@@ -41,8 +41,9 @@ def carry_out(order: WorkOrder, folder: str) -> JsonObject:
     home, place = Git(order.home), Workplace(order.place)
     module, _, name = order.hands.partition(":")
     with place.locked():
-        if order.kind == ATTEMPT:
-            place.rescue(home, place.name, order.own)  # nothing, unless somebody was killed where nobody looked
+        if order.kind == ATTEMPT and not place.at_rest:
+            place.rescue(home, place.name, order.own)  # somebody was killed where nobody looked
+        place.at_rest = False
         place.prepare(home, order.base, order.branch)
         hands = getattr(import_module(module), name)
         result: JsonObject = hands(place, order, folder)
@@ -52,7 +53,7 @@ def carry_out(order: WorkOrder, folder: str) -> JsonObject:
             ref = f"{places.WORK_REFS}/{order.name}/{order.fence}"
             places.take_home(place.git, home, result["commit"], ref)
         result["rescues"] = place.rescue(home, order.name, order.own)
-        files.write_json(place.record, {"order": order.id, "name": order.name, "at_rest": True})
+        place.at_rest = True
     return result
 
 

@@ -4,6 +4,7 @@
     places/w1.index        its index as the harness made it last: what makes the next beginning cheap
     places/w1.lock         held by whoever carries an order out there
     places/w1.json         the order, and the process that carries it out
+    places/w1.rest         there while nothing in the place is missing in the project
 
 What is in a place belongs to whoever works there, and is believed in nothing: before the next order its `.git` is made
 anew, and files are read again wherever their times say so. Before that, whatever the project does not have yet is in a
@@ -41,6 +42,7 @@ class Workplace:
         self.name = os.path.basename(folder)
         self.record = f"{folder}.json"
         self._index = f"{folder}.index"
+        self._rest = f"{folder}.rest"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -53,6 +55,18 @@ class Workplace:
             yield
         finally:
             lock.release()
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether all that is in it is in the project too."""
+        return os.path.lexists(self._rest)
+
+    @at_rest.setter
+    def at_rest(self, rests: bool) -> None:
+        if rests:
+            Path(self._rest).touch()
+        elif self.at_rest:
+            os.unlink(self._rest)
 
     @property
     def git(self) -> Git:
@@ -70,15 +84,16 @@ class Workplace:
         with suppress(FileNotFoundError):
             shutil.copy2(self._index, index)
         git = self.git
-        try:
-            git.run("read-tree", "--reset", "-u", base, timeout_seconds=600)
-        except GitFailed:  # by an index of another time
-            os.unlink(index)
-            git.run("read-tree", "--reset", "-u", base, timeout_seconds=600)
-        git.run("clean", "-ffdq", timeout_seconds=600)
-        shutil.copy2(index, self._index)
-        if git.head() != base:
-            raise UnsafeTree(f"{self.folder} does not stand at {base[:10]}")
+        with git.view():
+            try:
+                git.run("read-tree", "--reset", "-u", base, timeout_seconds=600)
+            except GitFailed:  # by an index of another time
+                os.unlink(index)
+                git.run("read-tree", "--reset", "-u", base, timeout_seconds=600)
+            git.run("clean", "-ffdq", timeout_seconds=600)
+            shutil.copy2(index, self._index)
+            if git.head() != base:
+                raise UnsafeTree(f"{self.folder} does not stand at {base[:10]}")
 
     def rescue(self, home: Git, name: str, own: Sequence[str]) -> list[str]:
         """The refs of the project's that hold what only the place had; none where it had nothing.
@@ -98,6 +113,10 @@ class Workplace:
 
     def _rescued(self, home: Git, name: str, own: Sequence[str]) -> list[str]:
         git = self.git
+        with git.view(), home.view():
+            return self._taken_home(git, home, name, own)
+
+    def _taken_home(self, git: Git, home: Git, name: str, own: Sequence[str]) -> list[str]:
         if git.repository.top != Path(os.path.realpath(self.folder)):
             raise UnsafeTree(f"{self.folder} has no repository of its own any more")
         excluded = matcher(own)
@@ -136,13 +155,14 @@ def take_home(place: Git, home: Git, commit: str, ref: str) -> str:
 
     Nothing of the place's own settings takes part. The objects are checked as they are taken in.
     """
-    if home.commit_of(commit) is None:
-        words = ("pack-objects", "--revs", "--local", "--stdout", "-q")
-        with place.view() as view:
-            pack = view.call(*words, input=f"{commit}\n--not\n{_borrowed(place)}".encode()).stdout
-        unpack = ("unpack-objects", "-q", "--strict") if len(pack) < _PACK_BYTES else ("index-pack", "--stdin")
-        home.run(*unpack, input=pack, timeout_seconds=600)
-    home.update_ref(ref, commit)
+    with home.view():
+        if home.commit_of(commit) is None:
+            words = ("pack-objects", "--revs", "--local", "--stdout", "-q")
+            with place.view() as view:
+                pack = view.call(*words, input=f"{commit}\n--not\n{_borrowed(place)}".encode()).stdout
+            unpack = ("unpack-objects", "-q", "--strict") if len(pack) < _PACK_BYTES else ("index-pack", "--stdin")
+            home.run(*unpack, input=pack, timeout_seconds=600)
+        home.update_ref(ref, commit)
     return ref
 
 
