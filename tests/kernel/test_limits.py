@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -44,8 +43,8 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return request.param
 
 
-def allowed(folder: Path, **terms: Any) -> Sandbox:
-    return sandbox.of_agent([folder], settings=SandboxSettings(**terms))
+def allowed(folder: Path, *, memory: int | None = None, processes: int | None = None) -> Sandbox:
+    return sandbox.of_agent([folder], settings=SandboxSettings(memory=memory, processes=processes))
 
 
 def run(command: str | list[str], folder: Path, confined: Sandbox) -> process.Completed:
@@ -68,7 +67,7 @@ def test_a_command_that_takes_too_much_memory_is_ended_and_told(kind: str, tmp_p
 
 
 def test_what_several_processes_take_together_counts_and_what_they_share_counts_once(tmp_path: Path) -> None:
-    together = "import os\nif os.fork(): pass\nx = bytearray(b'x') * 150_000_000\nimport time; time.sleep(600)"
+    together = "import os\nos.fork()\nx = bytearray(b'x') * 150_000_000\nimport time; time.sleep(600)"
     assert run([sys.executable, "-c", together], tmp_path, allowed(tmp_path, memory=250 << 20)).over_limit
     shared = "import os, time\nx = bytearray(b'x') * 150_000_000\nos.fork(); os.fork(); time.sleep(1.5)"
     assert run([sys.executable, "-c", shared], tmp_path, allowed(tmp_path, memory=300 << 20)).exit_code == 0
@@ -121,6 +120,8 @@ def test_nobody_else_is_ended(kind: str, tmp_path: Path) -> None:
 
 
 def test_what_a_command_left_running_is_watched_as_well(kind: str, tmp_path: Path) -> None:
+    if kind == "bubblewrap":
+        pytest.skip("it ends what a command leaves")
     (tmp_path / "hog.py").write_text(HOG)
     with process.start(
         f"{sys.executable} hog.py & exit 0",

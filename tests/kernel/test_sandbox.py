@@ -145,7 +145,7 @@ def test_a_check_sees_no_temporary_file_of_others_but_what_it_needs(
     top = next(each for each in (tmp_path, *tmp_path.parents) if each.parent == Path(tempfile.gettempdir()))
     with tempfile.NamedTemporaryFile(prefix="flag-") as flag, TemporaryFolder() as named, TemporaryFolder() as scratch:
         Path(named.path, "tool").touch()
-        env = {"HOME": str(home), "PATH": os.environ["PATH"], "SERVER": f"unix:{named.path}/socket"}
+        env = {"HOME": str(home), "PATH": os.defpath, "SERVER": f"unix:{named.path}/socket"}
         confined, inside = sandbox.of_check([project], temporary=scratch.path, environ=env)
         done = run(
             f"ls '{tempfile.gettempdir()}'; test ! -e '{flag.name}' && test -e '{named.path}/tool' && echo x > work"
@@ -208,6 +208,21 @@ def test_no_signal_reaches_the_harness_or_its_lifeline(kind: str, home: Path, pr
         while b"tried" not in lines:
             lines.append(running.read_line(30))
         assert not running.exited
+
+
+def test_what_another_command_left_running_is_not_an_agents_to_end(kind: str, home: Path, project: Path) -> None:
+    """Such as a server that init.sh has started; the harness ends it."""
+    if kind == "bubblewrap" or not _has_scopes():
+        pytest.skip("its processes have other numbers in there, or this kernel knows no scopes of signals")
+    env = process.scrubbed_environment()
+    script = "sleep 600 & echo $! > server.pid"
+    confined = sandbox.of_agent([project], installs=True)
+    with process.start(script, cwd=project, env=env, keep_background=True, sandbox=confined) as server:
+        assert server.wait(60) == 0
+        done = run("kill $(cat server.pid)", project, sandbox.of_agent([project]))
+        assert done.exit_code != 0
+        assert run("kill -0 $(cat server.pid)", project, None).exit_code == 0
+        server.stop(0)
 
 
 def _has_scopes() -> bool:

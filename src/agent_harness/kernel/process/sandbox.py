@@ -219,6 +219,8 @@ def of_check(
     if not any(_is_in(path, _IN_MEMORY) for path in (*needed, *hidden)):
         rules[_IN_MEMORY] = ("empty", str(allowed.memory // 2) if allowed.memory else "")
     for place in hidden:
+        if _is_in(scratch, place):
+            rules.pop(scratch, None)
         rules |= _laid_over(place, scratch, needed, rules)
     inside = next((place for place in hidden if _is_in(os.path.realpath(tempfile.gettempdir()), place)), None)
     return _made(kind, "ro", settings.network, rules, allowed), inside or (hidden[0] if hidden else scratch)
