@@ -18,6 +18,7 @@ from .script import (
     evidence,
     honest,
     implement,
+    prompt_to,
     proof_path,
     proof_text,
     sh,
@@ -133,12 +134,15 @@ def test_a_feature_that_may_change_a_script_is_not_asked_about(scripted: CalcPro
 
 
 def test_what_the_agent_can_mend_comes_before_the_question(scripted: CalcProject) -> None:
-    """Its own test fails, and it has changed init.sh: it mends the first, and then a person is asked."""
+    """Its own test fails, and it has changed init.sh: it is told of both, mends the first, and a person is asked."""
+    told = scripted.base / "prompt-2.txt"
     wrong = [write("init.sh", CHANGES["init.sh"]), *implement(2, "def sub(a, b):\n    return 0\n")]
-    first = turn(wrong, evidence(2), claim(2), commit("Sub"), round=0)
-    mended = turn(sh("sed -i.bak 's/return 0/return a - b/' src/calc.py && rm src/calc.py.bak"), evidence(2), claim(2))
-    ran = scripted.run([first, mended])
+    first = turn(wrong, evidence(2), claim(2), commit("Sub"))
+    mends = sh("sed -i.bak 's/return 0/return a - b/' src/calc.py && rm src/calc.py.bak")
+    ran = scripted.run([first, turn(prompt_to(told), mends, evidence(2), claim(2))])
     assert ran.code == 3, ran.text
+    for words in ("Feature test failed", f"git checkout {scripted.head[:10]} -- init.sh", "keep it: a person is asked"):
+        assert words in told.read_text()
     assert turns_of(scripted, 2) == 2
     assert asked(scripted)["paths"] == ["init.sh"]
     assert scripted.harness("resume", "--choose", "accept-change").code == 0

@@ -28,7 +28,7 @@ from agent_harness.verification.runner import execution
 from agent_harness.verification.runner.environment import IN_PLACE, released
 from agent_harness.verification.runner.installed_record import InstalledRecord
 from agent_harness.verification.runner_config import is_test_file
-from agent_harness.verification.verdict import JudgedStep, TestRun, Verdict, passed
+from agent_harness.verification.verdict import CRITICAL, JudgedStep, TestRun, Verdict, passed
 from agent_harness.verification.workspace import Overlay
 
 
@@ -423,7 +423,10 @@ class Judge:
         if first.code in NOT_RED:
             failure += f" Was {under_way.feature.name} built already? Else {MEANT_GREEN}."
         elif first.code in PROTECTED and verdict.base:
-            failure += f" Put it back as it was: git checkout {verdict.base[:10]} -- {first.data['path']}"
+            path = str(first.data["path"])
+            is_new = self._project.git.show(verdict.base, path) is None
+            back = f"Put it back as it was: git checkout {verdict.base[:10]} -- {path}"
+            failure += f" Take it out again: git rm -f -- {path}" if is_new else f" {back}"
         if verdict.regressions:
             failure = "Regression: " + ", ".join(verdict.regressions[:5]) + " now failing"
         failed = next((each for each in verdict.steps if each.state == "failed"), None)
@@ -461,7 +464,7 @@ class Judge:
     def _but_for_change(self, under_way: OpenSession, verdict: Verdict, ruling: Ruling) -> Ruling:
         """The ruling on work that changes protected files: a question where all else holds once these may change.
 
-        Where the rest is for the agent to mend, it is told that first: who mends it is asked about then.
+        Where the rest is for the agent to mend, it is told of both: a person is asked once only the files are left.
         """
         named = (records.texts(each.data.get("paths")) or (str(each.data["path"]),) for each in verdict.reasons)
         paths = sorted({path for found in named for path in found})
@@ -472,8 +475,10 @@ class Judge:
         self._project.say(f"Not only that is wrong: {again.reasons[0].message}")
         if any(finding.code not in FIXABLE for finding in again.reasons):
             return ruling
-        others = tuple(finding for finding in again.findings if finding.code not in PROTECTED)
-        return self._ruling(under_way, replace(again, findings=others))
+        real = tuple(f for f in again.findings if f.code not in PROTECTED or f.severity == CRITICAL)
+        told = self._ruling(under_way, replace(again, findings=real))
+        keep = "Where the feature cannot do without that change, keep it: a person is asked when all else holds."
+        return replace(told, failure=f"{told.failure} Beside that: {ruling.failure} {keep}")
 
     def _about_change(self, under_way: OpenSession, verdict: Verdict, again: Verdict, paths: Sequence[str]) -> Question:
         feature, session = under_way.feature, under_way.session
