@@ -10,6 +10,7 @@ from .script import (
     evidence,
     honest,
     implement,
+    leave,
     prompt_to,
     proof_path,
     proof_text,
@@ -167,3 +168,15 @@ def test_told_of_the_test_that_it_moved_it_puts_it_back(calc: CalcProject) -> No
     assert f"git checkout {start[:10]} -- {ADD}" in told.read_text()
     assert calc.passing() == [1, 2]
     assert not calc.git("for-each-ref", "refs/harness/rolled-back")
+
+
+def test_cut_off_before_it_is_put_back_it_is_rolled_back(calc: CalcProject) -> None:
+    """C03, C54: checks that nobody has accepted are no base of the next session."""
+    start = calc.accept(1)
+    weakened = turn(
+        implement(2), evidence(2), claim(2), write(ADD, HOLLOW), sh(BREAK_ADD), commit("Implement sub"), usage(70, 7)
+    )
+    calc.run([weakened, turn(leave(3))])
+    assert calc.head == start
+    assert calc.passing() == [1]
+    assert calc.git("for-each-ref", "refs/harness/rolled-back")

@@ -62,6 +62,7 @@ class Ruling:
     broken_features: tuple[int, ...] = ()
     regressions: tuple[str, ...] = ()  # tests that passed before and do not now
     question: Question | None = None  # what only a person can decide about it; the candidate is kept until then
+    bent: bool = False  # it changes files that decide: mended in the same session, or rolled back; no base of further work
     line: ClaimVerdict | None = None  # for the ledger, as far as the judge knows it; none where nothing was run
 
     @classmethod
@@ -443,6 +444,7 @@ class Judge:
             broken_features=self._broken(under_way, verdict.regressions),
             commit=verdict.candidate,
             regressions=tuple(verdict.regressions),
+            bent=any(finding.code in PROTECTED for finding in reasons),
         )
 
     # -- what a person decides -------------------------------------------------------------------------------------
@@ -478,7 +480,7 @@ class Judge:
         real = tuple(f for f in again.findings if f.code not in PROTECTED or f.severity == CRITICAL)
         told = self._ruling(under_way, replace(again, findings=real))
         keep = "Where the feature cannot do without that change, keep it: a person is asked when all else holds."
-        return replace(told, failure=f"{told.failure} Beside that: {ruling.failure} {keep}")
+        return replace(told, failure=f"{told.failure} Beside that: {ruling.failure} {keep}", bent=True)
 
     def _about_change(self, under_way: OpenSession, verdict: Verdict, again: Verdict, paths: Sequence[str]) -> Question:
         feature, session = under_way.feature, under_way.session

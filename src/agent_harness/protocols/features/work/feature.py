@@ -23,6 +23,7 @@ from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict.judge import Ruling
 from agent_harness.protocols.features.work import review
 from agent_harness.protocols.features.work.session_work import SessionWork
+from agent_harness.session.engine import JUDGED_WHEN_CUT_OFF
 from agent_harness.session.work import POLICIES, Ending, Policy, TurnSoFar
 
 
@@ -214,7 +215,13 @@ class FeatureWork(SessionWork):
         return replace(result, asked=asked.kind)
 
     def unfinished(self, ending: Ending) -> Result:
-        """Handed off; a claim without the evidence that it needs counts as not made."""
+        """Handed off; a claim without the evidence that it needs counts as not made.
+
+        Work that was refused because it changes files that decide is rolled back where its agent is cut off before it
+        has mended that: the next session would begin on checks that nobody has accepted.
+        """
+        if self._refused and self._refused.bent and ending.reason in JUDGED_WHEN_CUT_OFF:
+            return self.rejected(self._refused, ending)
         return self._no_evidence() if ending.reason == "no_evidence" else super().unfinished(ending)
 
     def _hand_off(
