@@ -62,7 +62,9 @@ class Ruling:
     broken_features: tuple[int, ...] = ()
     regressions: tuple[str, ...] = ()  # tests that passed before and do not now
     question: Question | None = None  # what only a person can decide about it; the candidate is kept until then
-    bent: bool = False  # it changes files that decide: mended in the same session, or rolled back; no base of further work
+    bent: bool = (
+        False  # it changes files that decide: mended in the same session, or rolled back; no base of further work
+    )
     line: ClaimVerdict | None = None  # for the ledger, as far as the judge knows it; none where nothing was run
 
     @classmethod
