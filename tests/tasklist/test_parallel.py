@@ -148,13 +148,14 @@ def test_what_does_not_go_together_is_mended_and_lands(tmp_path: Path) -> None:
 
 
 def test_the_culprit_of_a_red_batch_is_found_and_the_others_land(tmp_path: Path) -> None:
-    """SC-34: c breaks what a proves; a, b and d land, and c is sent back with what fails."""
-    proof = "test -e out/a && { test ! -e out/c || grep -q both out/c; }"
+    """SC-34: a and c are red together by the check of every landing; whoever is second is sent back with what fails."""
     tools = tmp_path / "tools"
-    work = project(tmp_path, job("a", proof), job("b"), job("c"), job("d"))
+    work = project(tmp_path, *[job(name) for name in "abcd"])
+    check = "test ! -e out/a || test ! -e out/c || grep -q both out/c"
+    work.edit(session_config={**work.raw["session_config"], "parallel": {"check": check}})
     all_done = " && ".join(f"[ -e {tools}/done.{name} ]" for name in "abcd")
     agent = (
-        f"{MENDS.format(tools=tools)} {WORKS}; [ ! -e {tools}/mended.c ] || echo both >> out/c;"
+        f"{MENDS.format(tools=tools)} {WORKS}; [ ! -e {tools}/mended.$HARNESS_TASK_ID ] || echo both >> out/c;"
         f" touch {tools}/done.$HARNESS_TASK_ID; until {all_done}; do sleep 0.1; done"
     )
     ran = run(work, agent, 4, "--json")

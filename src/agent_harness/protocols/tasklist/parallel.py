@@ -357,6 +357,7 @@ class TaskListHome:
                     continue
                 proven.forget(self._layout, item)
                 lifecycle.reopen(task)
+                task.raw["error_log"] = [*task.error_log, f"[TEST_FAIL] it was proven and has landed; {why}"]
                 change.note("WARN", f"open again: {why}", task=item)
                 change.touch(task)
 
