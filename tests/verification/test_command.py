@@ -602,7 +602,7 @@ def test_pytest_is_watched_however_it_is_started(make_repo: Make, command: str) 
 def test_twins_and_calls_are_asked_however_it_is_started(make_repo: Make, way: str) -> None:
     """What equals everything, and what knows its tests, though no test file is named by itself."""
     repo = make_repo({**BASE, **PLACES}, resolved=False)
-    expected: list[tuple[str, list[str]]] = [
+    expected: list[tuple[str | bytes | None, list[str]]] = [
         (ROMAN["roman.py"], []),
         (EQUAL, ["weak_test"]),
         (DETECTS, ["answers_differ"]),
