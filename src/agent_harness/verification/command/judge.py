@@ -424,7 +424,8 @@ class _Judgement:
         if run.refused and self.takes_witness is None:
             with self.checkout(self.base) as (older, known):
                 seconds = Watching(seconds=self.check.timeout_seconds)
-                self.takes_witness = not self.watched(command, older, known, seconds).refused
+                before = self.watched(command, older, known, seconds)
+                self.takes_witness = before.report is not None or before.problem is not None
         if run.refused and self.takes_witness and run.done.exit_code == 0:
             return run.unwatched
         if run.refused and not self.takes_witness and run.done.exit_code:  # what takes no plugin of ours
