@@ -20,6 +20,7 @@ from agent_harness.verification.runner.execution import (
     NOT_FOUND,
     Stop,
     agrees,
+    alike,
     execute,
     execute_plain,
     place_for,
@@ -433,7 +434,11 @@ class _Case:
         inside = dict(zip(asked, run.calls.answers, strict=False))
         steady = [call for call in asked if agrees(call.answer, inside.get(call))]
         answers = self._plain_answers(command, seen, plain, steady, ())
-        return {call: answer for call, answer in answers.items() if answer is not None and answer != inside[call]}
+        return {
+            call: answer
+            for call, answer in answers.items()
+            if answer is not None and not alike(str(inside[call]), answer, seen.program)
+        }
 
     def _plain_answers(
         self, command: str, seen: Calls, plain: Workspace, calls: Sequence[RecordedCall], first: Sequence[str]

@@ -52,6 +52,7 @@ _WANTED = re.compile(
 _NO_NETWORK = b"\n[the harness ran this in a sandbox whose only network is a loopback of its own: sandbox.network]\n"
 NOT_FOUND = 127
 _CALLING = PLUGIN_FOLDER / "agent_harness_calls.py"
+_PROGRAM = "main.py"  # what a plain program is called
 _ANSWERS_BYTES = 4 * 1024 * 1024
 _RUNNERS = ("PYTEST", "AGENT_HARNESS", "PY_COLORS", "COVERAGE_")  # variables that only tests have
 Stop = Callable[[], bool]
@@ -151,6 +152,7 @@ def execute(
             reads_below=space.cwd if keep_going and not select else None,
             watched={os.path.realpath(space.cwd / path): lines for path, lines in (watched or {}).items()},
             again=_calls_file(private, again),
+            root=space.cwd,
         )
         done = begun(variables=variables)
     sessions = seen.sessions
@@ -359,6 +361,11 @@ def agrees(recorded: str, answer: str | None) -> bool:
     return answer is not None and (answer == recorded or (recorded == "raises" and answer.startswith("raises ")))
 
 
+def alike(inside: str, outside: str, program: str) -> bool:
+    """Whether two answers are the same but for the name of the program, as help texts have it."""
+    return inside == outside or outside.replace(_PROGRAM, program) == inside
+
+
 def plainly(
     space: Workspace,
     command: str,
@@ -383,7 +390,7 @@ def plainly(
     if found is None:
         return nothing
     place = Path(tempfile.mkdtemp(prefix="", dir=space.private))
-    shutil.copyfile(_CALLING, place / "main.py")
+    shutil.copyfile(_CALLING, place / _PROGRAM)
     (place / "tmp").mkdir()
     paths = [*import_folders(environment.mapped(), space), *seen.paths]
     job = {
@@ -393,7 +400,7 @@ def plainly(
     }
     (place / "job.json").write_text(json.dumps(job), encoding="utf-8")
     run_command(
-        [found.executable, str(place / "main.py")],
+        [found.executable, str(place / _PROGRAM)],
         cwd=space.cwd,
         variables=_plain_variables(environment.variables, parsed.variables, seen, named) | {"PWD": str(space.cwd)},
         timeout_seconds=timeout_seconds,

@@ -11,6 +11,7 @@ in the same process that is written against this very file can still lie; ``docs
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import pathlib
@@ -42,7 +43,8 @@ _marks: dict[str, tuple[str, ...]] = {}  # what speaks of skipping in the source
 _told: dict[str, list[Any]] = {"patched": [], "foreign": [], "opened": []}
 _opened: set[tuple[str, str]] = set()
 _OPENED_LIMIT = 5000
-_recorder = agent_harness_calls.Recorder(_SETTINGS["watched"]) if "watched" in _SETTINGS else None
+_ROOT = _SETTINGS.get("root") or os.getcwd()
+_recorder = agent_harness_calls.Recorder(_SETTINGS["watched"], _ROOT) if "watched" in _SETTINGS else None
 _environ = dict(os.environ)
 
 if _ADDRESS:  # neither the tests' own processes nor a pytest inside a test learn the address
@@ -228,6 +230,17 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_setup() -> Generator[None, None, None]:
+    """Fixtures make objects that a test then calls."""
+    if _recorder is None:
+        yield
+        return
+    _recorder.start(records=False)
+    yield
+    _recorder.stop()
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_call() -> Generator[None, None, None]:
     if _recorder is None:
         yield
@@ -247,7 +260,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     source = "def test_answers(function, given, named):\n    return function(*given, **named)\n"
     exec(compile(source, str(session.items[0].fspath), "exec"), space)  # noqa: S102
     os.environ["PYTEST_CURRENT_TEST"] = f"{session.items[0].nodeid} (call)"
-    again = agent_harness_calls.Again(os.getcwd(), tempfile.gettempdir(), str(_ADDRESS))
+    again = agent_harness_calls.Again(_ROOT, tempfile.gettempdir(), str(_ADDRESS))
     sys.setprofile(lambda *_: None)  # as while the calls were recorded
     answers = again.answers(calls, space["test_answers"])
     sys.setprofile(None)
@@ -258,11 +271,16 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 def _around() -> dict[str, Any]:
     """What a program of its own needs to find the same modules, and what the tests set for all that follows."""
-    below = os.path.realpath(os.getcwd())
+    below = os.path.realpath(_ROOT)
     places = [os.path.realpath(path or below) for path in sys.path]
     inside = [os.path.relpath(path, below) for path in places if (path + os.sep).startswith(below + os.sep)]
     new = {name: text for name, text in os.environ.items() if _environ.get(name) != text and len(text) < 1000}
-    return {"paths": inside, "variables": {name: text for name, text in new.items() if not name.startswith("PYTEST_")}}
+    program = argparse.ArgumentParser().prog
+    return {
+        "paths": inside,
+        "program": program,
+        "variables": {name: text for name, text in new.items() if not name.startswith("PYTEST_")},
+    }
 
 
 def _asserted(report: pytest.TestReport) -> bool:
