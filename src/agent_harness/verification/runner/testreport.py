@@ -106,6 +106,7 @@ class Calls:
     paths: tuple[str, ...] = ()  # of the search path for modules, those in the project's folder, relative to it
     variables: dict[str, str] = field(default_factory=dict)  # of the environment, that code of the tests has set
     program: str = ""  # as which the runner was started
+    python: str = ""  # in which it ran
 
     def take(self, kind: str, found: Any) -> None:
         """One line of the plugin."""
@@ -260,6 +261,8 @@ class WitnessedSession:
             self.gave_up.add(str(rest[0]))
         elif kind == "opened":
             self.opened.update((str(path), str(by)) for path, by in rest[0][:_OPENED_LIMIT])
+        elif kind == "start" and not self.calls.python:  # said before any code of the project runs
+            self.calls.python = str(rest[1])
         elif kind in ("calls", "answers", "around"):
             self.calls.take(kind, rest[0])
         elif kind == "finish":
@@ -367,6 +370,11 @@ def believed(sessions: Mapping[int, WitnessedSession], cases: list[Case], second
     last = list(sessions.values())[-1]  # every session writes the same file
     if len(written.passing) != len([name for name, outcome in last.outcomes.items() if outcome == PASSED]):
         raise ReportProblem("the report does not agree with what was seen while the tests ran")
+    return merged(sessions, seconds)
+
+
+def merged(sessions: Mapping[int, WitnessedSession], seconds: float = 0.0) -> Report:
+    """What the plugin reported of all sessions of a run."""
     found = report_of((item for session in sessions.values() for item in session.outcomes.items()), seconds)
     return replace(
         found,

@@ -34,6 +34,7 @@ _JUDGING = (
     *("pytest_runtest_makereport", "pytest_runtest_logreport", "pytest_runtest_protocol", "pytest_runtest_call"),
     *("pytest_pyfunc_call", "pytest_report_teststatus", "pytest_collection_modifyitems", "pytest_sessionfinish"),
 )
+_RUNS_NOTHING = ("version", "help", "collectonly", "showfixtures", "show_fixtures_per_test", "markers", "cacheshow")
 _DECIDING = ("assert", "fail", "_fail", "run", "_call", "skip", "subTest")  # methods of unittest's TestCase
 
 _functions: dict[tuple[str, ...], object] = {}
@@ -54,7 +55,7 @@ if _ADDRESS:  # neither the tests' own processes nor a pytest inside a test lear
 
 def _say(*record: object) -> None:
     """Writes one line to the pipe; a forked child and a worker of xdist stay silent."""
-    if not _ADDRESS or os.getpid() != _PID:
+    if not _ADDRESS or os.getpid() != _PID or "silent" in _SETTINGS:
         return
     line = (json.dumps([_PID, *record]) + "\n").encode()
     try:
@@ -158,15 +159,18 @@ def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
         _opened.add((path[len(below) :], frame.f_code.co_filename[len(below) :]))
 
 
-def pytest_load_initial_conftests() -> None:
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """The last moment before code of the project runs: installed plugins are loaded, conftest files are not.
 
-    Pytest changes parts of itself in a ``tryfirst`` implementation of this hook; this one comes after it.
+    Pytest changes parts of itself in a ``tryfirst`` implementation of this hook; this one comes after it. A pytest that
+    is only asked for its version, or for the names of tests, is none that could have a report.
     """
+    if any(getattr(early_config.known_args_namespace, name, None) for name in _RUNS_NOTHING):
+        _SETTINGS["silent"] = True
     _functions.update(_runner_functions())
     if "reads_below" in _SETTINGS and hasattr(sys, "addaudithook"):
         sys.addaudithook(_note_opened)
-    _say("start", pytest.__version__)
+    _say("start", pytest.__version__, sys.executable)
 
 
 @pytest.hookimpl(trylast=True)
