@@ -11,7 +11,7 @@ class Writer:
         import sys
         import time
 
-        self.out, self.since, self.done = out or sys.stdout, time.time(), []
+        self.out, self.err, self.since, self.done = out, sys.stderr, time.time(), []
         self._cache = {}
 
     def put(self, number):
