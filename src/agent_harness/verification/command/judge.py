@@ -18,7 +18,6 @@ import os
 import posixpath
 import re
 import stat
-import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace

@@ -68,7 +68,7 @@ class _TooMuch(Exception):
     """A value that is not kept."""
 
 
-class Project:
+class WorkClasses:
     """Which classes are of the work: in a file below its folder that is none of the tests, by a name of its module."""
 
     def __init__(self, below: str) -> None:
@@ -104,7 +104,7 @@ def _is_enum(kind: type) -> bool:
 class Texts:
     """Values as texts."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: WorkClasses) -> None:
         self._project = project
         self._inside: list[int] = []  # objects whose text is being made
         self._left = 0
@@ -226,7 +226,7 @@ class Recorder:
         self._watched = watched
         self._names: dict[int, str | None] = {}
         self._codes: list[CodeType] = []  # kept, so that none of their ids is used again
-        self._project = Project(below)
+        self._project = WorkClasses(below)
         self._texts = Texts(self._project)
         self._open: _Open | None = None
         self._making: dict[int, tuple[FrameType, str]] = {}  # by the id of an object
@@ -428,7 +428,7 @@ class Again:
 
     def __init__(self, *places: str) -> None:
         self._below = tuple(os.path.realpath(place) + os.sep for place in places)
-        self._project = Project(places[0])
+        self._project = WorkClasses(places[0])
         self._texts = Texts(self._project)
         self._is_guarded = self._had_effect = False
         if hasattr(sys, "addaudithook"):
