@@ -12,8 +12,18 @@ import pytest
 from agent_harness.agents import discovery
 from agent_harness.cli import app, doctor
 from agent_harness.installation import command_for_extra
+from agent_harness.kernel.process import limits
 from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.testing.repo import Repo
+
+
+def test_what_a_command_may_take_is_told_and_where_nobody_sees_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "held", lambda: True)
+    told = doctor.limits()
+    assert (told.state, "of memory" in told.message, "processes and threads" in told.message) == ("ok", True, True)
+    monkeypatch.setattr(limits, "held", lambda: False)  # a system that shows no processes
+    told = doctor.limits()
+    assert (told.state, told.message.startswith("none of memory and processes")) == ("warning", True)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is a disk without room")

@@ -228,6 +228,10 @@ def test_a_wrong_environment_value_names_the_variable(tmp_path: Path) -> None:
         ("project: {name: a}\npaths: {state_dir: .git}\n", 2, "not .git"),
         ("project: {name: a}\ncontext: {warn_threshold: 0.95}\n", 2, "warn_threshold must be below force_threshold"),
         ("project: {name: 12}\n", 1, "must be text"),
+        ("project: {name: a}\nsandbox: {memory: much}\n", 2, "must be an amount such as `4 GiB` or `50%`"),
+        ("project: {name: a}\nsandbox: {memory: 4}\n", 2, "must be at least 64 MiB"),
+        ("project: {name: a}\nsandbox:\n  processes: -1\n", 3, "must be a number of processes"),
+        ("project: {name: a}\nsandbox: {free_disk: [1]}\n", 2, "must be an amount"),
         ("- a\n- b\n", 1, "sections"),
         ("project: {name: a\n", 2, ".harness.yaml:2: "),
         ("project: {name: a}\nproject: {name: b}\n", 2, "found duplicate key"),
@@ -242,6 +246,16 @@ def test_faults_name_file_line_and_key(tmp_path: Path, text: str, line: int | No
     assert said in error.message
     assert error.message.startswith(f".harness.yaml:{line}: " if line else ".harness.yaml")
     assert error.data["line"] == line or line is None
+
+
+def test_limits_of_the_machine(tmp_path: Path) -> None:
+    text = "project: {name: a}\nsandbox: {memory: 2 GiB, processes: off, free_disk: 1000000}\n"
+    found = load(tmp_path, text).sandbox.settings()
+    assert (found.memory, found.processes, found.free_disk) == (2 << 30, 0, 1_000_000)
+    usual = load(tmp_path, "project: {name: a}\nsandbox: off\n").sandbox.settings()
+    assert usual.mode == "off"
+    assert usual.memory
+    assert usual.processes
 
 
 def test_an_alias_bomb_is_refused(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from agent_harness.kernel import snapshot
 from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.lock import LockFile
+from agent_harness.kernel.temporary import remove_tree
 
 RESCUE_REFS = "refs/harness/rescue"
 WORK_REFS = "refs/harness/work"
@@ -204,7 +205,7 @@ def _quoted(text: str) -> str:
 
 def _remove(path: str) -> None:
     if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
+        remove_tree(path)
     else:
         os.unlink(path)
 

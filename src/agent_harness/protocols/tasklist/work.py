@@ -7,7 +7,6 @@ Source: ``tasklist.md`` 5, 11 to 13.
 import copy
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process import new_run_id
 from agent_harness.kernel.process.sandbox import settings_from
 from agent_harness.kernel.redact import redact
+from agent_harness.kernel.temporary import remove_tree
 from agent_harness.protocols.tasklist import progress, proven, status
 from agent_harness.protocols.tasklist.attempts import accept_change, commits, rollback, verbs
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper, Worker
@@ -334,7 +334,7 @@ class TaskWork:
         if found[0]:
             files.replace(kept, found[0], follow=False)
         if found == _NO_FILE and os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
+            remove_tree(path)
         elif found != _NOTHING:
             os.unlink(path)
         if before != _NOTHING:
