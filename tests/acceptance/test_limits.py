@@ -151,11 +151,13 @@ def test_a_check_that_fills_the_disk_is_ended_and_its_files_are_gone(
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="harness-test-") as disk:
         monkeypatch.setenv("TMPDIR", disk)
         found = os.statvfs(disk)
-        room = found.f_bavail * found.f_frsize - (64 << 20)
+        room = found.f_bavail * found.f_frsize - (16 << 20)
+        if room <= 32 << 20:
+            pytest.skip("too little room on that disk")
         agent = arrange(
             repo,
             "echo done > work.txt\n",
-            'head -c 300000000 /dev/zero > "$TMPDIR/full"; sleep 600',
+            'head -c 24000000 /dev/zero > "$TMPDIR/full"; sleep 600',
             free_disk=room,
         )
         ran = harness(repo, "run", "--agent", agent)

@@ -35,23 +35,30 @@ class ResourceWatch:
     """
 
     __slots__ = (
-        *("_count_at", "_disks", "_kills", "_looks", "_memory", "_others", "_processes", "_room", "_sees", "_signal"),
-        *("_tasks", "_weigh_at"),
+        *("_count_at", "_disks", "_free", "_kills", "_looks", "_memory", "_others", "_processes", "_room", "_sees"),
+        *("_signal", "_tasks", "_weigh_at"),
     )
 
     def __init__(
-        self, terms: "Sequence[bytes]", before: int, tasks: "Callable[[], int]", signal: "Callable[[int], object]"
+        self,
+        terms: "Sequence[bytes]",
+        before: "tuple[int, ...]",
+        tasks: "Callable[[], int]",
+        free: "Callable[[bytes], int]",
+        signal: "Callable[[int], object]",
     ) -> None:
-        """``tasks`` counts those of the whole machine, of which there were so many ``before`` the command.
+        """``before``: what ``tasks`` and, for each folder, ``free`` found before the command began.
 
-        Negative where /proc is not there, or counts otherwise than we do. ``signal`` reaches all of the command.
+        ``tasks`` counts those of the whole machine: negative where /proc is not there, or counts otherwise than we do.
+        ``free`` tells the bytes left on the disk of a folder. ``signal`` reaches all of the command.
         """
-        self._tasks, self._signal = tasks, signal
+        self._tasks, self._free, self._signal = tasks, free, signal
         self._looks = 0
-        self._others = before  # that are not the command's, when they were last counted
-        self._sees = before >= 0
+        self._others, *free_before = before  # that are not the command's, when they were last counted
+        self._sees = self._others >= 0
         self._memory, self._processes, self._room = (int(term) for term in terms[:3])
-        self._disks = [path for path in terms[3:] if self._room and _free(path) >= self._room]
+        had = zip(terms[3:], free_before)  # noqa: B905  as many
+        self._disks = [path for path, free_then in had if self._room and free_then >= self._room]
         self._kills = _kills() if self._sees and self._memory else 0
         self._count_at = self._weigh_at = 0.0  # of the monotonic clock
 
@@ -97,7 +104,7 @@ class ResourceWatch:
         return f"memory {self._memory} {held}" if held > self._memory else ""
 
     def _full_disk(self) -> str:
-        left = [_free(path) for path in self._disks]
+        left = [self._free(path) for path in self._disks]
         return next((f"disk {self._room} {free}" for free in left if 0 <= free < self._room), "")
 
 
@@ -152,14 +159,6 @@ def _kills() -> int:
     """How many processes the kernel has ended for want of memory since it started."""
     line = next((line for line in _read("/proc/vmstat").splitlines() if line.startswith(b"oom_kill ")), b"oom_kill 0")
     return int(line.split()[1])
-
-
-def _free(path: bytes) -> int:
-    try:
-        found = os.statvfs(path)
-    except OSError:
-        return -1
-    return found.f_bavail * found.f_frsize
 
 
 def _read(path: str) -> bytes:

@@ -119,7 +119,7 @@ class Keeper:
         self.limits: list[bytes] = []
         self.look_at: float | None = None  # when to see next what the command takes
         self.watch: ResourceWatch | None = None
-        self.before = -1  # tasks of the machine before there was a command
+        self.before: tuple[int, ...] = (-1,)  # before there was a command: tasks, and room on each disk
         self.wake, waker = os.pipe()
         # A byte arrives when a child ends; every other signal that can be ignored is ignored
         os.set_blocking(self.wake, False)
@@ -160,8 +160,8 @@ class Keeper:
             return
 
     def _launch(self, order: Order, prctl: "Callable[..., object]", report: int) -> None:
-        if self.limits and sees_own_pids():
-            self.before = tasks_of_machine()
+        if self.limits:
+            self.before = (tasks_of_machine() if sees_own_pids() else -1, *map(free_bytes, self.limits[3:]))
         gate, opener = os.pipe()
         self.pid = os.fork()
         if not self.pid:
@@ -398,12 +398,23 @@ def confined(order: Order) -> "tuple[bytes, list[bytes]]":
     return confine(order.terms, order.folder, order.program, order.words)
 
 
-def watched(limits: "list[bytes]", before: int, signal_everybody: "Callable[[int], object]") -> "ResourceWatch":
+def free_bytes(path: bytes) -> int:
+    """Room that is left on the disk of a folder; -1 where it cannot be told."""
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return -1
+    return found.f_bavail * found.f_frsize
+
+
+def watched(
+    limits: "list[bytes]", before: "tuple[int, ...]", signal_everybody: "Callable[[int], object]"
+) -> "ResourceWatch":
     """The watch over what the command takes; not loaded for one that is over before the first look."""
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from resource_watch import ResourceWatch  # pyrefly: ignore[missing-import]  # this program stands alone
 
-    return ResourceWatch(limits, before, tasks_of_machine, signal_everybody)
+    return ResourceWatch(limits, before, tasks_of_machine, free_bytes, signal_everybody)
 
 
 def keep_signals_inside(prctl: "Callable[..., object]") -> bool:

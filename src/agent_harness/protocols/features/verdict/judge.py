@@ -475,7 +475,9 @@ class Judge:
         self._project.say(f"Verifying once more, as if these files may change: {', '.join(paths)}")
         again = self._verdict(under_way, verdict.candidate, may_change=paths)
         if not again.reasons:
-            return replace(ruling, question=self._about_change(under_way, verdict, again, paths))
+            asked = self._about_change(under_way, verdict, again, paths)
+            mendable = any(finding.code not in PROTECTED for finding in verdict.reasons)
+            return replace(ruling, question=asked, final=not mendable)
         self._project.say(f"Not only that is wrong: {again.reasons[0].message}")
         if any(finding.code not in FIXABLE for finding in again.reasons):
             return ruling

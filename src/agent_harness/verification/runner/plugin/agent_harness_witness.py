@@ -247,7 +247,8 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     source = "def test_answers(function, given, named):\n    return function(*given, **named)\n"
     exec(compile(source, str(session.items[0].fspath), "exec"), space)  # noqa: S102
     os.environ["PYTEST_CURRENT_TEST"] = f"{session.items[0].nodeid} (call)"
-    again = agent_harness_calls.Again(os.getcwd(), tempfile.gettempdir(), str(_ADDRESS))
+    tempfile.tempdir = tempfile.mkdtemp()  # what is brought back below the folder of all is no place to write to
+    again = agent_harness_calls.Again(os.getcwd(), tempfile.tempdir, str(_ADDRESS))
     sys.setprofile(lambda *_: None)  # as while the calls were recorded
     answers = again.answers(calls, space["test_answers"])
     sys.setprofile(None)
