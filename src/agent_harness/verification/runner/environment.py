@@ -87,8 +87,11 @@ class RunEnvironment:
         return replace(self._without(found), own_bytecode=own), found.findings
 
     def begun(self, record: InstalledRecord, *, begins: bool) -> "RunEnvironment":
-        """This environment with what counts as installed before; ``begins`` when an agent starts now."""
-        now = self.before.now()
+        """This environment with what counts as installed before; ``begins`` when an agent starts now.
+
+        ``before`` was looked at this moment.
+        """
+        now = self.before
         known = record.begin if begins else record.before
         before = known(now, project=self.root)
         return replace(self, before=before)._without(differences(before, now, project=self.root))
