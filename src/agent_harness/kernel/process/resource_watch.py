@@ -23,7 +23,8 @@ else:
     except ImportError:
         from signal import SIGCONT, SIGSTOP
 
-_EVERY = 4  # looks, at memory and disks: processes can be a thousand more from one look to the next
+_SOON, _CALM = 0.05, 0.1  # seconds to the next look at processes; calm: there are not half as many as may be
+_SLOW = 0.2  # the same for memory and disks, which are not full so soon
 _SHARE, _LONGEST_REST = 50, 2.0  # adding up takes one part in so many of a processor; so many seconds without, at most
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -35,8 +36,8 @@ class ResourceWatch:
     """
 
     __slots__ = (
-        *("_count_at", "_disks", "_free", "_kills", "_looks", "_memory", "_others", "_processes", "_room", "_sees"),
-        *("_signal", "_tasks", "_weigh_at"),
+        *("_count_at", "_disks", "_free", "_kills", "_memory", "_others", "_processes", "_room", "_sees", "_signal"),
+        *("_slow_at", "_tasks", "_weigh_at", "rest"),
     )
 
     def __init__(
@@ -53,22 +54,23 @@ class ResourceWatch:
         ``free`` tells the bytes left on the disk of a folder. ``signal`` reaches all of the command.
         """
         self._tasks, self._free, self._signal = tasks, free, signal
-        self._looks = 0
         self._others, *free_before = before  # that are not the command's, when they were last counted
         self._sees = self._others >= 0
         self._memory, self._processes, self._room = (int(term) for term in terms[:3])
         had = zip(terms[3:], free_before)  # noqa: B905  as many
         self._disks = [path for path, free_then in had if self._room and free_then >= self._room]
         self._kills = _kills() if self._sees and self._memory else 0
-        self._count_at = self._weigh_at = 0.0  # of the monotonic clock
+        self._count_at = self._weigh_at = self._slow_at = 0.0  # of the monotonic clock
+        self.rest = _SOON  # seconds until it is to look again
 
     def look(self) -> str:
         """The limit that is passed: its name, its size, how much it is; empty while all is well."""
-        self._looks += 1
         if self._sees and (found := self._many()):
             return found
-        if self._looks % _EVERY != 1:
+        now = time.monotonic()
+        if now < self._slow_at:
             return ""
+        self._slow_at = now + _SLOW - _SOON / 2  # the timer need not be exact
         if self._sees and (found := self._much()):
             return found
         return self._full_disk()
@@ -80,6 +82,7 @@ class ResourceWatch:
 
     def _many(self) -> str:
         total = self._tasks()
+        self.rest = _CALM if total * 2 < self._processes or not self._processes else _SOON
         sudden = total - self._others > self._processes
         if not 0 < self._processes < total or (not sudden and time.monotonic() < self._count_at):
             return ""
@@ -144,14 +147,14 @@ def _held(pid: int) -> int:
 
 
 def _memory_of_machine() -> int:
-    """Bytes that all programs together take, so that nobody else could have them."""
-    sizes = _sizes("/proc/meminfo")
+    """Bytes that all programs together take, so that nobody else could have them; from the first lines."""
+    sizes = _sizes("/proc/meminfo", 256)
     return sizes.get(b"MemTotal", 1 << 62) - sizes.get(b"MemAvailable", 0)
 
 
-def _sizes(path: str) -> "dict[bytes, int]":
+def _sizes(path: str, most: int = 1 << 16) -> "dict[bytes, int]":
     """Bytes by name, from lines such as ``NAME: 4 kB``."""
-    words = (line.split() for line in _read(path).splitlines())
+    words = (line.split() for line in _read(path, most).splitlines())
     return {name[:-1]: 1024 * int(count) for name, count, *unit in (w for w in words if len(w) == 3) if unit == [b"kB"]}
 
 
@@ -161,16 +164,16 @@ def _kills() -> int:
     return int(line.split()[1])
 
 
-def _read(path: str) -> bytes:
+def _read(path: str, most: int = 1 << 16) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError:
         return b""
     try:
-        parts = []
-        while part := os.read(descriptor, 1 << 16):
-            parts.append(part)
-        return b"".join(parts)
+        found = b""
+        while len(found) < most and (part := os.read(descriptor, most - len(found))):
+            found += part
+        return found
     except OSError:
         return b""
     finally:

@@ -37,7 +37,7 @@ else:
 SETTLE_SECONDS = 0.1  # what the command left behind may end by itself (a pipe's reader finishes its last lines)
 REST_SECONDS = 0.3  # between TERM and KILL for what still runs then
 KILL_SECONDS = 5.0  # a process that survives KILL so long hangs in the kernel or is not ours to kill
-LOOK_SECONDS = 0.05  # from one look at what a command takes to the next; what is over before the first costs nothing
+FIRST_LOOK_SECONDS = 0.05  # at what a command takes; what is over by then costs nothing
 _PDEATHSIG, _CHILD_SUBREAPER, _NO_NEW_PRIVS = 1, 36, 38  # prctl(2)
 _CREATE_RULESET, _RESTRICT_SELF = 444, 446  # of Landlock
 _ENDED_FIRST = 500  # of oom_score_adj: before all that does not take half of the machine
@@ -174,7 +174,7 @@ class Keeper:
         self._say(f"started {self.pid}")
         os.write(opener, b"!")
         if self.limits:
-            self.look_at = time.monotonic() + LOOK_SECONDS
+            self.look_at = time.monotonic() + FIRST_LOOK_SECONDS
             come_first()
         for descriptor in (null, gate, opener):
             os.close(descriptor)
@@ -199,7 +199,7 @@ class Keeper:
             self.hurry = self.stopping = True
             self._signal_everybody(signal.SIGKILL)
         else:
-            self.look_at = time.monotonic() + LOOK_SECONDS
+            self.look_at = time.monotonic() + self.watch.rest
 
     def _tell(self, passed: str) -> bool:
         if passed:
