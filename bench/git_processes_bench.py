@@ -114,6 +114,7 @@ class Meter:
         counter.chmod(0o755)
         (folder / "sitecustomize.py").write_text(WITNESS.format(log=str(self._callers), callers=CALLERS))
         counting = {"PATH": f"{folder}{os.pathsep}{self.env['PATH']}", "PYTHONPATH": str(folder)}
+        counting["HARNESS_SANDBOX"] = "off"  # what counts writes beside the project, also from within an agent
         self._counting_env = {**self.env, **counting}
 
     def run(self, cwd: Path, *words: str) -> str:

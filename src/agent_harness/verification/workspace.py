@@ -302,9 +302,18 @@ def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Ed
             bare("checkout-index", "--all", "--force", "--index")
         else:
             bare("read-tree", "-u", "--reset", commit)
-        entries = bare("ls-files", "-s", "-z").stdout.split(b"\0")
+        entries = None if changes else _entries.get(commit)
+        if entries is None:
+            entries = bare("ls-files", "-s", "-z").stdout.split(b"\0")
     for entry in filter(None, entries):
         _compare(top, entry)
+    if not changes and commit not in _entries:
+        _entries.clear()
+        _entries[commit] = entries
+
+
+_entries: dict[str, list[bytes]] = {}
+"""The files of the commit that was checked out last, each compared with its id: the id of a commit says them all."""
 
 
 def _compare(top: Path, entry: bytes) -> None:
