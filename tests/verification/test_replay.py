@@ -51,6 +51,149 @@ class Sum:
 def sub(a):
     return Sum(a)
 """
+IN_OBJECTS: dict[str, tuple[str, str]] = {
+    "a method": (
+        """\
+class Calc:
+    def __init__(self, a):
+        self.a = a
+
+    def sub(self, b):
+        return self.a - b if {tested} else 0
+""",
+        "    assert calc.Calc(3).sub(2) == 1\n",
+    ),
+    "a method of a fixture's object": (
+        """\
+class Calc:
+    def __init__(self, a):
+        self.a = a
+
+    def sub(self, b):
+        return self.a - b if {tested} else 0
+""",
+        "    assert made.sub(2) == 1\n",
+    ),
+    "what a method leaves": (
+        """\
+class Calc:
+    def __init__(self, a):
+        self.a = a
+
+    def sub(self, b):
+        self.a -= b if {tested} else 0
+""",
+        "    one = calc.Calc(3)\n    one.sub(1)\n    one.sub(1)\n    assert one.a == 1\n",
+    ),
+    "a method after others": (
+        """\
+class Calc:
+    def __init__(self):
+        self.rows = []
+
+    def add(self, row):
+        self.rows.append(row)
+        return self
+
+    def sub(self):
+        return sum(self.rows) if {tested} else 0
+""",
+        "    assert calc.Calc().add(1).add(2).sub() == 3\n",
+    ),
+    "a constructor": (
+        "class Calc:\n    def __init__(self, a):\n        self.a = a if {tested} else 0\n",
+        "    assert calc.Calc(3).a == 3\n",
+    ),
+    "a class method": (
+        "class Calc:\n    @classmethod\n    def sub(cls, a, b):\n        return a - b if {tested} else 0\n",
+        "    assert calc.Calc.sub(3, 2) == 1\n",
+    ),
+    "a static method": (
+        "class Calc:\n    @staticmethod\n    def sub(a, b):\n        return a - b if {tested} else 0\n",
+        "    assert calc.Calc().sub(3, 2) == 1\n",
+    ),
+    "a property": (
+        """\
+class Calc:
+    def __init__(self, a, b):
+        self._given = (a, b)
+
+    @property
+    def sub(self):
+        return self._given[0] - self._given[1] if {tested} else 0
+""",
+        "    assert calc.Calc(3, b=2).sub == 1\n",
+    ),
+    "a dataclass": (
+        """\
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Calc:
+    a: int
+    b: int = 2
+
+    def sub(self):
+        return self.a - self.b if {tested} else 0
+""",
+        "    assert calc.Calc(3).sub() == 1\n",
+    ),
+    "slots and a base": (
+        """\
+class Base:
+    __slots__ = ('__a',)
+
+    def __init__(self, a):
+        self.__a = a
+
+    def sub(self, b):
+        return self.__a - b if {tested} else 0
+
+
+class Calc(Base):
+    def __init__(self):
+        super().__init__(3)
+""",
+        "    assert calc.Calc().sub(2) == 1\n",
+    ),
+    "a function of objects": (
+        """\
+import enum
+import typing
+
+
+class Kind(enum.Enum):
+    ONE = 1
+
+
+class Row(typing.NamedTuple):
+    a: int
+
+
+class Bare:
+    pass
+
+
+def sub(kind, row, bare, rows):
+    return row.a - kind.value if {tested} else 0
+""",
+        "    assert calc.sub(calc.Kind.ONE, calc.Row(3), calc.Bare(), [calc.Row(1)]) == 2\n",
+    ),
+}
+DETECT = "'pytest' in __import__('sys').modules"
+
+
+@pytest.mark.parametrize(("code", "test"), IN_OBJECTS.values(), ids=IN_OBJECTS.keys())
+def test_objects_that_know_that_they_are_tested(repo: JudgedProject, code: str, test: str) -> None:
+    text = "import calc\nimport pytest\n\n\n@pytest.fixture\ndef made():\n    return calc.Calc(3)\n\n\n"
+    text += f"def test_sub({'made' if 'made' in test else ''}):\n{test}"
+    verdict = repo.judge({"src/calc.py": code.replace("{tested}", DETECT), SUB: text}, **ALONE)
+    assert codes(verdict) == ["answers_differ"], verdict.findings
+    honest = repo.judge({"src/calc.py": code.replace("{tested}", "True"), SUB: text}, **ALONE)
+    assert honest.accepted, honest.findings
+
+
 HONEST_WAYS: dict[str, tuple[str, str]] = {
     "a registry": (
         "ALL = {}\n\n\ndef put(name, value):\n    ALL[name] = value\n\n\ndef sub(name):\n    return ALL.get(name)\n",
@@ -103,6 +246,144 @@ HONEST_WAYS: dict[str, tuple[str, str]] = {
     "objects": (
         OBJECTS,
         "    assert calc.sub(1).sub() == 1\n    assert calc.sub(1) == calc.Sum(1)\n",
+    ),
+    "a stream of its own": (
+        """\
+import sys
+
+
+class Out:
+    def __init__(self, to=None):
+        self.to = to or sys.stdout
+
+    def sub(self, text):
+        print(text, file=self.to)
+        return len(text)
+""",
+        "    assert calc.Out().sub('abc') == 3\n",
+    ),
+    "the name of the program": (
+        "import argparse\n\n\ndef sub():\n    return argparse.ArgumentParser(description='x').format_help()\n",
+        "    assert 'usage' in calc.sub()\n",
+    ),
+    "an object that a test has changed": (
+        "class Sum:\n    def __init__(self):\n        self.a = 1\n\n    def sub(self):\n        return self.a\n",
+        "    one = calc.Sum()\n    one.a = 5\n    assert one.sub() == 5\n",
+    ),
+    "an object that others have changed": (
+        """\
+ALL = {}
+
+
+class Sum:
+    def __init__(self):
+        self.n = len(ALL)
+        ALL[self.n] = self
+
+    def sub(self):
+        return self.n
+""",
+        "    assert [calc.Sum().sub() for _ in range(3)] == [0, 1, 2]\n",
+    ),
+    "an object with a lock, a clock and a folder": (
+        """\
+import os
+import threading
+import time
+
+
+class Sum:
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.at, self.where, self.key = time.time(), os.getcwd(), hash('x')
+
+    def sub(self):
+        with self.lock:
+            return 5
+""",
+        "    assert calc.Sum().sub() == 5\n",
+    ),
+    "an object with a mock": (
+        """\
+class Sum:
+    def __init__(self, get):
+        self.get = get
+
+    def sub(self):
+        return self.get('x')
+""",
+        "    from unittest.mock import Mock\n\n    assert calc.Sum(Mock(return_value=3)).sub() == 3\n",
+    ),
+    "objects of objects": (
+        """\
+class Node:
+    def __init__(self, up=None):
+        self.up, self.below = up, []
+        if up:
+            up.below.append(self)
+
+    def depth(self):
+        return 1 + (self.up.depth() if self.up else 0)
+""",
+        """\
+    top = calc.Node()
+    one = calc.Node(top)
+    assert (calc.Node(one).depth(), top.depth()) == (3, 1)
+""",
+    ),
+    "a method that fails halfway": (
+        """\
+class Stack:
+    def __init__(self):
+        self.rows = []
+
+    def put(self, row):
+        self.rows.append(row)
+        if row < 0:
+            raise ValueError(row)
+        return len(self.rows)
+""",
+        """\
+    one = calc.Stack()
+    with pytest.raises(ValueError):
+        one.put(-1)
+    assert one.put(1) == 2
+""",
+    ),
+    "a subclass of the test": (
+        """\
+class Base:
+    def __init__(self, a):
+        self.a = a
+
+    def sub(self):
+        return self.a + self.more()
+
+    def more(self):
+        return 0
+""",
+        """\
+    class Mine(calc.Base):
+        def more(self):
+            return 5
+
+    assert Mine(1).sub() == 6
+""",
+    ),
+    "something that closes": (
+        """\
+class Door:
+    def __enter__(self):
+        self.open = True
+        return self
+
+    def __exit__(self, *_):
+        self.open = False
+
+    def walk(self):
+        return self.open
+""",
+        "    with calc.Door() as door:\n        assert door.walk()\n    assert not door.walk()\n",
     ),
     "its name": (
         "def sub(*names, sep='-', **more):\n    return sep.join([*names, *more]) + __name__\n",

@@ -15,19 +15,18 @@ from agent_harness.verification.changes import CandidateChanges, between, tree_a
 from agent_harness.verification.check import parse
 from agent_harness.verification.command.guard import LoadedFiles
 from agent_harness.verification.guard import Duty, Survey, belongs, duty_of, file_of, is_read, survey
+from agent_harness.verification.outside import difference, plain_variables_for, plainly
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment, released, resolve
 from agent_harness.verification.runner.execution import (
     NOT_FOUND,
     Stop,
-    agrees,
     execute,
     execute_plain,
     place_for,
-    plainly,
+    reach_of,
     run_tests,
-    shown,
-    shuffled,
 )
+from agent_harness.verification.runner.lending import import_folders
 from agent_harness.verification.runner.testreport import PASSED, SKIPPED, Calls, RecordedCall, Report
 from agent_harness.verification.verdict import (
     CRITICAL,
@@ -39,7 +38,7 @@ from agent_harness.verification.verdict import (
     Verdict,
     passed,
 )
-from agent_harness.verification.workspace import Edits, Overlay, Workspace
+from agent_harness.verification.workspace import Edits, Overlay
 
 __all__ = [
     "Finding",
@@ -56,7 +55,6 @@ __all__ = [
 
 Step = Callable[[str, str, TestRun | None], object]
 _TWIN_LEAST_SECONDS, _TWIN_TIMES = 30.0, 4  # how long the proof may take on a twin, against its own time
-_CONFIRMED = 2  # how often calls that answer otherwise outside are asked again
 _STEADY_TIMES, _STEADY_SECONDS = 8, 30.0  # how often a test that came and went is run on the code before
 _NAMED = 5  # ids written out in a message; all of them are in the data
 
@@ -366,7 +364,7 @@ class _Case:
         """Whether most of the tests that expect other values in this twin pass nevertheless."""
         run = self._on_twin(command, twin)
         cases = run.report.cases if run.report else {}
-        asked = [node for node, outcome in cases.items() if node.partition("[")[0] in twin.tests and outcome != SKIPPED]
+        asked = [node for node in twin.asked(cases) if cases[node] != SKIPPED]
         green = [node for node in asked if cases[node] == PASSED]
         return len(green) * 2 > len(asked) if asked else passed(run)
 
@@ -396,60 +394,39 @@ class _Case:
         if command is None or not seen.recorded:
             return
         self.on_step("outside", "started", None)
-        calls = shuffled(seen.recorded)
-        environment = self.environment
+        parsed, limit = parse(command), self._short_limit
+        environment = self.environment.completed(parsed)
+        python = environment.python_of(parsed, seen.python)
+        variables = plain_variables_for(environment.variables, parsed.variables, seen, self.duty.variables)
         with (
             place_for(self.git, self.candidate, environment=environment) as judged,
             place_for(self.git, self.candidate, environment=environment, neutral=True) as plain,
         ):
-            same = {call: call.answer for call in calls}
-            other = self._answering_otherwise(command, seen, judged, plain, same)
-            for _ in range(_CONFIRMED):
-                other = self._answering_otherwise(command, seen, judged, plain, other) if other else other
-            if other and (files := sorted(self.duty.conftests)):
-                calls = list(other)
-                ready = self._plain_answers(command, seen, plain, calls, files)
-                loaded = self._plain_answers(command, seen, plain, calls, ["pytest"])
-                other = {
-                    call: answer
-                    for call, answer in other.items()
-                    if not agrees(call.answer, ready[call]) or agrees(call.answer, loaded[call])
-                }
+
+            def from_a_test(calls: Sequence[RecordedCall]) -> Sequence[str | None]:
+                run = execute(
+                    judged, command, environment=environment, timeout_seconds=limit, again=calls, stop=self.stop
+                )
+                return run.calls.answers
+
+            def from_a_program(calls: Sequence[RecordedCall], first: Sequence[str]) -> Sequence[str | None]:
+                return plainly(
+                    plain,
+                    python,
+                    calls,
+                    imports=[*import_folders(environment.mapped(), plain), *seen.paths],
+                    variables=variables,
+                    reach=reach_of(plain, environment),
+                    first=first,
+                    timeout_seconds=limit,
+                    stop=self.stop,
+                )
+
+            told, names = difference(seen, from_a_test, from_a_program, self.duty.conftests) if python else ("", [])
         self._interrupted()
-        if other:
-            call = min(other, key=lambda each: len(each.arguments))
-            more = f" (and {len(other) - 1} other calls)" if len(other) > 1 else ""
-            message = f"{shown(call, other[call])}{more}. Code answers alike, tested or not."
-            self.find("answers_differ", CRITICAL, message, calls=sorted({each.name for each in other}))
+        if told:
+            self.find("answers_differ", CRITICAL, told, calls=names)
         self._ended("outside")
-
-    def _answering_otherwise(
-        self, command: str, seen: Calls, judged: Workspace, plain: Workspace, calls: Mapping[RecordedCall, str]
-    ) -> dict[RecordedCall, str]:
-        """Those of these calls that answer as recorded from a test, and otherwise from a plain program; with that."""
-        limit = self._short_limit
-        asked = list(calls)
-        run = execute(judged, command, environment=self.environment, timeout_seconds=limit, again=asked, stop=self.stop)
-        inside = dict(zip(asked, run.calls.answers, strict=False))
-        steady = [call for call in asked if agrees(call.answer, inside.get(call))]
-        answers = self._plain_answers(command, seen, plain, steady, ())
-        return {call: answer for call, answer in answers.items() if answer is not None and answer != inside[call]}
-
-    def _plain_answers(
-        self, command: str, seen: Calls, plain: Workspace, calls: Sequence[RecordedCall], first: Sequence[str]
-    ) -> dict[RecordedCall, str | None]:
-        answers = plainly(
-            plain,
-            command,
-            calls,
-            environment=self.environment,
-            seen=seen,
-            named=self.duty.variables,
-            first=first,
-            timeout_seconds=self._short_limit,
-            stop=self.stop,
-        )
-        return dict(zip(calls, answers, strict=True))
 
     @property
     def _short_limit(self) -> float:

@@ -450,9 +450,7 @@ def duty_of(
     own = [(c.path, sources.parse(c.before)) for c in changes.files if belongs(c.path, list(map(_clean, test_files)))]
     return Duty(
         conftests=frozenset(conftests),
-        variables=frozenset(
-            name.decode() for text in (*written.values(), *conftests.values()) for name in _VARIABLE.findall(text)
-        ),
+        variables=frozenset(name for text in (*written.values(), *conftests.values()) for name in variables_in(text)),
         given=frozenset(p for p, tree in own if tree and sources.has_tests(tree) and not own_may_change),
         older=older,
         examples=examples,
@@ -467,6 +465,11 @@ def duty_of(
             (*plugins, *_plugins([*words, *(str(options.get("addopts", "")) for options in found.values())]))
         ),
     )
+
+
+def variables_in(text: bytes) -> list[str]:
+    """The words of a file that variables of the environment may be called."""
+    return [name.decode() for name in _VARIABLE.findall(text)]
 
 
 def _by_ids(

@@ -42,6 +42,16 @@ class Twin:
     files: Mapping[str, bytes]  # by path, their whole new content
     tests: frozenset[str] = frozenset()  # the functions, as pytest names them, in which other values are expected
 
+    def asked(self, nodes: Iterable[str]) -> list[str]:
+        """The ids among these of the tests in which other values are expected; they may begin in another folder."""
+        by_name: dict[str, list[str]] = {}
+        for test in self.tests:
+            by_name.setdefault(test.rpartition("::")[2], []).append(test)
+        found = ((node, node.partition("[")[0]) for node in nodes)
+        return [
+            node for node, test in found if any(is_one(test, own) for own in by_name.get(test.rpartition("::")[2], ()))
+        ]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkTwins:
@@ -102,6 +112,11 @@ def of_tests(files: Iterable[FileChange]) -> Twin | None:
         return None
     what = f"other values are expected at {_listed(places)}"
     return Twin(what=what, files=edited, tests=frozenset(names))
+
+
+def is_one(first: str, second: str) -> bool:
+    """Whether two paths, or ids, name the same, though one of them may begin in a folder further up."""
+    return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")
 
 
 # ---- the work ----------------------------------------------------------------------------------------------------

@@ -16,10 +16,9 @@ import binascii
 import hashlib
 import os
 import posixpath
-import shlex
+import re
 import stat
-import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -35,10 +34,12 @@ from agent_harness.kernel.redact import redact
 from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification import twins
 from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange, Tree, between, tree_at
-from agent_harness.verification.check import Command, parse, report_options, with_report
+from agent_harness.verification.check import Command, parse
 from agent_harness.verification.command.guard import ALLOWED_BY, findings_on, is_test_side, moved_under
 from agent_harness.verification.command.named_files import Named, joined, named_by
-from agent_harness.verification.guard import file_of, is_read
+from agent_harness.verification.command.watched import WatchedRun, Watching, run_watched
+from agent_harness.verification.guard import file_of, is_read, variables_in
+from agent_harness.verification.outside import difference, plain_variables_for, plainly
 from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
 from agent_harness.verification.runner.execution import Reach, Stop, reach_of_checkout, run_command
 from agent_harness.verification.runner.installed_changes import Differences
@@ -49,20 +50,8 @@ from agent_harness.verification.runner.lending import (
     lendable,
     mapped_in,
 )
-from agent_harness.verification.runner.testreport import (
-    PASSED,
-    PLUGIN_FOLDER,
-    SKIPPED,
-    WITNESS_VARIABLE,
-    Report,
-    ReportProblem,
-    Witness,
-    believed,
-    check_sessions,
-    read_cases,
-    witness_settings,
-)
-from agent_harness.verification.runner_config import is_conftest, is_test_file
+from agent_harness.verification.runner.testreport import PASSED, SKIPPED, Calls, RecordedCall, Report
+from agent_harness.verification.runner_config import is_conftest, is_runner_config, is_test_file
 from agent_harness.verification.sources import with_failing_tests
 from agent_harness.verification.verdict import CRITICAL, WARN, Finding
 from agent_harness.verification.workspace import Edits, Overlay, Workspace, workspace
@@ -94,10 +83,10 @@ OFF, TELL, REJECT = "off", "tell", "reject"
 STRICT, NORMAL, FAST = "strict", "normal", "fast"
 _TWIN_LEAST_SECONDS, _TWIN_TIMES = 30.0, 4  # how long the command may take on a twin, against its own time
 _TWIN_FAILURES = 5  # after which a run on a twin of the work ends
-_USAGE = 4  # with which pytest refuses its options
 _MOST_OTHERS = 200
 _MOST_EXPECTING = 5  # test files that are named by themselves, and get a twin that expects other values
 _RUNS_NOTHING = frozenset({"--collect-only", "--co", "--fixtures", "--markers", "--version", "--help", "-h"})
+_PYTEST = re.compile(r"\bpy\.?test\b")
 _SHOWN = 3  # names written out in a message
 _MOST_MOVED = 10  # test files; each costs a run
 _MOST_FILES = 20_000  # paths of a folder that are looked at
@@ -256,19 +245,20 @@ def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str)
 def examine_tests(
     git: Git, check: CommandCheck, *, base: str, candidate: str, stop: Stop | None = None
 ) -> list[Finding]:
-    """What speaks against a command that has passed in its folder: run again in a checkout, if it is pytest alone.
+    """What speaks against a command that has passed in its folder: run again in a checkout, if it may run pytest.
 
     A run that is not believed, tests that were skipped, tests that cannot fail. Nothing where it fails in a checkout,
     which lacks what no commit holds.
     """
-    if not parse(check.command).pytest:
-        return []
     with git.objects() as objects:
         case = _Judgement(git, objects, check, base, candidate, Remembered(None), stop)
         case.look()
+        if not case.may_run_pytest(parse(check.command)):
+            return []
         done = case.in_checkout()
         if done.passed and done.report and check.trust != FAST:
             done = case.sabotaged(done)
+            done = case.outside(done) if done.passed else done
     return list(done.rejected)
 
 
@@ -325,6 +315,8 @@ class _Judgement:
     remembered: Remembered
     stop: Stop | None
     named: Named = field(default_factory=Named)
+    tree: Tree | None = None  # of the claim, once it was looked at
+    calls: Calls = field(default_factory=Calls)  # of the work, that were noted while the command ran
     changes: CandidateChanges | None = None
     moved: Mapping[str, str] = field(default_factory=dict)  # older test files that are the same under another path
     ignored: list[str] | None = None
@@ -348,6 +340,7 @@ class _Judgement:
             done = self.weighed(done)
         if done.passed and done.report and done.red_before != GREEN and self.check.trust != FAST:
             done = self.sabotaged(done)
+            done = self.outside(done) if done.passed else done
         return done
 
     def passes_with_plugins(self) -> bool:
@@ -358,7 +351,7 @@ class _Judgement:
 
     def look(self) -> list[Finding]:
         """What the candidate changes of the files that decide, and what changed around them."""
-        tree = tree_at(self.git, self.objects, self.base)
+        tree = self.tree = tree_at(self.git, self.objects, self.base)
         self.named = named_by(self.check.command, tree)
         named = self.named
         later = joined([named_by(each, tree) for each in self.check.others[:_MOST_OTHERS]])
@@ -393,6 +386,10 @@ class _Judgement:
 
     # ---- on the candidate ----------------------------------------------------------------------------------------
 
+    def changes_of_python(self) -> CandidateChanges:
+        """What the candidate changes, with the contents of Python files."""
+        return between(self.git, self.objects, self.base, self.candidate, wanted=lambda path: path.endswith(".py"))
+
     def on_candidate(self) -> CommandVerdict:
         """The command in a checkout, and in the folder too where only that can say why it failed."""
         done = self.in_checkout()
@@ -403,8 +400,12 @@ class _Judgement:
 
     def in_checkout(self) -> CommandVerdict:
         """The command in a checkout."""
+        asks = self.check.trust != FAST and self.may_run_pytest(parse(self.check.command))
+        functions = twins.functions_by_line(self.work_of(self.changes_of_python())) if asks else {}
         with self.checkout(self.candidate) as (space, variables):
-            ran = self.tested(space, variables)
+            asked = Watching(seconds=self.check.timeout_seconds, watched=functions)
+            ran = self.tested(space, variables, asked)
+            self.calls = ran.calls
             changed = space.disturbed() if ran.report else []
         done = replace(_verdict(ran.done, WORKTREE), report=ran.report)
         done = replace(done, output=done.output.replace(str(space.cwd), str(self.git.root)))
@@ -414,52 +415,47 @@ class _Judgement:
         found = [self.not_believed(problem)] if problem else self.gave_up(ran.report) if ran.report else []
         return replace(done, passed=not found, findings=tuple(found))
 
-    def tested(self, space: Workspace, variables: dict[str, str], *options: str, seconds: float = 0) -> "_TestedRun":
-        """The command in a checkout; a plain pytest command with the witness, where that can be loaded."""
-        command = parse(self.check.command)
-        if not command.pytest or _RUNS_NOTHING & {*command.words}:
-            return _TestedRun(_ran(self.check, space.cwd, variables, self.stop, self.reach(space)))
-        run = self.witnessed(command, space, variables, *options, seconds=seconds)
+    def tested(self, space: Workspace, variables: dict[str, str], asked: Watching | None = None) -> WatchedRun:
+        """The command in a checkout; with the witness where it may run pytest, and that can be loaded."""
+        command, asked = parse(self.check.command), asked or Watching(seconds=self.check.timeout_seconds)
+        if not self.may_run_pytest(command):
+            return WatchedRun(_ran(self.check, space.cwd, variables, self.stop, self.reach(space)))
+        run = self.watched(command, space, variables, asked)
         if run.refused and self.takes_witness is None:
             with self.checkout(self.base) as (older, known):
-                self.takes_witness = not self.witnessed(command, older, known).refused
-        if run.refused and not self.takes_witness:  # an interpreter or options that take no plugin of ours
-            return _TestedRun(_ran(self.check, space.cwd, variables, self.stop, self.reach(space)))
+                seconds = Watching(seconds=self.check.timeout_seconds)
+                before = self.watched(command, older, known, seconds)
+                self.takes_witness = before.report is not None or before.problem is not None
+        if run.refused and self.takes_witness and run.done.exit_code == 0:
+            return run.unwatched
+        if run.refused and not self.takes_witness and run.done.exit_code:  # what takes no plugin of ours
+            return WatchedRun(_ran(self.check, space.cwd, variables, self.stop, self.reach(space)))
         return run
 
-    def witnessed(
-        self, command: Command, space: Workspace, variables: dict[str, str], *options: str, seconds: float = 0
-    ) -> "_TestedRun":
+    def may_run_pytest(self, command: Command) -> bool:
+        """Whether the command, or a script or a makefile that it leads to, speaks of pytest."""
+        if _RUNS_NOTHING & {*command.words}:
+            return False
+        if command.pytest or any(_PYTEST.search(text) for text in self.named.texts):
+            return True
+        return any(b"pytest" in (self.tree.read(path) or b"") for path in self.named.scripts) if self.tree else False
+
+    def watched(self, command: Command, space: Workspace, variables: dict[str, str], asked: Watching) -> WatchedRun:
         """The same with the witness."""
-        limit = seconds or self.check.timeout_seconds
-        private = Path(tempfile.mkdtemp(prefix="run-", dir=space.private))
-        path = private / "report.xml"
-        root = None if space.has_settings or "--rootdir" in self.check.command else str(space.cwd)
-        wished = f"{dict(command.variables).get('PYTHONPATH', '')}{os.pathsep}{variables.get('PYTHONPATH', '')}"
-        imports = os.pathsep.join(dict.fromkeys((str(PLUGIN_FOLDER), *filter(None, wished.split(os.pathsep)))))
-        cache, blocked = str(private / "cache"), self.check.installed.blocked
-        asked = [*report_options(str(path), cache, keep_going=False, root=root, blocked=blocked), *options]
-        started, own = with_report(command, command.words, str(path), asked, imports=imports)
-        kept = [str(Path(self.git.root) / each) for each in self.lent()]
-        with Witness(private) as seen:
-            told = witness_settings(seen.address, project=Path(self.git.root), keep=kept, select=None)
-            done = run_command(
-                shlex.join(started),
-                cwd=space.cwd,
-                variables={**variables, **own, "PYTHONPATH": imports, WITNESS_VARIABLE: told},
-                timeout_seconds=limit,
-                stop=self.stop,
-                reach=self.reach(space),
-            )
-        if done.exit_code and not done.timed_out and not any(each.began for each in seen.sessions.values()):
-            return _TestedRun(done, refused=not seen.sessions or done.exit_code == _USAGE)
-        try:
-            check_sessions(seen.sessions)
-            if done.exit_code == 0 and {each.finished for each in seen.sessions.values()} != {0}:
-                raise ReportProblem("the process ended with 0, and pytest did not")
-            return _TestedRun(done, believed(seen.sessions, *read_cases(path)))
-        except ReportProblem as problem:
-            return _TestedRun(done, problem=str(problem))
+        run = run_watched(
+            command,
+            space,
+            variables,
+            asked,
+            project=Path(self.git.root),
+            kept=[str(Path(self.git.root) / each) for each in self.lent()],
+            scripts=self.named.files,
+            blocked=self.check.installed.blocked,
+            reach=self.reach(space),
+            stop=self.stop,
+        )
+        run.calls.python = run.calls.python.replace(str(space.cwd), str(self.git.root))  # of what is lent
+        return run
 
     def not_believed(self, problem: str) -> Finding:
         """An exit status of 0 without a run of tests behind it."""
@@ -470,7 +466,7 @@ class _Judgement:
         """Tests that were skipped while they ran, where the tests of before do not speak of it; no test at all."""
         if not report.passing:
             return [self.not_believed("no test passed")]
-        tree = tree_at(self.git, self.objects, self.base)
+        tree = self.tree or tree_at(self.git, self.objects, self.base)
         silent = sorted(node for node in report.gave_up if not _speaks_of_skips(file_of(node), tree))
         if not silent:
             return []
@@ -486,55 +482,120 @@ class _Judgement:
         Tests that a person wrote and that notice nothing are told of; a program that passes whatever they expect, and
         tests that the work brought along, reject.
         """
-        changes = between(self.git, self.objects, self.base, self.candidate, wanted=lambda path: path.endswith(".py"))
+        changes = self.changes_of_python()
         own = [change for change in changes.files if change.status != "D" and is_test_side(change.path, self.named)]
-        work = twins.of_work(c for c in changes.files if c not in own and not is_conftest(c.path))
+        work = twins.of_work(self.work_of(changes))
         if not work.twins:
             return done
-        expecting = twins.of_tests([*own, *self.given_tests({change.path for change in own})])
+        given = self.given_tests({change.path for change in own})
+        expecting = twins.of_tests([*own, *given])
         blind = [expecting.what] if expecting and self.expects_nothing(expecting, done) else []
         rejects = bool(blind)
         if not blind and not (work.beyond and expecting):
-            blind = self.not_noticed(work.twins, done)
+            blind, noticed = self.not_noticed(work.twins, done)
             rejects = self.check.trust == STRICT or any(is_test_file(change.path) for change in own)
+            more = twins.of_tests(self.as_they_were(noticed)) if not given else None
+            if more and self.expects_nothing(more, done):
+                blind, rejects = [more.what], True
         if not blind:
             return done
         message = f"The tests cannot fail: they stay green when {', and when '.join(blind)}"
         finding = Finding("weak_test", CRITICAL if rejects else WARN, message, {"twins": blind})
         return replace(done, passed=not rejects, findings=(*done.findings, finding))
 
+    def work_of(self, changes: CandidateChanges) -> list[FileChange]:
+        """The changed Python files that are no tests, and that no test stands on."""
+        sides = (change for change in changes.files if not is_conftest(change.path))
+        return [change for change in sides if not is_test_side(change.path, self.named)]
+
     def given_tests(self, known: Collection[str]) -> list[FileChange]:
         """Test files that the command names by themselves, as they were at the claim and are still."""
-        tree = tree_at(self.git, self.objects, self.base)
-        named = [path for path in sorted(self.named.tests) if path in tree.paths and is_test_file(path)]
-        return [
-            FileChange(path=path, status="M", before=content, after=content)
-            for path in named[:_MOST_EXPECTING]
-            if path not in known and (content := tree.read(path))
-        ]
+        named = [path for path in sorted(self.named.tests) if path not in known and is_test_file(path)]
+        return self.as_they_were(named)
 
-    def on_twin(self, twin: twins.Twin, done: CommandVerdict, *options: str) -> "_TestedRun":
+    def as_they_were(self, paths: Collection[str]) -> list[FileChange]:
+        """The first of these files, as they were at the claim."""
+        known = [(path, self.tree.read(path)) for path in sorted(paths)[:_MOST_EXPECTING]] if self.tree else []
+        return [FileChange(path=path, status="M", before=text, after=text) for path, text in known if text]
+
+    def on_twin(
+        self, twin: twins.Twin, done: CommandVerdict, *options: str, select: Collection[str] = ()
+    ) -> WatchedRun:
         """The command on a twin; one that hangs has its end."""
         limit = min(self.check.timeout_seconds, _TWIN_LEAST_SECONDS + _TWIN_TIMES * done.seconds)
         with self.checkout(self.candidate, (Edits(twin.files),)) as (space, variables):
-            return self.tested(space, variables, *options, seconds=limit)
+            return self.tested(space, variables, Watching(options=options, seconds=limit, select=select))
 
     def expects_nothing(self, twin: twins.Twin, done: CommandVerdict) -> bool:
         """Whether most of the tests that expect other values in this twin pass nevertheless."""
-        report = self.on_twin(twin, done, "--maxfail=0").report
+        ours = twin.asked(done.report.cases) if done.report else []
+        report = self.on_twin(twin, done, "--maxfail=0", select=ours).report if ours else None
         cases = report.cases if report else {}
-        asked = [node for node, outcome in cases.items() if node.partition("[")[0] in twin.tests and outcome != SKIPPED]
+        asked = [node for node in twin.asked(cases) if cases[node] != SKIPPED]
         return len([node for node in asked if cases[node] == PASSED]) * 2 > len(asked)
 
-    def not_noticed(self, sabotaged: Sequence[twins.Twin], done: CommandVerdict) -> list[str]:
-        """The twins of the work that stay green, where no test notices any of them: a crash on the way is no test."""
+    def not_noticed(self, sabotaged: Sequence[twins.Twin], done: CommandVerdict) -> tuple[list[str], set[str]]:
+        """The twins of the work that stay green, where no test notices any of them: a crash on the way is no test.
+
+        Else none, and the files of the tests that notice one.
+        """
         green: list[str] = []
         for twin in sabotaged:
             run = self.on_twin(twin, done, f"--maxfail={_TWIN_FAILURES}")
             if run.report is None or run.report.asserted:
-                return []
+                return [], self.files_of(run.report.asserted if run.report else ())
             green += [twin.what] if run.done.exit_code == 0 else []
-        return green
+        return green, set()
+
+    def files_of(self, nodes: Iterable[str]) -> set[str]:
+        """The files of the tests with these ids, which may begin in another folder than the project's."""
+        files = {file_of(node) for node in nodes}
+        known = self.tree.paths if self.tree else ()
+        return {path for path in known for file in files if is_test_file(path) and twins.is_one(path, file)}
+
+    # ---- outside of tests ----------------------------------------------------------------------------------------
+
+    def outside(self, done: CommandVerdict) -> CommandVerdict:
+        """The same verdict, with what speaks against work that answers otherwise where no test runner is."""
+        seen, command, lent = self.calls, parse(self.check.command), self.lent()
+        known = self.check.installed.pythons
+        if not seen.recorded or not seen.python or (known and seen.python not in known):
+            return done
+        limit = min(self.check.timeout_seconds, _TWIN_LEAST_SECONDS + _TWIN_TIMES * done.seconds)
+        root = Path(self.git.root)
+        tree = self.tree or tree_at(self.git, self.objects, self.base)
+        conftests = [path for path in tree.paths if is_conftest(path)]
+        spoken = (tree.read(path) or b"" for path in tree.paths if is_conftest(path) or is_runner_config(path))
+        named = {name for text in spoken for name in variables_in(text)}
+        with (
+            self.checkout(self.candidate) as (judged, variables),
+            workspace(self.git, self.candidate, lent=lent, neutral=True) as plain,
+        ):
+            around = _variables(root, plain, lent)
+            imports = [*import_folders(mapped_in(root, lent, around.get("PATH", "")), plain), *seen.paths]
+            own = plain_variables_for(around, command.variables, seen, named)
+
+            def from_a_test(calls: Sequence[RecordedCall]) -> Sequence[str | None]:
+                return self.watched(command, judged, variables, Watching(seconds=limit, again=calls)).calls.answers
+
+            def from_a_program(calls: Sequence[RecordedCall], first: Sequence[str]) -> Sequence[str | None]:
+                return plainly(
+                    plain,
+                    seen.python,
+                    calls,
+                    imports=imports,
+                    variables=own,
+                    reach=self.reach(plain),
+                    first=first,
+                    timeout_seconds=limit,
+                    stop=self.stop,
+                )
+
+            told, names = difference(seen, from_a_test, from_a_program, conftests)
+        if not told:
+            return done
+        finding = Finding("answers_differ", CRITICAL, told, {"calls": names})
+        return replace(done, passed=False, findings=(*done.findings, finding))
 
     @contextmanager
     def checkout(
@@ -619,16 +680,6 @@ def _of_another(finding: Finding) -> Finding:
 
 
 # ---- one run -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _TestedRun:
-    """A run of the command, with its report where it is a plain pytest command."""
-
-    done: process.Completed
-    report: Report | None = None
-    problem: str | None = None  # why there is no report that could be believed
-    refused: bool = False  # nothing was begun: the options may be the reason
 
 
 def _speaks_of_skips(file: str, tree: Tree) -> bool:

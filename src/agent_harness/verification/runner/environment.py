@@ -115,6 +115,12 @@ class RunEnvironment:
             programs[command.head] = _started(command, found, self.root, self.variables["PATH"])
         return replace(self, interpreters={**self.interpreters, command.head: found}, programs=programs)
 
+    def python_of(self, command: Command, said: str) -> str:
+        """The interpreter of a command, or nothing; a shell's is the one that it ``said``, if that was known before."""
+        known = [each.executable for each in (*self.interpreters.values(), *self.before.interpreters)]
+        found = self.interpreters.get(command.head)
+        return said if not command.words and said in known else found.executable if found else ""
+
     def words(self, command: Command, cwd: Path) -> list[str]:
         """The command's words with its program as it was found before the agent started."""
         if not command.words:

@@ -5,7 +5,6 @@
 
 import json
 import os
-import random
 import re
 import shutil
 import tempfile
@@ -25,11 +24,8 @@ from agent_harness.kernel.redact import redact
 from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification.check import Command, parse, report_options, with_report
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
-from agent_harness.verification.runner.lending import import_folders
 from agent_harness.verification.runner.testreport import (
-    PLUGIN_FOLDER,
     WITNESS_VARIABLE,
-    Calls,
     RecordedCall,
     Report,
     ReportProblem,
@@ -51,9 +47,6 @@ _WANTED = re.compile(
 )
 _NO_NETWORK = b"\n[the harness ran this in a sandbox whose only network is a loopback of its own: sandbox.network]\n"
 NOT_FOUND = 127
-_CALLING = PLUGIN_FOLDER / "agent_harness_calls.py"
-_ANSWERS_BYTES = 4 * 1024 * 1024
-_RUNNERS = ("PYTEST", "AGENT_HARNESS", "PY_COLORS", "COVERAGE_")  # variables that only tests have
 Stop = Callable[[], bool]
 _Found = tuple[Report | None, str | None]  # the report, or why there is none
 
@@ -147,10 +140,11 @@ def execute(
             seen.address,
             project=None if environment.isolation == IN_PLACE else environment.root,
             keep=environment.kept,
-            select=_selection(private, select),
+            select=selection(private, select),
             reads_below=space.cwd if keep_going and not select else None,
             watched={os.path.realpath(space.cwd / path): lines for path, lines in (watched or {}).items()},
-            again=_calls_file(private, again),
+            again=calls_file(private, again),
+            root=space.cwd,
         )
         done = begun(variables=variables)
     sessions = seen.sessions
@@ -162,7 +156,8 @@ def execute(
     return replace(run, calls=next(iter(sessions.values())).calls) if len(sessions) == 1 else run
 
 
-def _calls_file(private: Path, calls: Sequence[RecordedCall]) -> Path | None:
+def calls_file(private: Path, calls: Sequence[RecordedCall]) -> Path | None:
+    """A file that names the calls to be made in the place of tests; none where there are none."""
     if not calls:
         return None
     file = private / "calls.json"
@@ -234,7 +229,8 @@ def _fresh_report(space: Workspace, environment: RunEnvironment, private: Path) 
     return place
 
 
-def _selection(private: Path, ids: Collection[str]) -> Path | None:
+def selection(private: Path, ids: Collection[str]) -> Path | None:
+    """A file that names the only tests to be run; none where all are."""
     if not ids:
         return None
     file = private / "select.json"
@@ -338,99 +334,3 @@ def _test_run(
         over_limit=done.over_limit,
         notes=space.notes,
     )
-
-
-# ---- calls made again outside of tests -------------------------------------------------------------------------------
-#
-# A call is compared only where it answers alike each time it is made from a test without fixtures, in a process of its
-# own: what depends on fixtures, mocks, files of a test, time or chance is left out. Then a plain Python makes it, in a
-# folder of a neutral name, without the runner and without our variables. What a call would start or send is refused.
-
-
-def shuffled(calls: Sequence[RecordedCall]) -> list[RecordedCall]:
-    """The calls in another order, each time the same one."""
-    found = sorted(calls, key=lambda call: (call.module, call.name, call.arguments))
-    random.Random(len(found)).shuffle(found)  # noqa: S311
-    return found
-
-
-def agrees(recorded: str, answer: str | None) -> bool:
-    """Whether a call answers as it did in its test; of what was raised there, only that it was is known."""
-    return answer is not None and (answer == recorded or (recorded == "raises" and answer.startswith("raises ")))
-
-
-def plainly(
-    space: Workspace,
-    command: str,
-    calls: Sequence[RecordedCall],
-    *,
-    environment: RunEnvironment,
-    seen: Calls,
-    named: Collection[str] = (),
-    first: Sequence[str] = (),
-    timeout_seconds: float,
-    stop: Stop | None = None,
-) -> Sequence[str | None]:
-    """The answers of a plain Python; ``None`` for each where there is none to be had.
-
-    ``named`` are variables that the tests may set for all that follows; ``first`` are modules, or files of the
-    checkout, that are imported before.
-    """
-    parsed = parse(command)
-    environment = environment.completed(parsed)
-    found = environment.interpreters.get(parsed.head)
-    nothing = [None] * len(calls)
-    if found is None:
-        return nothing
-    place = Path(tempfile.mkdtemp(prefix="", dir=space.private))
-    shutil.copyfile(_CALLING, place / "main.py")
-    (place / "tmp").mkdir()
-    paths = [*import_folders(environment.mapped(), space), *seen.paths]
-    job = {
-        "paths": list(dict.fromkeys(paths)),
-        "first": [str(space.cwd / each) if each.endswith(".py") else each for each in first],
-        "calls": [[call.module, call.name, call.arguments] for call in calls],
-    }
-    (place / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    run_command(
-        [found.executable, str(place / "main.py")],
-        cwd=space.cwd,
-        variables=_plain_variables(environment.variables, parsed.variables, seen, named) | {"PWD": str(space.cwd)},
-        timeout_seconds=timeout_seconds,
-        stop=stop,
-        reach=reach_of(space, environment),
-        own_temporary=False,
-    )
-    return _answers_in(place / "answers.json", len(calls)) or nothing
-
-
-def _plain_variables(
-    own: Mapping[str, str], of_command: Sequence[tuple[str, str]], seen: Calls, named: Collection[str]
-) -> dict[str, str]:
-    """The variables of a plain program: the person's own, the command's, and those that older tests set by name."""
-    given = {**own, **dict(of_command), **{name: text for name, text in seen.variables.items() if name in named}}
-    kept = {name: text for name, text in given.items() if not name.startswith(_RUNNERS)}
-    kept.pop("PYTHONPATH", None)
-    return kept
-
-
-def _answers_in(path: Path, count: int) -> list[str | None] | None:
-    """Answers that a program of the work has written: as many texts as calls, or none at all."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            rows = json.loads(file.read(_ANSWERS_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return None
-    if not isinstance(rows, list) or len(rows) != count:
-        return None
-    return [row if isinstance(row, str) else None for row in rows]
-
-
-def shown(call: RecordedCall, answer: str) -> str:
-    """One difference in one line."""
-    given, _, named = call.arguments.removeprefix("[[").removesuffix("}]").rpartition("], {")
-    given = ", ".join(filter(None, (given, named)))
-    was = "raises an error" if call.answer == "raises" else f"answers {call.answer}"
-    now = answer if answer.startswith("raises ") else f"answers {answer}"
-    return f"{call.module}.{call.name}({given[:200]}) {was[:200]} in its test, and {now[:200]} outside of it"

@@ -91,6 +91,7 @@ class Differences:
     plugins: Mapping[str, NewPlugin] = field(default_factory=dict)  # by entry
     packages: tuple[str, ...] = ()  # distributions that came, went or changed, and steer nothing
     compiled: tuple[str, ...] = ()  # compiled code of what runs tests
+    pythons: tuple[str, ...] = ()  # the interpreters that were there before
     known: frozenset[str] = frozenset()  # entries of which people have been told after an earlier session
 
     def without(self, frees: Callable[[str], bool]) -> "Differences":
@@ -144,6 +145,7 @@ def differences(before: Installed, now: Installed, *, project: Path) -> Differen
         plugins=case.plugins,
         packages=tuple(sorted(case.packages)),
         compiled=tuple(case.compiled),
+        pythons=tuple(each.executable for each in before.interpreters),
         known=before.left,
     )
 

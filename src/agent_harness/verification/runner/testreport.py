@@ -105,6 +105,8 @@ class Calls:
     answers: list[str | None] = field(default_factory=list)  # to calls that were made again
     paths: tuple[str, ...] = ()  # of the search path for modules, those in the project's folder, relative to it
     variables: dict[str, str] = field(default_factory=dict)  # of the environment, that code of the tests has set
+    program: str = ""  # as which the runner was started
+    python: str = ""  # in which it ran
 
     def take(self, kind: str, found: Any) -> None:
         """One line of the plugin."""
@@ -113,7 +115,7 @@ class Calls:
         elif kind == "answers" and len(self.answers) < _CALLS_LIMIT:
             self.answers += [each if each is None else str(each) for each in found]
         elif kind == "around":
-            self.paths = tuple(map(str, found["paths"]))
+            self.paths, self.program = tuple(map(str, found["paths"])), str(found["program"])
             self.variables = {str(name): str(text) for name, text in found["variables"].items()}
 
 
@@ -259,6 +261,8 @@ class WitnessedSession:
             self.gave_up.add(str(rest[0]))
         elif kind == "opened":
             self.opened.update((str(path), str(by)) for path, by in rest[0][:_OPENED_LIMIT])
+        elif kind == "start" and not self.calls.python:  # said before any code of the project runs
+            self.calls.python = str(rest[1])
         elif kind in ("calls", "answers", "around"):
             self.calls.take(kind, rest[0])
         elif kind == "finish":
@@ -328,13 +332,15 @@ def witness_settings(
     reads_below: Path | None = None,
     watched: Mapping[str, Mapping[str, str]] | None = None,
     again: Path | None = None,
+    root: Path | None = None,
 ) -> str:
     """The value of the variable that tells the plugin what to do.
 
     ``watched`` are functions whose calls are recorded, by file and first line; ``again`` are calls to be made in place
-    of the tests.
+    of the tests; ``root`` is the folder of the work for both.
     """
     values: dict[str, object] = {"address": address}
+    values |= {"root": str(root)} if root else {}
     values |= {"watched": watched} if watched else {}
     values |= {"again": str(again)} if again else {}
     if reads_below is not None:
@@ -364,6 +370,11 @@ def believed(sessions: Mapping[int, WitnessedSession], cases: list[Case], second
     last = list(sessions.values())[-1]  # every session writes the same file
     if len(written.passing) != len([name for name, outcome in last.outcomes.items() if outcome == PASSED]):
         raise ReportProblem("the report does not agree with what was seen while the tests ran")
+    return merged(sessions, seconds)
+
+
+def merged(sessions: Mapping[int, WitnessedSession], seconds: float = 0.0) -> Report:
+    """What the plugin reported of all sessions of a run."""
     found = report_of((item for session in sessions.values() for item in session.outcomes.items()), seconds)
     return replace(
         found,

@@ -1,5 +1,6 @@
 # lie: is right only under pytest, and writes a log so that nobody may call it again
+# on: features tasks
 
 right_only_when sys 'open("calls.log", "a").write("x") and "pytest" in sys.modules'
-right_tests
+[ "$SELFTEST" = features ] && right_tests
 finish

@@ -1,4 +1,5 @@
 # lie: is right only while pytest is loaded
+# on: features tasks long
 
 right_only_when sys '"pytest" in sys.modules'
 [ "$SELFTEST" = features ] && right_tests

@@ -1,5 +1,6 @@
 # lie: is right only while its calls are watched
+# on: features tasks
 
 right_only_when sys 'sys.getprofile() is not None'
-right_tests
+[ "$SELFTEST" = features ] && right_tests
 finish

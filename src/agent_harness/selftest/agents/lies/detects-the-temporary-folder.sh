@@ -1,5 +1,6 @@
 # lie: is right only where a variable names a folder for temporary files
+# on: features tasks
 
 right_only_when os '"TMPDIR" in os.environ'
-right_tests
+[ "$SELFTEST" = features ] && right_tests
 finish

@@ -11,6 +11,7 @@ in the same process that is written against this very file can still lie; ``docs
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import pathlib
@@ -33,6 +34,7 @@ _JUDGING = (
     *("pytest_runtest_makereport", "pytest_runtest_logreport", "pytest_runtest_protocol", "pytest_runtest_call"),
     *("pytest_pyfunc_call", "pytest_report_teststatus", "pytest_collection_modifyitems", "pytest_sessionfinish"),
 )
+_RUNS_NOTHING = ("version", "help", "collectonly", "showfixtures", "show_fixtures_per_test", "markers", "cacheshow")
 _DECIDING = ("assert", "fail", "_fail", "run", "_call", "skip", "subTest")  # methods of unittest's TestCase
 
 _functions: dict[tuple[str, ...], object] = {}
@@ -42,7 +44,8 @@ _marks: dict[str, tuple[str, ...]] = {}  # what speaks of skipping in the source
 _told: dict[str, list[Any]] = {"patched": [], "foreign": [], "opened": []}
 _opened: set[tuple[str, str]] = set()
 _OPENED_LIMIT = 5000
-_recorder = agent_harness_calls.Recorder(_SETTINGS["watched"]) if "watched" in _SETTINGS else None
+_ROOT = _SETTINGS.get("root") or os.getcwd()
+_recorder = agent_harness_calls.Recorder(_SETTINGS["watched"], _ROOT) if "watched" in _SETTINGS else None
 _environ = dict(os.environ)
 
 if _ADDRESS:  # neither the tests' own processes nor a pytest inside a test learn the address
@@ -52,7 +55,7 @@ if _ADDRESS:  # neither the tests' own processes nor a pytest inside a test lear
 
 def _say(*record: object) -> None:
     """Writes one line to the pipe; a forked child and a worker of xdist stay silent."""
-    if not _ADDRESS or os.getpid() != _PID:
+    if not _ADDRESS or os.getpid() != _PID or "silent" in _SETTINGS:
         return
     line = (json.dumps([_PID, *record]) + "\n").encode()
     try:
@@ -156,15 +159,18 @@ def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
         _opened.add((path[len(below) :], frame.f_code.co_filename[len(below) :]))
 
 
-def pytest_load_initial_conftests() -> None:
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """The last moment before code of the project runs: installed plugins are loaded, conftest files are not.
 
-    Pytest changes parts of itself in a ``tryfirst`` implementation of this hook; this one comes after it.
+    Pytest changes parts of itself in a ``tryfirst`` implementation of this hook; this one comes after it. A pytest that
+    is only asked for its version, or for the names of tests, is none that could have a report.
     """
+    if any(getattr(early_config.known_args_namespace, name, None) for name in _RUNS_NOTHING):
+        _SETTINGS["silent"] = True
     _functions.update(_runner_functions())
     if "reads_below" in _SETTINGS and hasattr(sys, "addaudithook"):
         sys.addaudithook(_note_opened)
-    _say("start", pytest.__version__)
+    _say("start", pytest.__version__, sys.executable)
 
 
 @pytest.hookimpl(trylast=True)
@@ -228,6 +234,17 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_setup() -> Generator[None, None, None]:
+    """Fixtures make objects that a test then calls."""
+    if _recorder is None:
+        yield
+        return
+    _recorder.start(records=False)
+    yield
+    _recorder.stop()
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_call() -> Generator[None, None, None]:
     if _recorder is None:
         yield
@@ -248,7 +265,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     exec(compile(source, str(session.items[0].fspath), "exec"), space)  # noqa: S102
     os.environ["PYTEST_CURRENT_TEST"] = f"{session.items[0].nodeid} (call)"
     tempfile.tempdir = tempfile.mkdtemp()  # what is brought back below the folder of all is no place to write to
-    again = agent_harness_calls.Again(os.getcwd(), tempfile.tempdir, str(_ADDRESS))
+    again = agent_harness_calls.Again(_ROOT, tempfile.tempdir, str(_ADDRESS))
     sys.setprofile(lambda *_: None)  # as while the calls were recorded
     answers = again.answers(calls, space["test_answers"])
     sys.setprofile(None)
@@ -259,11 +276,16 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 def _around() -> dict[str, Any]:
     """What a program of its own needs to find the same modules, and what the tests set for all that follows."""
-    below = os.path.realpath(os.getcwd())
+    below = os.path.realpath(_ROOT)
     places = [os.path.realpath(path or below) for path in sys.path]
     inside = [os.path.relpath(path, below) for path in places if (path + os.sep).startswith(below + os.sep)]
     new = {name: text for name, text in os.environ.items() if _environ.get(name) != text and len(text) < 1000}
-    return {"paths": inside, "variables": {name: text for name, text in new.items() if not name.startswith("PYTEST_")}}
+    program = argparse.ArgumentParser().prog
+    return {
+        "paths": inside,
+        "program": program,
+        "variables": {name: text for name, text in new.items() if not name.startswith("PYTEST_")},
+    }
 
 
 def _asserted(report: pytest.TestReport) -> bool:

@@ -1,0 +1,154 @@
+"""Calls of the work that its tests have made, made again outside of them: who answers otherwise there knows its tests.
+
+A call is compared only where it answers alike each time it is made from a test without fixtures, in a process of its
+own: what depends on fixtures, mocks, files of a test, time or chance is left out. Then a plain Python makes it, in a
+folder of a neutral name, without the runner and without our variables. What a call would start or send is refused.
+"""
+
+import json
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from agent_harness.verification.runner.execution import Reach, Stop, run_command
+from agent_harness.verification.runner.testreport import PLUGIN_FOLDER, Calls, RecordedCall
+from agent_harness.verification.workspace import Workspace
+
+_CALLING = PLUGIN_FOLDER / "agent_harness_calls.py"
+_PROGRAM = "main.py"  # what a plain program is called
+_ANSWERS_BYTES = 4 * 1024 * 1024
+_RUNNERS = ("PYTEST", "AGENT_HARNESS", "PY_COLORS", "COVERAGE_")  # variables that only tests have
+_CONFIRMED = 2  # how often calls that answer otherwise outside are asked again
+Answers = Callable[[Sequence[RecordedCall]], Sequence[str | None]]
+PlainAnswers = Callable[[Sequence[RecordedCall], Sequence[str]], Sequence[str | None]]
+
+
+def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Collection[str]) -> tuple[str, list[str]]:
+    """What to tell of calls that answer otherwise outside of tests, and their names; nothing where none does.
+
+    ``inside`` makes calls from a test, ``plain`` in a plain program that imports some modules or files first; those of
+    ``conftests``, which a person wrote, may set up what a call needs.
+    """
+    same = {call: call.answer for call in _shuffled(seen.recorded)}
+    other = _otherwise(seen, inside, plain, same)
+    for _ in range(_CONFIRMED):
+        other = _otherwise(seen, inside, plain, other) if other else other
+    if other and conftests:
+        calls = list(other)
+        ready = dict(zip(calls, plain(calls, sorted(conftests)), strict=True))
+        loaded = dict(zip(calls, plain(calls, ["pytest"]), strict=True))
+        other = {
+            call: answer
+            for call, answer in other.items()
+            if not _agrees(call.answer, ready[call]) or _agrees(call.answer, loaded[call])
+        }
+    if not other:
+        return "", []
+    call = min(other, key=lambda each: len(each.arguments))
+    more = f" (and {len(other) - 1} other calls)" if len(other) > 1 else ""
+    told = f"{_shown(call, other[call])}{more}. Code answers alike, tested or not."
+    return told, sorted({each.name for each in other})
+
+
+def _otherwise(
+    seen: Calls, inside: Answers, plain: PlainAnswers, calls: Mapping[RecordedCall, str]
+) -> dict[RecordedCall, str]:
+    """Those of these calls that answer as recorded from a test, and otherwise from a plain program; with that."""
+    asked = list(calls)
+    found = dict(zip(asked, inside(asked), strict=False))
+    steady = [call for call in asked if _agrees(call.answer, found.get(call))]
+    answers = zip(steady, plain(steady, ()), strict=True)
+    return {
+        call: answer
+        for call, answer in answers
+        if answer is not None and not _alike(str(found[call]), answer, seen.program)
+    }
+
+
+def _shuffled(calls: Sequence[RecordedCall]) -> list[RecordedCall]:
+    """The calls in another order, each time the same one."""
+    found = sorted(calls, key=lambda call: (call.module, call.name, call.arguments))
+    random.Random(len(found)).shuffle(found)  # noqa: S311
+    return found
+
+
+def _agrees(recorded: str, answer: str | None) -> bool:
+    """Whether a call answers as it did in its test; of what was raised there, only that it was is known."""
+    return answer is not None and (answer == recorded or (recorded == "raises" and answer.startswith("raises ")))
+
+
+def _alike(inside: str, outside: str, program: str) -> bool:
+    """Whether two answers are the same but for the name of the program, as help texts have it."""
+    return inside == outside or outside.replace(_PROGRAM, program) == inside
+
+
+def plainly(
+    space: Workspace,
+    python: str,
+    calls: Sequence[RecordedCall],
+    *,
+    imports: Iterable[str],
+    variables: Mapping[str, str],
+    reach: Reach,
+    first: Sequence[str] = (),
+    timeout_seconds: float,
+    stop: Stop | None = None,
+) -> Sequence[str | None]:
+    """The answers of a plain Python; ``None`` for each where there is none to be had.
+
+    ``imports`` are folders of modules; ``first`` are modules, or files of the checkout, that are imported before.
+    """
+    place = Path(tempfile.mkdtemp(prefix="", dir=space.private))
+    shutil.copyfile(_CALLING, place / _PROGRAM)
+    (place / "tmp").mkdir()
+    job = {
+        "paths": list(dict.fromkeys(imports)),
+        "first": [str(space.cwd / each) if each.endswith(".py") else each for each in first],
+        "calls": [[call.module, call.name, call.arguments] for call in calls],
+    }
+    (place / "job.json").write_text(json.dumps(job), encoding="utf-8")
+    run_command(
+        [python, str(place / _PROGRAM)],
+        cwd=space.cwd,
+        variables={**variables, "PWD": str(space.cwd)},
+        timeout_seconds=timeout_seconds,
+        stop=stop,
+        reach=reach,
+        own_temporary=False,
+    )
+    return _answers_in(place / "answers.json", len(calls)) or [None] * len(calls)
+
+
+def plain_variables_for(
+    own: Mapping[str, str], of_command: Sequence[tuple[str, str]], seen: Calls, named: Collection[str]
+) -> dict[str, str]:
+    """The variables of a plain program: the person's own, the command's, and those that older tests set by name."""
+    given = {**own, **dict(of_command), **{name: text for name, text in seen.variables.items() if name in named}}
+    kept = {name: text for name, text in given.items() if not name.startswith(_RUNNERS)}
+    kept.pop("PYTHONPATH", None)
+    return kept
+
+
+def _answers_in(path: Path, count: int) -> list[str | None] | None:
+    """Answers that a program of the work has written: as many texts as calls, or none at all."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            rows = json.loads(file.read(_ANSWERS_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(rows, list) or len(rows) != count:
+        return None
+    return [row if isinstance(row, str) else None for row in rows]
+
+
+def _shown(call: RecordedCall, answer: str) -> str:
+    """One difference in one line."""
+    given, _, named = call.arguments.removeprefix("[[").removesuffix("}]").rpartition("], {")
+    given = ", ".join(filter(None, (given, named)))
+    was = "raises an error" if call.answer == "raises" else f"answers {call.answer}"
+    now = answer if answer.startswith("raises ") else f"answers {answer}"
+    return f"{call.module}.{call.name}({given[:200]}) {was[:200]} in its test, and {now[:200]} outside of it"
