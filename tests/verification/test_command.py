@@ -598,7 +598,7 @@ def test_pytest_is_watched_however_it_is_started(make_repo: Make, command: str) 
     assert codes(judged(repo, command, {"sub/roman.py": ENDS})) == ["proof_failed"]
 
 
-@pytest.mark.parametrize("way", ["make", "a folder"])
+@pytest.mark.parametrize("way", ["make", "a folder", "two"])
 def test_twins_and_calls_are_asked_however_it_is_started(make_repo: Make, way: str) -> None:
     """What equals everything, and what knows its tests, though no test file is named by itself."""
     repo = make_repo({**BASE, **PLACES}, resolved=False)
@@ -620,10 +620,99 @@ def test_what_takes_no_plugin_is_believed_by_its_exit_status(make_repo: Make) ->
     assert (verdict.passed, verdict.report) == (True, None), verdict
 
 
-def test_a_pytest_that_starts_on_the_code_before_has_to_start(make_repo: Make) -> None:
+LEAVES = f"#!/bin/sh\n[ -e sub/done ] && exit 0\n{PYTEST} -q sub/tests\n"
+
+
+@pytest.mark.parametrize("before", [{}, {"sub/tests/conftest.py": "import roman\n"}], ids=["tests", "a conftest"])
+def test_a_pytest_that_starts_on_the_code_before_has_to_start(make_repo: Make, before: Files) -> None:
     """What is left to find out by running: the candidate has its script leave before any test."""
-    script = f"#!/bin/sh\n[ -e sub/done ] && exit 0\n{PYTEST} -q sub/tests\n"
-    repo = make_repo({**BASE, **PLACES, "run.sh": script}, resolved=False)
+    repo = make_repo({**BASE, **PLACES, **before, "run.sh": LEAVES}, resolved=False)
     verdict = judged(repo, "sh run.sh", {"sub/done": "", "sub/roman.py": EQUAL}, trust=NORMAL)
     assert (verdict.passed, codes(verdict)) == (False, ["proof_failed"]), verdict
     assert "on the code before it did" in verdict.findings[0].message
+
+
+def test_what_a_person_has_released_may_start_another_runner(make_repo: Make) -> None:
+    repo = make_repo({**BASE, **PLACES, "run.sh": LEAVES}, resolved=False)
+    work: Files = {"run.sh": "#!/bin/sh\nset -e\ngrep -q done work.txt\n", **DONE}
+    assert codes(judged(repo, "sh run.sh", work)) == ["check_changed"]
+    repo.sh("git", "reset", "-q", "--hard", repo.base)
+    verdict = judged(repo, "sh run.sh", work, may_change=("run.sh",))
+    assert (verdict.passed, codes(verdict)) == (True, []), verdict
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "grep -q done work.txt # once there was pytest",
+        "test -n '/tmp/pytest-of-me/pytest-3/x' && grep -q done work.txt",
+        "grep -q done work.txt || { echo no pytest here; exit 1; }",
+    ],
+)
+def test_a_command_that_only_speaks_of_pytest(repo: JudgedProject, command: str) -> None:
+    verdict = judged(repo, command, DONE)
+    assert (verdict.passed, codes(verdict), verdict.red_before) == (True, [], RED), verdict
+    assert judged(repo, command, {"more": "x", "work.txt": "todo\n"}).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "files"),
+    [
+        ("make test", {"Makefile": f"test:\n\t@{PYTEST} -q --junitxml=found.xml sub/tests\n"}),
+        (f"{PYTEST} -q sub/none || {PYTEST} -q sub/tests", {}),
+        (f"PYTEST_ADDOPTS='-k four' sh -c '{PYTEST} -q sub/tests'", {"sub/tests/test_no.py": "def test(): 1 / 0\n"}),
+        (f"env PYTHONPATH= {PYTEST} -q sub/tests >/dev/null 2>&1", {}),
+        (
+            f"{sys.executable} run.py",
+            {"run.py": "import os\nimport subprocess\n\nenv = dict(os.environ, PYTHONPATH=\"sub\")\n"
+             f"raise SystemExit(subprocess.call(\"{PYTEST} -q sub/tests\", shell=True, env=env))\n"},
+        ),
+    ],
+    ids=["a report of its own", "one after the other", "options of its own", "no plugin, said to nobody", "a program"],
+)  # fmt: skip
+def test_what_a_command_does_with_pytest_is_its_own_affair(make_repo: Make, command: str, files: Files) -> None:
+    repo = make_repo({**BASE, **PLACES, **files}, resolved=False)
+    verdict = judged(repo, command, {"sub/roman.py": ROMAN["roman.py"]}, trust=NORMAL)
+    assert (verdict.passed, codes(verdict), verdict.red_before) == (True, [], RED), verdict
+
+
+WITH_ROWS = """\
+import pytest
+
+from roman import roman
+
+ROWS = [(1, "I"), (2, "II"), (3, "III"), (4, "IV"), (5, "V"), (6, "VI")]
+
+
+@pytest.mark.parametrize(("number", "text"), ROWS)
+def test_rows(number, text):
+    assert roman(number) == text
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"{PYTEST} -q sub/tests/test_roman.py",
+        f"{PYTEST} -q 'sub/tests/test_roman.py::test_rows[4-IV]'",
+        "make test",
+        f"cd sub && {PYTEST} -q -x",
+    ],
+)
+def test_expected_values_that_are_part_of_the_ids_of_tests(make_repo: Make, command: str) -> None:
+    """They are other ones on the twin that expects other values."""
+    repo = make_repo({**BASE, **PLACES, "sub/tests/test_roman.py": WITH_ROWS}, resolved=False)
+    verdict = judged(repo, command, {"sub/roman.py": EQUAL}, trust=NORMAL)
+    assert (verdict.passed, codes(verdict)) == (False, ["weak_test"]), verdict
+    repo.sh("git", "reset", "-q", "--hard", repo.base)
+    honest = "def roman(n):\n    return ['', 'I', 'II', 'III', 'IV', 'V', 'VI'][n]\n"
+    verdict = judged(repo, command, {"sub/roman.py": honest}, trust=NORMAL)
+    assert (verdict.passed, codes(verdict)) == (True, []), verdict
+
+
+def test_tests_that_only_crash_notice_nothing(repo: JudgedProject) -> None:
+    """However many do before the run on a twin is ended."""
+    calls = "import pytest\n\nfrom roman import roman\n\n\n@pytest.mark.parametrize('n', [1, 4] * 4)\n"
+    new = f"{calls}def test_roman(n):\n    roman(n).strip()\n"
+    verdict = judged(repo, NAMED, {**ROMAN, "tests/test_roman.py": new}, trust=NORMAL)
+    assert (verdict.passed, codes(verdict)) == (False, ["weak_test"]), verdict

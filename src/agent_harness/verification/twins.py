@@ -47,7 +47,7 @@ class Twin:
         by_name: dict[str, list[str]] = {}
         for test in self.tests:
             by_name.setdefault(test.rpartition("::")[2], []).append(test)
-        found = ((node, node.partition("[")[0]) for node in nodes)
+        found = ((node, function_of(node)) for node in nodes)
         return [
             node for node, test in found if any(is_one(test, own) for own in by_name.get(test.rpartition("::")[2], ()))
         ]
@@ -112,6 +112,12 @@ def of_tests(files: Iterable[FileChange]) -> Twin | None:
         return None
     what = f"other values are expected at {_listed(places)}"
     return Twin(what=what, files=edited, tests=frozenset(names))
+
+
+def function_of(node: str) -> str:
+    """The id of a test without its parameters, of which expected values may be part."""
+    file, colons, name = node.partition("::")
+    return file + colons + name.partition("[")[0]
 
 
 def is_one(first: str, second: str) -> bool:

@@ -2,10 +2,12 @@
 
 The order answers the cheap question first: what the candidate changes of the files that the command names or loads;
 then the command on the candidate, in a checkout of our own; where it fails there, the command in the folder itself, so
-that a person reads which of the two it is; where it passes, the command on the code before, and on sabotaged twins.
+that a person reads which of the two it is; where it passes, the command on the code before and on sabotaged twins, and
+calls of the work outside of tests.
 
-A plain pytest command runs with the witness of ``runner``: it is believed only with a whole run behind its exit status,
-and tests that are skipped while they run, by no word of the tests that a person wrote, are no proof.
+Each pytest that the command starts runs with the witness of ``runner``, where it can be loaded: an exit status of 0 is
+believed only with whole runs behind it, and tests that are skipped while they run, by no word of the tests that a
+person wrote, are no proof.
 
 In a folder that is in no git work tree nothing can be checked out: what decides about the work there is kept as it was,
 and compared; the command runs in the folder itself, and there is no code before to ask.
@@ -29,6 +31,7 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.objects import Objects
+from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
 from agent_harness.kernel.redact import redact
 from agent_harness.kernel.temporary import TemporaryFolder
@@ -86,7 +89,12 @@ _TWIN_FAILURES = 5  # after which a run on a twin of the work ends
 _MOST_OTHERS = 200
 _MOST_EXPECTING = 5  # test files that are named by themselves, and get a twin that expects other values
 _RUNS_NOTHING = frozenset({"--collect-only", "--co", "--fixtures", "--markers", "--version", "--help", "-h"})
-_PYTEST = re.compile(r"\bpy\.?test\b")
+_PYTEST = re.compile(r"(?<![\w-])py\.?test(-3(\.\d+)?)?(?![\w/-])")  # a word, and no folder
+_WITHOUT_PYTEST = (
+    "pytest did not start, or not with our plugin; on the code before it did. A task that is meant to change how its "
+    "tests are run names the files that lead to them in validation.may_change"
+)
+_PARAMETERS = re.compile(r"(\.py::[\w:]+)\[[^\]\s'\"]*\]")  # behind the id of a test
 _SHOWN = 3  # names written out in a message
 _MOST_MOVED = 10  # test files; each costs a run
 _MOST_FILES = 20_000  # paths of a folder that are looked at
@@ -316,11 +324,11 @@ class _Judgement:
     stop: Stop | None
     named: Named = field(default_factory=Named)
     tree: Tree | None = None  # of the claim, once it was looked at
-    calls: Calls = field(default_factory=Calls)  # of the work, that were noted while the command ran
+    calls: Sequence[Calls] = ()  # of the work, that were noted by each pytest while the command ran
     changes: CandidateChanges | None = None
     moved: Mapping[str, str] = field(default_factory=dict)  # older test files that are the same under another path
     ignored: list[str] | None = None
-    takes_witness: bool | None = None  # whether the command runs with it on the code before; asked where it must be
+    starts_before: bool | None = None  # whether pytest begins on the code before; asked where it must be
 
     def verdict(self) -> CommandVerdict:
         """The whole way."""
@@ -416,21 +424,35 @@ class _Judgement:
         return replace(done, passed=not found, findings=tuple(found))
 
     def tested(self, space: Workspace, variables: dict[str, str], asked: Watching | None = None) -> WatchedRun:
-        """The command in a checkout; with the witness where it may run pytest, and that can be loaded."""
+        """The command in a checkout; with the witness where it may run pytest, and that can be loaded.
+
+        One that fails before any pytest has taken our options is run without them, since they may be the reason. One
+        that passes without any is believed by its exit status, unless a pytest takes them on the code before.
+        """
         command, asked = parse(self.check.command), asked or Watching(seconds=self.check.timeout_seconds)
         if not self.may_run_pytest(command):
-            return WatchedRun(_ran(self.check, space.cwd, variables, self.stop, self.reach(space)))
+            return self.unwatched(space, variables)
         run = self.watched(command, space, variables, asked)
-        if run.refused and self.takes_witness is None:
-            with self.checkout(self.base) as (older, known):
-                seconds = Watching(seconds=self.check.timeout_seconds)
-                before = self.watched(command, older, known, seconds)
-                self.takes_witness = before.report is not None or before.problem is not None
-        if run.refused and self.takes_witness and run.done.exit_code == 0:
-            return run.unwatched
-        if run.refused and not self.takes_witness and run.done.exit_code:  # what takes no plugin of ours
-            return WatchedRun(_ran(self.check, space.cwd, variables, self.stop, self.reach(space)))
-        return run
+        if run.started or not run.ended:
+            return run
+        if run.done.exit_code:
+            run = replace(run, done=self.unwatched(space, variables).done)
+        return replace(run, problem=_WITHOUT_PYTEST) if run.done.exit_code == 0 and self.has_to_start(command) else run
+
+    def unwatched(self, space: Workspace, variables: dict[str, str]) -> WatchedRun:
+        """The command in a checkout as it is."""
+        return WatchedRun(_ran(self.check, space.cwd, variables, self.stop, self.reach(space)))
+
+    def has_to_start(self, command: Command) -> bool:
+        """Whether pytest begins on the code before, and nobody has released what leads to it there."""
+        if self.starts_before is None:
+            with self.checkout(self.base) as (space, variables):
+                limit = Watching(seconds=self.check.timeout_seconds)
+                self.starts_before = self.watched(command, space, variables, limit).started
+        is_free = matcher(self.check.may_change)
+        changed = [change.path for change in (self.changes.files if self.changes else ())]
+        leading = [path.encode("utf-8", "surrogateescape") for path in changed if self.named.loads(path)]
+        return self.starts_before and not any(map(is_free, leading))
 
     def may_run_pytest(self, command: Command) -> bool:
         """Whether the command, or a script or a makefile that it leads to, speaks of pytest."""
@@ -438,7 +460,8 @@ class _Judgement:
             return False
         if command.pytest or any(_PYTEST.search(text) for text in self.named.texts):
             return True
-        return any(b"pytest" in (self.tree.read(path) or b"") for path in self.named.scripts) if self.tree else False
+        read = (self.tree.read(path) or b"" for path in sorted(self.named.scripts)) if self.tree else ()
+        return any(_PYTEST.search(content.decode("utf-8", "replace")) for content in read)
 
     def watched(self, command: Command, space: Workspace, variables: dict[str, str], asked: Watching) -> WatchedRun:
         """The same with the witness."""
@@ -454,7 +477,8 @@ class _Judgement:
             reach=self.reach(space),
             stop=self.stop,
         )
-        run.calls.python = run.calls.python.replace(str(space.cwd), str(self.git.root))  # of what is lent
+        for each in run.calls:
+            each.python = each.python.replace(str(space.cwd), str(self.git.root))  # of what is lent
         return run
 
     def not_believed(self, problem: str) -> Finding:
@@ -527,10 +551,13 @@ class _Judgement:
             return self.tested(space, variables, Watching(options=options, seconds=limit, select=select))
 
     def expects_nothing(self, twin: twins.Twin, done: CommandVerdict) -> bool:
-        """Whether most of the tests that expect other values in this twin pass nevertheless."""
-        ours = twin.asked(done.report.cases) if done.report else []
-        report = self.on_twin(twin, done, "--maxfail=0", select=ours).report if ours else None
-        cases = report.cases if report else {}
+        """Whether most of the tests that expect other values in this twin pass nevertheless.
+
+        They are asked for without their parameters, of which those values may be part.
+        """
+        ours = {twins.function_of(node) for node in twin.asked(done.report.cases)} if done.report else set()
+        whole = replace(self, check=replace(self.check, command=_PARAMETERS.sub(r"\1", self.check.command)))
+        cases = whole.on_twin(twin, done, "--maxfail=0", select=ours).seen.cases if ours else {}
         asked = [node for node in twin.asked(cases) if cases[node] != SKIPPED]
         return len([node for node in asked if cases[node] == PASSED]) * 2 > len(asked)
 
@@ -542,8 +569,8 @@ class _Judgement:
         green: list[str] = []
         for twin in sabotaged:
             run = self.on_twin(twin, done, f"--maxfail={_TWIN_FAILURES}")
-            if run.report is None or run.report.asserted:
-                return [], self.files_of(run.report.asserted if run.report else ())
+            if run.seen.asserted or not (run.report or run.seen.failing):
+                return [], self.files_of(run.seen.asserted)
             green += [twin.what] if run.done.exit_code == 0 else []
         return green, set()
 
@@ -557,8 +584,9 @@ class _Judgement:
 
     def outside(self, done: CommandVerdict) -> CommandVerdict:
         """The same verdict, with what speaks against work that answers otherwise where no test runner is."""
-        seen, command, lent = self.calls, parse(self.check.command), self.lent()
-        known = self.check.installed.pythons
+        command, lent, known = parse(self.check.command), self.lent(), self.check.installed.pythons
+        at = max(range(len(self.calls)), key=lambda each: len(self.calls[each].recorded), default=0)
+        seen = self.calls[at] if self.calls else Calls()
         if not seen.recorded or not seen.python or (known and seen.python not in known):
             return done
         limit = min(self.check.timeout_seconds, _TWIN_LEAST_SECONDS + _TWIN_TIMES * done.seconds)
@@ -576,7 +604,8 @@ class _Judgement:
             own = plain_variables_for(around, command.variables, seen, named)
 
             def from_a_test(calls: Sequence[RecordedCall]) -> Sequence[str | None]:
-                return self.watched(command, judged, variables, Watching(seconds=limit, again=calls)).calls.answers
+                again = self.watched(command, judged, variables, Watching(seconds=limit, again=calls)).calls
+                return again[at].answers if len(again) == len(self.calls) else []
 
             def from_a_program(calls: Sequence[RecordedCall], first: Sequence[str]) -> Sequence[str | None]:
                 return plainly(

@@ -10,7 +10,7 @@ import shlex
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_harness.kernel import process
@@ -33,10 +33,8 @@ from agent_harness.verification.runner.testreport import (
 )
 from agent_harness.verification.workspace import Workspace
 
-_USAGE = 4  # with which pytest refuses its options
 _IMPORTS = re.compile(rb"(?<![\w$({])(PYTHONPATH[ \t]*[:?+]?=[ \t]*)(?=[^\s=])")
-_OURS = (b"agent_harness_witness", b"--junitxml")  # what a pytest speaks of that does not take our options
-_STARTED_WITHOUT = "pytest did not start, or not with our plugin; on the code before it did"
+_OPTIONS = "PYTEST_ADDOPTS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +42,16 @@ class WatchedRun:
     """A run of the command, with its report where pytest ran."""
 
     done: process.Completed
-    report: Report | None = None
-    problem: str | None = None  # why there is no report that could be believed
-    refused: bool = False  # no pytest began with the witness: our options may be the reason
-    calls: Calls = field(default_factory=Calls)
+    started: bool = False  # a pytest with the witness, that takes our options
+    report: Report | None = None  # that can be believed
+    problem: str | None = None  # why there is none
+    seen: Report = field(default_factory=Report)  # what the witness was told, also of a run that is not believed
+    calls: Sequence[Calls] = ()  # of each pytest that was started
 
     @property
-    def unwatched(self) -> "WatchedRun":
-        """The same where the command starts pytest with the witness on the code before."""
-        return WatchedRun(self.done, problem=_STARTED_WITHOUT)
+    def ended(self) -> bool:
+        """Whether the command came to an end of its own."""
+        return not (self.done.timed_out or self.done.stopped or self.done.over_limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +87,9 @@ def run_watched(
     root = None if own_root else str(space.cwd)
     options = report_options(str(path), str(private / "cache"), keep_going=False, root=root, blocked=blocked)
     started, own = with_report(command, command.words, str(path), [*options, *asked.options], imports=imports)
+    if _OPTIONS in own:
+        given = dict(command.variables).get(_OPTIONS, variables.get(_OPTIONS, ""))
+        own[_OPTIONS] = f"{given} {own[_OPTIONS]}".lstrip()
     with Witness(private) as seen, _led_to_ours(space.cwd, () if command.pytest else scripts):
         told = witness_settings(
             seen.address,
@@ -112,29 +114,40 @@ def run_watched(
 def _judged(
     command: Command, done: process.Completed, sessions: Mapping[int, WitnessedSession], path: Path
 ) -> WatchedRun:
-    """Of a command that is not pytest alone, the exit status is its own affair, and what each pytest did is not."""
-    calls = next(iter(sessions.values())).calls if len(sessions) == 1 else Calls()
-    if not command.pytest and not sessions:
-        return WatchedRun(done, refused=done.exit_code == 0 or any(word in done.output for word in _OURS))
+    """The run with what can be believed of it.
+
+    Where the command is not pytest alone, what it makes of tests that fail is its own affair, and so is a report.
+    """
+    run = WatchedRun(
+        done,
+        started=any(each.takes_options for each in sessions.values()),
+        seen=merged(sessions),
+        calls=[each.calls for each in sessions.values()],
+    )
+    if not command.pytest and not any(each.takes_options for each in sessions.values()):
+        return run
     if done.exit_code and not done.timed_out and not any(each.began for each in sessions.values()):
-        return WatchedRun(done, refused=not sessions or done.exit_code == _USAGE, calls=calls)
+        return run
+    judged = {key: each for key, each in sessions.items() if command.pytest or not each.finished}
     try:
-        check_sessions(sessions)
+        if judged or command.pytest:
+            check_sessions(judged)
         if command.pytest and done.exit_code == 0 and {each.finished for each in sessions.values()} != {0}:
             raise ReportProblem("the process ended with 0, and pytest did not")
-        report = believed(sessions, *read_cases(path)) if command.pytest or len(sessions) == 1 else merged(sessions)
+        is_ours = command.pytest or (len(sessions) == 1 and path.exists())
+        report = believed(sessions, *read_cases(path)) if is_ours else run.seen
     except ReportProblem as problem:
-        return WatchedRun(done, problem=str(problem), calls=calls)
+        return replace(run, problem=str(problem))
     nothing = not (command.pytest or report.passing or done.exit_code)
-    return WatchedRun(done, None if nothing else report, calls=calls)
+    return run if nothing else replace(run, report=report)
 
 
 @contextmanager
 def _led_to_ours(place: Path, scripts: Collection[str]) -> Iterator[None]:
-    """While scripts that set their own search path for modules have the folder of the witness on it, too."""
+    """While scripts of shells and make that set the search path for modules have the folder of the witness on it."""
     ours, inside = os.fsencode(f"{PLUGIN_FOLDER}{os.pathsep}"), os.path.realpath(place)
     kept: dict[Path, bytes] = {}
-    for script in (place / each for each in scripts):
+    for script in (place / each for each in scripts if not each.endswith(".py")):
         if script.is_file() and Path(os.path.realpath(script)).is_relative_to(inside):
             text = script.read_bytes()
             led = _IMPORTS.sub(lambda found: found[1] + ours, text)

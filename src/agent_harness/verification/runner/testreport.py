@@ -234,6 +234,7 @@ def _number(text: str | None) -> float:
 class WitnessedSession:
     """One pytest session, as the plugin reported it."""
 
+    takes_options: bool = False  # ours, by which it writes a report
     collected: int = 0
     began: int = 0  # tests started
     last: str = ""  # the test that started last
@@ -262,7 +263,7 @@ class WitnessedSession:
         elif kind == "opened":
             self.opened.update((str(path), str(by)) for path, by in rest[0][:_OPENED_LIMIT])
         elif kind == "start" and not self.calls.python:  # said before any code of the project runs
-            self.calls.python = str(rest[1])
+            self.calls.python, self.takes_options = str(rest[1]), rest[2:] == [True]
         elif kind in ("calls", "answers", "around"):
             self.calls.take(kind, rest[0])
         elif kind == "finish":

@@ -175,9 +175,12 @@ class Texts:
 
     def _attributes(self, value: object, depth: int) -> str:
         kind = type(value)
-        names = [name for each in kind.__mro__ for name in _slots(each) if hasattr(value, name)]
-        held = {name: getattr(value, name) for name in names}
-        held.update(getattr(value, "__dict__", {}))
+        held: dict[str, object] = {}
+        for name in (name for each in kind.__mro__ for name in _slots(each)):
+            with contextlib.suppress(AttributeError):  # it was not set yet
+                held[name] = object.__getattribute__(value, name)
+        with contextlib.suppress(AttributeError):
+            held.update(object.__getattribute__(value, "__dict__"))
         parts = [f"{name}={self._text(held[name], self._object, depth + 1)}" for name in sorted(held)]
         return f"{kind.__module__}.{kind.__qualname__}({', '.join(parts)})"
 

@@ -170,7 +170,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     _functions.update(_runner_functions())
     if "reads_below" in _SETTINGS and hasattr(sys, "addaudithook"):
         sys.addaudithook(_note_opened)
-    _say("start", pytest.__version__, sys.executable)
+    takes_options = bool(early_config.pluginmanager.hasplugin("junitxml"))
+    _say("start", pytest.__version__, sys.executable, takes_options)
 
 
 @pytest.hookimpl(trylast=True)
@@ -180,13 +181,18 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps only the tests that the harness asked for, when it asked for some."""
+    """Keeps only the tests that the harness asked for, when it asked for some: by id, or with all their parameters."""
     wanted = _SETTINGS.get("select")
     if not wanted:
         return
     ids = set(json.loads(pathlib.Path(wanted).read_text(encoding="utf-8")))
-    dropped = [item for item in items if item.nodeid not in ids]
-    items[:] = [item for item in items if item.nodeid in ids]
+    kept: list[pytest.Item] = []
+    dropped: list[pytest.Item] = []
+    for item in items:
+        file, colons, name = item.nodeid.partition("::")
+        without_parameters = file + colons + name.partition("[")[0]
+        (kept if item.nodeid in ids or without_parameters in ids else dropped).append(item)
+    items[:] = kept
     config.hook.pytest_deselected(items=dropped)
 
 
