@@ -716,3 +716,22 @@ def test_tests_that_only_crash_notice_nothing(repo: JudgedProject) -> None:
     new = f"{calls}def test_roman(n):\n    roman(n).strip()\n"
     verdict = judged(repo, NAMED, {**ROMAN, "tests/test_roman.py": new}, trust=NORMAL)
     assert (verdict.passed, codes(verdict)) == (False, ["weak_test"]), verdict
+
+
+SKIPPING_HELPERS: Files = {
+    "sub/tests/needs.py": "import pytest\n\n\ndef docker():\n    pytest.skip('none here')\n",
+    "sub/tests/test_more.py": "from needs import docker\n\n\ndef test_more():\n    docker()\n",
+    "sub/tests/test_own.py": (
+        "import pytest\n\nfrom roman import roman\n\n\ndef test_own():\n    pytest.skip(roman(4))\n"
+    ),
+}
+
+
+def test_tests_of_before_that_skip_themselves_in_a_folder(make_repo: Make) -> None:
+    """By a module beside them, as on the code before; or by their own words, where that code could not run them."""
+    repo = make_repo({**BASE, **PLACES, **SKIPPING_HELPERS}, resolved=False)
+    verdict = judged(repo, WAYS["a folder"], {"sub/roman.py": ROMAN["roman.py"]})
+    assert (verdict.passed, codes(verdict)) == (True, []), verdict
+    repo.sh("git", "reset", "-q", "--hard", repo.base)
+    verdict = judged(repo, WAYS["a folder"], {"sub/roman.py": SKIPS, "sub/tests/test_new.py": "def test(): assert 1\n"})
+    assert (verdict.passed, codes(verdict)) == (False, ["proof_failed"]), verdict

@@ -23,7 +23,7 @@ _LAUNCHER_VALUED = (
     "--with --with-editable --with-requirements --extra --group --only-group --package --python -p --project"
 )
 _LAUNCHER_TAKES_VALUE = frozenset([*_LAUNCHER_VALUED.split(), "--directory", "--env-file", "-e", "--env", "-C"])
-_KEEP_GOING = ("--maxfail=0", "--continue-on-collection-errors")
+KEEP_GOING = ("--maxfail=0", "--continue-on-collection-errors")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ def report_options(
     options += ["-o", f"cache_dir={cache}", "-p", WITNESS]
     options += [f"--rootdir={root}"] if root else []
     options += without_plugins(blocked)
-    return options + (list(_KEEP_GOING) if keep_going else [])
+    return options + (list(KEEP_GOING) if keep_going else [])
 
 
 def without_plugins(names: Sequence[str]) -> list[str]:

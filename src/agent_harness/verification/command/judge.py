@@ -37,7 +37,7 @@ from agent_harness.kernel.redact import redact
 from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification import twins
 from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange, Tree, between, tree_at
-from agent_harness.verification.check import Command, parse
+from agent_harness.verification.check import KEEP_GOING, Command, parse
 from agent_harness.verification.command.guard import ALLOWED_BY, findings_on, is_test_side, moved_under
 from agent_harness.verification.command.named_files import Named, joined, named_by
 from agent_harness.verification.command.watched import WatchedRun, Watching, run_watched
@@ -328,7 +328,7 @@ class _Judgement:
     changes: CandidateChanges | None = None
     moved: Mapping[str, str] = field(default_factory=dict)  # older test files that are the same under another path
     ignored: list[str] | None = None
-    starts_before: bool | None = None  # whether pytest begins on the code before; asked where it must be
+    known_before: WatchedRun | None = None  # with the witness on the code before
 
     def verdict(self) -> CommandVerdict:
         """The whole way."""
@@ -445,14 +445,18 @@ class _Judgement:
 
     def has_to_start(self, command: Command) -> bool:
         """Whether pytest begins on the code before, and nobody has released what leads to it there."""
-        if self.starts_before is None:
-            with self.checkout(self.base) as (space, variables):
-                limit = Watching(seconds=self.check.timeout_seconds)
-                self.starts_before = self.watched(command, space, variables, limit).started
         is_free = matcher(self.check.may_change)
         changed = [change.path for change in (self.changes.files if self.changes else ())]
         leading = [path.encode("utf-8", "surrogateescape") for path in changed if self.named.loads(path)]
-        return self.starts_before and not any(map(is_free, leading))
+        return not any(map(is_free, leading)) and self.watched_before(command).started
+
+    def watched_before(self, command: Command) -> WatchedRun:
+        """The command with the witness on the code before; run once, where something asks for it."""
+        if self.known_before is None:
+            with self.checkout(self.base) as (space, variables):
+                asked = Watching(options=KEEP_GOING, seconds=self.check.timeout_seconds)
+                self.known_before = self.watched(command, space, variables, asked)
+        return self.known_before
 
     def may_run_pytest(self, command: Command) -> bool:
         """Whether the command, or a script or a makefile that it leads to, speaks of pytest."""
@@ -491,12 +495,18 @@ class _Judgement:
         if not report.passing:
             return [self.not_believed("no test passed")]
         tree = self.tree or tree_at(self.git, self.objects, self.base)
-        silent = sorted(node for node in report.gave_up if not _speaks_of_skips(file_of(node), tree))
+        silent = {
+            node
+            for node in report.gave_up
+            if not any(_speaks_of_skips(path, tree) for path in (file_of(node), *self.files_of([node])))
+        }
+        if silent:  # what a plugin, or a module beside the tests, skips was skipped before
+            silent -= self.watched_before(parse(self.check.command)).seen.gave_up
         if not silent:
             return []
-        shown = ", ".join(silent[:_SHOWN])
+        shown = ", ".join(sorted(silent)[:_SHOWN])
         message = f"Tests were skipped while they ran, and prove nothing: {shown}; only a mark on a test may skip it"
-        return [Finding("proof_failed", CRITICAL, message, {"failing": silent[:50]})]
+        return [Finding("proof_failed", CRITICAL, message, {"failing": sorted(silent)[:50]})]
 
     # ---- on sabotaged twins --------------------------------------------------------------------------------------
 

@@ -108,6 +108,7 @@ class Texts:
         self._project = project
         self._inside: list[int] = []  # objects whose text is being made
         self._left = 0
+        self.parts = 0  # that were looked at in all
 
     def answer(self, value: object) -> str:
         """What comes out: only compared. No order counts that has no meaning, and of an odd object its type."""
@@ -134,6 +135,7 @@ class Texts:
     def _text(self, value: object, of_object: Callable[..., str], depth: int = 0, *, keeps_order: bool = False) -> str:
         kind = type(value)
         self._left -= 1
+        self.parts += 1
         if depth > _DEPTH_LIMIT or self._left < 0:
             raise _TooMuch
 
@@ -244,10 +246,15 @@ class Recorder:
         """Module, function, arguments and answer of each call that always gave the same one."""
         return [[*key, answer] for key, answer in self._calls.items() if answer is not None]
 
+    @property
+    def _spent(self) -> int:
+        """What listening has cost: a part of a value takes about as long as an event."""
+        return self._events + self._texts.parts
+
     def start(self, *, records: bool = True) -> None:
         """Listens from now on; without ``records`` only to what becomes of objects."""
         self._open, self._records = None, records
-        if sys.getprofile() is None and self._events < _EVENTS_LIMIT:
+        if sys.getprofile() is None and self._spent < _EVENTS_LIMIT:
             sys.setprofile(self._heard)
 
     def stop(self) -> None:
@@ -274,7 +281,7 @@ class Recorder:
                 self._open = None
                 with contextlib.suppress(Exception):
                     self._returned(opened, value)
-        if self._events >= _EVENTS_LIMIT:
+        if self._spent >= _EVENTS_LIMIT:
             self._made.clear()
             sys.setprofile(None)
 
