@@ -735,3 +735,29 @@ def test_tests_of_before_that_skip_themselves_in_a_folder(make_repo: Make) -> No
     repo.sh("git", "reset", "-q", "--hard", repo.base)
     verdict = judged(repo, WAYS["a folder"], {"sub/roman.py": SKIPS, "sub/tests/test_new.py": "def test(): assert 1\n"})
     assert (verdict.passed, codes(verdict)) == (False, ["proof_failed"]), verdict
+
+
+ENDS_LATER = """\
+import atexit
+import importlib
+
+atexit.register(lambda: getattr(importlib.import_module("o" + "s"), "_ex" + "it")(0))
+
+
+def roman(n):
+    return "I" * n
+"""
+
+
+@pytest.mark.parametrize("way", ["make", "two"])
+def test_an_end_of_the_process_that_hides_failed_tests(make_repo: Make, way: str) -> None:
+    repo = make_repo({**BASE, **PLACES}, resolved=False)
+    verdict = judged(repo, WAYS[way], {"sub/roman.py": ENDS_LATER})
+    assert (verdict.passed, codes(verdict)) == (False, ["proof_failed"]), verdict
+    assert "never did" in verdict.findings[0].message
+
+
+def test_a_command_that_never_fails_is_told_of(make_repo: Make) -> None:
+    repo = make_repo({**BASE, **PLACES}, resolved=False)
+    verdict = judged(repo, f"cd sub && {PYTEST} -q | cat", {"sub/roman.py": "def roman(n):\n    return 'no'\n"})
+    assert (verdict.passed, codes(verdict)) == (True, ["green_before"]), verdict

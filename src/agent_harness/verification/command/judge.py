@@ -94,6 +94,7 @@ _WITHOUT_PYTEST = (
     "pytest did not start, or not with our plugin; on the code before it did. A task that is meant to change how its "
     "tests are run names the files that lead to them in validation.may_change"
 )
+_WENT_ON = "a pytest failed, and the command went on as if it had not; on the code before it never did"
 _PARAMETERS = re.compile(r"(\.py::[\w:]+)\[[^\]\s'\"]*\]")  # behind the id of a test
 _SHOWN = 3  # names written out in a message
 _MOST_MOVED = 10  # test files; each costs a run
@@ -426,13 +427,16 @@ class _Judgement:
     def tested(self, space: Workspace, variables: dict[str, str], asked: Watching | None = None) -> WatchedRun:
         """The command in a checkout; with the witness where it may run pytest, and that can be loaded.
 
-        One that fails before any pytest has taken our options is run without them, since they may be the reason. One
-        that passes without any is believed by its exit status, unless a pytest takes them on the code before.
+        What it makes of tests that fail is its own affair where it does so on the code before as well. One that fails
+        before any pytest has taken our options is run without them, since they may be the reason. One that passes
+        without any is believed by its exit status, unless a pytest takes them on the code before.
         """
         command, asked = parse(self.check.command), asked or Watching(seconds=self.check.timeout_seconds)
         if not self.may_run_pytest(command):
             return self.unwatched(space, variables)
         run = self.watched(command, space, variables, asked)
+        if run.started and run.done.exit_code == 0 and run.goes_on and not (command.pytest or run.problem):
+            return run if self.watched_before(command).goes_on else replace(run, report=None, problem=_WENT_ON)
         if run.started or not run.ended:
             return run
         if run.done.exit_code:

@@ -47,6 +47,7 @@ class WatchedRun:
     problem: str | None = None  # why there is none
     seen: Report = field(default_factory=Report)  # what the witness was told, also of a run that is not believed
     calls: Sequence[Calls] = ()  # of each pytest that was started
+    goes_on: bool = False  # a pytest failed, and another one was started after it, or the command ended with 0
 
     @property
     def ended(self) -> bool:
@@ -123,6 +124,7 @@ def _judged(
         started=any(each.takes_options for each in sessions.values()),
         seen=merged(sessions),
         calls=[each.calls for each in sessions.values()],
+        goes_on=any(each.finished != 0 for each in list(sessions.values())[: None if done.exit_code == 0 else -1]),
     )
     if not command.pytest and not any(each.takes_options for each in sessions.values()):
         return run
