@@ -64,6 +64,7 @@ ROWS = [
     (WORKING, "lost", lambda: applied(ordered(begun()), LOST)),
     (READY, "batched", lambda: batched(ready("a"), "a")),
     (READY, "bounced", lambda: applied(ready("a"), BOUNCED)),
+    (READY, "dropped", lambda: applied(ready("a"), {"type": "dropped", "item": "a"})),
     (LANDING, "bounced", lambda: applied(batched(ready("a"), "a"), BOUNCED)),
     (LANDING, "released", lambda: applied(batched(ready("a"), "a"), {"type": "released", "singly": False})),
     (LANDING, "landed", lambda: landed(batched(ready("a"), "a"), 1)),

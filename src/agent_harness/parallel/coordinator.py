@@ -63,6 +63,7 @@ class RunTerms:
     batch_max: int = 8
     mends: int = 2
     union: tuple[str, ...] = ()  # files of which the lines of both sides are kept
+    only_land: bool = False  # what is proven lands, and no attempt is begun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +142,10 @@ class Coordinator:
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             told = f"{self._ledger.path} tells of what cannot have happened ({error!r})"
             raise StateDamaged(told, hint=f"look at it; mv {self._ledger.path} {self._ledger.path}.old") from None
+        if self._plan.branch not in ("", self._branch) and self._plan.in_state(*_HELD):
+            name = self._plan.branch.removeprefix("refs/heads/")
+            told = f"the run before this one goes on on the branch {name}, where its work is to land"
+            raise UnsafeTree(told, hint=f"git switch {name}")
         head = self._git.commit_of(self._branch)
         run = self._plan.run
         carried: list[JsonObject] = []
@@ -153,17 +158,20 @@ class Coordinator:
         known = {"v": VERSION, "run": run, "branch": self._branch, "workers": self._terms.workers, "carried": carried}
         settings = {"batch_max": self._terms.batch_max, "mends": self._terms.mends}
         self._note("run", **known, **settings, head=self._plan.head if self._plan.batch else head)
-        held = [self._plan.work(item).order for item in self._plan.in_state(*_HELD)]
-        self._home.adopt(held, [work.order for work in self._plan.works.values() if work.order not in held])
+        self._home.adopt([self._plan.work(item).order for item in self._plan.in_state(*_HELD)])
         self._take_over()
 
     def _is_left(self, carried: JsonObject) -> bool:
         """Whether an item of the run before is to be known; a candidate that is nobody's any more is rescued."""
         if not carried["ready"] or self._home.holds(carried["order"], carried["item"]):
             return True
-        name = carried["order"].split("/")[1]
-        self._git.update_ref(places.free_ref(self._git, f"{places.RESCUE_REFS}/{name}"), carried["commit"])
+        self._set_aside(carried["order"], carried["commit"])
         return False
+
+    def _set_aside(self, order: str, commit: str) -> str:
+        ref = places.free_ref(self._git, f"{places.RESCUE_REFS}/{order.split('/')[1]}")
+        self._git.update_ref(ref, commit)
+        return ref
 
     def _forget_orders(self, kept: set[str]) -> None:
         with suppress(FileNotFoundError):
@@ -244,7 +252,7 @@ class Coordinator:
     def _facts(self, may_begin: bool) -> plan.Facts:
         attempts = [each for each in self._under.values() if each.order.kind == ATTEMPT]
         return plan.Facts(
-            items=self._home.items() if may_begin else [],
+            items=self._home.items() if may_begin and not self._terms.only_land else [],
             slots=self._terms.workers - len(attempts),
             checking=len(attempts) < len(self._under) or time.monotonic() < self._try_again_at,
             may_begin=may_begin,
@@ -261,6 +269,9 @@ class Coordinator:
             return 3, self._plan.blocked, f"{self._plan.blocked}: a person decides; harness status says more."
         if said := self._home.stopped():
             return said[0], "stopped", said[1]
+        return None if self._terms.only_land else self._limit_reached()
+
+    def _limit_reached(self) -> tuple[int, str, str] | None:
         most = self._terms.max_cost_usd
         if most is not None and self._plan.spent_usd >= most:
             return 9, "budget", f"${self._plan.spent_usd:.2f} of ${most:.2f} are spent."
@@ -280,12 +291,12 @@ class Coordinator:
         if self._plan.in_state(PARKED):
             names = ", ".join(self._plan.in_state(PARKED))
             return 3, "parked", f"{names}: a person decides; harness status says more."
+        if self._terms.only_land or not (failed or still):
+            return 0, "done", "Everything has landed."
         if still and limit is not None and self._plan.attempts >= limit:
             return 9, "max_tasks", f"{self._plan.attempts} attempts of {limit} were made."
         if failed:
             return 1, "failed", f"{len(failed)} failed for good: {', '.join(failed[:5])}."
-        if not still:
-            return 0, "done", "Everything has landed."
         if self._plan.attempts and not self._plan.landed:
             return 1, "nothing_landed", "Attempts were made, and nothing landed."
         return (0, "done", "What could land has.") if self._plan.landed else (7, "waiting", "Nothing can be begun now.")
@@ -399,6 +410,13 @@ class Coordinator:
             self._note("head_moved", head=head)
             self._say(f"{self._branch} was moved by somebody else to {head[:10]}; it is verified first")
             return True
+        if gone := self._not_ours(items):
+            for item in gone:
+                work = self._plan.work(item)
+                ref = self._set_aside(work.order, work.commit)
+                self._note("dropped", item=item)
+                self._say(f"{item}: somebody else has it now; what was proven is in {ref}")
+            return True
         commits: list[str] = []
         members: list[str] = []
         for item in items:
@@ -416,6 +434,10 @@ class Coordinator:
         self._git.update_ref(landing.HEAD_REF, commits[-1])
         self._note("batched", members=members, commits=commits, base=head, vouched=vouched)
         return True
+
+    def _not_ours(self, items: Sequence[str]) -> list[str]:
+        """Candidates of items that the project does not show as theirs any more: a person has taken them back."""
+        return [item for item in items if not self._home.holds(self._plan.work(item).order, item)]
 
     def _candidate(self, item: str, work: plan.ItemProgress) -> landing.Candidate:
         result = _read(os.path.join(self._order_folder(work.order), RESULT))
@@ -479,6 +501,9 @@ class Coordinator:
         batch = self._plan.batch
         assert batch is not None
         if not batch.landing:
+            if self._not_ours(batch.members[:count]):
+                self._note("released", singly=False)
+                return True
             tip = landing.tip_of(self._git, batch.base, batch.commits[:count], batch.members[:count])
             self._git.update_ref(landing.HEAD_REF, tip)
             self._note("landing", batch=batch.id, commit=tip, count=count, expected=batch.base)

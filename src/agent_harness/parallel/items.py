@@ -97,8 +97,8 @@ class Home(Protocol):
         """What an attempt at the item needs in its place."""
         ...
 
-    def adopt(self, held: Sequence[str], over: Sequence[str]) -> None:
-        """Makes claims of a coordinator that is gone those of this one, and gives back what is claimed for nothing."""
+    def adopt(self, held: Sequence[str]) -> None:
+        """Makes these claims of a coordinator that is gone those of this one; all others of such are given back."""
         ...
 
     def holds(self, order: str, item: str) -> bool:

@@ -24,6 +24,7 @@ MOVES: dict[tuple[str, str], str] = {
     (WORKING, "lost"): OPEN,
     (READY, "batched"): LANDING,
     (READY, "bounced"): OPEN,
+    (READY, "dropped"): OPEN,
     (LANDING, "bounced"): OPEN,
     (LANDING, "released"): READY,
     (LANDING, "landed"): LANDED,
@@ -239,6 +240,10 @@ class RunPlan:
         work.mend = event["mend"] if work.bounces <= self.mends else None
         if work.bounces > self.mends + 1:
             self._set(item, PARKED).why = "landing_failed"
+
+    def _on_dropped(self, event: JsonObject) -> None:
+        self._move(event["item"], "dropped")
+        self.queue.remove(event["item"])
 
     def _on_released(self, event: JsonObject) -> None:
         batch, self.batch = self.batch, None

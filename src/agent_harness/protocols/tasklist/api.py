@@ -206,6 +206,15 @@ class TaskList:
             from agent_harness.protocols.tasklist import parallel
 
             return parallel.run_parallel(self.worker, workers=workers, agents=agents, policy=policy, say=say, **limits)
+        if workers := self._workers_of_ended_run():
+            from agent_harness.protocols.tasklist import parallel
+
+            say("A run of several agents was ended before all of its work had landed; that is done first.")
+            landed = parallel.run_parallel(
+                self.worker, workers=workers, agents=agents, policy=policy, say=say, only_land=True
+            )
+            if landed["exit_code"]:
+                return landed
         return run.run(self.worker, Dispatcher(allowed, policy, say), say=say, **limits)
 
     def now(self) -> list[str]:
@@ -224,6 +233,16 @@ class TaskList:
 
         if not self.layout.linked():
             now.keep_said(self.layout.run_log, text)
+
+    def _workers_of_ended_run(self) -> int:
+        """How many agents a run had that is dead and still holds tasks; 0 where there is none."""
+        from agent_harness.protocols.tasklist.claims import leases
+
+        try:
+            left = leases.left_by_run(self.store.read())
+        except StateDamaged:
+            return 0
+        return leases.workers_of_run(left) if left else 0
 
     def _refuse_empty(self) -> None:
         try:

@@ -37,7 +37,7 @@ from agent_harness.parallel.items import (
 )
 from agent_harness.parallel.places import Workplace
 from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, run, selection, status
-from agent_harness.protocols.tasklist.attempts import validation
+from agent_harness.protocols.tasklist.attempts import recover, validation
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
 from agent_harness.protocols.tasklist.claims import claim, leases, sessions
 from agent_harness.protocols.tasklist.claims.worker import Worker
@@ -71,7 +71,7 @@ class TaskListHome:
 
     hands = HANDS
 
-    def __init__(self, worker: Worker, session: int, attempt: JsonObject) -> None:
+    def __init__(self, worker: Worker, session: int, workers: int, attempt: JsonObject) -> None:
         """``attempt`` is what every attempt is told: agents, policy, limits."""
         place = place_of(worker)
         assert place is not None
@@ -80,6 +80,7 @@ class TaskListHome:
         self._git = place.git
         self._folder = place.folder
         self._session = session
+        self._workers = workers
         self._attempt = attempt
         self.own = place.exclude
         self._stamp: object = None  # of the list that these were read from
@@ -144,7 +145,9 @@ class TaskListHome:
                     task, owner=owner, token=order.id, at=change.now, lease_seconds=seconds, head=order.base
                 )
                 process = self._worker.process.as_record() if self._worker.process else None
-                task.raw.update(worktree=order.place, claimed_session=self._session, claimed_process=process)
+                run = {"workers": self._workers}
+                task.raw.update(worktree=order.place, claimed_session=self._session)
+                task.raw.update(claimed_process=process, claimed_run=run)
                 change.note("Starting", task.title, task=task.id, end=f"(base={order.base[:7]}, {order.slot})")
                 change.touch(task)
 
@@ -174,20 +177,21 @@ class TaskListHome:
         me = self._worker.process.as_record() if self._worker.process else None
         return [task for task in selection.in_progress(state) if task.claimed_process == me]
 
-    def adopt(self, held: Sequence[str], over: Sequence[str]) -> None:
-        """The claims are of this process from now on, for half an hour at first; those that are over are given back."""
+    def adopt(self, held: Sequence[str]) -> None:
+        """These claims are of this process from now on, for half an hour at first; all others of such runs go back."""
 
         def act(change: TaskListChange) -> None:
             for task in selection.in_progress(change.state):
-                if task.claim_token in over:
+                if task.claim_token in held:
+                    ends = clock.moment(change.now.timestamp() + DEFAULT_LEASE_SECONDS)
+                    process = self._worker.process.as_record() if self._worker.process else None
+                    run = {"workers": self._workers}
+                    task.raw.update(claimed_process=process, claimed_run=run, lease_expires_at=clock.timestamp(ends))
+                    change.touch(task)
+                elif task.claimed_run is not None:
                     lifecycle.release(task)
                     task.raw.pop("landing", None)
                     change.note("WARN", "given back: the run was killed", task=task.id)
-                    change.touch(task)
-                elif task.claim_token in held:
-                    ends = clock.moment(change.now.timestamp() + DEFAULT_LEASE_SECONDS)
-                    process = self._worker.process.as_record() if self._worker.process else None
-                    task.raw.update(claimed_process=process, lease_expires_at=clock.timestamp(ends))
                     change.touch(task)
 
         self._store.change(act)
@@ -425,10 +429,12 @@ def run_parallel(
     max_tasks: int | None = None,
     max_minutes: float = run.MAX_MINUTES,
     max_cost_usd: float = run.MAX_COST_USD,
+    only_land: bool = False,
 ) -> JsonObject:
     """Works the list down with so many agents at once; the members of the answer are the coordinator's.
 
-    ``UnsafeTree`` where there is no branch to land on. Raises what ``sessions.start`` raises.
+    With ``only_land`` no attempt is begun: what an earlier run has proven lands, what it had under way is given back.
+    ``UnsafeTree where there is no branch to land on. Raises what ``sessions.start`` raises.
     """
     worker = run.own_worker(worker)
     place = place_of(worker)
@@ -442,7 +448,12 @@ def run_parallel(
     folder = state_folder(trusted_state.make(worker.layout.tasks, worker.layout.root)[0])
     with interruption.watched(worker.store.paused) as stop:
         begun = sessions.start(worker)
-        say(f"Session {begun['session']} starting with {workers} workers...")
+        for found in begun["recovered"]:
+            is_open = found["action"] == "resume"  # nobody here can compare its checkpoints with the files
+            done = recover.recover(worker, found["task_id"], "fail")[0] if is_open else found
+            say(f"{done['task_id']}: {done['action']} ({done.get('reason') or 'it was interrupted'})")
+        if not only_land:
+            say(f"Session {begun['session']} starting with {workers} workers...")
         attempt = {
             "agents": [*agents],
             "wait": policy.wait,
@@ -461,8 +472,9 @@ def run_parallel(
             batch_max=max(1, whole(found.get("batch_max"), 8)),
             mends=whole(found.get("mends"), 2),
             union=tuple(texts(found.get("union"))),
+            only_land=only_land,
         )
-        home = TaskListHome(worker, int(begun["session"]), attempt)
+        home = TaskListHome(worker, int(begun["session"]), workers, attempt)
         try:
             with stop.listening():
                 done = Coordinator(home, place.git, folder, branch, terms).run()
