@@ -23,14 +23,16 @@ from agent_harness.kernel import clock, files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
-from agent_harness.parallel import landing, places, plan
+from agent_harness.parallel import equipment, landing, places, plan
 from agent_harness.parallel.batching import Trial
+from agent_harness.parallel.equipment import PortBlocks
 from agent_harness.parallel.hands import ORDER, RESULT
 from agent_harness.parallel.items import (
     ACCEPTED,
     ATTEMPT,
     BROKEN,
     GREEN,
+    NOT_SET_UP,
     PARKED,
     PARTIAL,
     RED,
@@ -63,6 +65,9 @@ class RunTerms:
     batch_max: int = 8
     mends: int = 2
     union: tuple[str, ...] = ()  # files of which the lines of both sides are kept
+    copy: tuple[str, ...] = ()  # patterns of ignored files that places get, besides what is installed
+    lend: bool = True  # whether they get that
+    ports: int = 20  # of each slot
     only_land: bool = False  # what is proven lands, and no attempt is begun
 
 
@@ -123,6 +128,8 @@ class Coordinator:
         self._terms = terms
         self._say = terms.say
         self._hands = LocalHands()
+        self._ports = PortBlocks(terms.ports)
+        self._lend: tuple[str, ...] = ()
         self._under: dict[str, _Under] = {}
         self._began = time.monotonic()
         self._in_the_way = ""
@@ -221,9 +228,12 @@ class Coordinator:
             raise Busy(f"a parallel run is under way here ({holder})", hint="wait for it, or end it by Ctrl-C")
         try:
             self._open()
+            terms = self._terms
+            self._lend = equipment.lendable_in(self._git, terms.copy, self._home.own, installed=terms.lend)
             reason = self._loop()
             return self._closed(*reason)
         finally:
+            self._ports.close()
             lock.release()
 
     def _loop(self) -> tuple[int, str, str]:
@@ -253,7 +263,7 @@ class Coordinator:
         attempts = [each for each in self._under.values() if each.order.kind == ATTEMPT]
         return plan.Facts(
             items=self._home.items() if may_begin and not self._terms.only_land else [],
-            slots=self._terms.workers - len(attempts),
+            slots=self._terms.workers - len(attempts) - len(self._plan.shut),
             checking=len(attempts) < len(self._under) or time.monotonic() < self._try_again_at,
             may_begin=may_begin,
             most_attempts=self._terms.max_attempts,
@@ -269,6 +279,8 @@ class Coordinator:
             return 3, self._plan.blocked, f"{self._plan.blocked}: a person decides; harness status says more."
         if said := self._home.stopped():
             return said[0], "stopped", said[1]
+        if len(self._plan.shut) >= self._terms.workers:
+            return 4, NOT_SET_UP, f"No place could be set up: {[*self._plan.shut.values()][-1]}"
         return None if self._terms.only_land else self._limit_reached()
 
     def _limit_reached(self) -> tuple[int, str, str] | None:
@@ -359,7 +371,7 @@ class Coordinator:
 
     def _order(self, step: plan.StartAttempt) -> bool:
         item, work = step.item, self._plan.work(step.item.id)
-        busy = {each.order.slot for each in self._under.values()}
+        busy = {each.order.slot for each in self._under.values()} | {*self._plan.shut}
         slot = next(f"w{n}" for n in range(1, self._terms.workers + 1) if f"w{n}" not in busy)
         base = str(self._git.commit_of(self._branch))
         mend = self._seeded(work, item.name, base) if work.mend else None
@@ -395,12 +407,12 @@ class Coordinator:
             branch=self._branch,
             hands=self._home.hands,
             own=self._home.own,
+            lend=self._lend,
             papers=papers,
         )
 
     def _begin(self, under: _Under) -> None:
-        slot = under.order.slot
-        told = {"HARNESS_WORKER": slot, "HARNESS_SLOT": slot[1:], "HARNESS_WORKERS": str(self._terms.workers)}
+        told = {**self._ports.variables(under.order.slot, self._terms.workers)}
         self._under[under.order.id] = under
         self._hands.submit(under.order, self._order_folder(under.order.id), under.recall, told)
 
@@ -568,6 +580,10 @@ class Coordinator:
         known = {"item": item, "order": order, "fence": fence, "status": status, "commit": commit}
         known |= {name: result.get(name) for name in ("reason", "message", "cost_usd", "exit_code", "uncounted")}
         self._note("ended", **known, recalled=recalled)
+        if result.get("reason") == NOT_SET_UP:
+            tail = "; ".join([str(result.get("message")), *(result.get("output") or [])[-3:]])
+            self._note("slot_shut", slot=work.slot, tail=tail)
+            self._say(f"{work.slot} is closed: {tail}")
         self._say(f"{work.slot} {item}: {status} ({result.get('message') or result.get('reason') or ''})")
         if status == ACCEPTED and (left := landing.marked(self._git, commit, files_of_mend)):
             self._bounced(item, {"why": "conflict_markers", "files": left, "met": []})

@@ -19,7 +19,7 @@ KEPT_DAYS = 90
 
 TYPES = frozenset(
     ("run", "ordered", "ended", "lost", "parked", "batched", "verified", "bounced", "released", "landing", "landed")
-) | {*("head_moved", "head_trusted", "reopened", "blocked", "dropped", "late_result", "closed")}
+) | {*("head_moved", "head_trusted", "reopened", "blocked", "dropped", "slot_shut", "late_result", "closed")}
 
 
 class Ledger:

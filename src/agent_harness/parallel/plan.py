@@ -87,6 +87,7 @@ class RunPlan:
     batch: LandingBatch | None = None
     size: int = 8
     blocked: str = ""  # why nothing new is begun: a question for a person
+    shut: dict[str, str] = field(default_factory=dict)  # slots that cannot be set up -> the last lines of that
     barren: int = 0
     last_end: JsonObject = field(default_factory=dict)
     attempts: int = 0
@@ -132,6 +133,7 @@ class RunPlan:
         self.workers, self.batch_max, self.mends = event["workers"], event["batch_max"], event["mends"]
         self.size = min(self.size, self.batch_max) if self.works else self.batch_max
         self.blocked, self.suspect, self.barren, self.closed = "", "", 0, False
+        self.shut = {}
         if self.batch:
             self.batch.search = Search(size=self.batch.search.size)
         for each in event.get("carried", ()):
@@ -284,6 +286,9 @@ class RunPlan:
             if self.work(item).state == LANDED:
                 self._move(item, "reopened")
         self.landed = [each for each in self.landed if each["item"] not in event["items"]]
+
+    def _on_slot_shut(self, event: JsonObject) -> None:
+        self.shut[event["slot"]] = event["tail"]
 
     def _on_blocked(self, event: JsonObject) -> None:
         self.blocked = event["reason"]

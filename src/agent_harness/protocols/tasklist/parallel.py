@@ -472,6 +472,9 @@ def run_parallel(
             batch_max=max(1, whole(found.get("batch_max"), 8)),
             mends=whole(found.get("mends"), 2),
             union=tuple(texts(found.get("union"))),
+            copy=tuple(texts(found.get("copy"))),
+            lend=found.get("lend") is not False,
+            ports=max(0, whole(found.get("ports"), 20)),
             only_land=only_land,
         )
         home = TaskListHome(worker, int(begun["session"]), workers, attempt)
