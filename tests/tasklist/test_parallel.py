@@ -252,6 +252,38 @@ def test_what_never_lands_waits_for_a_person_and_its_neighbours_land(tmp_path: P
     assert {"good", "late"} <= {each["item"] for each in answer["landed"]}
 
 
+CALLS = (
+    "n=0; while [ $n -lt {calls} ]; do n=$((n + 1)); sleep 0.2;"
+    ' echo \'{{"type": "usage", "input_tokens": 5, "output_tokens": 5, "cost_usd": 0.1}}\'; done; {works}'
+)
+
+
+def _paid(work: TaskListProject) -> float:
+    rows = [json.loads(line) for line in Path(work.layout.costs).read_text().splitlines()]
+    return sum(row["cost_usd"] or 0.0 for row in rows)
+
+
+def test_several_at_work_go_over_the_budget_by_one_call_at_most(tmp_path: Path) -> None:
+    """SC-42: what the others are about to spend is reserved; what is cut off for that is no attempt."""
+    work = project(tmp_path, *[job(name) for name in "abcd"])
+    agent = CALLS.format(calls=20, works=WORKS)
+    ran = run(work, agent, 4, "--max-cost", "1.5", "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["reason"]) == (9, "budget"), ran
+    assert _paid(work) == pytest.approx(answer["cost_usd"])
+    assert 1.2 <= answer["cost_usd"] <= 1.6 + 1e-9, answer
+    assert sum(work.task(name).attempts for name in "abcd") <= 1  # one that has spent more than all others counts
+    assert rescued(work, "out/a") == []
+
+
+@pytest.mark.scenario
+def test_a_budget_that_is_enough_for_all_is_no_obstacle(tmp_path: Path) -> None:
+    """SC-42: nothing that is only reserved counts as spent; the end of the run says what was."""
+    work = project(tmp_path, *[job(name) for name in "abcd"])
+    ran = run(work, CALLS.format(calls=2, works=WORKS), 4, "--max-cost", "1.0", "--json")
+    assert (ran.code, json.loads(ran.out)["cost_usd"]) == (0, pytest.approx(0.8)), ran
+
+
 # ---- people ----------------------------------------------------------------------------------------------------------
 
 

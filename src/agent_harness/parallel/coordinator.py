@@ -25,6 +25,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
 from agent_harness.parallel import equipment, landing, places, plan
 from agent_harness.parallel.batching import Trial
+from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.equipment import PortBlocks
 from agent_harness.parallel.hands import ORDER, RESULT
 from agent_harness.parallel.items import (
@@ -130,6 +131,7 @@ class Coordinator:
         self._hands = LocalHands()
         self._ports = PortBlocks(terms.ports)
         self._lend: tuple[str, ...] = ()
+        self._money = SharedBudget(folder)
         self._under: dict[str, _Under] = {}
         self._began = time.monotonic()
         self._in_the_way = ""
@@ -167,6 +169,7 @@ class Coordinator:
         self._note("run", **known, **settings, head=self._plan.head if self._plan.batch else head)
         self._home.adopt([self._plan.work(item).order for item in self._plan.in_state(*_HELD)])
         self._take_over()
+        self._money.begin(self._plan.spent_usd)
 
     def _is_left(self, carried: JsonObject) -> bool:
         """Whether an item of the run before is to be known; a candidate that is nobody's any more is rescued."""
@@ -285,13 +288,18 @@ class Coordinator:
 
     def _limit_reached(self) -> tuple[int, str, str] | None:
         most = self._terms.max_cost_usd
-        if most is not None and self._plan.spent_usd >= most:
-            return 9, "budget", f"${self._plan.spent_usd:.2f} of ${most:.2f} are spent."
+        if most is not None and (self._plan.spent_usd >= most or not (self._under or self._can_pay())):
+            return 9, "budget", f"${self._plan.spent_usd:.2f} of ${most:.2f} are spent; a call may cost what is left."
         if self._plan.barren >= plan.BARREN + self._terms.workers:
             last = self._plan.last_end
             told = f"Nothing came of the last attempts: {last.get('message')}"
             return last.get("exit_code") or 1, "agent_fails", told
         return None
+
+    def _can_pay(self) -> bool:
+        """Whether the budget has room for the first call of one more attempt."""
+        most = self._terms.max_cost_usd
+        return most is None or self._money.left(most) >= -1e-9
 
     def _waits_for_person(self, ending: tuple[int, str, str] | None) -> bool:
         """Whether a landing that a person's files are in the way of is to be tried again."""
@@ -370,6 +378,8 @@ class Coordinator:
         return True
 
     def _order(self, step: plan.StartAttempt) -> bool:
+        if not self._can_pay():
+            return False
         item, work = step.item, self._plan.work(step.item.id)
         busy = {each.order.slot for each in self._under.values()} | {*self._plan.shut}
         slot = next(f"w{n}" for n in range(1, self._terms.workers + 1) if f"w{n}" not in busy)
@@ -381,6 +391,7 @@ class Coordinator:
         known = {"item": item.id, "order": order.id, "fence": fence, "slot": slot, "base": base}
         self._note("ordered", **known, touches=[*item.touches], reason=step.reason)
         self._home.claim([order])
+        self._money.elsewhere(order.id, 0.0)
         self._begin(_Under(order=order))
         self._say(f"{slot} {item.id}: {item.title} ({step.reason})")
         return True
@@ -568,6 +579,7 @@ class Coordinator:
         work = self._plan.work(item)
         if work.order != order:
             self._note("late_result", item=item, order=order, fence=fence)
+            self._money.settle(order, 0.0)
             return
         result = _read(os.path.join(self._order_folder(order), RESULT))
         status, commit = str(result.get("status")), str(result.get("commit") or "")
@@ -578,7 +590,8 @@ class Coordinator:
         files_of_mend = [*(work.mend or {}).get("files", [])]
         self._home.ended(order, item, result, result.get("rescues") or [])
         known = {"item": item, "order": order, "fence": fence, "status": status, "commit": commit}
-        known |= {name: result.get(name) for name in ("reason", "message", "cost_usd", "exit_code", "uncounted")}
+        known |= {name: result.get(name) for name in ("reason", "message", "exit_code", "uncounted")}
+        known["cost_usd"] = self._money.settle(order, float(result.get("cost_usd") or 0.0))
         self._note("ended", **known, recalled=recalled)
         if result.get("reason") == NOT_SET_UP:
             tail = "; ".join([str(result.get("message")), *(result.get("output") or [])[-3:]])
@@ -590,7 +603,8 @@ class Coordinator:
 
     def _lose(self, item: str, order: str, fence: int, rescues: list[str], *, with_coordinator: bool) -> None:
         self._home.ended(order, item, None, rescues)
-        self._note("lost", item=item, order=order, fence=fence, with_coordinator=with_coordinator)
+        known = {"item": item, "order": order, "fence": fence, "with_coordinator": with_coordinator}
+        self._note("lost", **known, cost_usd=self._money.settle(order, 0.0))
         kept = f"; its work is in {', '.join(rescues)}" if rescues else ""
         self._say(f"{item}: nothing came back of {order}{kept}")
 

@@ -189,6 +189,7 @@ class RunPlan:
             work.why = event.get("reason", "")
 
     def _on_lost(self, event: JsonObject) -> None:
+        self.spent_usd += event.get("cost_usd") or 0.0
         if not self._is_last(event):
             return
         work = self._move(event["item"], "lost")

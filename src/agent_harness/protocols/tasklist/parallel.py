@@ -21,6 +21,7 @@ from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel import clock, files, journal, trusted_state
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.coordinator import Coordinator, RunTerms, state_folder
 from agent_harness.parallel.items import (
     ACCEPTED,
@@ -460,6 +461,7 @@ def run_parallel(
             "now": policy.ignore_once,
             "max_minutes": max_minutes,
             "max_cost_usd": max_cost_usd,
+            "parallel": folder,
         }
         state = worker.store.read()
         found = _settings(state)
@@ -517,6 +519,7 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
     allowed = startable(found, _say, "harness run --agent SPEC", Path(layout.root))
     policy = RefusalPolicy(wait=papers["wait"], ignore_once=papers["now"])
     seed = papers["seed"]
+    pot = SharedBudget(papers["parallel"])
     ran = run.run(
         worker,
         Dispatcher(allowed, policy, _say),
@@ -526,6 +529,7 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
         say=_say,
         counts=papers["counts"],
         begin=(lambda: _lay_out(place, seed)) if seed else None,
+        elsewhere=lambda spent: pot.elsewhere(order.id, spent),
     )
     state = worker.store.read()
     kept = os.path.join(folder, "sessions")
@@ -534,12 +538,16 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
         shutil.copytree(layout.sessions, kept, ignore=shutil.ignore_patterns("costs.jsonl"), dirs_exist_ok=True)
     lines = _new_lines(proven.ledger(layout), before.n if before else 0)
     task = worker.find(state, order.item)
+    spent = sum(row.get("cost_usd") or row.get("assumed_usd") or 0.0 for row in costs)
+    found = _status_of(ran, state, task)
+    if found["status"] == REJECTED and ran["exit_code"] == 9 and spent < pot.elsewhere(order.id, spent):
+        found |= {"status": PARTIAL, "reason": "budget", "uncounted": True}  # others have used the money up
     return {
-        **_status_of(ran, state, task),
+        **found,
         "task": task.copy(),
         "commit": place.git.commit_of(task.completed_commit) if task.completed_commit else order.base,
         "costs": costs,
-        "cost_usd": sum(row.get("cost_usd") or row.get("assumed_usd") or 0.0 for row in costs),
+        "cost_usd": spent,
         "verdicts": [each.as_record() for each in lines],
         "outputs": {log: _text(layout, log) for each in lines for step in each.steps if (log := step.log)},
         "sessions": kept,
