@@ -122,6 +122,32 @@ def test_a_run_in_which_nothing_landed_says_so_first(tmp_path: Path) -> None:
     assert answer["message"].startswith("Nothing has landed; the last attempt was at a: ")
 
 
+def test_a_dry_run_explains_each_pick_and_changes_nothing(tmp_path: Path) -> None:
+    """SC-7."""
+    tasks = [
+        job("a", touches=["src/*"]),
+        job("b", touches=["src/x.py"]),
+        job("c"),
+        job("d"),
+        job("e", depends_on=["a"]),
+    ]
+    work = project(tmp_path, *tasks)
+    before, refs = work.files(), work.repo.git("for-each-ref")
+    ran = work.harness("run", "--workers", "2", "--dry-run", "--json")
+    told = ran.json["parallel"]
+    assert (ran.code, ran.json["next"]) == (0, "harness run --workers 2")
+    assert [(each["slot"], each["item"]) for each in told["starts"]] == [("w1", "a"), ("w2", "c")]
+    assert all(each["reason"] for each in told["starts"])
+    why = {each["item"]: each["reason"] for each in told["waits"]}
+    assert why["b"] == "it waits for a: both say that they change src/*"
+    assert why["d"] == "it waits for a free slot"
+    assert why["e"] == "it needs a, which has not landed"
+    text = work.harness("run", "--workers", "2", "--dry-run", "--max-cost", "3").out
+    for said in ("w1  a: Title of a (next in order", "b: it waits for a", "$3.00", "20 ports", "No changes made."):
+        assert said in text
+    assert (work.files(), work.repo.git("for-each-ref")) == (before, refs)
+
+
 # ---- landing ---------------------------------------------------------------------------------------------------------
 
 MENDS = (

@@ -275,15 +275,26 @@ class TaskList:
         task = claim.preview(self.worker, self.store.read(), self.store.now())
         return _with_next({"task": dict(task.raw), "task_id": task.id, "title": task.title}, CLAIM)
 
-    def preview(self) -> JsonObject:
-        """What `harness run` would take next, and what the open tasks will cost by the record; changes nothing."""
+    def preview(self, *, workers: int | None = None, **limits: Any) -> JsonObject:
+        """What `harness run` would take next, and what the open tasks will cost by the record; changes nothing.
+
+        ``lines`` are for a person. With ``workers``, what each of them would begin with and why: ``parallel``.
+        """
         from agent_harness.agents import usage
         from agent_harness.protocols.tasklist import status as list_status
 
         found = self.next()
+        lines = [f"Next: {found['task_id']}: {found['title']}"]
+        following = "harness run"
+        if workers is not None:
+            from agent_harness.protocols.tasklist import parallel
+
+            given = {name: value for name, value in limits.items() if name in ("max_tasks", "max_cost_usd")}
+            found["parallel"] = parallel.preview(self.worker, workers=workers, **given)
+            lines, following = parallel.preview_lines(found["parallel"]), f"harness run --workers {workers}"
         expected = list_status.estimate(self.layout, self.store.read())
         line = usage.estimate_line(expected, "task")
-        return {**found, "estimate": expected, "estimate_line": line, "next": "harness run"}
+        return {**found, "estimate": expected, "estimate_line": line, "lines": [*lines, line], "next": following}
 
     def claim(
         self,

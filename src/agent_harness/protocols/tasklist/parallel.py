@@ -21,6 +21,7 @@ from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel import clock, files, journal, trusted_state
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel import equipment
 from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.coordinator import Coordinator, RunTerms, state_folder
 from agent_harness.parallel.items import (
@@ -36,7 +37,9 @@ from agent_harness.parallel.items import (
     OpenItem,
     WorkOrder,
 )
+from agent_harness.parallel.ledger import Ledger
 from agent_harness.parallel.places import Workplace
+from agent_harness.parallel.plan import RunPlan, choices, fold
 from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, run, selection, status
 from agent_harness.protocols.tasklist.attempts import recover, validation
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
@@ -95,18 +98,8 @@ class TaskListHome:
         """Tasks whose dependencies have landed, as ``harness task claim`` would give them; read as the list changes."""
         stamp = files.stamp_of(self._layout.tasks)
         if stamp is None or stamp != self._stamp:
-            self._stamp, self._items = stamp, self._open_items()
+            self._stamp, self._items = stamp, open_items(self._worker, self._store.read())
         return self._items
-
-    def _open_items(self) -> list[OpenItem]:
-        state = self._store.read()
-        found = selection.eligible(state, lambda each: progress.last_error_time(self._layout, each))
-        return [
-            OpenItem(
-                id=task.id, name=safe_name(task.id), title=task.title, touches=tuple(texts(task.raw.get("touches")))
-            )
-            for task in found
-        ]
 
     def stopped(self) -> tuple[int, str] | None:
         """A halt, or a pause."""
@@ -383,6 +376,15 @@ class TaskListHome:
         sessions.end(self._worker)
 
 
+def open_items(worker: Worker, state: State) -> list[OpenItem]:
+    """The tasks that may be worked on now, in their order."""
+    found = selection.eligible(state, lambda each: progress.last_error_time(worker.layout, each))
+    return [
+        OpenItem(id=task.id, name=safe_name(task.id), title=task.title, touches=tuple(texts(task.raw.get("touches"))))
+        for task in found
+    ]
+
+
 def _settings(state: State) -> JsonObject:
     config = json_object(state.raw.get("session_config")) or {}
     return json_object(config.get("parallel")) or {}
@@ -492,6 +494,67 @@ def run_parallel(
                 sessions.end(worker)
             raise
     return {"session": begun["session"], **done, "next": run.next_command(worker)}
+
+
+def preview(
+    worker: Worker, *, workers: int, max_tasks: int | None = None, max_cost_usd: float | None = None
+) -> JsonObject:
+    """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing."""
+    place, state = place_of(worker), worker.store.read()
+    if place is None:
+        raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init, or: harness run --dry-run")
+    found = _settings(state)
+    folder = trusted_state.existing(worker.layout.tasks, worker.layout.root, writable=False)
+    known = fold(Ledger(os.path.join(folder, "parallel"), only_read=True).events) if folder else RunPlan()
+    if known.closed:
+        before, known = known, RunPlan()
+        known.apply(
+            {"type": "run", "run": "", "branch": "", "head": "", "workers": workers, "batch_max": 8, "mends": 2}
+            | {"carried": before.carried()}
+        )
+    items = open_items(worker, state)
+    limit = _fewest(max_tasks, state.config.max_tasks * workers or None)
+    chosen = [*choices(known, items, _fewest(workers - len(known.in_state("working")), limit) or 0)]
+    starts = [each for each in chosen if each.starts]
+    named = {each.id for each in items}
+    waits = [task for task in state.tasks if task.status == "pending" and task.id not in named]
+    return {
+        "workers": workers,
+        "branch": place.git.branch(),
+        "starts": [
+            {"slot": f"w{n}", "item": each.item.id, "title": each.item.title, "reason": each.reason}
+            for n, each in enumerate(starts, 1)
+        ],
+        "waits": [{"item": each.item.id, "reason": each.reason} for each in chosen if not each.starts]
+        + [{"item": task.id, "reason": f"it needs {_needed(state, task)}, which has not landed"} for task in waits],
+        "lands": [*known.queue],
+        "limits": {"max_tasks": limit, "max_cost_usd": max_cost_usd or run.MAX_COST_USD},
+        "ports": max(0, whole(found.get("ports"), 20)),
+        "lend": [
+            *equipment.lendable_in(
+                place.git, texts(found.get("copy")), place.exclude, installed=found.get("lend") is not False
+            )
+        ],
+    }
+
+
+def preview_lines(found: JsonObject) -> list[str]:
+    """The same for a person."""
+    text = [f"{found['workers']} workers on {str(found['branch']).removeprefix('refs/heads/')}:"]
+    text += [f"  {each['slot']}  {each['item']}: {each['title']} ({each['reason']})" for each in found["starts"]]
+    text += [f"      {each['item']}: {each['reason']}" for each in found["waits"]]
+    text += [f"Proven, and landing first: {', '.join(found['lands'])}"] if found["lands"] else []
+    text += [f"Each place has copies of {', '.join(found['lend'])}"] if found["lend"] else []
+    limits = found["limits"]
+    most = f"{limits['max_tasks']} attempts and " if limits["max_tasks"] else ""
+    return [*text, f"At most {most}${limits['max_cost_usd']:.2f}; {found['ports']} ports a slot."]
+
+
+def _needed(state: State, task: Task) -> str:
+    needs = (
+        need for need in task.depends_on or [] if need not in state.by_id or state.by_id[need].status != "completed"
+    )
+    return ", ".join(needs) or "something"
 
 
 def _fewest(*limits: int | None) -> int | None:
