@@ -310,6 +310,31 @@ def test_a_budget_that_is_enough_for_all_is_no_obstacle(tmp_path: Path) -> None:
     assert (ran.code, json.loads(ran.out)["cost_usd"]) == (0, pytest.approx(0.8)), ran
 
 
+@pytest.mark.parametrize("checked_out", ["main", pytest.param("nothing", marks=pytest.mark.scenario)])
+def test_work_lands_on_the_branch_that_is_named_and_the_files_stay(tmp_path: Path, checked_out: str) -> None:
+    """SC-36: a branch that is checked out nowhere moves alone."""
+    work = project(tmp_path, job("a"), job("b", depends_on=["a"]))
+    work.repo.git("branch", "dev")
+    if checked_out == "nothing":
+        work.repo.git("switch", "-q", "--detach")
+    head = work.repo.head
+    ran = run(work, WORKS, 2, "--branch", "dev")
+    assert (ran.code, work.statuses()) == (0, ["completed"] * 2), ran
+    assert work.repo.head == head
+    assert work.status() == []
+    assert work.repo.git("ls-tree", "-r", "--name-only", "dev", "out/").split() == ["out/a", "out/b"]
+    assert work.harness("status", "--json").json["unproven"] == []
+
+
+def test_a_branch_that_cannot_be_landed_on_is_refused_before_an_agent(tmp_path: Path) -> None:
+    work = project(tmp_path, job("a"))
+    work.repo.git("worktree", "add", "-q", "-b", "taken", str(tmp_path / "other"))
+    for words, code in ((("--branch", "none"), 4), (("--branch", "taken"), 4)):
+        assert run(work, f"touch {tmp_path}/started", 2, *words).code == code
+    assert work.harness("run", "--branch", "main", "--agent", "command:true").code == 2
+    assert not (tmp_path / "started").exists()
+
+
 # ---- people ----------------------------------------------------------------------------------------------------------
 
 

@@ -180,13 +180,15 @@ class TaskList:
         policy: RefusalPolicy,
         say: Callable[[str], None],
         workers: int | None = None,
+        branch: str | None = None,
         **limits: Any,
     ) -> JsonObject:
         """Works the list down with the agents of these specifications; ``exit_code`` is in the answer.
 
         ``limits``: ``max_tasks``, ``max_minutes`` of each attempt, ``max_cost_usd`` of them all. ``NothingEligible``
         for an empty list, before an agent is looked for; what is damaged is the session's to restore. With ``workers``
-        so many agents work at once, each in a place of its own, and the answer is another one.
+        so many agents work at once, each in a place of its own, and the answer is another one; their work lands on
+        ``branch``, the one that is checked out where none is named.
         """
         import os
         from pathlib import Path
@@ -205,13 +207,16 @@ class TaskList:
         if workers is not None:
             from agent_harness.protocols.tasklist import parallel
 
-            return parallel.run_parallel(self.worker, workers=workers, agents=agents, policy=policy, say=say, **limits)
-        if workers := self._workers_of_ended_run():
+            return parallel.run_parallel(
+                self.worker, workers=workers, agents=agents, policy=policy, say=say, branch=branch, **limits
+            )
+        if left := self._left_by_run():
             from agent_harness.protocols.tasklist import parallel
 
             say("A run of several agents was ended before all of its work had landed; that is done first.")
+            workers, branch = left
             landed = parallel.run_parallel(
-                self.worker, workers=workers, agents=agents, policy=policy, say=say, only_land=True
+                self.worker, workers=workers, agents=agents, policy=policy, say=say, branch=branch, only_land=True
             )
             if landed["exit_code"]:
                 return landed
@@ -234,15 +239,15 @@ class TaskList:
         if not self.layout.linked():
             now.keep_said(self.layout.run_log, text)
 
-    def _workers_of_ended_run(self) -> int:
-        """How many agents a run had that is dead and still holds tasks; 0 where there is none."""
+    def _left_by_run(self) -> tuple[int, str | None] | None:
+        """The number of workers and the branch of a run that is dead and still holds tasks."""
         from agent_harness.protocols.tasklist.claims import leases
 
         try:
             left = leases.left_by_run(self.store.read())
         except StateDamaged:
-            return 0
-        return leases.workers_of_run(left) if left else 0
+            return None
+        return leases.terms_of_run(left) if left else None
 
     def _refuse_empty(self) -> None:
         try:
@@ -289,7 +294,7 @@ class TaskList:
         if workers is not None:
             from agent_harness.protocols.tasklist import parallel
 
-            given = {name: value for name, value in limits.items() if name in ("max_tasks", "max_cost_usd")}
+            given = {name: value for name, value in limits.items() if name in ("max_tasks", "max_cost_usd", "branch")}
             found["parallel"] = parallel.preview(self.worker, workers=workers, **given)
             lines, following = parallel.preview_lines(found["parallel"]), f"harness run --workers {workers}"
         expected = list_status.estimate(self.layout, self.store.read())

@@ -6,6 +6,7 @@ to land. A task counts as completed once it has landed.
 """
 
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -75,8 +76,8 @@ class TaskListHome:
 
     hands = HANDS
 
-    def __init__(self, worker: Worker, session: int, workers: int, attempt: JsonObject) -> None:
-        """``attempt`` is what every attempt is told: agents, policy, limits."""
+    def __init__(self, worker: Worker, session: int, claimed: JsonObject, attempt: JsonObject) -> None:
+        """``claimed`` is what claims say of the run; ``attempt`` what every attempt is told: agents, policy, limits."""
         place = place_of(worker)
         assert place is not None
         self._worker = worker
@@ -84,7 +85,7 @@ class TaskListHome:
         self._git = place.git
         self._folder = place.folder
         self._session = session
-        self._workers = workers
+        self._claimed = claimed
         self._attempt = attempt
         self.own = place.exclude
         self._stamp: object = None  # of the list that these were read from
@@ -139,9 +140,8 @@ class TaskListHome:
                     task, owner=owner, token=order.id, at=change.now, lease_seconds=seconds, head=order.base
                 )
                 process = self._worker.process.as_record() if self._worker.process else None
-                run = {"workers": self._workers}
                 task.raw.update(worktree=order.place, claimed_session=self._session)
-                task.raw.update(claimed_process=process, claimed_run=run)
+                task.raw.update(claimed_process=process, claimed_run=self._claimed)
                 change.note("Starting", task.title, task=task.id, end=f"(base={order.base[:7]}, {order.slot})")
                 change.touch(task)
 
@@ -179,8 +179,9 @@ class TaskListHome:
                 if task.claim_token in held:
                     ends = clock.moment(change.now.timestamp() + DEFAULT_LEASE_SECONDS)
                     process = self._worker.process.as_record() if self._worker.process else None
-                    run = {"workers": self._workers}
-                    task.raw.update(claimed_process=process, claimed_run=run, lease_expires_at=clock.timestamp(ends))
+                    task.raw.update(
+                        claimed_process=process, claimed_run=self._claimed, lease_expires_at=clock.timestamp(ends)
+                    )
                     change.touch(task)
                 elif task.claimed_run is not None:
                     lifecycle.release(task)
@@ -432,20 +433,20 @@ def run_parallel(
     max_tasks: int | None = None,
     max_minutes: float = run.MAX_MINUTES,
     max_cost_usd: float = run.MAX_COST_USD,
+    branch: str | None = None,
     only_land: bool = False,
 ) -> JsonObject:
     """Works the list down with so many agents at once; the members of the answer are the coordinator's.
 
     With ``only_land`` no attempt is begun: what an earlier run has proven lands, what it had under way is given back.
-    ``UnsafeTree where there is no branch to land on. Raises what ``sessions.start`` raises.
+    Work lands on ``branch``, the one that is checked out where none is named. ``UnsafeTree`` where there is none, or
+    where another work tree has it checked out. Raises what ``sessions.start`` raises.
     """
     worker = run.own_worker(worker)
     place = place_of(worker)
     if place is None or place.git.head() is None:
         raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init, or: harness run")
-    branch = place.git.branch()
-    if branch is None:
-        raise UnsafeTree("no branch is checked out, and the work has to land on one", hint="git switch main")
+    target = _branch(place.git, branch)
     if not place.exclude:
         raise UnsafeTree("the task list lies outside of this work tree", hint=f"cd {worker.layout.root}")
     folder = state_folder(trusted_state.make(worker.layout.tasks, worker.layout.root)[0])
@@ -481,10 +482,11 @@ def run_parallel(
             ports=max(0, whole(found.get("ports"), 20)),
             only_land=only_land,
         )
-        home = TaskListHome(worker, int(begun["session"]), workers, attempt)
+        claimed = {"workers": workers, **({"branch": branch} if branch else {})}
+        home = TaskListHome(worker, int(begun["session"]), claimed, attempt)
         try:
             with stop.listening():
-                done = Coordinator(home, place.git, folder, branch, terms).run()
+                done = Coordinator(home, place.git, folder, target, terms).run()
         except KeyboardInterrupt:
             done = {"reason": "user_pause", "message": "Interrupted; the next run goes on.", "exit_code": 130}
             with stop.held():
@@ -496,8 +498,30 @@ def run_parallel(
     return {"session": begun["session"], **done, "next": run.next_command(worker)}
 
 
+def _branch(git: Git, name: str | None) -> str:
+    """The full name of the branch to land on."""
+    here = git.branch()
+    if name is None or f"refs/heads/{name}" == here:
+        if here is None:
+            hint = "git switch main, or: harness run --workers N --branch main"
+            raise UnsafeTree("no branch is checked out, and the work has to land on one", hint=hint)
+        return here
+    target = f"refs/heads/{name}"
+    if git.commit_of(target) is None:
+        raise UnsafeTree(f"there is no branch {name}", hint=f"git branch {shlex.quote(name)}")
+    listed = git.text("worktree", "list", "--porcelain").splitlines()
+    if f"branch {target}" in listed:
+        raise UnsafeTree(f"another work tree has {name} checked out", hint="git worktree list")
+    return target
+
+
 def preview(
-    worker: Worker, *, workers: int, max_tasks: int | None = None, max_cost_usd: float | None = None
+    worker: Worker,
+    *,
+    workers: int,
+    branch: str | None = None,
+    max_tasks: int | None = None,
+    max_cost_usd: float | None = None,
 ) -> JsonObject:
     """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing."""
     place, state = place_of(worker), worker.store.read()
@@ -520,7 +544,7 @@ def preview(
     waits = [task for task in state.tasks if task.status == "pending" and task.id not in named]
     return {
         "workers": workers,
-        "branch": place.git.branch(),
+        "branch": _branch(place.git, branch),
         "starts": [
             {"slot": f"w{n}", "item": each.item.id, "title": each.item.title, "reason": each.reason}
             for n, each in enumerate(starts, 1)

@@ -82,7 +82,7 @@ def next_command(state: State, *, paused: bool = False) -> str:
     if state.halt or paused:
         return "harness resume"
     if left := leases.left_by_run(state):
-        return f"harness run --workers {leases.workers_of_run(left)}"
+        return leases.command_of_run(left)
     following = selection.next_task(state)
     if state.findings() and not following:
         return "harness task set ID FIELD=VALUE"

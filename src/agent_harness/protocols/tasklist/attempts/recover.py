@@ -79,7 +79,7 @@ def _refuse_living(worker: "Worker", state: "State", task: "Task", now: "datetim
         raise NotOwner(f"{task.id} is {task.status}, not in progress", hint="harness task claim")
     if leases.is_left_by_run(task):
         told = f"{task.id} is held by a run of several agents that was ended, which may have proven it already"
-        raise NotOwner(told, hint=f"harness run --workers {leases.workers_of_run([task])}")
+        raise NotOwner(told, hint=leases.command_of_run([task]))
     if not _may_take(worker, state, task, now):
         raise NotOwner(f"{task.id} belongs to {task.claimed_by}, who is at work on it", hint="harness status")
 

@@ -200,9 +200,21 @@ def left_by_run(state: State) -> list[Task]:
     return [task for task in state.tasks if is_left_by_run(task)]
 
 
-def workers_of_run(left: Sequence[Task]) -> int:
-    """How many agents the run had that holds these."""
-    return max(whole((task.claimed_run or {}).get("workers"), 1) for task in left)
+def terms_of_run(left: Sequence[Task]) -> tuple[int, str | None]:
+    """How many agents the run had that holds these, and the branch that it was told to land on."""
+    found = [task.claimed_run or {} for task in left]
+    branches = (each["branch"] for each in found if isinstance(each.get("branch"), str))
+    return max(whole(each.get("workers"), 1) for each in found), next(branches, None)
+
+
+def command_of_run(left: Sequence[Task]) -> str:
+    """What goes on with the run that holds these."""
+    workers, branch = terms_of_run(left)
+    if branch is None:
+        return f"harness run --workers {workers}"
+    import shlex
+
+    return f"harness run --workers {workers} --branch {shlex.quote(branch)}"
 
 
 def reap(change: TaskListChange) -> list[Task]:
